@@ -1,0 +1,97 @@
+//! Zookeeper: an ensemble of ZooKeeper servers.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::{
+    common::{Container, PodConfiguration},
+    contract::Status,
+    ports,
+    schema::{Port, rule},
+};
+
+/// A ZooKeeper ensemble.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "tf.tungsten.io",
+    version = "v1alpha1",
+    kind = "Zookeeper",
+    plural = "zookeepers",
+    shortname = "tfzk",
+    namespaced,
+    status = "ZookeeperStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A ZooKeeper ensemble: coordination, elections and identifier allocation for Tungsten Fabric."
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ZookeeperSpec {
+    /// Settings common to the pods of every kind.
+    pub common_configuration: PodConfiguration,
+    /// Suspends reconciling while true; status is still updated.
+    pub paused: bool,
+    /// Release of the images. Default: the release this operator was built for.
+    #[schemars(length(max = 63))]
+    pub version: Option<String>,
+    /// Settings of ZooKeeper.
+    pub service_configuration: ZookeeperConfiguration,
+}
+
+/// Settings of ZooKeeper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [rule("self.clientPort != self.electionPort && self.clientPort != self.serverPort \
+    && self.electionPort != self.serverPort && (!self.adminEnabled || !(self.adminPort in [self.clientPort, self.electionPort, self.serverPort]))", "clientPort, electionPort, serverPort and adminPort must differ from each other")]))]
+pub struct ZookeeperConfiguration {
+    /// Containers to run, with image and command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub containers: Vec<Container>,
+    /// Port for clients.
+    pub client_port: Port,
+    /// Port for followers of the leader (ZooKeeper's quorum port).
+    pub election_port: Port,
+    /// Port for leader election.
+    pub server_port: Port,
+    /// Whether the AdminServer answers on adminPort.
+    pub admin_enabled: bool,
+    /// Port of the AdminServer.
+    pub admin_port: Port,
+}
+
+impl Default for ZookeeperConfiguration {
+    fn default() -> Self {
+        Self {
+            containers: Vec::new(),
+            client_port: ports::ZOOKEEPER_CLIENT,
+            election_port: ports::ZOOKEEPER_QUORUM,
+            server_port: ports::ZOOKEEPER_ELECTION,
+            admin_enabled: true,
+            admin_port: ports::ZOOKEEPER_ADMIN,
+        }
+    }
+}
+
+/// Status of a Zookeeper.
+pub type ZookeeperStatus = Status<ZookeeperOwnStatus>;
+
+/// Fields only Zookeeper has.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ZookeeperOwnStatus {
+    /// Ports in use, as the Go tf-operator published them.
+    pub ports: Option<ZookeeperPorts>,
+}
+
+/// Ports in use, as text.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ZookeeperPorts {
+    /// Client port.
+    pub client_port: Option<String>,
+}

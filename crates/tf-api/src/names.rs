@@ -1,0 +1,47 @@
+//! Names, labels, annotations and finalizers that are part of the API.
+//!
+//! Object names, label keys and selectors are those of the Go tf-operator (`<name>-<type>-statefulset`,
+//! `tf_manager=<type>`, `<type>=<name>`), so that its installations can be adopted; the recommended
+//! `app.kubernetes.io/*` labels are added.
+
+/// Label whose value is the lower-case kind.
+pub const LABEL_TYPE: &str = "tf_manager";
+/// Recommended label: what runs.
+pub const LABEL_NAME: &str = "app.kubernetes.io/name";
+/// Recommended label: which instance of it.
+pub const LABEL_INSTANCE: &str = "app.kubernetes.io/instance";
+/// Recommended label: which part of the whole.
+pub const LABEL_COMPONENT: &str = "app.kubernetes.io/component";
+/// Recommended label: the whole.
+pub const LABEL_PART_OF: &str = "app.kubernetes.io/part-of";
+/// Recommended label: which operator owns the object. Every watch on children selects by it.
+pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Value of [`LABEL_PART_OF`].
+pub const PART_OF: &str = "tungsten-fabric";
+
+/// Annotation on a pod template: hash of everything a change of which needs a new pod.
+pub const ANNOTATION_RESTART_HASH: &str = "tf.tungsten.io/restart-hash";
+/// Annotation on a pod: hash of the configuration that `tf-node` shall run with.
+pub const ANNOTATION_ACTIVE_CONFIG: &str = "tf.tungsten.io/active-config";
+/// Annotation on a ConfigMap or Secret with files: hash of its content.
+pub const ANNOTATION_CONFIG_HASH: &str = "tf.tungsten.io/config-hash";
+/// Annotation on a resource: any change makes the operator look again.
+pub const ANNOTATION_RECONCILE: &str = "tf.tungsten.io/reconcile";
+/// Annotation on a resource: `true` suspends reconciling, as `spec.paused` does.
+pub const ANNOTATION_PAUSED: &str = "tf.tungsten.io/paused";
+/// Label on cluster-scoped objects: namespace of the resource they belong to.
+pub const LABEL_OWNER_NAMESPACE: &str = "tf.tungsten.io/owner-namespace";
+/// Label on cluster-scoped objects: uid of the resource they belong to.
+pub const LABEL_OWNER_UID: &str = "tf.tungsten.io/owner-uid";
+/// Label on CRDs: served versions that carry status contract v1.
+pub const LABEL_CONTRACT: &str = "tf.tungsten.io/contract-v1";
+
+/// Node label of control-plane nodes since Kubernetes 1.20.
+pub const NODE_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+/// Node label of control-plane nodes up to Kubernetes 1.23, and in the Go tf-operator's manifests.
+pub const NODE_MASTER: &str = "node-role.kubernetes.io/master";
+
+/// Name the Go tf-operator used for the config database.
+pub const CONFIGDB: &str = "configdb1";
+/// Name the Go tf-operator used for the analytics database.
+pub const ANALYTICSDB: &str = "analyticsdb1";
