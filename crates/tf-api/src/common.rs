@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::schema::rule;
+use crate::schema::{Sensitive, rule};
 
 /// Log level of the daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +39,35 @@ pub enum AuthMode {
     Keystone,
 }
 
+/// Who may do what in the config and analytics APIs (`aaa_mode`). The daemons know `no-auth`; the Go tf-operator's schema
+/// allowed only `noauth`, which means the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AaaMode {
+    /// Everybody everything, in the Go tf-operator's spelling.
+    #[serde(rename = "noauth")]
+    NoauthOldSpelling,
+    /// Everybody everything.
+    #[serde(rename = "no-auth")]
+    NoAuth,
+    /// The administrator's role everything, others nothing.
+    #[serde(rename = "cloud-admin")]
+    CloudAdmin,
+    /// By role and rule.
+    #[serde(rename = "rbac")]
+    Rbac,
+}
+
+impl AaaMode {
+    /// The value for a daemon's configuration file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoauthOldSpelling | Self::NoAuth => "no-auth",
+            Self::CloudAdmin => "cloud-admin",
+            Self::Rbac => "rbac",
+        }
+    }
+}
+
 /// How to reach Keystone and as whom.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,8 +77,7 @@ pub struct KeystoneAuthParameters {
     #[schemars(length(max = 253))]
     pub address: Option<String>,
     /// Password of the administrator. Better: keystoneSecretName, so that it is not stored in the resource.
-    #[schemars(length(max = 1024))]
-    pub admin_password: Option<String>,
+    pub admin_password: Option<Sensitive>,
     /// Port of the administration API. Default 35357.
     #[schemars(range(min = 1, max = 65535))]
     pub admin_port: Option<u16>,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use crate::{
@@ -48,4 +49,13 @@ pub struct DependencySource {
     pub discovery_config_map: Option<NameReference>,
     /// A service that no operator of ours runs.
     pub external: Option<ExternalService>,
+}
+
+/// The rule that a spec names its Control in one place: the Go tf-operator's `controlInstance`, or `dependencies`.
+pub(crate) fn one_control() -> Value {
+    rule(
+        "!has(self.dependencies) || !has(self.dependencies.control) || !has(self.serviceConfiguration) \
+            || !has(self.serviceConfiguration.controlInstance)",
+        "serviceConfiguration.controlInstance and dependencies.control both name the Control; remove one",
+    )
 }

@@ -12,9 +12,11 @@ pub mod dependencies;
 pub mod kinds;
 pub mod names;
 pub mod ports;
+pub mod resource;
 pub mod schema;
 
 pub use kinds::*;
+pub use resource::{Managed, Resource, ResourceExt};
 
 /// API group of every kind in this crate.
 pub const GROUP: &str = "tf.tungsten.io";

@@ -1,5 +1,7 @@
 //! The closed catalogue of condition reasons.
 
+use serde_with::{DeserializeFromStr, SerializeDisplay};
+
 /// Why a condition has its status. Machine readable and closed: a reader may switch on it, a metric may use it as a
 /// label. The meaning of each is part of the API and never changes; adding one needs a line in `docs/status-contract.md`.
 #[derive(
@@ -16,6 +18,8 @@
     strum::EnumString,
     strum::IntoStaticStr,
     strum::VariantArray,
+    SerializeDisplay,
+    DeserializeFromStr,
 )]
 pub enum Reason {
     /// As it should be.

@@ -1,8 +1,40 @@
 //! The custom resources, one file per kind.
 
+mod analytics;
+mod analytics_alarm;
+mod analytics_snmp;
+mod cassandra;
+mod config;
+mod control;
+mod kubemanager;
+mod manager;
+mod query_engine;
+mod rabbitmq;
+mod redis;
+mod vrouter;
+mod vrouter_configuration;
+mod vrouter_profile;
+mod webui;
 mod zookeeper;
 
+pub use analytics::*;
+pub use analytics_alarm::*;
+pub use analytics_snmp::*;
+pub use cassandra::*;
+pub use config::*;
+pub use control::*;
+pub use kubemanager::*;
+pub use manager::*;
+pub use query_engine::*;
+pub use rabbitmq::*;
+pub use redis::*;
+pub use vrouter::*;
+pub use vrouter_configuration::*;
+pub use vrouter_profile::*;
+pub use webui::*;
 pub use zookeeper::*;
+
+use crate::crd::{self, Definition, definition};
 
 /// What tools need to know about a kind without its Rust type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,17 +51,124 @@ pub struct KindInfo {
     pub endpoint_column: bool,
 }
 
-/// Zookeeper.
-pub const ZOOKEEPER: KindInfo = KindInfo {
-    kind: "Zookeeper",
-    plural: "zookeepers",
-    operator: "zookeeper-op",
-    scales: true,
-    endpoint_column: false,
-};
+impl KindInfo {
+    /// A kind whose members are the pods of a StatefulSet.
+    const fn stateful(kind: &'static str, plural: &'static str, operator: &'static str) -> Self {
+        Self { kind, plural, operator, scales: true, endpoint_column: false }
+    }
 
-/// All definitions, in the order of their plurals.
-pub fn definitions() -> Vec<crate::crd::Definition> {
-    use crate::crd::definition;
-    vec![definition::<Zookeeper>(ZOOKEEPER)]
+    /// A kind without members, or whose members are counted by nodes.
+    const fn other(kind: &'static str, plural: &'static str, operator: &'static str) -> Self {
+        Self { kind, plural, operator, scales: false, endpoint_column: false }
+    }
+
+    /// The same with a Service in front of the members.
+    const fn served(self) -> Self {
+        Self { endpoint_column: true, ..self }
+    }
+
+    /// The information about the kind of this name.
+    pub fn of(kind: &str) -> Option<Self> {
+        ALL.into_iter().find(|info| info.kind == kind)
+    }
+
+    /// The longest name a resource can have, in bytes. The name becomes the value of a label, and that of a StatefulSet,
+    /// `<name>-<type>-statefulset`, the value of another one together with a hash of ten characters.
+    pub const fn longest_name(self) -> usize {
+        const LABEL: usize = 63;
+        if self.scales {
+            LABEL - "-".len() - self.kind.len() - "-statefulset".len() - "-0123456789".len()
+        } else {
+            LABEL
+        }
+    }
+}
+
+/// Analytics.
+pub const ANALYTICS: KindInfo = KindInfo::stateful("Analytics", "analytics", "analytics-op").served();
+/// AnalyticsAlarm.
+pub const ANALYTICS_ALARM: KindInfo = KindInfo::stateful("AnalyticsAlarm", "analyticsalarm", "analytics-op");
+/// AnalyticsSnmp.
+pub const ANALYTICS_SNMP: KindInfo = KindInfo::stateful("AnalyticsSnmp", "analyticssnmp", "analytics-op");
+/// Cassandra.
+pub const CASSANDRA: KindInfo = KindInfo::stateful("Cassandra", "cassandras", "cassandra-op");
+/// Config.
+pub const CONFIG: KindInfo = KindInfo::stateful("Config", "configs", "config-op").served();
+/// Control.
+pub const CONTROL: KindInfo = KindInfo::stateful("Control", "controls", "control-op");
+/// Kubemanager.
+pub const KUBEMANAGER: KindInfo = KindInfo::stateful("Kubemanager", "kubemanagers", "kubemanager-op");
+/// Manager.
+pub const MANAGER: KindInfo = KindInfo::other("Manager", "managers", "manager-op");
+/// QueryEngine.
+pub const QUERY_ENGINE: KindInfo = KindInfo::stateful("QueryEngine", "queryengine", "analytics-op");
+/// Rabbitmq.
+pub const RABBITMQ: KindInfo = KindInfo::stateful("Rabbitmq", "rabbitmqs", "rabbitmq-op");
+/// Redis.
+pub const REDIS: KindInfo = KindInfo::stateful("Redis", "redis", "redis-op");
+/// VrouterProfile.
+pub const VROUTER_PROFILE: KindInfo = KindInfo::other("VrouterProfile", "vrouterprofiles", "vrouter-op");
+/// Vrouter.
+pub const VROUTER: KindInfo = KindInfo::other("Vrouter", "vrouters", "vrouter-op");
+/// Webui.
+pub const WEBUI: KindInfo = KindInfo::stateful("Webui", "webuis", "webui-op").served();
+/// Zookeeper.
+pub const ZOOKEEPER: KindInfo = KindInfo::stateful("Zookeeper", "zookeepers", "zookeeper-op");
+
+/// Every kind, in the order of the plurals.
+pub const ALL: [KindInfo; 15] = [
+    ANALYTICS,
+    ANALYTICS_ALARM,
+    ANALYTICS_SNMP,
+    CASSANDRA,
+    CONFIG,
+    CONTROL,
+    KUBEMANAGER,
+    MANAGER,
+    QUERY_ENGINE,
+    RABBITMQ,
+    REDIS,
+    VROUTER_PROFILE,
+    VROUTER,
+    WEBUI,
+    ZOOKEEPER,
+];
+
+/// All definitions, in the order of [`ALL`].
+pub fn definitions() -> Vec<Definition> {
+    let mut all = vec![
+        definition::<Analytics>(ANALYTICS),
+        definition::<AnalyticsAlarm>(ANALYTICS_ALARM),
+        definition::<AnalyticsSnmp>(ANALYTICS_SNMP),
+        definition::<Cassandra>(CASSANDRA),
+        definition::<Config>(CONFIG),
+        definition::<Control>(CONTROL),
+        definition::<Kubemanager>(KUBEMANAGER),
+        definition::<QueryEngine>(QUERY_ENGINE),
+        definition::<Rabbitmq>(RABBITMQ),
+        definition::<Redis>(REDIS),
+        definition::<VrouterProfile>(VROUTER_PROFILE),
+        definition::<Vrouter>(VROUTER),
+        definition::<Webui>(WEBUI),
+        definition::<Zookeeper>(ZOOKEEPER),
+    ];
+    all.push(crd::manager_definition(&all));
+    all.sort_by_key(|definition| definition.info.plural);
+    all
+}
+
+crate::resource::managed! {
+    Analytics = ANALYTICS,
+    AnalyticsAlarm = ANALYTICS_ALARM,
+    AnalyticsSnmp = ANALYTICS_SNMP,
+    Cassandra = CASSANDRA,
+    Config = CONFIG,
+    Control = CONTROL,
+    Kubemanager = KUBEMANAGER,
+    QueryEngine = QUERY_ENGINE,
+    Rabbitmq = RABBITMQ,
+    Redis = REDIS,
+    Vrouter = VROUTER,
+    Webui = WEBUI,
+    Zookeeper = ZOOKEEPER,
 }

@@ -1,0 +1,209 @@
+//! Cassandra: a ring of Cassandra servers.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::{
+    common::{Container, PodConfiguration},
+    contract::Status,
+    dependencies::DependencySource,
+    ports,
+    schema::{Port, distinct},
+};
+
+/// A Cassandra ring.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "tf.tungsten.io",
+    version = "v1alpha1",
+    kind = "Cassandra",
+    plural = "cassandras",
+    shortname = "tfcas",
+    namespaced,
+    status = "CassandraStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A Cassandra ring: the database of the configuration or of analytics."
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CassandraSpec {
+    /// Settings common to the pods of every kind.
+    pub common_configuration: PodConfiguration,
+    /// Suspends reconciling while true; status is still updated.
+    pub paused: bool,
+    /// Release of the images. Default: the release this operator was built for.
+    #[schemars(length(max = 63))]
+    pub version: Option<String>,
+    /// Services this one uses, where they are not found by their usual names.
+    pub dependencies: CassandraDependencies,
+    /// Settings of Cassandra.
+    pub service_configuration: CassandraConfiguration,
+}
+
+/// Services a Cassandra uses.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CassandraDependencies {
+    /// Analytics, whose collectors receive the node's state.
+    pub analytics: Option<DependencySource>,
+}
+
+/// Where Cassandra keeps data that is not flushed to disk yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemtableAllocation {
+    /// On the Java heap.
+    #[default]
+    HeapBuffers,
+    /// Cell values outside of the heap.
+    OffheapBuffers,
+    /// Whole cells outside of the heap.
+    OffheapObjects,
+}
+
+/// Tuning of one server, under the names of `cassandra.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CassandraParameters {
+    /// Limit of compaction in MiB/s for the whole server; 0 is no limit.
+    #[schemars(range(min = 0, max = 65535))]
+    pub compaction_throughput_mb_per_sec: u32,
+    /// Compactions that run at the same time.
+    #[schemars(range(min = 1, max = 65535))]
+    pub concurrent_compactors: u32,
+    /// Counter writes that run at the same time.
+    #[schemars(range(min = 1, max = 65535))]
+    pub concurrent_counter_writes: u32,
+    /// Materialised view writes that run at the same time.
+    #[schemars(range(min = 1, max = 65535))]
+    pub concurrent_materialized_view_writes: u32,
+    /// Reads that run at the same time.
+    #[schemars(range(min = 1, max = 65535))]
+    pub concurrent_reads: u32,
+    /// Writes that run at the same time.
+    #[schemars(range(min = 1, max = 65535))]
+    pub concurrent_writes: u32,
+    /// Where data that is not flushed yet is kept.
+    pub memtable_allocation_type: MemtableAllocation,
+    /// Threads that flush memtables to disk.
+    #[schemars(range(min = 1, max = 65535))]
+    pub memtable_flush_writers: u32,
+}
+
+impl Default for CassandraParameters {
+    /// The Go tf-operator's values (`cassandra_types.go`).
+    fn default() -> Self {
+        Self {
+            compaction_throughput_mb_per_sec: 16,
+            concurrent_compactors: 1,
+            concurrent_counter_writes: 32,
+            concurrent_materialized_view_writes: 32,
+            concurrent_reads: 32,
+            concurrent_writes: 32,
+            memtable_allocation_type: MemtableAllocation::default(),
+            memtable_flush_writers: 2,
+        }
+    }
+}
+
+/// Settings of Cassandra.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [distinct(PORTS_IN_USE, "port, cqlPort, storagePort, sslStoragePort, jmxLocalPort and, with reaperEnabled, reaperAppPort and reaperAdmPort must differ from each other")]))]
+pub struct CassandraConfiguration {
+    /// Containers to run, with image and command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub containers: Vec<Container>,
+    /// Port of the Thrift service, which only servers before 4.0 have. Default 9161.
+    pub port: Option<Port>,
+    /// Port for CQL clients.
+    pub cql_port: Port,
+    /// Port between members.
+    pub storage_port: Port,
+    /// Port between members with TLS.
+    pub ssl_storage_port: Port,
+    /// Port of JMX on the loopback address.
+    pub jmx_local_port: Port,
+    /// Accepted for compatibility, has no effect: members listen on the address of their node.
+    #[schemars(length(max = 253))]
+    pub listen_address: Option<String>,
+    /// Accepted for compatibility, has no effect: the server's release decides whether Thrift is served.
+    #[serde(rename = "startRPC")]
+    pub start_rpc: Option<bool>,
+    /// Smallest Java heap, for example 512M or 8G. Default: the server's own choice by memory of the node.
+    #[schemars(length(max = 16), regex(pattern = r"^([0-9]+[kKmMgGtT]?)?$"))]
+    pub min_heap_size: Option<String>,
+    /// Largest Java heap, for example 512M or 8G. Default: the server's own choice by memory of the node.
+    #[schemars(length(max = 16), regex(pattern = r"^([0-9]+[kKmMgGtT]?)?$"))]
+    pub max_heap_size: Option<String>,
+    /// Free disk space in GB below which the node reports an alarm.
+    #[serde(rename = "minimumDiskGB")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub minimum_disk_gb: u32,
+    /// Whether Cassandra Reaper repairs the ring on a schedule.
+    pub reaper_enabled: bool,
+    /// Port of Reaper's user interface and API.
+    pub reaper_app_port: Port,
+    /// Port of Reaper's administration.
+    pub reaper_adm_port: Port,
+    /// Tuning of one server, under the names of cassandra.yaml.
+    pub cassandra_parameters: CassandraParameters,
+}
+
+/// CEL: ports that the pods open.
+const PORTS_IN_USE: &str = "[self.cqlPort, self.storagePort, self.sslStoragePort, self.jmxLocalPort] \
+    + (has(self.port) ? [self.port] : []) \
+    + (has(self.reaperEnabled) && self.reaperEnabled ? [self.reaperAppPort, self.reaperAdmPort] : [])";
+
+impl Default for CassandraConfiguration {
+    fn default() -> Self {
+        Self {
+            containers: Vec::new(),
+            port: None,
+            cql_port: ports::CASSANDRA_CQL,
+            storage_port: ports::CASSANDRA_STORAGE,
+            ssl_storage_port: ports::CASSANDRA_SSL_STORAGE,
+            jmx_local_port: ports::CASSANDRA_JMX,
+            listen_address: None,
+            start_rpc: None,
+            min_heap_size: None,
+            max_heap_size: None,
+            minimum_disk_gb: 4,
+            reaper_enabled: false,
+            reaper_app_port: ports::REAPER_APP,
+            reaper_adm_port: ports::REAPER_ADMIN,
+            cassandra_parameters: CassandraParameters::default(),
+        }
+    }
+}
+
+/// Status of a Cassandra.
+pub type CassandraStatus = Status<CassandraOwnStatus>;
+
+/// Fields only Cassandra has.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CassandraOwnStatus {
+    /// Ports in use, as the Go tf-operator published them.
+    pub ports: Option<CassandraPorts>,
+}
+
+/// Ports in use, as text.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CassandraPorts {
+    /// Thrift port.
+    pub port: Option<String>,
+    /// CQL port.
+    pub cql_port: Option<String>,
+    /// JMX port.
+    pub jmx_port: Option<String>,
+}

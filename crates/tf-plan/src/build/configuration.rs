@@ -1,0 +1,124 @@
+//! The files of a resource's daemons, stored in one ConfigMap and one Secret.
+//!
+//! One key per file and member, `<file>.<address>`; every pod mounts everything and the node agent picks what carries its
+//! own address. Files with secrets go to the Secret, nothing else does.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret},
+};
+use tf_api::{contract::Reason, names};
+
+use crate::{
+    build::identity::Identity,
+    hash,
+    object::{CONFIG_MAP, Object, SECRET},
+    plan::NotReady,
+};
+
+/// Largest content of a ConfigMap or Secret the API server stores, less some room for metadata.
+const SIZE_LIMIT: usize = 1024 * 1024 - 16 * 1024;
+
+/// A set of files.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Files {
+    open: BTreeMap<String, String>,
+    secret: BTreeMap<String, String>,
+}
+
+impl Files {
+    /// A file all members share.
+    pub fn shared(&mut self, file: &str, content: impl Into<String>) {
+        self.open.insert(file.to_owned(), content.into());
+    }
+
+    /// A file of the member with this address.
+    pub fn member(&mut self, file: &str, address: &str, content: impl Into<String>) {
+        self.open.insert(key(file, address), content.into());
+    }
+
+    /// A file all members share and that holds a secret.
+    pub fn shared_secret(&mut self, file: &str, content: impl Into<String>) {
+        self.secret.insert(file.to_owned(), content.into());
+    }
+
+    /// A file of the member with this address that holds a secret.
+    pub fn member_secret(&mut self, file: &str, address: &str, content: impl Into<String>) {
+        self.secret.insert(key(file, address), content.into());
+    }
+
+    /// The ConfigMap and, if any file holds a secret, the Secret.
+    ///
+    /// # Errors
+    /// `InvalidSpec` if the files do not fit into an object.
+    pub fn objects(&self, identity: &Identity) -> Result<Vec<Object>, NotReady> {
+        let mut objects = vec![Object::new(
+            CONFIG_MAP,
+            &ConfigMap {
+                metadata: annotated(identity, config_map_name(identity), &self.open)?,
+                data: Some(self.open.clone()),
+                ..ConfigMap::default()
+            },
+        )];
+        if !self.secret.is_empty() {
+            let bytes = |text: &String| ByteString(text.clone().into_bytes());
+            objects.push(Object::new(
+                SECRET,
+                &Secret {
+                    metadata: annotated(identity, secret_name(identity), &self.secret)?,
+                    data: Some(self.secret.iter().map(|(key, text)| (key.clone(), bytes(text))).collect()),
+                    type_: Some("Opaque".into()),
+                    ..Secret::default()
+                },
+            ));
+        }
+        Ok(objects)
+    }
+}
+
+/// Name of the ConfigMap with files; the Go tf-operator's.
+pub fn config_map_name(identity: &Identity) -> String {
+    identity.object_name("configmap")
+}
+
+/// Name of the Secret with files.
+pub fn secret_name(identity: &Identity) -> String {
+    identity.object_name("secret-files")
+}
+
+/// Key of a member's file. Colons of IPv6 addresses are not allowed in keys and become dashes, which no address has.
+pub fn key(file: &str, address: &str) -> String {
+    format!("{file}.{}", address.replace(':', "-"))
+}
+
+fn annotated(
+    identity: &Identity,
+    name: String,
+    files: &BTreeMap<String, String>,
+) -> Result<k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta, NotReady> {
+    let size: usize = files.iter().map(|(key, text)| key.len() + text.len()).sum();
+    if size > SIZE_LIMIT {
+        return Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            format!("the configuration needs {size} bytes and {name} can hold {SIZE_LIMIT}; use fewer members"),
+        ));
+    }
+    let digest = hash::of_contents(files.iter().map(|(key, text)| (key.as_str(), text.as_bytes())));
+    let mut meta = identity.meta(name);
+    meta.annotations = Some(BTreeMap::from([(names::ANNOTATION_CONFIG_HASH.to_owned(), digest)]));
+    Ok(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::key;
+
+    #[test]
+    fn keys_of_ipv6_members_are_valid_and_distinct() {
+        assert_eq!(key("zoo.cfg", "fd00::1"), "zoo.cfg.fd00--1");
+        assert_ne!(key("f", "fd00:0:1::"), key("f", "fd00::0:1"));
+        assert!(key("f", "fd00::1").bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)));
+    }
+}

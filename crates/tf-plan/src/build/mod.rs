@@ -1,0 +1,9 @@
+//! Builders for Kubernetes objects. Each returns a value; none changes one that is half built.
+
+pub mod configuration;
+pub mod identity;
+pub mod pod;
+pub mod publish;
+pub mod service;
+pub mod storage;
+pub mod workload;

@@ -1,0 +1,405 @@
+//! The pod template all components share.
+//!
+//! Pods use their node's network, get no API token, tolerate every taint and run each daemon through the node agent. A
+//! container gets the restricted security context unless its daemon needs more, and then no more than it needs.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        Affinity, Capabilities, ConfigMapVolumeSource, Container, ContainerPort, DownwardAPIVolumeFile,
+        DownwardAPIVolumeSource, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler, LocalObjectReference,
+        ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
+        SecretVolumeSource, SecurityContext, Toleration, Volume, VolumeMount,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde_json::Value;
+use tf_api::{
+    common::{ContainerOverrides, PodConfiguration, PodOverrides},
+    names,
+    schema::Port,
+};
+
+use crate::{
+    build::{
+        configuration,
+        identity::Identity,
+        storage::{empty_dir, memory_dir},
+    },
+    hash, node,
+};
+
+const CONFIG: &str = "config";
+const SECRETS: &str = "secrets";
+const CERTIFICATES: &str = "certificates";
+const TRUST: &str = "trust";
+const POD_INFO: &str = "pod-info";
+const AGENT: &str = "tf-node";
+
+/// What a daemon may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Privileges {
+    /// Nothing: not root, no capability.
+    Restricted,
+    /// Root inside the container with these capabilities and no other.
+    Root(&'static [&'static str]),
+    /// Everything; for what works on the node itself.
+    Host,
+}
+
+/// A container that runs a daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Daemon {
+    /// Name of container and daemon.
+    pub name: &'static str,
+    /// Image reference.
+    pub image: String,
+    /// Command of the spec instead of the built-in one; empty for the built-in one.
+    pub command: Vec<String>,
+    /// Named ports it listens on. On the node's network the scheduler keeps two users of a port apart.
+    pub ports: Vec<(&'static str, Port)>,
+    /// Environment.
+    pub env: Vec<(String, String)>,
+    /// Mounts besides those every daemon has.
+    pub mounts: Vec<VolumeMount>,
+    /// What it may do.
+    pub privileges: Privileges,
+    /// Whether the node agent can probe that it serves.
+    pub probed: bool,
+    /// Whether it has to be taken out of service before it is stopped.
+    pub drained: bool,
+    /// Requests and limits.
+    pub resources: Option<ResourceRequirements>,
+}
+
+impl Daemon {
+    /// A restricted, probed daemon without ports.
+    pub fn new(name: &'static str, image: String, command: Vec<String>) -> Self {
+        Self {
+            name,
+            image,
+            command,
+            ports: Vec::new(),
+            env: Vec::new(),
+            mounts: Vec::new(),
+            privileges: Privileges::Restricted,
+            probed: true,
+            drained: false,
+            resources: None,
+        }
+    }
+}
+
+/// Everything a pod template is made of.
+#[derive(Clone, Debug)]
+pub struct PodShape<'a> {
+    /// Whose pods.
+    pub identity: &'a Identity,
+    /// Settings of the spec.
+    pub common: &'a PodConfiguration,
+    /// Image of the node agent.
+    pub agent_image: String,
+    /// ServiceAccount of the pods.
+    pub service_account: String,
+    /// Init containers that run after the node agent is installed.
+    pub init: Vec<Container>,
+    /// Daemons.
+    pub daemons: Vec<Daemon>,
+    /// Volumes besides those every pod has.
+    pub volumes: Vec<Volume>,
+    /// Mounts whose directories are given to the daemons' user before they start.
+    pub owned_mounts: Vec<VolumeMount>,
+    /// Whether files with secrets exist.
+    pub has_secret_files: bool,
+    /// Where pods may be.
+    pub affinity: Affinity,
+    /// Whether containers see each other's processes.
+    pub share_processes: bool,
+    /// Seconds between the request to stop and the kill.
+    pub grace_seconds: i64,
+}
+
+/// Builds the template and the hash of what a change of it has to restart pods for. The hash is an annotation of the
+/// template, so that each pod tells what it was made from.
+pub fn template(shape: &PodShape<'_>) -> (PodTemplateSpec, String) {
+    let identity = shape.identity;
+    let mut labels = identity.labels();
+    let mut annotations = BTreeMap::new();
+    let mut spec = pod_spec(shape);
+    if let Some(overrides) = &shape.common.pod_overrides {
+        apply_overrides(overrides, &mut labels, &mut annotations, &mut spec);
+    }
+    let restart_hash = restart_hash(&spec);
+    annotations.insert(names::ANNOTATION_RESTART_HASH.to_owned(), restart_hash.clone());
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() }),
+        spec: Some(spec),
+    };
+    (template, restart_hash)
+}
+
+/// Where a pod may run matters when it is placed, not while it runs: a joining node restarts nobody.
+fn restart_hash(spec: &PodSpec) -> String {
+    let placed_anywhere = PodSpec { affinity: None, tolerations: None, scheduler_name: None, ..spec.clone() };
+    hash::of_value(&serde_json::to_value(placed_anywhere).unwrap_or(Value::Null))
+}
+
+fn pod_spec(shape: &PodShape<'_>) -> PodSpec {
+    let pull_secrets = &shape.common.image_pull_secrets;
+    PodSpec {
+        host_network: Some(true),
+        dns_policy: Some("ClusterFirstWithHostNet".into()),
+        restart_policy: Some("Always".into()),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        service_account_name: Some(shape.service_account.clone()),
+        priority_class_name: Some("system-node-critical".into()),
+        termination_grace_period_seconds: Some(shape.grace_seconds),
+        share_process_namespace: shape.share_processes.then_some(true),
+        tolerations: Some(tolerations(shape.common)),
+        affinity: Some(shape.affinity.clone()),
+        image_pull_secrets: (!pull_secrets.is_empty())
+            .then(|| pull_secrets.iter().map(|name| LocalObjectReference { name: name.clone() }).collect()),
+        security_context: Some(PodSecurityContext {
+            fs_group: Some(node::USER),
+            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+            ..PodSecurityContext::default()
+        }),
+        init_containers: Some([vec![install(shape)], shape.init.clone()].concat()),
+        containers: shape.daemons.iter().map(|daemon| container(shape, daemon)).collect(),
+        volumes: Some(volumes(shape)),
+        ..PodSpec::default()
+    }
+}
+
+fn tolerations(common: &PodConfiguration) -> Vec<Toleration> {
+    if !common.tolerations.is_empty() {
+        return common.tolerations.clone();
+    }
+    let every = |effect: &str| Toleration {
+        operator: Some("Exists".into()),
+        effect: Some(effect.into()),
+        ..Toleration::default()
+    };
+    vec![every("NoSchedule"), every("NoExecute")]
+}
+
+/// Copies the agent into the pod and gives the data directories to the daemons' user: the one step that needs root.
+fn install(shape: &PodShape<'_>) -> Container {
+    let directories: Vec<&str> = shape.owned_mounts.iter().map(|mount| mount.mount_path.as_str()).collect();
+    Container {
+        name: AGENT.into(),
+        image: Some(shape.agent_image.clone()),
+        image_pull_policy: Some("IfNotPresent".into()),
+        command: Some(node::install(&directories)),
+        security_context: Some(security_context(&Privileges::Root(&["CHOWN", "DAC_OVERRIDE", "FOWNER"]))),
+        volume_mounts: Some([vec![mount(AGENT, node::BINARY_DIR)], shape.owned_mounts.clone()].concat()),
+        ..Container::default()
+    }
+}
+
+fn container(shape: &PodShape<'_>, daemon: &Daemon) -> Container {
+    let exec = |command: Vec<String>| Some(ExecAction { command: Some(command) });
+    let probe = |period, failures| Probe {
+        exec: exec(node::probe(daemon.name)),
+        period_seconds: Some(period),
+        timeout_seconds: Some(3),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    };
+    let command = if daemon.command.is_empty() { node::run(daemon.name) } else { daemon.command.clone() };
+    Container {
+        name: daemon.name.into(),
+        image: Some(daemon.image.clone()),
+        image_pull_policy: Some("IfNotPresent".into()),
+        command: Some(command),
+        env: Some(environment(&daemon.env)),
+        ports: (!daemon.ports.is_empty()).then(|| daemon.ports.iter().map(port).collect()),
+        readiness_probe: daemon.probed.then(|| probe(5, 3)),
+        lifecycle: daemon.drained.then(|| Lifecycle {
+            pre_stop: Some(LifecycleHandler { exec: exec(node::drain(daemon.name)), ..LifecycleHandler::default() }),
+            ..Lifecycle::default()
+        }),
+        resources: daemon.resources.clone(),
+        security_context: Some(security_context(&daemon.privileges)),
+        volume_mounts: Some([common_mounts(shape), daemon.mounts.clone()].concat()),
+        ..Container::default()
+    }
+}
+
+fn port((name, port): &(&'static str, Port)) -> ContainerPort {
+    let number = i32::from(port.get());
+    ContainerPort {
+        name: Some((*name).into()),
+        container_port: number,
+        // On the node's network the API server defaults it to the same number; stated so that nothing differs.
+        host_port: Some(number),
+        protocol: Some("TCP".into()),
+        ..ContainerPort::default()
+    }
+}
+
+fn environment(own: &[(String, String)]) -> Vec<EnvVar> {
+    let field = |name: &str, path: &str| EnvVar {
+        name: name.into(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector { field_path: path.into(), api_version: Some("v1".into()) }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    };
+    let fields =
+        [field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name"), field("NODE_NAME", "spec.nodeName")];
+    let own =
+        own.iter().map(|(name, value)| EnvVar { name: name.clone(), value: Some(value.clone()), ..EnvVar::default() });
+    fields.into_iter().chain(own).collect()
+}
+
+fn security_context(privileges: &Privileges) -> SecurityContext {
+    let dropped = |add: &[&str]| Capabilities {
+        drop: Some(vec!["ALL".into()]),
+        add: (!add.is_empty()).then(|| add.iter().map(|name| (*name).into()).collect()),
+    };
+    match privileges {
+        Privileges::Restricted => SecurityContext {
+            allow_privilege_escalation: Some(false),
+            run_as_non_root: Some(true),
+            run_as_user: Some(node::USER),
+            run_as_group: Some(node::USER),
+            capabilities: Some(dropped(&[])),
+            ..SecurityContext::default()
+        },
+        Privileges::Root(capabilities) => SecurityContext {
+            allow_privilege_escalation: Some(false),
+            run_as_user: Some(0),
+            run_as_group: Some(0),
+            capabilities: Some(dropped(capabilities)),
+            ..SecurityContext::default()
+        },
+        Privileges::Host => {
+            SecurityContext { privileged: Some(true), run_as_user: Some(0), ..SecurityContext::default() }
+        }
+    }
+}
+
+/// A mount of a whole volume.
+pub fn mount(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount { name: volume.into(), mount_path: path.into(), ..VolumeMount::default() }
+}
+
+/// A mount that cannot be written.
+pub fn read_only(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount { read_only: Some(true), ..mount(volume, path) }
+}
+
+fn common_mounts(shape: &PodShape<'_>) -> Vec<VolumeMount> {
+    let mut mounts = vec![
+        read_only(AGENT, node::BINARY_DIR),
+        read_only(CONFIG, node::CONFIG_DIR),
+        read_only(POD_INFO, node::POD_INFO_DIR),
+        mount(CERTIFICATES, node::CERTIFICATE_DIR),
+        mount(TRUST, node::CA_DIR),
+    ];
+    if shape.has_secret_files {
+        mounts.push(read_only(SECRETS, node::SECRET_DIR));
+    }
+    mounts
+}
+
+fn volumes(shape: &PodShape<'_>) -> Vec<Volume> {
+    let mut volumes = vec![
+        empty_dir(AGENT),
+        Volume {
+            name: CONFIG.into(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: configuration::config_map_name(shape.identity),
+                default_mode: Some(0o444),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: POD_INFO.into(),
+            downward_api: Some(DownwardAPIVolumeSource {
+                items: Some(vec![DownwardAPIVolumeFile {
+                    path: "annotations".into(),
+                    field_ref: Some(ObjectFieldSelector {
+                        field_path: "metadata.annotations".into(),
+                        api_version: Some("v1".into()),
+                    }),
+                    ..DownwardAPIVolumeFile::default()
+                }]),
+                default_mode: Some(0o444),
+            }),
+            ..Volume::default()
+        },
+        memory_dir(CERTIFICATES),
+        empty_dir(TRUST),
+    ];
+    if shape.has_secret_files {
+        volumes.push(Volume {
+            name: SECRETS.into(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(configuration::secret_name(shape.identity)),
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        });
+    }
+    volumes.extend(shape.volumes.iter().cloned());
+    volumes
+}
+
+fn apply_overrides(
+    overrides: &PodOverrides,
+    labels: &mut BTreeMap<String, String>,
+    annotations: &mut BTreeMap<String, String>,
+    spec: &mut PodSpec,
+) {
+    if let Some(metadata) = &overrides.metadata {
+        annotations.extend(metadata.annotations.clone());
+        // What the operator set stays, whatever an older schema let through.
+        for (key, value) in &metadata.labels {
+            labels.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    let Some(pod) = &overrides.spec else { return };
+    if let Some(class) = &pod.priority_class_name {
+        spec.priority_class_name = Some(class.clone());
+    }
+    if let Some(seconds) = pod.termination_grace_period_seconds {
+        spec.termination_grace_period_seconds = Some(seconds);
+    }
+    if let Some(scheduler) = &pod.scheduler_name {
+        spec.scheduler_name = Some(scheduler.clone());
+    }
+    for wanted in &pod.containers {
+        if let Some(container) = spec.containers.iter_mut().find(|container| container.name == wanted.name) {
+            override_container(wanted, container);
+        }
+    }
+}
+
+fn override_container(wanted: &ContainerOverrides, container: &mut Container) {
+    if let Some(resources) = &wanted.resources {
+        container.resources = Some(resources.clone());
+    }
+    let env = container.env.get_or_insert_default();
+    for variable in &wanted.env {
+        env.retain(|present| present.name != variable.name);
+        env.push(EnvVar { name: variable.name.clone(), value: Some(variable.value.clone()), ..EnvVar::default() });
+    }
+}
+
+/// Container names in the overrides that the pod does not have, as paths.
+pub fn unknown_overrides(common: &PodConfiguration, daemons: &[Daemon]) -> Vec<String> {
+    let containers = common.pod_overrides.iter().filter_map(|o| o.spec.as_ref()).flat_map(|spec| &spec.containers);
+    containers
+        .filter(|wanted| daemons.iter().all(|daemon| daemon.name != wanted.name))
+        .map(|wanted| {
+            format!("spec.commonConfiguration.podOverrides.spec.containers[{}]: no such container", wanted.name)
+        })
+        .collect()
+}

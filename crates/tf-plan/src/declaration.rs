@@ -1,0 +1,105 @@
+//! What a component owns and reads: one list that drives watches, pruning, generated rights, charts and documents.
+
+use tf_api::contract::ConditionType;
+
+use crate::object::{Kind, NODE, POD};
+
+/// A kind whose objects the component creates, changes and deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The kind.
+    pub kind: Kind,
+    /// Why, for the generated role.
+    pub reason: &'static str,
+}
+
+/// Another operator's kind whose status the component reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerKind {
+    /// The kind.
+    pub kind: Kind,
+    /// The condition that mirrors it.
+    pub condition: ConditionType,
+    /// Why, for the generated role.
+    pub reason: &'static str,
+}
+
+/// Something else the component reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Nodes of the cluster: the only cluster-wide read.
+    Nodes {
+        /// Why.
+        reason: &'static str,
+    },
+    /// Secrets named by the spec or by a dependency's status, in the watched namespaces.
+    Secrets {
+        /// Why.
+        reason: &'static str,
+    },
+    /// ConfigMaps named by the spec, in the watched namespaces.
+    ConfigMaps {
+        /// Why.
+        reason: &'static str,
+    },
+    /// One ConfigMap of a given namespace that describes the cluster.
+    Fact {
+        /// Namespace.
+        namespace: &'static str,
+        /// Name.
+        name: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// What a component declares about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Name of the operator: field manager, lease, `app.kubernetes.io/managed-by`, metric label.
+    pub operator: &'static str,
+    /// The custom resource it reconciles.
+    pub primary: Kind,
+    /// Kinds it owns, in the order they are applied.
+    pub owned: Vec<Owned>,
+    /// Kinds of other operators it reads the status of.
+    pub peers: Vec<PeerKind>,
+    /// What else it reads.
+    pub reads: Vec<Read>,
+    /// Whether it restarts single pods by deleting them.
+    pub restarts_pods: bool,
+}
+
+impl Declaration {
+    /// Whether the component reads nodes.
+    pub fn reads_nodes(&self) -> bool {
+        self.reads.iter().any(|read| matches!(read, Read::Nodes { .. }))
+    }
+
+    /// Whether the component watches its own pods: it does when it owns a workload.
+    pub fn watches_pods(&self) -> bool {
+        self.workload_kinds().next().is_some()
+    }
+
+    /// The owned kinds that make pods.
+    pub fn workload_kinds(&self) -> impl Iterator<Item = Kind> {
+        use crate::object::{DAEMON_SET, STATEFUL_SET};
+        self.owned.iter().map(|owned| owned.kind).filter(|kind| matches!(*kind, STATEFUL_SET | DAEMON_SET))
+    }
+
+    /// Every kind the operator watches, the primary first.
+    pub fn watched_kinds(&self) -> Vec<Kind> {
+        let mut kinds = vec![self.primary];
+        kinds.extend(self.owned.iter().map(|owned| owned.kind));
+        kinds.extend(self.peers.iter().map(|peer| peer.kind));
+        if self.watches_pods() {
+            kinds.push(POD);
+        }
+        if self.reads_nodes() {
+            kinds.push(NODE);
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+}

@@ -1,0 +1,335 @@
+//! Finding the services a resource needs, by the consumer rules of the status contract.
+//!
+//! Before the first bring-up a dependency must be *usable*: it exists, speaks our contract version, describes its
+//! current generation, is Ready and lists the endpoint. Afterwards an unusable dependency only shows in conditions: what
+//! it publishes is used as long as it publishes anything, so a flapping dependency never empties a configuration.
+
+use std::collections::BTreeMap;
+
+use tf_api::{
+    CONTRACT,
+    contract::{ConditionType, Draft, Endpoint, Protocol, Reason},
+    dependencies::{DependencySource, ExternalService},
+};
+
+use crate::{
+    object::Kind,
+    observed::{Observed, Peer},
+    plan::NotReady,
+    secret::SecretData,
+};
+
+/// How much a dependency matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The first bring-up waits for it.
+    BringUp,
+    /// It is used when it is there.
+    Optional,
+}
+
+/// A service that a resource needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The condition that mirrors it.
+    pub condition: ConditionType,
+    /// Kind of the resource that provides it.
+    pub kind: Kind,
+    /// What the spec says about it.
+    pub source: Option<DependencySource>,
+    /// Name that is taken when the spec says nothing and a resource of it exists: the one the Go tf-operator fixed.
+    pub default_name: &'static str,
+    /// Name of the endpoint that is needed.
+    pub endpoint: &'static str,
+    /// How much it matters.
+    pub need: Need,
+}
+
+/// What is needed to talk to a service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Connection {
+    /// Endpoints by name.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// Credentials; empty if the service needs none.
+    pub credentials: SecretData,
+    /// Identities of the members by address, where the provider publishes them.
+    pub member_nodes: BTreeMap<String, String>,
+}
+
+impl Connection {
+    /// Member addresses of an endpoint; its Service if it lists no members.
+    pub fn hosts(&self, endpoint: &str) -> Vec<String> {
+        let Some(endpoint) = self.endpoints.get(endpoint) else { return Vec::new() };
+        if endpoint.nodes.is_empty() { endpoint.service.iter().cloned().collect() } else { endpoint.nodes.clone() }
+    }
+
+    /// Port of an endpoint.
+    pub fn port(&self, endpoint: &str) -> Option<u16> {
+        self.endpoints.get(endpoint).map(|endpoint| endpoint.port)
+    }
+
+    /// Whether an endpoint speaks TLS.
+    pub fn tls(&self, endpoint: &str) -> bool {
+        self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.tls)
+    }
+}
+
+/// A dependency as it was found.
+#[derive(Clone, Debug, PartialEq)]
+struct Found {
+    draft: Draft,
+    connection: Option<Connection>,
+}
+
+/// All dependencies of a resource, resolved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resolved {
+    /// Conditions, `DependenciesReady` included when bring-up needs any.
+    pub drafts: Vec<Draft>,
+    connections: Vec<(ConditionType, Connection)>,
+}
+
+impl Resolved {
+    /// The connection to a dependency, if there is one.
+    pub fn connection(&self, condition: ConditionType) -> Option<&Connection> {
+        self.connections.iter().find(|(found, _)| *found == condition).map(|(_, connection)| connection)
+    }
+}
+
+/// Name under which a Secret or ConfigMap appears in the snapshot: alone in the resource's own namespace.
+pub fn snapshot_key(home: &str, namespace: &str, name: &str) -> String {
+    if home == namespace { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// Resolves dependencies for a resource in namespace `home`. `initialized` is the latch of the resource's own status.
+///
+/// # Errors
+/// What bring-up waits for, or what the user has to name.
+pub fn resolve<Cr>(
+    dependencies: &[Dependency],
+    home: &str,
+    initialized: bool,
+    observed: &Observed<Cr>,
+) -> Result<Resolved, NotReady> {
+    let mut resolved = Resolved::default();
+    let mut obstacle: Option<NotReady> = None;
+    let mut needed = false;
+    for dependency in dependencies {
+        let Found { draft, connection } = find(dependency, home, observed);
+        let missing = connection.is_none() || !initialized && !draft.is_true();
+        if dependency.need == Need::BringUp {
+            needed = true;
+            if missing && obstacle.is_none() {
+                obstacle = Some(NotReady::waiting(draft.reason, draft.message.clone()));
+            }
+        }
+        // An optional dependency is used as soon as it is usable, and afterwards as long as it publishes anything.
+        let used = draft.is_true() || initialized || dependency.need == Need::BringUp;
+        resolved.connections.extend(connection.filter(|_| used).map(|connection| (dependency.condition, connection)));
+        resolved.drafts.push(draft);
+    }
+    if needed {
+        let summary = summary(dependencies, &resolved.drafts);
+        resolved.drafts.push(summary);
+    }
+    match obstacle {
+        Some(obstacle) => Err(obstacle.with_drafts(resolved.drafts)),
+        None => Ok(resolved),
+    }
+}
+
+fn summary(dependencies: &[Dependency], drafts: &[Draft]) -> Draft {
+    let failing = dependencies
+        .iter()
+        .zip(drafts)
+        .find(|(dependency, draft)| dependency.need == Need::BringUp && !draft.is_true());
+    match failing {
+        Some((_, draft)) => Draft { kind: ConditionType::DependenciesReady, ..draft.clone() },
+        None => Draft::holds(ConditionType::DependenciesReady, Reason::Succeeded, "all needed services are usable"),
+    }
+}
+
+fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Found {
+    let absent = |reason: Reason, message: String| Found {
+        draft: Draft::fails(dependency.condition, reason, message),
+        connection: None,
+    };
+    let source = dependency.source.clone().unwrap_or_default();
+    if let Some(external) = &source.external {
+        return found_external(dependency, external, observed);
+    }
+    if let Some(map) = &source.discovery_config_map {
+        return match observed.config_maps.get(&map.name) {
+            Some(data) => found_in_map(dependency, &map.name, data),
+            None => absent(
+                Reason::ConfigMapNotFound,
+                format!("ConfigMap {home}/{} does not exist; create it or name another source", map.name),
+            ),
+        };
+    }
+    let peers = match observed.peers(dependency.kind.kind) {
+        Ok(peers) => peers,
+        Err(why) => return unavailable(dependency, &source, why.reason, &why.message),
+    };
+    let kind = dependency.kind.kind;
+    if let Some(reference) = &source.reference {
+        let namespace = reference.namespace.as_deref().unwrap_or(home);
+        return match peers.iter().find(|peer| peer.namespace == namespace && peer.name == reference.name) {
+            Some(peer) => found_peer(dependency, home, peer, observed),
+            None => absent(Reason::DependencyNotFound, format!("{kind} {namespace}/{} does not exist", reference.name)),
+        };
+    }
+    match by_convention(dependency, home, peers) {
+        Ok(peer) => found_peer(dependency, home, peer, observed),
+        Err((reason, message)) if dependency.need == Need::Optional => {
+            Found { draft: Draft::unknown(dependency.condition, reason, message), connection: None }
+        }
+        Err((reason, message)) => absent(reason, message),
+    }
+}
+
+/// Without the definition of the kind: an optional dependency that nobody named is simply not asked for.
+fn unavailable(dependency: &Dependency, source: &DependencySource, reason: Reason, message: &str) -> Found {
+    let draft = if dependency.need == Need::Optional && source.reference.is_none() && reason == Reason::CrdMissing {
+        Draft::unknown(dependency.condition, Reason::NotRequested, message)
+    } else {
+        Draft::fails(dependency.condition, reason, message)
+    };
+    Found { draft, connection: None }
+}
+
+/// The resource that a spec without a reference means: the one of the conventional name, else the only one.
+fn by_convention<'a>(dependency: &Dependency, home: &str, peers: &'a [Peer]) -> Result<&'a Peer, (Reason, String)> {
+    let kind = dependency.kind.kind;
+    let here: Vec<&Peer> = peers.iter().filter(|peer| peer.namespace == home).collect();
+    if let Some(peer) = here.iter().find(|peer| peer.name == dependency.default_name) {
+        return Ok(peer);
+    }
+    match here.as_slice() {
+        [] if dependency.need == Need::Optional => {
+            Err((Reason::NotRequested, format!("there is no {kind} in namespace {home}")))
+        }
+        [] => Err((
+            Reason::DependencyNotFound,
+            format!("there is no {kind} in namespace {home}; create one or set spec.dependencies"),
+        )),
+        [only] => Ok(only),
+        several => Err((
+            Reason::DependencyNotConfigured,
+            format!(
+                "{} resources of kind {kind} are in namespace {home}; name one in spec.dependencies",
+                several.len()
+            ),
+        )),
+    }
+}
+
+fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &Observed<Cr>) -> Found {
+    let secret = peer.status.connection_secret_ref.as_ref();
+    let credentials = match secret {
+        Some(reference) => observed.secrets.get(&snapshot_key(home, &peer.namespace, &reference.name)),
+        None => None,
+    };
+    let secret_missing = secret.is_some() && credentials.is_none();
+    let listed = peer.status.endpoint(dependency.endpoint).is_some_and(|e| !e.nodes.is_empty() || e.service.is_some());
+    let connection = (listed && !secret_missing).then(|| Connection {
+        endpoints: by_name(&peer.status.endpoints),
+        credentials: credentials.cloned().unwrap_or_default(),
+        member_nodes: peer.status.members.iter().map(|m| (m.address.clone(), m.node.clone())).collect(),
+    });
+    let label = format!("{} {}/{}", dependency.kind.kind, peer.namespace, peer.name);
+    let draft = |reason, message: String| Draft::fails(dependency.condition, reason, message);
+    let ready = peer.status.condition(ConditionType::Ready.as_ref());
+    let draft = if peer.terminating {
+        draft(Reason::Deleting, format!("{label} is being deleted"))
+    } else if peer.status.contract.is_none() {
+        draft(Reason::NotYetReported, format!("{label} has no status yet; is its operator running?"))
+    } else if peer.status.contract.as_deref() != Some(CONTRACT) {
+        draft(
+            Reason::ContractUnsupported,
+            format!("{label} speaks another version of the status contract; upgrade this operator or that one"),
+        )
+    } else if peer.status.observed_generation != Some(peer.generation) {
+        draft(Reason::DependencyStale, format!("{label} has not observed its current generation yet"))
+    } else if let Some(ready) = ready.filter(|ready| ready.status != "True") {
+        draft(Reason::DependencyNotReady, format!("{label} is not Ready: {}: {}", ready.reason, ready.message))
+    } else if ready.is_none() {
+        draft(Reason::NotYetReported, format!("{label} has not reported condition Ready"))
+    } else if !listed {
+        draft(Reason::DependencyNotReady, format!("{label} publishes no endpoint {}", dependency.endpoint))
+    } else if let (true, Some(reference)) = (secret_missing, secret) {
+        draft(Reason::SecretNotFound, format!("Secret {}/{} of {label} cannot be read", peer.namespace, reference.name))
+    } else {
+        Draft::holds(dependency.condition, Reason::Succeeded, format!("{label} is Ready"))
+    };
+    Found { draft, connection }
+}
+
+fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, observed: &Observed<Cr>) -> Found {
+    let failed = |reason, message: String| Found {
+        draft: Draft::fails(dependency.condition, reason, message),
+        connection: None,
+    };
+    if external.endpoints.iter().all(|endpoint| endpoint.name != dependency.endpoint) {
+        return failed(
+            Reason::InvalidSpec,
+            format!("the external {} needs an endpoint named {}", dependency.kind.kind, dependency.endpoint),
+        );
+    }
+    let credentials = match &external.secret_ref {
+        None => SecretData::default(),
+        Some(reference) => match observed.secrets.get(&reference.name) {
+            Some(data) => data.clone(),
+            None => {
+                return failed(Reason::SecretNotFound, format!("Secret {} does not exist; create it", reference.name));
+            }
+        },
+    };
+    Found {
+        draft: Draft::holds(
+            dependency.condition,
+            Reason::Succeeded,
+            format!("the external {} of the spec is used; it is not probed", dependency.kind.kind),
+        ),
+        connection: Some(Connection {
+            endpoints: by_name(&external.endpoints),
+            credentials,
+            member_nodes: BTreeMap::new(),
+        }),
+    }
+}
+
+/// Reads `<NAME>_HOSTS`, `<NAME>_PORT`, `<NAME>_TLS`, the keys every operator of ours publishes.
+fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, String>) -> Found {
+    let prefix = dependency.endpoint.to_uppercase().replace('-', "_");
+    let hosts: Vec<String> = data
+        .get(&format!("{prefix}_HOSTS"))
+        .map(|hosts| hosts.split([',', ' ']).filter(|host| !host.is_empty()).map(str::to_owned).collect())
+        .unwrap_or_default();
+    let port = data.get(&format!("{prefix}_PORT")).and_then(|port| port.trim().parse().ok());
+    let (Some(port), false) = (port, hosts.is_empty()) else {
+        return Found {
+            draft: Draft::fails(
+                dependency.condition,
+                Reason::InvalidSpec,
+                format!("ConfigMap {map} needs keys {prefix}_HOSTS and {prefix}_PORT"),
+            ),
+            connection: None,
+        };
+    };
+    let tls = data.get(&format!("{prefix}_TLS")).is_some_and(|tls| tls.trim().eq_ignore_ascii_case("true"));
+    let endpoint =
+        Endpoint { name: dependency.endpoint.into(), protocol: Protocol::Tcp, port, tls, service: None, nodes: hosts };
+    Found {
+        draft: Draft::holds(
+            dependency.condition,
+            Reason::Succeeded,
+            format!("endpoints come from ConfigMap {map}; they are not probed"),
+        ),
+        connection: Some(Connection { endpoints: by_name(&[endpoint]), ..Connection::default() }),
+    }
+}
+
+fn by_name(endpoints: &[Endpoint]) -> BTreeMap<String, Endpoint> {
+    endpoints.iter().map(|endpoint| (endpoint.name.clone(), endpoint.clone())).collect()
+}

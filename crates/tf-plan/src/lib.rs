@@ -1,0 +1,23 @@
+//! Pure vocabulary of desired state.
+//!
+//! Everything in this crate is a function of its arguments: no clock, no randomness, no environment, no iteration order
+//! leaks into an output. That is what makes an offline preview of every object, golden tests and model checking possible.
+
+pub mod assess;
+pub mod build;
+pub mod component;
+pub mod credentials;
+pub mod declaration;
+pub mod dependency;
+pub mod files;
+pub mod hash;
+pub mod images;
+pub mod members;
+pub mod node;
+pub mod object;
+pub mod observed;
+pub mod placement;
+pub mod plan;
+pub mod rollout;
+pub mod secret;
+pub mod status;

@@ -1,0 +1,259 @@
+//! Which nodes are members, with identities that last.
+//!
+//! All Tungsten Fabric daemons use their node's network, so a member's address is its node's address and members are
+//! known from Node objects before any pod exists. Identities are kept in the resource's status, in the order members
+//! joined: lists in configuration files only ever grow at the end, because their order has meaning to several daemons
+//! (tf-components 1.2).
+
+use tf_api::contract::MemberStatus;
+
+use crate::{observed::Node, placement::Placement};
+
+/// How many members a service takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeRule {
+    /// As many as nodes match.
+    EveryNode,
+    /// The largest odd number that nodes allow, up to a limit: an even one tolerates no more losses than the odd one
+    /// below it.
+    OddUpTo(i32),
+}
+
+impl SizeRule {
+    fn default_size(self, matching: i32) -> i32 {
+        match self {
+            Self::EveryNode => matching,
+            Self::OddUpTo(limit) => {
+                let size = matching.min(limit);
+                if size > 1 && size % 2 == 0 { size - 1 } else { size }
+            }
+        }
+    }
+}
+
+/// What happens to a member whose node is gone or no longer matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It stays a member: its data is only released by a procedure.
+    Kept,
+    /// It is dropped: it has no data.
+    Dropped,
+}
+
+/// The wish, as far as the spec states it.
+#[derive(Clone, Debug)]
+pub struct Wish<'a> {
+    /// Where members may be.
+    pub placement: &'a Placement,
+    /// Number of members, if stated.
+    pub replicas: Option<i32>,
+    /// Number of members otherwise.
+    pub rule: SizeRule,
+    /// What happens to members that lose their node.
+    pub leaving: Leaving,
+}
+
+/// Members and what is to be said about them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Members in the order they joined.
+    pub members: Vec<MemberStatus>,
+    /// Number of members asked for; more than `members` when nodes are missing, less when members have to be kept.
+    pub wanted: i32,
+    /// Remarks on size and placement.
+    pub notes: Vec<String>,
+    /// Why the wish is not carried out completely.
+    pub held: Option<String>,
+}
+
+/// Chooses members. `previous` are those of the status; they keep identity and order.
+pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
+    let matching: Vec<&Node> =
+        nodes.iter().filter(|node| wish.placement.matches(node) && node.address.is_some()).collect();
+    let mut result = Membership {
+        wanted: wish.replicas.unwrap_or_else(|| wish.rule.default_size(matching.len() as i32)),
+        ..Membership::default()
+    };
+    result.members = keep(previous, &matching, wish.leaving, &mut result.notes);
+    let next_id = previous.iter().map(|member| member.id).max().unwrap_or_default() + 1;
+    let joining: Vec<&&Node> =
+        matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
+    let room = usize::try_from(result.wanted).unwrap_or_default().saturating_sub(result.members.len());
+    result.members.extend(joining.iter().take(room).zip(next_id..).map(|(node, id)| MemberStatus {
+        id,
+        node: node.name.clone(),
+        address: node.address.clone().unwrap_or_default(),
+    }));
+    shrink(&mut result, wish);
+    explain(&mut result, &matching, wish);
+    result
+}
+
+fn keep(previous: &[MemberStatus], matching: &[&Node], leaving: Leaving, notes: &mut Vec<String>) -> Vec<MemberStatus> {
+    previous
+        .iter()
+        .filter_map(|member| match matching.iter().find(|node| node.name == member.node) {
+            Some(node) => Some(MemberStatus { address: node.address.clone()?, ..member.clone() }),
+            None if leaving == Leaving::Kept => {
+                notes.push(format!(
+                    "node {} of member {} is gone or no longer matches; the member is kept until it is replaced",
+                    member.node, member.id
+                ));
+                Some(member.clone())
+            }
+            None => None,
+        })
+        .collect()
+}
+
+fn shrink(result: &mut Membership, wish: &Wish<'_>) {
+    let wanted = usize::try_from(result.wanted).unwrap_or_default();
+    // A smaller default, because nodes went away, takes no member away: only a stated number does.
+    if result.members.len() <= wanted || wish.replicas.is_none() && wish.leaving == Leaving::Kept {
+        return;
+    }
+    match wish.leaving {
+        Leaving::Dropped => result.members.truncate(wanted),
+        Leaving::Kept => {
+            result.held = Some(format!(
+                "replicas was lowered to {wanted}, but this release does not remove members that hold data; all {} \
+                 are kept, set replicas back to {}",
+                result.members.len(),
+                result.members.len()
+            ));
+        }
+    }
+}
+
+fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
+    let (members, matching) = (result.members.len() as i32, matching.len() as i32);
+    if members < result.wanted {
+        result.held = Some(format!(
+            "{} members are wanted and {matching} nodes match ({}); add nodes or lower replicas",
+            result.wanted,
+            wish.placement.describe()
+        ));
+    } else if wish.replicas.is_none() && matching > members {
+        result.notes.push(format!("{matching} nodes match, {members} are used: sizes are odd and limited"));
+    }
+    if let (Some(replicas), SizeRule::OddUpTo(_)) = (wish.replicas, wish.rule)
+        && replicas % 2 == 0
+    {
+        result.notes.push(format!("{replicas} members tolerate no more losses than {}", replicas - 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn nodes(names: &[&str]) -> Vec<Node> {
+        names
+            .iter()
+            .map(|name| Node { name: (*name).into(), address: Some(format!("10.0.0.{name}")), ..Node::default() })
+            .collect()
+    }
+
+    fn wish(replicas: Option<i32>, rule: SizeRule, leaving: Leaving) -> Wish<'static> {
+        Wish { placement: &Placement::Everywhere, replicas, rule, leaving }
+    }
+
+    fn names(membership: &Membership) -> Vec<(u32, &str)> {
+        membership.members.iter().map(|member| (member.id, member.node.as_str())).collect()
+    }
+
+    #[test]
+    fn a_joining_node_is_appended_even_if_its_name_sorts_first() {
+        let rule = wish(None, SizeRule::EveryNode, Leaving::Kept);
+        let first = choose(&[], &nodes(&["5", "6"]), &rule);
+        let second = choose(&first.members, &nodes(&["1", "5", "6"]), &rule);
+        assert_eq!(names(&second), [(1, "5"), (2, "6"), (3, "1")]);
+    }
+
+    #[test]
+    fn a_fourth_node_does_not_enlarge_an_ensemble_of_three() {
+        let rule = wish(None, SizeRule::OddUpTo(5), Leaving::Kept);
+        let membership = choose(&[], &nodes(&["1", "2", "3", "4"]), &rule);
+        assert_eq!(membership.members.len(), 3);
+        assert!(membership.notes[0].contains("4 nodes match, 3 are used"));
+    }
+
+    #[test]
+    fn twelve_nodes_give_the_largest_useful_ensemble() {
+        let twelve: Vec<String> = (10..22).map(|n| n.to_string()).collect();
+        let twelve = nodes(&twelve.iter().map(String::as_str).collect::<Vec<_>>());
+        let membership = choose(&[], &twelve, &wish(None, SizeRule::OddUpTo(5), Leaving::Kept));
+        assert_eq!((membership.members.len(), membership.wanted), (5, 5));
+        assert_eq!(choose(&[], &twelve, &wish(None, SizeRule::EveryNode, Leaving::Dropped)).members.len(), 12);
+    }
+
+    #[test]
+    fn a_lost_node_keeps_its_place_where_there_is_data() {
+        let rule = wish(None, SizeRule::OddUpTo(5), Leaving::Kept);
+        let before = choose(&[], &nodes(&["1", "2", "3"]), &rule);
+        let after = choose(&before.members, &nodes(&["1", "3", "4"]), &rule);
+        assert_eq!(names(&after), names(&before));
+        assert!(after.notes[0].contains("node 2 of member 2"));
+    }
+
+    #[test]
+    fn a_lost_node_is_replaced_where_there_is_no_data_and_its_identity_is_not_reused() {
+        let rule = wish(None, SizeRule::EveryNode, Leaving::Dropped);
+        let before = choose(&[], &nodes(&["1", "2"]), &rule);
+        let after = choose(&before.members, &nodes(&["1", "4"]), &rule);
+        assert_eq!(names(&after), [(1, "1"), (3, "4")]);
+    }
+
+    #[test]
+    fn lowering_replicas_of_a_store_is_refused_with_what_to_do() {
+        let before = choose(&[], &nodes(&["1", "2", "3"]), &wish(None, SizeRule::OddUpTo(5), Leaving::Kept));
+        let after =
+            choose(&before.members, &nodes(&["1", "2", "3"]), &wish(Some(1), SizeRule::OddUpTo(5), Leaving::Kept));
+        assert_eq!(after.members.len(), 3);
+        assert!(after.held.is_some_and(|why| why.contains("set replicas back to 3")));
+    }
+
+    #[test]
+    fn more_replicas_than_nodes_is_said() {
+        let membership = choose(&[], &nodes(&["1"]), &wish(Some(3), SizeRule::OddUpTo(5), Leaving::Kept));
+        assert_eq!(membership.members.len(), 1);
+        assert!(membership.held.is_some_and(|why| why.contains("3 members are wanted and 1 nodes match")));
+    }
+
+    proptest! {
+        /// Whatever nodes come and go: identities and nodes are unique, and who stays keeps identity and order.
+        #[test]
+        fn identities_are_unique_and_stable(
+            rounds in prop::collection::vec(prop::collection::btree_set(10_u8..40, 0..12), 1..8),
+            kept in any::<bool>(),
+            odd in any::<bool>(),
+        ) {
+            let leaving = if kept { Leaving::Kept } else { Leaving::Dropped };
+            let rule = if odd { SizeRule::OddUpTo(5) } else { SizeRule::EveryNode };
+            let mut members: Vec<MemberStatus> = Vec::new();
+            for round in rounds {
+                let round: Vec<String> = round.iter().map(ToString::to_string).collect();
+                let present = nodes(&round.iter().map(String::as_str).collect::<Vec<_>>());
+                let next = choose(&members, &present, &wish(None, rule, leaving)).members;
+                let mut ids: Vec<_> = next.iter().map(|member| member.id).collect();
+                ids.dedup();
+                prop_assert!(ids.is_sorted() && ids.len() == next.len());
+                let mut hosts: Vec<_> = next.iter().map(|member| &member.node).collect();
+                hosts.sort_unstable();
+                hosts.dedup();
+                prop_assert_eq!(hosts.len(), next.len());
+                for member in &next {
+                    if let Some(before) = members.iter().find(|before| before.node == member.node) {
+                        prop_assert_eq!(before.id, member.id);
+                    }
+                }
+                if kept {
+                    prop_assert!(next.len() >= members.len());
+                }
+                members = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a planner knows about the world: a snapshot taken before planning, plain data from end to end.
+//!
+//! Everything that varies enters through here, time and generated credentials included. Tests write it as YAML.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tf_api::contract::{PeerStatus, Reason};
+
+use crate::{images::ImageOverrides, secret::SecretData};
+
+/// A part of the snapshot that may be unavailable, with the reason why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source<T> {
+    /// Observed.
+    Known(T),
+    /// Not to be had at the moment.
+    Unavailable(Unavailable),
+}
+
+impl<T: Default> Default for Source<T> {
+    fn default() -> Self {
+        Self::Known(T::default())
+    }
+}
+
+impl<T> Source<T> {
+    /// The value, or why there is none.
+    pub fn known(&self) -> Result<&T, &Unavailable> {
+        match self {
+            Self::Known(value) => Ok(value),
+            Self::Unavailable(why) => Err(why),
+        }
+    }
+}
+
+/// Why something could not be observed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unavailable {
+    /// For conditions: `CRDMissing`, `Forbidden` or `APIError`.
+    pub reason: Reason,
+    /// For people.
+    pub message: String,
+}
+
+/// A node of the cluster, reduced to what placement needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// Labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// First internal address, IPv4 or IPv6; pods in the node's network have it too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+/// A pod of the resource, reduced to what roll-outs and status need.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pod {
+    /// Name.
+    pub name: String,
+    /// Uid, so that a step hits exactly this pod.
+    pub uid: String,
+    /// Name of the node, once scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Address, once known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Whether the kubelet reports the pod Ready.
+    pub ready: bool,
+    /// Whether the pod is being deleted.
+    pub terminating: bool,
+    /// Hash of the template it was made from, see `ANNOTATION_RESTART_HASH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// What keeps it from running, in the kubelet's or the scheduler's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// A live StatefulSet or DaemonSet of the resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Workload {
+    /// Name.
+    pub name: String,
+    /// Whether its controller has seen the current generation.
+    pub current: bool,
+    /// Pods wanted: `spec.replicas`, or the nodes a DaemonSet matches.
+    pub wanted: i32,
+    /// Pods that exist.
+    pub existing: i32,
+    /// Pods that are Ready.
+    pub ready: i32,
+}
+
+/// Another operator's resource, reduced to the status contract.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Peer {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Generation of its spec.
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// The thin view of its status.
+    pub status: PeerStatus,
+}
+
+/// The operator itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Operator {
+    /// Version of the operator.
+    pub version: String,
+    /// Domain of cluster services, usually cluster.local.
+    pub cluster_domain: String,
+    /// Images the person who installed the operator wants instead of the release's.
+    pub images: ImageOverrides,
+}
+
+/// The snapshot for one resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound = "Cr: Serialize + serde::de::DeserializeOwned")]
+pub struct Observed<Cr> {
+    /// The operator itself.
+    pub operator: Operator,
+    /// Time of the snapshot.
+    pub now: Timestamp,
+    /// Nodes of the cluster, sorted by name.
+    pub nodes: Source<Vec<Node>>,
+    /// Pods of the resource, sorted by name.
+    pub pods: Source<Vec<Pod>>,
+    /// Live workloads of the resource, by name.
+    pub workloads: BTreeMap<String, Workload>,
+    /// Other operators' resources that the component may depend on, by kind.
+    pub peers: BTreeMap<String, Source<Vec<Peer>>>,
+    /// Secrets that the resource refers to and credentials generated for it, by name. Absent means: does not exist.
+    pub secrets: BTreeMap<String, SecretData>,
+    /// ConfigMaps that the resource refers to, by name. Absent means: does not exist.
+    pub config_maps: BTreeMap<String, BTreeMap<String, String>>,
+    /// ConfigMaps of other namespaces that the component reads, by `namespace/name`.
+    pub facts: BTreeMap<String, BTreeMap<String, String>>,
+    /// The other resources of the same kind that the operator sees.
+    pub siblings: Vec<Cr>,
+}
+
+impl<Cr> Default for Observed<Cr> {
+    fn default() -> Self {
+        Self {
+            operator: Operator::default(),
+            now: Timestamp::default(),
+            nodes: Source::default(),
+            pods: Source::default(),
+            workloads: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            config_maps: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            siblings: Vec::new(),
+        }
+    }
+}
+
+impl<Cr> Observed<Cr> {
+    /// The peers of a kind. A kind the component does not watch is an empty list.
+    pub fn peers(&self, kind: &str) -> Result<&[Peer], &Unavailable> {
+        self.peers.get(kind).map_or(Ok(&[]), |source| source.known().map(Vec::as_slice))
+    }
+}

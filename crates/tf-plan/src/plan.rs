@@ -1,0 +1,122 @@
+//! The result of planning: desired state, or why there is none yet.
+
+use serde_json::{Map, Value};
+use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
+
+use crate::{object::Object, rollout::Restart};
+
+/// How many ready members make the service usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// At least one.
+    Any,
+    /// More than half of the wanted ones.
+    Majority,
+}
+
+impl Availability {
+    /// Whether `ready` of `wanted` members can serve. Nothing wanted is never available.
+    pub fn holds(self, ready: i32, wanted: i32) -> bool {
+        match self {
+            Self::Any => ready >= 1 && wanted >= 1,
+            Self::Majority => wanted >= 1 && ready > wanted / 2,
+        }
+    }
+}
+
+/// The pods of the resource, as they shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rollout {
+    /// Workloads (StatefulSets or DaemonSets) that make the pods, with the hash of each one's pod template.
+    pub workloads: Vec<(String, String)>,
+    /// Number of pods wanted; none if the workload's controller counts nodes.
+    pub wanted: Option<i32>,
+    /// Label selector of the pods.
+    pub selector: String,
+}
+
+/// Desired state of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Objects in the order they are applied.
+    pub objects: Vec<Object>,
+    /// The pods; none if the component runs no workload.
+    pub rollout: Option<Rollout>,
+    /// Members with permanent identities. Written to status before anything that depends on them is applied.
+    pub members: Vec<MemberStatus>,
+    /// Endpoints to publish once the service is available.
+    pub endpoints: Vec<Endpoint>,
+    /// Name and content hash of the Secret that clients connect with.
+    pub connection: Option<(String, String)>,
+    /// ConfigMap that repeats the endpoints.
+    pub discovery: Option<String>,
+    /// Release of the images.
+    pub version: String,
+    /// Conditions known at planning time: dependencies, inputs.
+    pub drafts: Vec<Draft>,
+    /// Paths of spec fields that are set and cannot have an effect, with why.
+    pub ignored: Vec<String>,
+    /// What a person should know about the size or placement, shown with `WorkloadReady`.
+    pub notes: Vec<String>,
+    /// What keeps the current generation from being carried out completely although the rest is applied.
+    pub held: Option<(Reason, String)>,
+    /// Status fields only this kind has.
+    pub own_status: Map<String, Value>,
+    /// At most one disruptive step that is allowed now.
+    pub step: Option<Restart>,
+}
+
+/// Why there is no plan, and what is known nevertheless.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotReady {
+    /// What kind of obstacle it is.
+    pub obstacle: Obstacle,
+    /// Why, for machines.
+    pub reason: Reason,
+    /// Why, for people: what, where, what to do.
+    pub message: String,
+    /// Conditions known so far: dependencies, inputs.
+    pub drafts: Vec<Draft>,
+    /// Paths of spec fields that cannot have an effect.
+    pub ignored: Vec<String>,
+}
+
+/// Kinds of obstacles. They differ in what happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Something else has to happen first and will be noticed. Not an error.
+    Waiting,
+    /// The user has to change something.
+    Invalid,
+}
+
+impl NotReady {
+    /// Something else has to happen first.
+    pub fn waiting(reason: Reason, message: impl Into<String>) -> Self {
+        Self { obstacle: Obstacle::Waiting, reason, message: message.into(), drafts: Vec::new(), ignored: Vec::new() }
+    }
+
+    /// The user has to change something.
+    pub fn invalid(reason: Reason, message: impl Into<String>) -> Self {
+        Self { obstacle: Obstacle::Invalid, reason, message: message.into(), drafts: Vec::new(), ignored: Vec::new() }
+    }
+
+    /// An input that the spec names is missing or does not parse.
+    pub fn input(reason: Reason, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let mut not_ready = Self::waiting(reason, message.clone());
+        not_ready.drafts.push(Draft::fails(ConditionType::InputsReady, reason, message));
+        not_ready
+    }
+
+    /// Adds conditions known so far; the ones already present win.
+    #[must_use]
+    pub fn with_drafts(mut self, drafts: impl IntoIterator<Item = Draft>) -> Self {
+        for draft in drafts {
+            if self.drafts.iter().all(|present| present.kind != draft.kind) {
+                self.drafts.push(draft);
+            }
+        }
+        self
+    }
+}

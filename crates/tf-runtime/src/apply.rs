@@ -1,0 +1,276 @@
+//! Applying a plan's objects by server-side apply, and pruning what is no longer planned.
+//!
+//! An object is applied only when it has to be: when the plan changed, or when somebody touched the live object. The first
+//! is seen by the hash of what was last applied, the second by its resource version or generation. In doubt the live
+//! object is read and compared; a write is the last resort. That is what makes a steady state silent and still repairs
+//! foreign edits, deletions included.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    core::DynamicObject,
+};
+use serde_json::Value;
+use tf_api::{contract::Reason, names};
+use tf_plan::{
+    hash,
+    object::{Kind, Object, Ownership},
+};
+
+use crate::{
+    covers::{covers, owners_covered},
+    error::RequestError,
+    metrics::Metrics,
+    object::{Key, describe_owner, resource_version},
+    watch::Child,
+    world::dynamic,
+};
+
+/// The live object as it was when it last agreed with what we want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    owner: String,
+    hash: String,
+    uid: String,
+    version: u64,
+    generation: i64,
+}
+
+/// What became of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// It was already as planned.
+    Unchanged,
+    /// It was created or changed; this is the answer of the API server.
+    Applied(Box<DynamicObject>),
+    /// It differs and was left alone because changes are suspended.
+    Pending,
+    /// It is being deleted; it is made anew when it is gone.
+    Terminating,
+    /// It was applied but for these fields, which somebody else holds.
+    Yielded(Vec<String>),
+}
+
+/// Why an object was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The request failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// An object of that name belongs to somebody else.
+    #[error("{object} already exists and belongs to {owner}; rename this resource or remove that object")]
+    NotOwned {
+        /// The object.
+        object: String,
+        /// Its owner.
+        owner: String,
+    },
+}
+
+impl ApplyError {
+    /// For conditions.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Request(error) => error.reason(),
+            Self::NotOwned { .. } => Reason::ObjectNotOwned,
+        }
+    }
+}
+
+/// Whose objects are applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Uid of the resource.
+    pub uid: &'a str,
+}
+
+/// Applies objects as one field manager.
+pub struct Applier {
+    client: Client,
+    operator: &'static str,
+    metrics: Arc<Metrics>,
+    records: Mutex<HashMap<(Kind, Key), Record>>,
+}
+
+impl Applier {
+    /// An applier with the operator's name as field manager.
+    pub fn new(client: Client, operator: &'static str, metrics: Arc<Metrics>) -> Self {
+        Self { client, operator, metrics, records: Mutex::default() }
+    }
+
+    /// Brings one object to its desired state. `seen` is the object in the cache, `dry` forbids changes.
+    pub async fn apply(
+        &self,
+        object: &Object,
+        owner: Owner<'_>,
+        seen: Option<&Child>,
+        dry: bool,
+    ) -> Result<Act, ApplyError> {
+        let key = (object.kind, Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone()));
+        let hash = hash::of_value(&object.body);
+        if seen.is_some_and(|seen| seen.terminating) {
+            return Ok(Act::Terminating);
+        }
+        if let (Some(record), Some(seen)) = (self.record(&key), seen)
+            && record.hash == hash
+            && untouched(object, owner, &record, seen)
+        {
+            return Ok(Act::Unchanged);
+        }
+        let api = dynamic::<DynamicObject>(&self.client, object.kind, object.namespace.as_deref());
+        let live = api
+            .get_opt(&object.name)
+            .await
+            .map_err(RequestError::while_doing(format!("reading {}", object.describe())))?;
+        if let Some(live) = &live {
+            self.check_owner(object, owner, live)?;
+            if live.metadata.deletion_timestamp.is_some() {
+                return Ok(Act::Terminating);
+            }
+            if as_planned(live, &object.body) {
+                self.remember(key, owner, hash, live);
+                self.count(object.kind, "unchanged");
+                return Ok(Act::Unchanged);
+            }
+        }
+        if dry {
+            return Ok(Act::Pending);
+        }
+        let (applied, yielded) = self.patch(&api, object).await?;
+        self.count(object.kind, if live.is_none() { "created" } else { "changed" });
+        tracing::info!(object = object.describe(), created = live.is_none(), "applied");
+        self.remember(key, owner, hash, &applied);
+        if yielded.is_empty() { Ok(Act::Applied(Box::new(applied))) } else { Ok(Act::Yielded(yielded)) }
+    }
+
+    /// Deletes an object we own; one that was replaced meanwhile is not hit.
+    pub async fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Result<(), RequestError> {
+        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let api = dynamic::<DynamicObject>(&self.client, kind, namespace);
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match api.delete(&key.name, &parameters).await {
+            Ok(_) => {
+                self.count(kind, "deleted");
+                tracing::info!(kind = kind.kind, object = %key, "deleted");
+                Ok(())
+            }
+            // Gone already, or another object by now: both are what was wanted.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            Err(source) => Err(RequestError { doing: format!("deleting {} {key}", kind.kind), source }),
+        }
+    }
+
+    /// Forgets the objects of a resource that is gone.
+    pub fn forget(&self, owner: Owner<'_>) {
+        self.lock().retain(|_, record| record.owner != owner.uid);
+    }
+
+    async fn patch(
+        &self,
+        api: &Api<DynamicObject>,
+        object: &Object,
+    ) -> Result<(DynamicObject, Vec<String>), RequestError> {
+        let doing = || format!("applying {}", object.describe());
+        let parameters = match object.ownership {
+            Ownership::Force => PatchParams::apply(self.operator).force(),
+            Ownership::Respect => PatchParams::apply(self.operator),
+        };
+        match api.patch(&object.name, &parameters, &Patch::Apply(&object.body)).await {
+            Ok(applied) => Ok((applied, Vec::new())),
+            Err(kube::Error::Api(status)) if object.ownership == Ownership::Respect && status.is_conflict() => {
+                let conflicts: Vec<(String, String)> = status
+                    .details
+                    .iter()
+                    .flat_map(|details| &details.causes)
+                    .map(|cause| (cause.field.clone(), cause.message.clone()))
+                    .collect();
+                let mut body = object.body.clone();
+                for (field, _) in &conflicts {
+                    crate::yielding::remove(&mut body, field);
+                }
+                let applied = api
+                    .patch(&object.name, &parameters, &Patch::Apply(&body))
+                    .await
+                    .map_err(RequestError::while_doing(doing()))?;
+                let told =
+                    conflicts.into_iter().map(|(field, why)| format!("{}{field}: {why}", object.describe())).collect();
+                Ok((applied, told))
+            }
+            Err(source) => Err(RequestError { doing: doing(), source }),
+        }
+    }
+
+    /// An object of our name may belong to nobody but this resource. One that lost its owner but still carries our label,
+    /// as after a restore from a backup, is taken back.
+    fn check_owner(&self, object: &Object, owner: Owner<'_>, live: &DynamicObject) -> Result<(), ApplyError> {
+        let seen = Child::of(&live.metadata);
+        let ours = match &seen.owner {
+            Some(uid) => uid == owner.uid,
+            None => seen.labels.get(names::LABEL_MANAGED_BY).is_some_and(|manager| manager == self.operator),
+        };
+        if ours {
+            return Ok(());
+        }
+        Err(ApplyError::NotOwned { object: object.describe(), owner: describe_owner(live) })
+    }
+
+    fn record(&self, key: &(Kind, Key)) -> Option<Record> {
+        self.lock().get(key).cloned()
+    }
+
+    fn remember(&self, key: (Kind, Key), owner: Owner<'_>, hash: String, live: &DynamicObject) {
+        let record = Record {
+            owner: owner.uid.to_owned(),
+            hash,
+            uid: live.metadata.uid.clone().unwrap_or_default(),
+            version: resource_version(&live.metadata).unwrap_or_default(),
+            generation: live.metadata.generation.unwrap_or_default(),
+        };
+        self.lock().insert(key, record);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Kind, Key), Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, kind: Kind, action: &str) {
+        self.metrics.objects.with_label_values(&[kind.kind, action]).inc();
+    }
+}
+
+/// Whether nobody has touched the live object since it agreed with us. The cache may lag behind our own write.
+fn untouched(object: &Object, owner: Owner<'_>, record: &Record, seen: &Child) -> bool {
+    if seen.uid != record.uid {
+        return false;
+    }
+    if seen.version <= record.version {
+        return true;
+    }
+    // Status moved the resource version; the generation tells about the spec, the rest is in the metadata.
+    object.kind.counts_generations && seen.generation == record.generation && metadata_intact(object, owner, seen)
+}
+
+fn metadata_intact(object: &Object, owner: Owner<'_>, seen: &Child) -> bool {
+    let holds = |field: &str, live: &std::collections::BTreeMap<String, String>| {
+        let wanted = object.body["metadata"][field].as_object();
+        wanted.into_iter().flatten().all(|(key, value)| live.get(key).map(String::as_str) == value.as_str())
+    };
+    seen.owner.as_deref() == Some(owner.uid) && holds("labels", &seen.labels) && holds("annotations", &seen.annotations)
+}
+
+/// Whether the live object carries every field we want.
+fn as_planned(live: &DynamicObject, desired: &Value) -> bool {
+    let Ok(live) = serde_json::to_value(live) else { return false };
+    let mut rest = desired.clone();
+    let owners = rest.pointer_mut("/metadata/ownerReferences").map(Value::take).unwrap_or_default();
+    owners_covered(&live["metadata"]["ownerReferences"], &owners) && covers(&live, &rest)
+}

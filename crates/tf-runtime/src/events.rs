@@ -1,0 +1,74 @@
+//! Events: what people see with `kubectl describe`, beside conditions.
+
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tf_api::{
+    Managed,
+    contract::{ConditionType, Contract},
+};
+use tf_plan::{rollout::Restart, status};
+
+/// Longest note the events API accepts.
+const NOTE_LIMIT: usize = 1024;
+
+/// Publishes events as one reporter; repeated ones are merged by the recorder.
+pub struct Events {
+    recorder: Recorder,
+}
+
+impl Events {
+    /// A reporter with the operator's name.
+    pub fn new(client: Client, operator: &str, identity: &str) -> Self {
+        let reporter = Reporter { controller: operator.into(), instance: Some(identity.into()) };
+        Self { recorder: Recorder::new(client, reporter) }
+    }
+
+    /// Tells what a person would want to be told: a resource became Ready, or it stopped being so for a reason that asks
+    /// for attention.
+    pub async fn conditions_changed<Cr: Managed>(&self, cr: &Cr, before: Option<&Contract>, after: &Contract) {
+        let told = |kind: ConditionType, contract: &Contract| {
+            status::draft(contract, kind).filter(tf_api::contract::Draft::is_true)
+        };
+        let is_new = |kind: ConditionType| {
+            let now = told(kind, after)?;
+            let was = before.and_then(|before| told(kind, before));
+            was.is_none_or(|was| was.reason != now.reason).then_some(now)
+        };
+        if let Some(ready) = is_new(ConditionType::Ready) {
+            self.publish(cr, EventType::Normal, "Ready", &ready.message).await;
+        }
+        for kind in [ConditionType::Stalled, ConditionType::Degraded] {
+            if let Some(bad) = is_new(kind) {
+                self.publish(cr, EventType::Warning, bad.reason.as_ref(), &bad.message).await;
+            }
+        }
+    }
+
+    /// A pod was restarted.
+    pub async fn restarted<Cr: Managed>(&self, cr: &Cr, step: &Restart) {
+        self.publish(cr, EventType::Normal, "DisruptionAllowed", &format!("restarting pod {}: {}", step.pod, step.why))
+            .await;
+    }
+
+    /// Objects were left behind because they could not be removed in time.
+    pub async fn abandoned<Cr: Managed>(&self, cr: &Cr, left: &str) {
+        self.publish(cr, EventType::Warning, "Abandoned", left).await;
+    }
+
+    async fn publish<Cr: Managed>(&self, cr: &Cr, type_: EventType, reason: &str, note: &str) {
+        let end = note.floor_char_boundary(NOTE_LIMIT);
+        let event = Event {
+            type_,
+            reason: reason.into(),
+            note: Some(note[..end].to_owned()),
+            action: "Reconcile".into(),
+            secondary: None,
+        };
+        // An event that gets lost is a pity and nothing more: conditions carry the truth.
+        if let Err(error) = self.recorder.publish(&event, &cr.object_ref(&())).await {
+            tracing::debug!(%error, reason, "an event was not published");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The finalizer: only for components that own cluster-scoped objects, and never for ever.
+//!
+//! Everything in the resource's namespace goes with it by owner reference. A cluster-scoped object cannot have a namespaced
+//! owner, so the finalizer holds the resource until those are deleted. If that does not work out within
+//! [`PATIENCE`], the resource is let go and an event names what is left.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+    core::DynamicObject,
+};
+use serde_json::json;
+use tf_api::Managed;
+use tf_plan::{declaration::Declaration, object::Kind};
+
+use crate::{
+    apply::Applier,
+    error::RequestError,
+    object::Key,
+    world::{World, dynamic},
+};
+
+/// How long deletion is held up by objects that cannot be removed.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What became of a resource that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cleanup {
+    /// It does not wait for us.
+    Nothing,
+    /// Everything is gone and the resource was let go.
+    Finished,
+    /// Objects are on their way.
+    Waiting(String),
+    /// Objects could not be removed; the resource was let go all the same.
+    Abandoned(String),
+}
+
+/// Adds and removes the finalizer of one operator.
+pub struct Finalizer {
+    client: Client,
+    name: String,
+    primary: Kind,
+    cluster_kinds: Vec<Kind>,
+}
+
+impl Finalizer {
+    /// The finalizer of a component; without effect if it owns nothing cluster-scoped.
+    pub fn new(client: Client, declaration: &Declaration) -> Self {
+        let cluster_kinds = declaration.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.namespaced).collect();
+        Self {
+            client,
+            name: format!("{}/{}", tf_api::GROUP, declaration.operator),
+            primary: declaration.primary,
+            cluster_kinds,
+        }
+    }
+
+    /// Adds the finalizer before anything is made that it has to remove.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn ensure(&self, key: &Key, meta: &ObjectMeta) -> Result<(), RequestError> {
+        if self.cluster_kinds.is_empty() || self.is_set(meta) {
+            return Ok(());
+        }
+        let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+        finalizers.push(self.name.clone());
+        self.set(key, meta, &finalizers).await
+    }
+
+    /// Removes what is left, then lets the resource go.
+    ///
+    /// # Errors
+    /// When the resource cannot be let go.
+    pub async fn release<Cr: Managed>(
+        &self,
+        key: &Key,
+        meta: &ObjectMeta,
+        uid: &str,
+        world: &World<Cr>,
+        applier: &Applier,
+    ) -> Result<Cleanup, RequestError> {
+        if !self.is_set(meta) {
+            return Ok(Cleanup::Nothing);
+        }
+        let mut left = Vec::new();
+        for kind in &self.cluster_kinds {
+            for (object, child) in world.children_of(*kind, uid) {
+                let name = format!("{} {object}", kind.kind);
+                match applier.delete(*kind, &object, &child.uid).await {
+                    Ok(()) => left.push(name),
+                    Err(error) => left.push(format!("{name} ({error})")),
+                }
+            }
+        }
+        if !left.is_empty() && !is_overdue(meta) {
+            return Ok(Cleanup::Waiting(format!("removing {}", left.join(", "))));
+        }
+        let finalizers: Vec<_> = meta.finalizers.iter().flatten().filter(|name| **name != self.name).cloned().collect();
+        self.set(key, meta, &finalizers).await?;
+        if left.is_empty() {
+            return Ok(Cleanup::Finished);
+        }
+        Ok(Cleanup::Abandoned(format!("gave up removing {}; delete by hand", left.join(", "))))
+    }
+
+    fn is_set(&self, meta: &ObjectMeta) -> bool {
+        meta.finalizers.iter().flatten().any(|name| *name == self.name)
+    }
+
+    /// Replaces the list, unless somebody changed the resource meanwhile.
+    async fn set(&self, key: &Key, meta: &ObjectMeta, finalizers: &[String]) -> Result<(), RequestError> {
+        let api = dynamic::<DynamicObject>(&self.client, self.primary, Some(&key.namespace));
+        let body = json!({ "metadata": { "resourceVersion": meta.resource_version, "finalizers": finalizers } });
+        match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&body)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(source) => {
+                Err(RequestError { doing: format!("setting finalizers of {} {key}", self.primary.kind), source })
+            }
+        }
+    }
+}
+
+fn is_overdue(meta: &ObjectMeta) -> bool {
+    let patience = SignedDuration::try_from(PATIENCE).unwrap_or_default();
+    meta.deletion_timestamp.as_ref().is_some_and(|since| Timestamp::now().duration_since(since.0) > patience)
+}

@@ -1,0 +1,94 @@
+//! `/healthz`, `/readyz` and `/metrics`.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, extract::State, http::StatusCode, routing::get};
+use tf_plan::object::Kind;
+use tokio::{net::TcpListener, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{metrics::Metrics, watch::Board};
+
+/// Whether the process lives and is of use.
+#[derive(Debug)]
+pub struct Health {
+    started: Instant,
+    last_beat: AtomicU64,
+    board: Arc<Board>,
+    primary: Kind,
+}
+
+impl Health {
+    /// The loop beats at least this often.
+    pub const INTERVAL: Duration = Duration::from_secs(10);
+    /// Without a beat for this long the process is stuck.
+    const LIMIT: Duration = Duration::from_mins(1);
+
+    /// Health of a process that just began.
+    pub fn new(board: Arc<Board>, primary: Kind) -> Self {
+        Self { started: Instant::now(), last_beat: AtomicU64::new(0), board, primary }
+    }
+
+    /// The loop is alive.
+    pub fn beat(&self) {
+        self.last_beat.store(self.started.elapsed().as_secs(), Ordering::Relaxed);
+    }
+
+    /// Whether the loop was alive a moment ago. Nothing outside of the process counts: a restart would not help.
+    pub fn is_alive(&self) -> bool {
+        let silent = self.started.elapsed().as_secs().saturating_sub(self.last_beat.load(Ordering::Relaxed));
+        silent < Self::LIMIT.as_secs()
+    }
+
+    /// Whether the process sees its resources; a standby does too.
+    pub fn is_ready(&self) -> bool {
+        self.board.synced(self.primary)
+    }
+}
+
+#[derive(Clone)]
+struct Shared {
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+}
+
+/// Serves until `stop`.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(
+    listener: TcpListener,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let routes = Router::new()
+        .route("/healthz", get(|State(shared): State<Shared>| async move { verdict(shared.health.is_alive()) }))
+        .route("/readyz", get(|State(shared): State<Shared>| async move { verdict(shared.health.is_ready()) }))
+        .route("/metrics", get(metrics_page))
+        .with_state(Shared { health, metrics });
+    axum::serve(listener, routes).with_graceful_shutdown(async move { stop.cancelled().await }).await
+}
+
+/// Listens on an address.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+fn verdict(good: bool) -> (StatusCode, &'static str) {
+    if good { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok\n") }
+}
+
+async fn metrics_page(State(shared): State<Shared>) -> Result<Vec<u8>, StatusCode> {
+    shared.metrics.encode().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}

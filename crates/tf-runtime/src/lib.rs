@@ -1,0 +1,34 @@
+//! Runs a component against a Kubernetes API.
+//!
+//! The only crate that talks to Kubernetes. An operator is `tf_runtime::main::<Component>()`: this crate watches, takes a
+//! snapshot, calls the component's pure functions, applies the plan, writes the status and decides when to look again.
+//! See `docs/architecture.md` for one pass in a picture and [`reconcile`] for it in code.
+
+mod apply;
+mod arguments;
+mod backoff;
+mod client;
+mod controller;
+mod covers;
+mod credentials;
+mod error;
+mod events;
+mod finalizer;
+mod health;
+mod inputs;
+mod leader;
+mod metrics;
+mod object;
+mod observe;
+mod operator;
+mod queue;
+mod reconcile;
+mod restart;
+mod status;
+mod watch;
+mod world;
+mod yielding;
+
+pub use arguments::{Arguments, LogFormat};
+pub use leader::Timing;
+pub use operator::{StartError, main, run};

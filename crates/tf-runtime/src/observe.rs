@@ -1,0 +1,200 @@
+//! Taking the snapshot that a pass plans from.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, Client};
+use tf_api::Resource;
+use tf_plan::{
+    component::Component,
+    declaration::Read,
+    dependency::snapshot_key,
+    object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
+    observed::{Observed, Operator, Source},
+    secret::SecretData,
+};
+
+use crate::{
+    credentials,
+    error::RequestError,
+    object::Key,
+    watch::{Board, Primary, State},
+    world::World,
+};
+
+/// Reads what the caches do not hold, and puts everything together.
+pub struct Observer<C: Component> {
+    /// Caches.
+    pub world: Arc<World<C::Cr>>,
+    /// State of the watches.
+    pub board: Arc<Board>,
+    /// For reading single objects.
+    pub client: Client,
+    /// The operator itself.
+    pub operator: Operator,
+}
+
+impl<C: Component> Observer<C> {
+    /// The snapshot for one resource.
+    ///
+    /// # Errors
+    /// When an object that the resource refers to cannot be read.
+    pub async fn observe(&self, key: &Key, cr: &C::Cr) -> Result<Observed<C::Cr>, RequestError> {
+        let mut observed = self.cached(key, cr.meta().uid.as_deref().unwrap_or_default());
+        self.read_references(key, cr, &mut observed).await?;
+        self.read_credentials(key, cr, &mut observed).await?;
+        self.read_facts(&mut observed).await?;
+        Ok(observed)
+    }
+
+    /// The part of the snapshot that is at hand without asking anybody.
+    pub fn cached(&self, key: &Key, uid: &str) -> Observed<C::Cr> {
+        let mut observed = Observed {
+            operator: self.operator.clone(),
+            now: jiff::Timestamp::now(),
+            nodes: self.nodes(),
+            pods: self.source(POD, &key.namespace, || self.world.pods_of(key)),
+            siblings: self.siblings(key),
+            ..Observed::default()
+        };
+        for kind in self.world.declaration.workload_kinds() {
+            for (_, child) in self.world.children_of(kind, uid) {
+                observed.workloads.extend(child.workload.map(|workload| (workload.name.clone(), workload)));
+            }
+        }
+        for peer in &self.world.declaration.peers {
+            let all = || {
+                let cache = self.world.peers.get(&peer.kind);
+                cache.map(|cache| cache.select(|_, _| true)).unwrap_or_default()
+            };
+            let peers = self
+                .source(peer.kind, &key.namespace, || all().into_iter().map(|(_, entry)| entry.peer.clone()).collect());
+            observed.peers.insert(peer.kind.kind.to_owned(), peers);
+        }
+        observed
+    }
+
+    fn nodes(&self) -> Source<Vec<tf_plan::observed::Node>> {
+        if !self.world.declaration.reads_nodes() {
+            return Source::default();
+        }
+        self.source(NODE, "", || {
+            self.world.nodes.select(|_, _| true).into_iter().map(|(_, node)| (*node).clone()).collect()
+        })
+    }
+
+    /// What the cache holds, unless its watch is known not to work.
+    fn source<T>(&self, kind: Kind, namespace: &str, cached: impl FnOnce() -> T) -> Source<T> {
+        match self.board.covering(kind, namespace) {
+            Some(State::Failing(why)) => Source::Unavailable(why),
+            _ => Source::Known(cached()),
+        }
+    }
+
+    fn siblings(&self, key: &Key) -> Vec<C::Cr> {
+        let others = self.world.primaries.select(|other, _| other != key);
+        others
+            .into_iter()
+            .filter_map(|(_, primary)| match &*primary {
+                Primary::Valid(cr) => Some((**cr).clone()),
+                Primary::Undecodable { .. } => None,
+            })
+            .collect()
+    }
+
+    async fn read_references(&self, key: &Key, cr: &C::Cr, observed: &mut Observed<C::Cr>) -> Result<(), RequestError> {
+        let home = &key.namespace;
+        let references = C::references(cr);
+        let mut secrets: HashSet<Key> = references.secrets.iter().map(|name| Key::new(home, name)).collect();
+        let mut maps: HashSet<Key> = references.config_maps.iter().map(|name| Key::new(home, name)).collect();
+        for dependency in C::dependencies(cr) {
+            let source = dependency.source.unwrap_or_default();
+            secrets.extend(source.external.and_then(|external| external.secret_ref).map(|r| Key::new(home, r.name)));
+            maps.extend(source.discovery_config_map.map(|reference| Key::new(home, reference.name)));
+        }
+        let mut referred: HashSet<(Kind, Key)> = secrets.iter().map(|key| (SECRET, key.clone())).collect();
+        referred.extend(maps.iter().map(|key| (CONFIG_MAP, key.clone())));
+        // A provider's Secret changes together with the hash in its status, which wakes us.
+        secrets.extend(self.connection_secrets(home, observed));
+        self.world.inputs.refer(key, referred);
+        for secret in secrets {
+            if let Some(data) = self.secret(&secret).await? {
+                observed.secrets.insert(snapshot_key(home, &secret.namespace, &secret.name), data);
+            }
+        }
+        for map in maps {
+            if let Some(data) = self.config_map(&map).await? {
+                observed.config_maps.insert(map.name, data);
+            }
+        }
+        Ok(())
+    }
+
+    /// Connection Secrets of peers, as far as they are in namespaces this operator works in.
+    fn connection_secrets(&self, home: &str, observed: &Observed<C::Cr>) -> Vec<Key> {
+        let wanted = |namespace: &str| namespace == home || self.world.scope.contains(namespace);
+        let reads_secrets = self.world.declaration.reads.iter().any(|read| matches!(read, Read::Secrets { .. }));
+        let peers = observed.peers.values().filter_map(|peers| peers.known().ok()).flatten();
+        peers
+            .filter(|peer| reads_secrets && wanted(&peer.namespace))
+            .filter_map(|peer| Some(Key::new(&peer.namespace, &peer.status.connection_secret_ref.as_ref()?.name)))
+            .collect()
+    }
+
+    /// Existing credentials, completed in memory. The plan stores them with everything else.
+    async fn read_credentials(
+        &self,
+        key: &Key,
+        cr: &C::Cr,
+        observed: &mut Observed<C::Cr>,
+    ) -> Result<(), RequestError> {
+        let wanted = C::credentials(cr);
+        let names: HashSet<&String> = wanted.iter().map(|credential| &credential.secret).collect();
+        for name in names {
+            // Always from the API server: a cache that lags behind must not make a new password.
+            let mut data = self.secret(&Key::new(&key.namespace, name)).await?.unwrap_or_default();
+            let here: Vec<_> = wanted.iter().filter(|credential| credential.secret == *name).collect();
+            credentials::complete(&mut data, &here);
+            observed.secrets.insert(name.clone(), data);
+        }
+        Ok(())
+    }
+
+    async fn read_facts(&self, observed: &mut Observed<C::Cr>) -> Result<(), RequestError> {
+        for read in &self.world.declaration.reads {
+            let Read::Fact { namespace, name, .. } = read else { continue };
+            match self.config_map(&Key::new(*namespace, *name)).await {
+                Ok(Some(data)) => {
+                    observed.facts.insert(format!("{namespace}/{name}"), data);
+                }
+                Ok(None) => {}
+                // Not everybody may read cluster facts; then the spec has to say what they would have said.
+                Err(error) if error.reason() == tf_api::contract::Reason::Forbidden => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn secret(&self, key: &Key) -> Result<Option<SecretData>, RequestError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        let secret =
+            api.get_opt(&key.name).await.map_err(RequestError::while_doing(format!("reading Secret {key}")))?;
+        // Binary values are not text for a configuration file; a planner sees them as missing.
+        let text = |secret: Secret| {
+            let data = secret.data.unwrap_or_default();
+            data.into_iter().filter_map(|(key, value)| Some((key, String::from_utf8(value.0).ok()?))).collect()
+        };
+        Ok(secret.map(text))
+    }
+
+    async fn config_map(&self, key: &Key) -> Result<Option<BTreeMap<String, String>>, RequestError> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
+        let map =
+            api.get_opt(&key.name).await.map_err(RequestError::while_doing(format!("reading ConfigMap {key}")))?;
+        Ok(map.map(|map| map.data.unwrap_or_default()))
+    }
+}

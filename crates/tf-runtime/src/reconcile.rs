@@ -1,0 +1,430 @@
+//! One pass over one resource: guard, observe, plan, apply, step, assess, status, next.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::core::DynamicObject;
+use serde_json::Value;
+use tf_api::{
+    Managed, Resource,
+    contract::{Contract, Reason},
+};
+use tf_plan::{
+    assess::{Applied, Assessment, Outcome, Situation, assess},
+    component::Component,
+    object::Kind,
+    observed::Observed,
+    plan::{NotReady, Obstacle, Plan},
+};
+
+use crate::{
+    apply::{Act, Applier, ApplyError, Owner},
+    error::RequestError,
+    events::Events,
+    finalizer::{Cleanup, Finalizer},
+    metrics::Metrics,
+    object::{Key, resource_version},
+    observe::Observer,
+    restart::Restarter,
+    status::{Known, StatusError, StatusWriter, Write},
+    watch::Primary,
+    world::World,
+};
+
+/// A pass may take this long; then it is given up and said so.
+pub const DEADLINE: Duration = Duration::from_mins(1);
+/// A resource is looked at again after this time even if nothing happens, plus jitter.
+pub const RESYNC: Duration = Duration::from_mins(10);
+
+/// When the resource is looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// After the resync interval, or when something changes.
+    Resync,
+    /// After this time at the latest.
+    Within(Duration),
+    /// By the back-off.
+    Retry,
+    /// Not before something changes.
+    Rest,
+}
+
+/// Everything a pass needs.
+pub struct Reconciler<C: Component> {
+    /// Caches.
+    pub world: Arc<World<C::Cr>>,
+    /// Takes snapshots.
+    pub observer: Observer<C>,
+    /// Applies objects.
+    pub applier: Applier,
+    /// Writes status.
+    pub statuses: StatusWriter,
+    /// Restarts pods.
+    pub restarter: Restarter,
+    /// Releases resources that are being deleted.
+    pub finalizer: Finalizer,
+    /// Tells people.
+    pub events: Events,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A pass that did not get to its end.
+#[derive(Debug, thiserror::Error)]
+enum PassError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error(transparent)]
+    Status(#[from] StatusError),
+}
+
+impl PassError {
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Request(error) | Self::Status(StatusError::Request(error)) => error.reason(),
+            Self::Apply(error) => error.reason(),
+            Self::Status(StatusError::Contract(_)) => Reason::ApiError,
+        }
+    }
+
+    fn request(&self) -> Option<&RequestError> {
+        match self {
+            Self::Request(error)
+            | Self::Status(StatusError::Request(error))
+            | Self::Apply(ApplyError::Request(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The resource of a pass, with its status as it is known.
+struct Subject<'a, Cr> {
+    key: &'a Key,
+    cr: &'a Cr,
+    uid: String,
+    generation: i64,
+    before: Known,
+}
+
+impl<C: Component> Reconciler<C> {
+    /// Looks at one resource. `failures` are its failed passes in a row.
+    pub async fn reconcile(&self, key: &Key, failures: u32) -> Next {
+        let begun = tokio::time::Instant::now();
+        let Some(primary) = self.world.primaries.get(key) else { return Next::Rest };
+        let pass = async {
+            match &*primary {
+                Primary::Valid(cr) => self.pass(key, cr, failures).await,
+                Primary::Undecodable { metadata, error } => ("invalid", self.undecodable(key, metadata, error).await),
+            }
+        };
+        let (outcome, next) = match tokio::time::timeout(DEADLINE, pass).await {
+            Ok(end) => end,
+            Err(_) => ("failed", self.overdue(key, &primary).await),
+        };
+        self.metrics.reconciled(outcome, begun.elapsed());
+        next
+    }
+
+    async fn pass(&self, key: &Key, cr: &C::Cr, failures: u32) -> (&'static str, Next) {
+        let subject = self.subject(key, cr);
+        if cr.meta().deletion_timestamp.is_some() {
+            return ("deleting", self.release(&subject).await);
+        }
+        if let Err(error) = self.finalizer.ensure(key, cr.meta()).await {
+            return ("failed", self.failed(&subject, &error.into(), failures).await);
+        }
+        let end = match self.observer.observe(key, cr).await {
+            Ok(observed) => self.carry_out(&subject, &observed).await,
+            Err(error) => Err(error.into()),
+        };
+        match end {
+            Ok(end) => end,
+            Err(error) => ("failed", self.failed(&subject, &error, failures).await),
+        }
+    }
+
+    fn subject<'a>(&self, key: &'a Key, cr: &'a C::Cr) -> Subject<'a, C::Cr> {
+        let meta = cr.meta();
+        let uid = meta.uid.clone().unwrap_or_default();
+        let cached = serde_json::to_value(cr).map(|mut value| value["status"].take()).unwrap_or_default();
+        let before = self.statuses.known(key, &uid, resource_version(meta).unwrap_or_default(), cached);
+        Subject { key, cr, uid, generation: meta.generation.unwrap_or_default(), before }
+    }
+
+    /// Plans and does what the plan says. Status is written before the first change and after the last.
+    async fn carry_out(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        observed: &Observed<C::Cr>,
+    ) -> Result<(&'static str, Next), PassError> {
+        match C::plan(subject.cr, observed) {
+            Ok(plan) => {
+                let before = self.announce(subject, observed, Some(&plan)).await?;
+                let applied = self.apply(subject, &plan).await?;
+                let observed = with_answers(observed, &applied.answers);
+                if let Some(step) = plan.step.as_ref().filter(|_| applied.report.pending.is_empty()) {
+                    self.restarter.restart(subject.key, step).await?;
+                    self.events.restarted(subject.cr, step).await;
+                }
+                let outcome = Outcome::Planned(&plan, &applied.report);
+                let next = self.conclude(subject, &before, &observed, outcome).await?;
+                Ok(("planned", next))
+            }
+            Err(not_ready) => {
+                let outcome = match not_ready.obstacle {
+                    Obstacle::Waiting => "waiting",
+                    Obstacle::Invalid => "invalid",
+                };
+                let next = self.wait(subject, observed, &not_ready).await?;
+                Ok((outcome, next))
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        observed: &Observed<C::Cr>,
+        not_ready: &NotReady,
+    ) -> Result<Next, PassError> {
+        let outcome = Outcome::NotReady(not_ready);
+        self.conclude(subject, &subject.before, observed, outcome).await
+    }
+
+    /// Before the first change of a new generation: says that it was seen, and stores the members it is carried out with.
+    async fn announce(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        observed: &Observed<C::Cr>,
+        plan: Option<&Plan>,
+    ) -> Result<Known, PassError> {
+        let before = &subject.before;
+        let seen = before.contract.as_ref().is_some_and(|contract| contract.observed_generation == subject.generation);
+        let members = before.contract.as_ref().map(|contract| contract.members.as_slice()).unwrap_or_default();
+        let wanted = plan.map(|plan| plan.members.as_slice()).unwrap_or_default();
+        if subject.cr.paused() || seen && members == wanted {
+            return Ok(before.clone());
+        }
+        let mut assessment = self.assess(subject, before, observed, Outcome::Started);
+        assessment.contract.members = wanted.to_vec();
+        self.write(subject, before, &assessment).await?;
+        let value = serde_json::to_value(&assessment.contract).unwrap_or(Value::Null);
+        Ok(Known { contract: Some(assessment.contract), value })
+    }
+
+    /// Applies the objects in order; then prunes what is ours and no longer planned.
+    async fn apply(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<Results, PassError> {
+        let dry = subject.cr.paused();
+        let owner = Owner { uid: &subject.uid };
+        let mut results = Results::default();
+        for object in &plan.objects {
+            let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
+            let seen = self.world.child(object.kind, &key);
+            match self.applier.apply(object, owner, seen.as_ref(), dry).await {
+                Ok(Act::Unchanged) => {}
+                Ok(Act::Applied(answer)) => results.answers.push((object.kind, answer)),
+                Ok(Act::Pending | Act::Terminating) => results.report.pending.push(object.describe()),
+                Ok(Act::Yielded(fields)) => results.report.conflicts.extend(fields),
+                // Objects that stand for themselves do not hold each other up.
+                Err(error) if object.independent && !is_ours_to_retry(&error) => {
+                    results.report.refused.push((error.reason(), error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !dry {
+            self.prune(subject, plan).await?;
+        }
+        Ok(results)
+    }
+
+    async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {
+        for owned in &self.world.declaration.owned {
+            for (key, child) in self.world.children_of(owned.kind, &subject.uid) {
+                let planned = plan.objects.iter().any(|object| {
+                    let namespace = object.namespace.as_deref().unwrap_or_default();
+                    object.kind == owned.kind && object.name == key.name && namespace == key.namespace
+                });
+                if !planned && !child.terminating {
+                    self.applier.delete(owned.kind, &key, &child.uid).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn conclude(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        before: &Known,
+        observed: &Observed<C::Cr>,
+        outcome: Outcome<'_>,
+    ) -> Result<Next, PassError> {
+        let assessment = self.assess(subject, before, observed, outcome);
+        let deferred = match self.write(subject, before, &assessment).await? {
+            Write::Deferred(wait) => Some(wait),
+            Write::Done | Write::Unchanged => None,
+        };
+        let soonest = [assessment.again, deferred].into_iter().flatten().min();
+        Ok(soonest.map_or(Next::Resync, Next::Within))
+    }
+
+    fn assess(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        before: &Known,
+        observed: &Observed<C::Cr>,
+        outcome: Outcome<'_>,
+    ) -> Assessment {
+        let empty = Vec::new();
+        assess(&Situation {
+            generation: subject.generation,
+            paused: subject.cr.paused(),
+            previous: before.contract.as_ref(),
+            availability: C::AVAILABILITY,
+            workloads: &observed.workloads,
+            pods: observed.pods.known().unwrap_or(&empty),
+            operator: &self.observer.operator.version,
+            now: observed.now,
+            outcome,
+        })
+    }
+
+    async fn write(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        before: &Known,
+        assessment: &Assessment,
+    ) -> Result<Write, StatusError> {
+        let own = assessment.own.as_ref();
+        let write = self.statuses.write(subject.key, subject.generation, before, &assessment.contract, own).await?;
+        if write == Write::Done {
+            self.events.conditions_changed(subject.cr, before.contract.as_ref(), &assessment.contract).await;
+        }
+        Ok(write)
+    }
+
+    /// A failure is written into status, except a first one that may be gone a moment later: a resource that is fine does
+    /// not stop being so because a request got lost.
+    async fn failed(&self, subject: &Subject<'_, C::Cr>, error: &PassError, failures: u32) -> Next {
+        if error.request().is_some_and(RequestError::is_not_leader) {
+            return Next::Rest; // Gaining the lease wakes every resource.
+        }
+        tracing::warn!(resource = %subject.key, %error, failures, "a pass failed");
+        let transient = error.request().is_some_and(RequestError::is_transient);
+        if transient && failures == 0 || matches!(error, PassError::Status(_)) {
+            return Next::Retry;
+        }
+        let observed = self.observer.cached(subject.key, &subject.uid);
+        let message = error.to_string();
+        let outcome = Outcome::Failed(error.reason(), &message);
+        let assessment = self.assess(subject, &subject.before, &observed, outcome);
+        if let Err(error) = self.write(subject, &subject.before, &assessment).await {
+            tracing::warn!(resource = %subject.key, %error, "the failure could not be written into status");
+        }
+        Next::Retry
+    }
+
+    async fn overdue(&self, key: &Key, primary: &Primary<C::Cr>) -> Next {
+        tracing::warn!(resource = %key, "a pass did not end in time");
+        let Primary::Valid(cr) = primary else { return Next::Retry };
+        let subject = self.subject(key, cr);
+        let observed = self.observer.cached(key, &subject.uid);
+        let message = format!("a pass did not end within {} s; it is tried again", DEADLINE.as_secs());
+        let assessment = self.assess(&subject, &subject.before, &observed, Outcome::Failed(Reason::ApiError, &message));
+        let write = self.write(&subject, &subject.before, &assessment);
+        if !matches!(tokio::time::timeout(DEADLINE / 4, write).await, Ok(Ok(_))) {
+            tracing::warn!(resource = %key, "the missed deadline could not be written into status");
+        }
+        Next::Retry
+    }
+
+    async fn release(&self, subject: &Subject<'_, C::Cr>) -> Next {
+        match self.finalizer.release(subject.key, subject.cr.meta(), &subject.uid, &self.world, &self.applier).await {
+            Ok(Cleanup::Nothing | Cleanup::Finished) => Next::Rest,
+            Ok(Cleanup::Abandoned(left)) => {
+                self.events.abandoned(subject.cr, &left).await;
+                Next::Rest
+            }
+            Ok(Cleanup::Waiting(message)) => {
+                let observed = self.observer.cached(subject.key, &subject.uid);
+                let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
+                if let Err(error) = self.write(subject, &subject.before, &assessment).await {
+                    tracing::debug!(resource = %subject.key, %error, "status of a deleted resource was not written");
+                }
+                Next::Within(Duration::from_secs(5))
+            }
+            Err(error) => {
+                tracing::warn!(resource = %subject.key, %error, "cleaning up failed");
+                Next::Retry
+            }
+        }
+    }
+
+    /// A stored object that does not parse still has a status to say so in.
+    async fn undecodable(
+        &self,
+        key: &Key,
+        metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+        error: &str,
+    ) -> Next {
+        let generation = metadata.generation.unwrap_or_default();
+        let uid = metadata.uid.clone().unwrap_or_default();
+        let before = self.statuses.known(key, &uid, 0, Value::Null);
+        let not_ready = NotReady::invalid(
+            Reason::InvalidSpec,
+            format!("the stored resource does not parse ({error}); correct it with kubectl edit"),
+        );
+        let assessment = assess(&Situation {
+            generation,
+            paused: false,
+            previous: before.contract.as_ref(),
+            availability: C::AVAILABILITY,
+            workloads: &std::collections::BTreeMap::new(),
+            pods: &[],
+            operator: &self.observer.operator.version,
+            now: jiff::Timestamp::now(),
+            outcome: Outcome::NotReady(&not_ready),
+        });
+        match self.statuses.write(key, generation, &before, &assessment.contract, None).await {
+            Ok(_) => Next::Rest,
+            Err(error) => {
+                tracing::warn!(resource = %key, %error, "an undecodable resource could not be told so");
+                Next::Retry
+            }
+        }
+    }
+}
+
+/// What applying led to.
+#[derive(Default)]
+struct Results {
+    report: Applied,
+    answers: Vec<(Kind, Box<DynamicObject>)>,
+}
+
+/// The snapshot, with workloads as the API server answered: the watch delivers them only a moment later.
+fn with_answers<Cr: Clone>(observed: &Observed<Cr>, answers: &[(Kind, Box<DynamicObject>)]) -> Observed<Cr> {
+    let mut observed = observed.clone();
+    for (kind, answer) in answers {
+        if let Some(workload) = crate::watch::workload_of(*kind, answer) {
+            observed.workloads.insert(workload.name.clone(), workload);
+        }
+    }
+    observed
+}
+
+fn is_ours_to_retry(error: &ApplyError) -> bool {
+    matches!(error, ApplyError::Request(request) if request.is_transient())
+}
+
+/// The contract part of a status, for the metric of resources by readiness.
+pub fn is_ready(contract: Option<&Contract>) -> &'static str {
+    let ready = contract.and_then(|contract| contract.conditions.iter().find(|condition| condition.type_ == "Ready"));
+    match ready.map(|condition| condition.status.as_str()) {
+        Some("True") => "true",
+        Some("False") => "false",
+        _ => "unknown",
+    }
+}

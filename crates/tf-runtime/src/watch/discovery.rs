@@ -1,0 +1,81 @@
+//! Which kinds of our group are installed.
+//!
+//! One small request answers for all kinds, and it is only repeated while a kind that is wanted is missing. Everybody may
+//! ask it, so no right on CustomResourceDefinitions is needed.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kube::Client;
+use tf_plan::object::Kind;
+use tokio::sync::watch;
+
+/// How often a missing kind is looked for.
+const INTERVAL: Duration = Duration::from_secs(20);
+
+/// The installed kinds of our group. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    installed: Arc<watch::Sender<BTreeSet<String>>>,
+}
+
+impl Discovery {
+    /// Asks now, and goes on asking while one of `wanted` is missing.
+    pub async fn start(client: Client, wanted: Vec<Kind>) -> Self {
+        let wanted: BTreeSet<String> =
+            wanted.iter().filter(|kind| kind.group == tf_api::GROUP).map(|kind| kind.plural.to_owned()).collect();
+        let discovery = Self { installed: Arc::new(watch::channel(BTreeSet::new()).0) };
+        if wanted.is_empty() {
+            return discovery;
+        }
+        discovery.ask(&client).await;
+        let poller = discovery.clone();
+        tokio::spawn(async move {
+            let mut state = poller.installed.subscribe();
+            loop {
+                let missing = wanted.iter().any(|plural| !state.borrow_and_update().contains(plural));
+                if missing {
+                    tokio::time::sleep(super::jittered(INTERVAL)).await;
+                    poller.ask(&client).await;
+                } else if state.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        discovery
+    }
+
+    /// Whether the kind is installed.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.installed.borrow().contains(kind.plural)
+    }
+
+    /// Completes when the kind is installed.
+    pub async fn wait_for(&self, kind: Kind) {
+        let mut state = self.installed.subscribe();
+        // The sender lives as long as `self`.
+        let _ = state.wait_for(|installed| installed.contains(kind.plural)).await;
+    }
+
+    /// A request for this kind was answered with "not found": ask again.
+    pub fn suspect(&self, kind: Kind) {
+        self.installed.send_if_modified(|installed| installed.remove(kind.plural));
+    }
+
+    async fn ask(&self, client: &Client) {
+        let group_version = format!("{}/{}", tf_api::GROUP, tf_api::VERSION);
+        match client.list_api_group_resources(&group_version).await {
+            Ok(list) => self.publish(list.resources.into_iter().map(|resource| resource.name).collect()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => self.publish(BTreeSet::new()),
+            // What was known stays known; the watches themselves notice what is wrong.
+            Err(error) => tracing::warn!(%error, "looking for installed kinds failed"),
+        }
+    }
+
+    fn publish(&self, plurals: BTreeSet<String>) {
+        self.installed.send_if_modified(|installed| {
+            let differs = *installed != plurals;
+            *installed = plurals;
+            differs
+        });
+    }
+}

@@ -1,0 +1,255 @@
+//! From objects of the API to what is kept of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, StatefulSet},
+        core::v1::{Node, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta};
+use tf_api::{Managed, contract::PeerStatus, names};
+use tf_plan::{
+    object::{DAEMON_SET, Kind, STATEFUL_SET},
+    observed,
+};
+
+use crate::object::{Key, controller_uid, resource_version};
+
+/// A custom resource of the operator's own kind.
+#[derive(Clone, Debug)]
+pub enum Primary<Cr> {
+    /// It parses.
+    Valid(Arc<Cr>),
+    /// It does not, and this is why.
+    Undecodable {
+        /// Its metadata.
+        metadata: Box<ObjectMeta>,
+        /// The parser's words.
+        error: String,
+    },
+}
+
+impl<Cr: Managed> Primary<Cr> {
+    /// Metadata of the resource.
+    pub fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Valid(cr) => cr.meta(),
+            Self::Undecodable { metadata, .. } => metadata,
+        }
+    }
+}
+
+/// Versions are equal exactly when resource versions are.
+impl<Cr: Managed> PartialEq for Primary<Cr> {
+    fn eq(&self, other: &Self) -> bool {
+        let identity = |primary: &Self| {
+            let metadata = primary.metadata();
+            (metadata.uid.clone(), metadata.resource_version.clone())
+        };
+        identity(self) == identity(other)
+    }
+}
+
+/// Keeps the whole resource, but for bookkeeping nobody reads.
+pub fn primary<Cr: Managed>(guarded: DeserializeGuard<Cr>) -> (Key, Primary<Cr>) {
+    let primary = match guarded.0 {
+        Ok(mut cr) => {
+            cr.meta_mut().managed_fields = None;
+            Primary::Valid(Arc::new(cr))
+        }
+        Err(mut invalid) => {
+            invalid.metadata.managed_fields = None;
+            Primary::Undecodable { metadata: Box::new(invalid.metadata), error: invalid.error }
+        }
+    };
+    (Key::of(primary.metadata()), primary)
+}
+
+/// An object that an operator owns: enough to tell whether it was touched, and by whom it is owned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Child {
+    /// Uid.
+    pub uid: String,
+    /// Uid of the controlling owner, or of the one that the owner label names.
+    pub owner: Option<String>,
+    /// Resource version.
+    pub version: u64,
+    /// Generation; 0 for kinds that have none.
+    pub generation: i64,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// For workloads: how they are.
+    pub workload: Option<observed::Workload>,
+}
+
+impl Child {
+    /// From metadata, which every kind has.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            owner: controller_uid(metadata).map(str::to_owned).or_else(|| owner_label(metadata)),
+            version: resource_version(metadata).unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
+            terminating: metadata.deletion_timestamp.is_some(),
+            workload: None,
+        }
+    }
+}
+
+/// Cluster-scoped objects cannot have a namespaced owner; a label names it.
+fn owner_label(metadata: &ObjectMeta) -> Option<String> {
+    metadata.labels.as_ref()?.get(names::LABEL_OWNER_UID).cloned()
+}
+
+/// Keeps the metadata that [`Child`] names.
+pub fn child(object: PartialObjectMeta<DynamicObject>) -> (Key, Child) {
+    (Key::of(&object.metadata), Child::of(&object.metadata))
+}
+
+/// Workloads, of which the status is kept too.
+pub trait WorkloadObject {
+    /// Metadata and how the workload is.
+    fn look(&self) -> (&ObjectMeta, observed::Workload);
+}
+
+impl WorkloadObject for StatefulSet {
+    fn look(&self) -> (&ObjectMeta, observed::Workload) {
+        let status = self.status.clone().unwrap_or_default();
+        let workload = observed::Workload {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            current: status.observed_generation.unwrap_or_default() >= self.metadata.generation.unwrap_or_default(),
+            wanted: self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+            existing: status.replicas,
+            ready: status.ready_replicas.unwrap_or_default(),
+        };
+        (&self.metadata, workload)
+    }
+}
+
+impl WorkloadObject for DaemonSet {
+    fn look(&self) -> (&ObjectMeta, observed::Workload) {
+        let status = self.status.clone().unwrap_or_default();
+        let workload = observed::Workload {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            current: status.observed_generation.unwrap_or_default() >= self.metadata.generation.unwrap_or_default(),
+            wanted: status.desired_number_scheduled,
+            existing: status.current_number_scheduled,
+            ready: status.number_ready,
+        };
+        (&self.metadata, workload)
+    }
+}
+
+/// Keeps metadata and counts of a workload.
+pub fn workload<W: WorkloadObject>(object: W) -> (Key, Child) {
+    let (metadata, workload) = object.look();
+    (Key::of(metadata), Child { workload: Some(workload), ..Child::of(metadata) })
+}
+
+/// A pod of ours, and the value of the label that names its resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodEntry {
+    /// Its labels, to find the resource it belongs to.
+    pub labels: BTreeMap<String, String>,
+    /// What planners see of it.
+    pub pod: observed::Pod,
+}
+
+/// Keeps what roll-outs and status need.
+pub fn pod(pod: Pod) -> (Key, PodEntry) {
+    let key = Key::of(&pod.metadata);
+    let spec = pod.spec.unwrap_or_default();
+    let status = pod.status.unwrap_or_default();
+    let condition = |name: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == name);
+    let annotations = pod.metadata.annotations.unwrap_or_default();
+    let labels = pod.metadata.labels.unwrap_or_default();
+    let waiting =
+        status.container_statuses.iter().chain(&status.init_container_statuses).flatten().find_map(|container| {
+            let waiting = container.state.as_ref()?.waiting.as_ref()?;
+            let reason = waiting
+                .reason
+                .as_deref()
+                .filter(|reason| !matches!(*reason, "ContainerCreating" | "PodInitializing"))?;
+            Some(format!("container {}: {reason}", container.name))
+        });
+    let unscheduled = condition("PodScheduled")
+        .filter(|condition| condition.status == "False")
+        .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
+    let entry = PodEntry {
+        labels,
+        pod: observed::Pod {
+            name: key.name.clone(),
+            uid: pod.metadata.uid.unwrap_or_default(),
+            node: spec.node_name,
+            address: status.pod_ip.clone(),
+            ready: condition("Ready").is_some_and(|condition| condition.status == "True"),
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            template: annotations.get(names::ANNOTATION_RESTART_HASH).cloned(),
+            trouble: unscheduled.or(waiting),
+        },
+    };
+    (key, entry)
+}
+
+/// Keeps name, labels and address of a node.
+pub fn node(node: Node) -> (Key, observed::Node) {
+    let key = Key::of(&node.metadata);
+    let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+    let address = addresses.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address);
+    let reduced = observed::Node { name: key.name.clone(), labels: node.metadata.labels.unwrap_or_default(), address };
+    (key, reduced)
+}
+
+/// Another operator's resource: what consumers see of it, and what an owner needs to know.
+#[derive(Clone, Debug)]
+pub struct PeerEntry {
+    /// The thin view of the contract.
+    pub peer: observed::Peer,
+    /// As an object that may be owned.
+    pub child: Child,
+}
+
+/// A status write that changes nothing consumers see raises the resource version and nothing else.
+impl PartialEq for PeerEntry {
+    fn eq(&self, other: &Self) -> bool {
+        let mut child = other.child.clone();
+        child.version = self.child.version;
+        self.peer == other.peer && self.child == child
+    }
+}
+
+/// Keeps the contract fields, whatever else is there and whatever shape it has.
+pub fn decode_peer(object: DynamicObject) -> (Key, PeerEntry) {
+    let key = Key::of(&object.metadata);
+    let status = object.data.get("status").cloned().unwrap_or_default();
+    let status = serde_json::from_value::<PeerStatus>(status).unwrap_or_else(|error| {
+        tracing::warn!(peer = %key, %error, "a status does not follow the contract; it counts as not reported");
+        PeerStatus::default()
+    });
+    let peer = observed::Peer {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        generation: object.metadata.generation.unwrap_or_default(),
+        terminating: object.metadata.deletion_timestamp.is_some(),
+        status,
+    };
+    (key, PeerEntry { peer, child: Child::of(&object.metadata) })
+}
+
+/// A workload as the API server answered an apply; none for other kinds.
+pub fn workload_of(kind: Kind, answer: &DynamicObject) -> Option<observed::Workload> {
+    match kind {
+        STATEFUL_SET => answer.clone().try_parse::<StatefulSet>().ok().map(|set| set.look().1),
+        DAEMON_SET => answer.clone().try_parse::<DaemonSet>().ok().map(|set| set.look().1),
+        _ => None,
+    }
+}
