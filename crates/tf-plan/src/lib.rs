@@ -9,6 +9,7 @@ pub mod component;
 pub mod credentials;
 pub mod declaration;
 pub mod dependency;
+pub mod ensemble;
 pub mod files;
 pub mod hash;
 pub mod images;

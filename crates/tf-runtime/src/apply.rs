@@ -169,6 +169,12 @@ impl Applier {
         }
     }
 
+    /// Whether a cached object is older than our own last write of it.
+    pub fn is_stale(&self, kind: Kind, key: &Key, seen: &Child) -> bool {
+        let record = self.record(&(kind, key.clone()));
+        record.is_some_and(|record| record.uid == seen.uid && seen.version < record.version)
+    }
+
     /// Forgets the objects of a resource that is gone.
     pub fn forget(&self, owner: Owner<'_>) {
         self.lock().retain(|_, record| record.owner != owner.uid);

@@ -13,11 +13,12 @@ use tf_plan::{
     declaration::Read,
     dependency::snapshot_key,
     object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
-    observed::{Observed, Operator, Source},
+    observed::{Observed, Operator, Source, Workload},
     secret::SecretData,
 };
 
 use crate::{
+    apply::Applier,
     credentials,
     error::RequestError,
     object::Key,
@@ -31,6 +32,8 @@ pub struct Observer<C: Component> {
     pub world: Arc<World<C::Cr>>,
     /// State of the watches.
     pub board: Arc<Board>,
+    /// What was applied, which the caches may not show yet.
+    pub applier: Arc<Applier>,
     /// For reading single objects.
     pub client: Client,
     /// The operator itself.
@@ -61,8 +64,10 @@ impl<C: Component> Observer<C> {
             ..Observed::default()
         };
         for kind in self.world.declaration.workload_kinds() {
-            for (_, child) in self.world.children_of(kind, uid) {
-                observed.workloads.extend(child.workload.map(|workload| (workload.name.clone(), workload)));
+            for (child_key, child) in self.world.children_of(kind, uid) {
+                let stale = self.applier.is_stale(kind, &child_key, &child);
+                let workload = child.workload.map(|seen| Workload { current: seen.current && !stale, ..seen });
+                observed.workloads.extend(workload.map(|workload| (workload.name.clone(), workload)));
             }
         }
         for peer in &self.world.declaration.peers {

@@ -130,10 +130,12 @@ pub async fn run<C: Component>(
     let (sender, triggers) = mpsc::unbounded_channel();
     let watches = world.watch(&plain, &context, &sender);
 
+    let applier = Arc::new(Applier::new(guarded.clone(), operator, metrics.clone()));
     let reconciler = Arc::new(Reconciler::<C> {
         observer: Observer {
             world: world.clone(),
             board: board.clone(),
+            applier: applier.clone(),
             client: guarded.clone(),
             operator: Operator {
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -141,7 +143,7 @@ pub async fn run<C: Component>(
                 images: arguments.image_overrides(),
             },
         },
-        applier: Applier::new(guarded.clone(), operator, metrics.clone()),
+        applier,
         statuses: StatusWriter::new(guarded.clone(), operator, declaration.primary),
         restarter: Restarter::new(guarded.clone(), metrics.clone()),
         finalizer: Finalizer::new(guarded.clone(), &declaration),

@@ -55,7 +55,7 @@ pub struct Reconciler<C: Component> {
     /// Takes snapshots.
     pub observer: Observer<C>,
     /// Applies objects.
-    pub applier: Applier,
+    pub applier: Arc<Applier>,
     /// Writes status.
     pub statuses: StatusWriter,
     /// Restarts pods.
@@ -163,7 +163,9 @@ impl<C: Component> Reconciler<C> {
                 let before = self.announce(subject, observed, Some(&plan)).await?;
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
-                if let Some(step) = plan.step.as_ref().filter(|_| applied.report.pending.is_empty()) {
+                // A step rests on what was observed; what this pass changed has to be observed first.
+                let settled = applied.answers.is_empty() && applied.report == Applied::default();
+                if let Some(step) = plan.step.as_ref().filter(|_| settled) {
                     self.restarter.restart(subject.key, step).await?;
                     self.events.restarted(subject.cr, step).await;
                 }

@@ -49,6 +49,11 @@ impl Files {
         self.secret.insert(key(file, address), content.into());
     }
 
+    /// Whether any file holds a secret.
+    pub fn has_secrets(&self) -> bool {
+        !self.secret.is_empty()
+    }
+
     /// The ConfigMap and, if any file holds a secret, the Secret.
     ///
     /// # Errors

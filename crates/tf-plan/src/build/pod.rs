@@ -139,10 +139,14 @@ pub fn template(shape: &PodShape<'_>) -> (PodTemplateSpec, String) {
     (template, restart_hash)
 }
 
-/// Where a pod may run matters when it is placed, not while it runs: a joining node restarts nobody.
+/// Where a pod may run matters when it is placed, not while it runs: a joining node restarts nobody. Nor does an upgrade
+/// of the operator, which brings a new node agent for the pods that start after it.
 fn restart_hash(spec: &PodSpec) -> String {
-    let placed_anywhere = PodSpec { affinity: None, tolerations: None, scheduler_name: None, ..spec.clone() };
-    hash::of_value(&serde_json::to_value(placed_anywhere).unwrap_or(Value::Null))
+    let mut lasting = PodSpec { affinity: None, tolerations: None, scheduler_name: None, ..spec.clone() };
+    for container in lasting.init_containers.iter_mut().flatten().filter(|container| container.name == AGENT) {
+        container.image = None;
+    }
+    hash::of_value(&serde_json::to_value(lasting).unwrap_or(Value::Null))
 }
 
 fn pod_spec(shape: &PodShape<'_>) -> PodSpec {

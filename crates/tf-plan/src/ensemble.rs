@@ -1,0 +1,312 @@
+//! What every component with members plans the same way: a StatefulSet of daemons on chosen nodes, and what stands beside
+//! it.
+//!
+//! A component calls [`Ensemble::prepare`] to learn its members and containers, renders its files for them, and hands
+//! everything to [`Ensemble::plan`].
+
+use k8s_openapi::api::core::v1::{Container as InitContainer, Volume, VolumeMount};
+use serde_json::{Map, Value};
+use tf_api::{
+    Managed,
+    common::{Container, PodConfiguration},
+    contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason},
+    schema::Port,
+};
+
+use crate::{
+    build::{
+        configuration::Files,
+        identity::Identity,
+        pod::{self, Daemon, PodShape},
+        publish, service,
+        storage::Data,
+        workload::{self, Members},
+    },
+    files::Unrepresentable,
+    images::{self, Builtin, Chosen, Release},
+    members::{self, Leaving, Membership, SizeRule, Wish},
+    object::Object,
+    observed::Observed,
+    placement::{self, Placement},
+    plan::{NotReady, Plan, Rollout},
+    rollout::{self, Decision},
+    secret::SecretData,
+};
+
+/// What distinguishes one component from another.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits<'a> {
+    /// Name of the operator.
+    pub operator: &'static str,
+    /// Containers it can run.
+    pub builtins: &'a [Builtin],
+    /// The spec's container list.
+    pub containers: &'a [Container],
+    /// Containers of the Go tf-operator that this operator does not need, with why. Naming them is no mistake.
+    pub obsolete: &'a [(&'static str, &'static str)],
+    /// Number of members if the spec does not say.
+    pub rule: SizeRule,
+    /// What happens to members that lose their node.
+    pub leaving: Leaving,
+    /// Whether members keep data.
+    pub has_data: bool,
+    /// Whether the component uses `authParameters`.
+    pub uses_auth: bool,
+}
+
+/// Members and containers of a resource, ready for its files to be rendered.
+pub struct Ensemble<'a, Cr> {
+    /// Names and labels.
+    pub identity: Identity,
+    /// The resource.
+    pub cr: &'a Cr,
+    /// The snapshot.
+    pub observed: &'a Observed<Cr>,
+    /// The release of the images.
+    pub release: &'static Release,
+    /// Containers to run.
+    pub containers: Vec<Chosen>,
+    /// Members.
+    pub membership: Membership,
+    ignored: Vec<String>,
+}
+
+/// What a component adds.
+#[derive(Default)]
+pub struct Parts {
+    /// Configuration files.
+    pub files: Files,
+    /// Daemons, in order.
+    pub daemons: Vec<Daemon>,
+    /// Init containers.
+    pub init: Vec<InitContainer>,
+    /// Where members keep their data.
+    pub data: Option<Data>,
+    /// Volumes besides data.
+    pub volumes: Vec<Volume>,
+    /// Mounts whose directories belong to the daemons' user.
+    pub owned_mounts: Vec<VolumeMount>,
+    /// Ports of the headless Service.
+    pub ports: Vec<(&'static str, Port)>,
+    /// Objects of the component's own, applied before the workload.
+    pub objects: Vec<Object>,
+    /// Endpoints for clients.
+    pub endpoints: Vec<Endpoint>,
+    /// What clients need to connect, by the name of the endpoint they connect to, with the type of the service.
+    pub connection: Option<(&'static str, &'static str, SecretData)>,
+    /// Seconds between the request to stop and the kill.
+    pub grace_seconds: i64,
+    /// Whether containers see each other's processes.
+    pub share_processes: bool,
+    /// Conditions known at planning time.
+    pub drafts: Vec<Draft>,
+    /// Fields of the spec that have no effect, with why.
+    pub ignored: Vec<String>,
+    /// Status fields only this kind has.
+    pub own_status: Map<String, Value>,
+}
+
+impl<'a, Cr: Managed> Ensemble<'a, Cr> {
+    /// Chooses members and containers.
+    ///
+    /// # Errors
+    /// When no node matches, nodes cannot be read, or the spec asks for what does not exist.
+    pub fn prepare(cr: &'a Cr, observed: &'a Observed<Cr>, traits: &Traits<'_>) -> Result<Self, NotReady> {
+        let common = cr.common();
+        let release = images::release(cr.version())?;
+        let (containers, unknown) =
+            images::choose(traits.containers, traits.builtins, release, &observed.operator.images);
+        if containers.is_empty() {
+            return Err(no_container(traits));
+        }
+        let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
+        let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
+        let previous = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
+        let wish =
+            Wish { placement: &placement, replicas: common.replicas, rule: traits.rule, leaving: traits.leaving };
+        let membership = members::choose(previous, nodes, &wish);
+        if membership.members.is_empty() {
+            return Err(NotReady::waiting(
+                Reason::NoMatchingNodes,
+                format!("no node matches {}; label nodes or change nodeSelector", placement.describe()),
+            ));
+        }
+        let mut ignored = ignored_common(common, traits);
+        ignored.extend(unknown.into_iter().map(|name| ignored_container(&name, traits)));
+        Ok(Self { identity: Identity::of(traits.operator, cr), cr, observed, release, containers, membership, ignored })
+    }
+
+    /// Members in the order they joined.
+    pub fn members(&self) -> &[MemberStatus] {
+        &self.membership.members
+    }
+
+    /// Addresses of the members, in the order they joined.
+    pub fn addresses(&self) -> Vec<String> {
+        self.members().iter().map(|member| member.address.clone()).collect()
+    }
+
+    /// A container, if it is to run.
+    pub fn container(&self, name: &str) -> Option<&Chosen> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+
+    /// An endpoint on every member.
+    pub fn endpoint(&self, name: &str, protocol: tf_api::contract::Protocol, port: Port, tls: bool) -> Endpoint {
+        let mut nodes = self.addresses();
+        nodes.sort_unstable();
+        Endpoint { name: name.into(), protocol, port: port.get(), tls, service: None, nodes }
+    }
+
+    /// DNS name of a Service of the resource.
+    pub fn service_host(&self, service: &str) -> String {
+        format!("{service}.{}.svc.{}", self.identity.namespace, self.observed.operator.cluster_domain)
+    }
+
+    /// Completes the plan.
+    ///
+    /// # Errors
+    /// When the files do not fit into an object.
+    pub fn plan(self, mut parts: Parts) -> Result<Plan, NotReady> {
+        let identity = &self.identity;
+        let service_name = identity.service_name(&format!("{}-members", identity.type_name));
+        let mut objects = vec![workload::service_account(identity)];
+        objects.append(&mut parts.objects);
+        objects.extend(parts.files.objects(identity)?);
+        objects.push(service::headless(identity, &service_name, &parts.ports));
+        objects.push(workload::disruption_budget(identity));
+        objects.push(publish::discovery(identity, &parts.endpoints));
+        let connection = parts.connection.take().and_then(|(endpoint, kind, credentials)| {
+            let endpoint = parts.endpoints.iter().find(|candidate| candidate.name == endpoint)?;
+            Some(publish::connection(identity, kind, endpoint, &credentials))
+        });
+        let connection = connection.map(|(secret, digest)| {
+            let name = secret.name.clone();
+            objects.push(secret);
+            (name, digest)
+        });
+
+        let mut ignored = self.ignored;
+        ignored.append(&mut parts.ignored);
+        ignored.extend(pod::unknown_overrides(self.cr.common(), &parts.daemons));
+        let name = identity.workload_name("statefulset");
+        let (claims, volume) = match parts.data.take() {
+            Some(Data::Claim(claim)) => (vec![*claim], None),
+            Some(Data::Volume(volume)) => (Vec::new(), Some(*volume)),
+            None => (Vec::new(), None),
+        };
+        let nodes = placement::on_nodes(self.membership.members.iter().map(|member| member.node.as_str()));
+        let (template, template_hash) = pod::template(&PodShape {
+            identity,
+            common: self.cr.common(),
+            agent_image: images::tf_node(&self.observed.operator.images, &self.observed.operator.version),
+            service_account: workload::service_account_name(identity),
+            init: parts.init,
+            daemons: parts.daemons,
+            volumes: volume.into_iter().chain(parts.volumes).collect(),
+            owned_mounts: parts.owned_mounts,
+            has_secret_files: parts.files.has_secrets(),
+            affinity: placement::affinity(Some(nodes), &identity.selector()),
+            share_processes: parts.share_processes,
+            grace_seconds: parts.grace_seconds,
+        });
+        let replicas = self.membership.members.len() as i32;
+        objects.push(workload::stateful_set(
+            identity,
+            Members { name: name.clone(), replicas, template, claims, service: &service_name },
+        ));
+
+        let pods = self.observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+        let step = match rollout::next(pods, self.observed.workloads.get(&name), &template_hash) {
+            Decision::Restart(restart) => Some(restart),
+            Decision::Done | Decision::Hold(_) => None,
+        };
+        Ok(Plan {
+            objects,
+            rollout: Some(Rollout {
+                workloads: vec![(name, template_hash)],
+                wanted: Some(self.membership.wanted.max(replicas)),
+                selector: identity.selector_text(),
+            }),
+            held: self.membership.held.map(|why| (held_reason(replicas, self.membership.wanted), why)),
+            members: self.membership.members,
+            endpoints: parts.endpoints,
+            connection,
+            discovery: Some(publish::discovery_name(identity)),
+            version: self.release.name.to_owned(),
+            drafts: parts.drafts,
+            ignored,
+            notes: self.membership.notes,
+            own_status: parts.own_status,
+            step,
+        })
+    }
+}
+
+/// Too few nodes can heal by itself; too many members is for the user to resolve.
+fn held_reason(members: i32, wanted: i32) -> Reason {
+    if members < wanted { Reason::NoMatchingNodes } else { Reason::InvalidSpec }
+}
+
+fn no_container(traits: &Traits<'_>) -> NotReady {
+    let known: Vec<_> = traits.builtins.iter().map(|builtin| builtin.name).collect();
+    NotReady::invalid(
+        Reason::InvalidSpec,
+        format!(
+            "serviceConfiguration.containers names none of {}; add one, or remove the list to run the usual ones",
+            known.join(", ")
+        ),
+    )
+}
+
+fn ignored_container(name: &str, traits: &Traits<'_>) -> String {
+    let why =
+        traits.obsolete.iter().find(|(obsolete, _)| *obsolete == name).map_or("no such container", |(_, why)| why);
+    format!("spec.serviceConfiguration.containers[{name}]: {why}")
+}
+
+/// Common settings that are set and cannot have an effect on this component.
+fn ignored_common(common: &PodConfiguration, traits: &Traits<'_>) -> Vec<String> {
+    let settings = [
+        (common.host_network == Some(false), "hostNetwork", "the daemons need their node's network"),
+        (common.network_policy.is_some(), "networkPolicy", "policies have no effect on pods in their node's network"),
+        (common.certificates.is_some(), "certificates", "this release does not issue certificates yet"),
+        (common.distribution.is_some(), "distribution", "it concerns the kernel module only"),
+        (common.storage.is_some() && !traits.has_data, "storage", "members keep no data"),
+        (common.auth_parameters.is_some() && !traits.uses_auth, "authParameters", "the service does not use them"),
+    ];
+    settings
+        .into_iter()
+        .filter(|(set, ..)| *set)
+        .map(|(_, field, why)| format!("spec.commonConfiguration.{field}: {why}"))
+        .collect()
+}
+
+/// A file that cannot express what the spec asks for.
+impl From<Unrepresentable> for NotReady {
+    fn from(unrepresentable: Unrepresentable) -> Self {
+        Self::invalid(Reason::InvalidSpec, unrepresentable.to_string())
+    }
+}
+
+/// The honest word on certificates: members speak TLS with certificates that the node agent gets inside the pod.
+pub fn certificates_not_observed() -> Draft {
+    Draft::unknown(
+        ConditionType::CertificatesReady,
+        Reason::NotYetReported,
+        "certificates are issued inside the pods; this release does not observe them",
+    )
+}
+
+/// The log level as syslog-style daemons of Tungsten Fabric spell it (tf-components 1.2; peer-operator 7.3).
+pub fn sys_log_level(level: tf_api::common::LogLevel) -> &'static str {
+    use tf_api::common::LogLevel;
+    match level {
+        LogLevel::Info => "SYS_INFO",
+        LogLevel::Debug => "SYS_DEBUG",
+        LogLevel::Warning => "SYS_WARN",
+        LogLevel::Error => "SYS_ERR",
+        LogLevel::Critical => "SYS_CRIT",
+        LogLevel::None => "SYS_EMERG",
+    }
+}

@@ -1,0 +1,45 @@
+//! ZooKeeper: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`].
+
+pub mod config;
+pub mod plan;
+
+use tf_api::{Zookeeper, kinds::ZOOKEEPER};
+use tf_plan::{
+    component,
+    declaration::{Declaration, Owned, Read},
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "zookeeper-op";
+
+/// The ZooKeeper component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Zookeeper;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(ZOOKEEPER),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
+                own(SERVICE, "names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: Vec::new(),
+            reads: vec![Read::Nodes { reason: "members are chosen from nodes and use their addresses" }],
+            restarts_pods: true,
+        }
+    }
+
+    fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

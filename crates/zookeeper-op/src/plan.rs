@@ -1,0 +1,83 @@
+//! Desired state of an ensemble.
+
+use serde_json::{Map, json};
+use tf_api::{Zookeeper, contract::Protocol};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        pod::{Daemon, mount},
+        storage,
+    },
+    ensemble::{Ensemble, Parts, Traits},
+    images::Builtin,
+    members::{Leaving, SizeRule},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+use crate::{OPERATOR, config};
+
+/// Larger ensembles write more slowly and tolerate no loss that matters here (tf-components 1.11).
+const LARGEST: i32 = 5;
+const CONTAINERS: [Builtin; 1] = [Builtin { name: "zookeeper", image: "external-zookeeper", default: true }];
+
+/// Plans an ensemble.
+///
+/// # Errors
+/// When there are no members to plan for, or the spec asks for what cannot be.
+pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &[],
+            rule: SizeRule::OddUpTo(LARGEST),
+            leaving: Leaving::Kept,
+            has_data: true,
+            uses_auth: false,
+        },
+    )?;
+    let mut files = Files::default();
+    files.shared(config::STATIC_FILE, config::static_file(spec)?);
+    files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
+    let members = config::dynamic_file(spec, ensemble.members())?;
+    for member in ensemble.members() {
+        files.member(config::DYNAMIC_FILE, &member.address, members.clone());
+        files.member(config::ID_FILE, &member.address, member.id.to_string());
+    }
+
+    let identity = &ensemble.identity;
+    let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &["zookeeper1"], identity);
+    let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
+    let mut ports = vec![("client", spec.client_port), ("quorum", spec.election_port), ("election", spec.server_port)];
+    if spec.admin_enabled {
+        ports.push(("admin", spec.admin_port));
+    }
+    let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
+    let daemons = ensemble
+        .containers
+        .iter()
+        .map(|container| Daemon {
+            ports: ports.clone(),
+            mounts: mounts.clone(),
+            ..Daemon::new(container.name, container.image.clone(), container.command.clone())
+        })
+        .collect();
+    let endpoints = vec![ensemble.endpoint("client", Protocol::Tcp, spec.client_port, false)];
+    let own_status = Map::from_iter([("ports".to_owned(), json!({ "clientPort": spec.client_port.to_string() }))]);
+    ensemble.plan(Parts {
+        files,
+        daemons,
+        data: Some(data),
+        owned_mounts: mounts,
+        ports,
+        endpoints,
+        grace_seconds: 120,
+        own_status,
+        ..Parts::default()
+    })
+}
