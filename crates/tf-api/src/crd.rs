@@ -178,7 +178,7 @@ fn shorten(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > DESCRIPTION {
         let end = line.match_indices(". ").map(|(at, _)| at + 1).take_while(|end| *end <= DESCRIPTION).last();
-        line.truncate(end.unwrap_or_else(|| line.floor_char_boundary(DESCRIPTION)));
+        line.truncate(end.unwrap_or(line.len()));
     }
     line
 }

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 pub use condition::{ConditionStatus, ConditionType, Draft};
@@ -103,7 +104,7 @@ pub struct Contract {
     /// ConfigMap that repeats the endpoints as plain keys.
     pub discovery_config_map_ref: Option<NameReference>,
     /// Conditions, see the status contract.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "complete_conditions")]
     pub conditions: Vec<Condition>,
     /// True while the service can be used; same as condition Available.
     pub active: Option<bool>,
@@ -141,6 +142,13 @@ impl Default for Contract {
             nodes: BTreeMap::new(),
         }
     }
+}
+
+/// Reads a list of conditions without those that lack a field. The Go tf-operator left conditions of type and status
+/// only, and one of them must not make the whole object unreadable.
+pub(crate) fn complete_conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
+    let all = Vec::<Value>::deserialize(deserializer)?;
+    Ok(all.into_iter().filter_map(|condition| serde_json::from_value(condition).ok()).collect())
 }
 
 /// Status of a kind: the contract plus fields of its own.

@@ -29,6 +29,7 @@ pub struct PeerStatus {
     /// Changes when endpoints or credentials change.
     pub connection_hash: Option<String>,
     /// Conditions, whatever their type.
+    #[serde(deserialize_with = "super::complete_conditions")]
     pub conditions: Vec<Condition>,
 }
 

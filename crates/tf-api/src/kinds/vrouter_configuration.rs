@@ -33,7 +33,7 @@ pub struct VrouterConfiguration {
     /// Variables of the agent's parameters and of every container's environment. They win over all other settings.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 512))]
-    pub env_variables_config: BTreeMap<String, String>,
+    pub env_variables_config: BTreeMap<String, Sensitive>,
 
     // Network of the node.
     /// Interface that carries the overlay, or several separated by commas. Default: the one with the default route.

@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 
 use crate::{
     contract::{NoOwnStatus, Status},
-    schema::rule,
+    schema::{Sensitive, rule},
 };
 
 /// Settings of the data plane that groups of nodes share by name.
@@ -62,7 +62,7 @@ pub struct DpdkProfile {
     /// Further variables of the agent's and the forwarder's parameters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
-    pub more_config: BTreeMap<String, String>,
+    pub more_config: BTreeMap<String, Sensitive>,
 }
 
 /// Forwarding in the kernel.
@@ -72,7 +72,7 @@ pub struct KernelModeProfile {
     /// Further variables of the agent's parameters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
-    pub more_config: BTreeMap<String, String>,
+    pub more_config: BTreeMap<String, Sensitive>,
 }
 
 /// An interface with virtual functions and the network it is connected to.
@@ -107,7 +107,7 @@ pub struct SriovProfile {
     /// Further variables of the agent's parameters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
-    pub more_config: BTreeMap<String, String>,
+    pub more_config: BTreeMap<String, Sensitive>,
 }
 
 /// Anything else.
@@ -117,7 +117,7 @@ pub struct OtherProfile {
     /// Further variables of the agent's parameters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
-    pub more_config: BTreeMap<String, String>,
+    pub more_config: BTreeMap<String, Sensitive>,
 }
 
 /// Status of a VrouterProfile.

@@ -1,7 +1,10 @@
 //! Objects from real installations of the Go tf-operator keep everything they say.
 
 use serde_json::{Value, json};
-use tf_api::kinds::{Manager, SERVICES};
+use tf_api::{
+    contract::PeerStatus,
+    kinds::{Manager, SERVICES},
+};
 
 use super::support::{lost, testdata, through_rust};
 
@@ -59,7 +62,6 @@ fn a_status_that_the_go_operator_left_behind_parses() {
         (
             "Manager",
             json!({
-                "conditions": [{ "type": "Ready", "status": "True" }],
                 "cassandras": [{ "name": "configdb1", "active": true }],
                 "zookeeper": { "name": "zookeeper1", "active": true },
                 "ziuState": -1,
@@ -95,4 +97,22 @@ fn a_status_that_the_go_operator_left_behind_parses() {
         let kept = through_rust(&given).unwrap();
         assert_eq!(lost(&given["status"], &kept["status"], ""), Vec::<String>::new(), "{kind}");
     }
+}
+
+#[test]
+fn conditions_without_reason_and_time_are_not_read_and_do_no_harm() {
+    let given = json!({
+        "kind": "Manager", "metadata": { "name": "cluster1" }, "spec": {},
+        "status": { "ziuState": 0, "conditions": [
+            { "type": "Ready", "status": "True" },
+            { "type": "Available", "status": "True", "reason": "Succeeded", "message": "",
+              "lastTransitionTime": "2026-11-21T10:00:00Z" },
+        ] },
+    });
+    let manager: Manager = serde_json::from_value(given.clone()).unwrap();
+    let types: Vec<_> =
+        manager.status.unwrap().contract.conditions.into_iter().map(|condition| condition.type_).collect();
+    assert_eq!(types, ["Available"]);
+    let peer: PeerStatus = serde_json::from_value(given["status"].clone()).unwrap();
+    assert!(peer.condition("Ready").is_none() && peer.condition("Available").is_some());
 }

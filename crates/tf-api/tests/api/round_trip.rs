@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tf_api::kinds::*;
 
-use super::support::{filled_in, meaningful};
+use super::support::{definition, filled_in, meaningful};
 
 fn nulls(value: &Value) -> usize {
     match value {
@@ -26,10 +26,7 @@ fn check<S: Default + Serialize + DeserializeOwned + PartialEq + Debug>(info: Ki
     assert_eq!(nulls(&written), 0, "{kind}: {written}");
     let read: S = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(read, S::default(), "{kind}: what is written reads back");
-
-    let definitions = definitions();
-    let definition = definitions.iter().find(|definition| definition.info == info).unwrap();
-    let filled = filled_in(&definition.schema()["properties"]["spec"]);
+    let filled = filled_in(&definition(kind).schema()["properties"]["spec"]);
     assert_eq!(meaningful(&filled), meaningful(&written), "{kind}: the schema's defaults are those of the type");
 }
 

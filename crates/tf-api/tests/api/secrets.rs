@@ -1,12 +1,9 @@
 //! Secrets given in clear reach no log by way of `Debug`.
 
 use serde_json::{Value, json};
-use tf_api::{
-    kinds::{SERVICES, definitions},
-    schema::Sensitive,
-};
+use tf_api::{kinds::SERVICES, schema::Sensitive};
 
-use super::support::{nodes, through_rust};
+use super::support::{definitions, nodes, through_rust};
 
 #[test]
 fn a_sensitive_text_is_stored_in_clear_and_prints_nothing() {
@@ -36,6 +33,7 @@ fn debug_of(object: &Value) -> String {
         "Manager" => format!("{:?}", serde_json::from_value::<Manager>(object).unwrap()),
         "Rabbitmq" => format!("{:?}", serde_json::from_value::<Rabbitmq>(object).unwrap()),
         "Vrouter" => format!("{:?}", serde_json::from_value::<Vrouter>(object).unwrap()),
+        "VrouterProfile" => format!("{:?}", serde_json::from_value::<VrouterProfile>(object).unwrap()),
         kind => panic!("no Debug output of {kind} here"),
     }
 }
@@ -48,6 +46,8 @@ fn no_secret_of_a_spec_is_printed() {
         ("Control", ".spec.serviceConfiguration.rndckey"),
         ("Rabbitmq", ".spec.serviceConfiguration.erlangCookie"),
         ("Rabbitmq", ".spec.serviceConfiguration.password"),
+        ("Vrouter", ".spec.serviceConfiguration.envVariablesConfig.KEYSTONE_AUTH_ADMIN_PASSWORD"),
+        ("VrouterProfile", ".spec.other.moreConfig.KEYSTONE_AUTH_ADMIN_PASSWORD"),
         ("Vrouter", ".spec.serviceConfiguration.barbicanPassword"),
         ("Vrouter", ".spec.serviceConfiguration.k8sToken"),
         ("Vrouter", ".spec.serviceConfiguration.keystoneAuthAdminPassword"),

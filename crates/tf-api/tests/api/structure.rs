@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tf_api::{
     crd::Definition,
-    kinds::{ALL, KindInfo, SERVICES, definitions},
+    kinds::{ALL, KindInfo, SERVICES},
 };
 
-use super::support::{nodes, properties, required};
+use super::support::{definition, definitions, nodes, properties, required};
 
 /// Calls `check` with every schema of every kind.
 fn every_schema(mut check: impl FnMut(&str, &Value)) {
-    for definition in &definitions() {
+    for definition in definitions() {
         for (path, node) in nodes(definition) {
             check(&format!("{}{path}", definition.info.kind), node);
         }
@@ -167,9 +167,8 @@ fn names_of(definition: &Definition) -> &Value {
 
 #[test]
 fn the_table_of_kinds_agrees_with_the_definitions() {
-    let definitions = definitions();
-    assert_eq!(definitions.iter().map(|definition| definition.info).collect::<Vec<_>>(), ALL);
-    for definition in &definitions {
+    assert_eq!(definitions().iter().map(|definition| definition.info).collect::<Vec<_>>(), ALL);
+    for definition in definitions() {
         let (info, names) = (definition.info, names_of(definition));
         assert_eq!(names["kind"], info.kind);
         assert_eq!(names["plural"], info.plural);
@@ -185,9 +184,8 @@ fn the_table_of_kinds_agrees_with_the_definitions() {
 
 #[test]
 fn short_names_are_unique() {
-    let definitions = definitions();
     let short: BTreeSet<_> =
-        definitions.iter().map(|definition| names_of(definition)["shortNames"][0].as_str().unwrap()).collect();
+        definitions().iter().map(|definition| names_of(definition)["shortNames"][0].as_str().unwrap()).collect();
     assert_eq!(short.len(), ALL.len());
     assert!(short.iter().all(|name| name.starts_with("tf")), "{short:?}");
 }
@@ -203,7 +201,7 @@ fn a_name_that_fits_leaves_room_for_the_names_made_of_it() {
 
 #[test]
 fn columns_are_the_same_everywhere_and_their_paths_start_with_a_dot() {
-    for definition in &definitions() {
+    for definition in definitions() {
         let version = &definition.object["spec"]["versions"][0];
         let columns = version["additionalPrinterColumns"].as_array().unwrap();
         let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
@@ -219,15 +217,14 @@ fn columns_are_the_same_everywhere_and_their_paths_start_with_a_dot() {
 
 #[test]
 fn a_status_starts_as_not_observed() {
-    for definition in &definitions() {
+    for definition in definitions() {
         assert_eq!(definition.schema()["properties"]["status"]["default"], json!({ "observedGeneration": -1 }));
     }
 }
 
 #[test]
 fn the_manager_passes_specs_through() {
-    let definitions = definitions();
-    let manager = definitions.iter().find(|definition| definition.info.kind == "Manager").unwrap();
+    let manager = definition("Manager");
     let mut specs = 0;
     for (path, node) in nodes(manager) {
         let Some(inside) = path.strip_prefix(".spec.services.").and_then(|rest| rest.split_once(".spec")) else {
@@ -246,13 +243,11 @@ fn the_manager_passes_specs_through() {
 
 #[test]
 fn the_manager_explains_what_a_component_explains() {
-    let definitions = definitions();
-    let find = |kind: &str| definitions.iter().find(|definition| definition.info.kind == kind).unwrap();
-    let services = &find("Manager").schema()["properties"]["spec"]["properties"]["services"]["properties"];
+    let services = &definition("Manager").schema()["properties"]["spec"]["properties"]["services"]["properties"];
     assert_eq!(services.as_object().unwrap().len(), SERVICES.len());
     for service in SERVICES {
         let entry = if service.list { &services[service.key]["items"] } else { &services[service.key] };
-        let ours = &find(service.kind.kind).schema()["properties"]["spec"];
+        let ours = &definition(service.kind.kind).schema()["properties"]["spec"];
         let passed = &entry["properties"]["spec"];
         let names = |schema| properties(schema).map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(passed), names(ours), "{}", service.key);
@@ -265,7 +260,7 @@ fn the_manager_explains_what_a_component_explains() {
 #[test]
 fn every_definition_can_be_applied_by_kubectl_with_room_to_grow() {
     // `kubectl apply` keeps a copy in an annotation, and annotations have 256 KiB together.
-    for definition in &definitions() {
+    for definition in definitions() {
         let size = serde_json::to_string(&definition.object).unwrap().len();
         assert!(size < 240 * 1024, "{} has {size} bytes", definition.info.kind);
     }

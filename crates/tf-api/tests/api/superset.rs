@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tf_api::kinds::definitions;
 
-use super::support::{nodes, required, testdata};
+use super::support::{definitions, nodes, required, testdata};
 
 struct GoField {
     kind: String,
@@ -38,8 +37,7 @@ fn go_fields() -> Vec<GoField> {
 
 #[test]
 fn every_field_of_the_go_operator_is_accepted_with_the_same_type_and_values() {
-    let definitions = definitions();
-    let ours: BTreeMap<(&str, String), &Value> = definitions
+    let ours: BTreeMap<(&str, String), &Value> = definitions()
         .iter()
         .flat_map(|definition| nodes(definition).into_iter().map(|(path, node)| ((definition.info.kind, path), node)))
         .collect();
@@ -61,7 +59,7 @@ fn nothing_is_required_that_the_go_operator_did_not_require() {
     let known: BTreeSet<(&str, &str)> = go.iter().map(|field| (field.kind.as_str(), field.path.as_str())).collect();
     let go_requires: BTreeSet<(&str, &str)> =
         go.iter().filter(|field| field.required).map(|field| (field.kind.as_str(), field.path.as_str())).collect();
-    for definition in &definitions() {
+    for definition in definitions() {
         let kind = definition.info.kind;
         for (path, node) in nodes(definition) {
             // Inside an object that the Go operator did not have, the rules are ours.

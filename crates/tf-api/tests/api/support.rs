@@ -1,10 +1,24 @@
 //! Walking schemas, and typed parsing by kind name.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use tf_api::{crd::Definition, kinds::*};
+
+/// All definitions, made once.
+pub fn definitions() -> &'static [Definition] {
+    static ALL: LazyLock<Vec<Definition>> = LazyLock::new(tf_api::kinds::definitions);
+    &ALL
+}
+
+/// The definition of `kind`.
+pub fn definition(kind: &str) -> &'static Definition {
+    definitions().iter().find(|definition| definition.info.kind == kind).unwrap()
+}
 
 /// A file or folder of `testdata/`.
 pub fn testdata(path: &str) -> PathBuf {
@@ -109,6 +123,8 @@ pub fn lost(given: &Value, kept: &Value, path: &str) -> Vec<String> {
             .enumerate()
             .flat_map(|(index, (given, kept))| lost(given, kept, &format!("{path}[{index}]")))
             .collect(),
+        // A quantity may be given as a number and is kept as text.
+        (Value::Number(given), Value::String(kept)) if given.to_string() == *kept => Vec::new(),
         _ if given == kept => Vec::new(),
         _ => vec![path.to_owned()],
     }

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, fmt::Write, fs};
 
 use regex::Regex;
 use serde_json::Value;
-use tf_api::kinds::{ALL, definitions};
+use tf_api::kinds::ALL;
 
-use super::support::{lost, nodes, properties, required, testdata, through_rust};
+use super::support::{definition, definitions, lost, nodes, properties, required, testdata, through_rust};
 
 struct Case {
     /// Folder and file.
@@ -117,8 +117,7 @@ fn complaints(schema: &Value, value: &Value, path: &str) -> String {
 
 /// The messages of all rules outside of status.
 fn rule_messages() -> BTreeSet<String> {
-    let definitions = definitions();
-    let all = definitions.iter().flat_map(nodes).filter(|(path, _)| !path.starts_with(".status"));
+    let all = definitions().iter().flat_map(nodes).filter(|(path, _)| !path.starts_with(".status"));
     all.flat_map(|(_, node)| node["x-kubernetes-validations"].as_array().cloned().unwrap_or_default())
         .map(|rule| rule["message"].as_str().unwrap().to_owned())
         .collect()
@@ -126,9 +125,8 @@ fn rule_messages() -> BTreeSet<String> {
 
 #[test]
 fn accepted_objects_have_the_right_structure_and_keep_everything_in_rust() {
-    let definitions = definitions();
     for case in cases() {
-        let definition = definitions.iter().find(|definition| case.objects[0]["kind"] == definition.info.kind).unwrap();
+        let definition = definition(case.objects[0]["kind"].as_str().unwrap());
         let accepted = if case.accepted { &case.objects[..] } else { &case.objects[..case.objects.len() - 1] };
         for object in accepted {
             assert_eq!(complaints(definition.schema(), object, ""), "", "{}", case.name);
@@ -140,10 +138,9 @@ fn accepted_objects_have_the_right_structure_and_keep_everything_in_rust() {
 
 #[test]
 fn refused_objects_break_the_structure_or_a_rule_in_the_way_that_is_expected() {
-    let definitions = definitions();
     let messages = rule_messages();
     for case in cases().into_iter().filter(|case| !case.accepted) {
-        let definition = definitions.iter().find(|definition| case.objects[0]["kind"] == definition.info.kind).unwrap();
+        let definition = definition(case.objects[0]["kind"].as_str().unwrap());
         let said = complaints(definition.schema(), case.objects.last().unwrap(), "");
         let by_a_rule = messages.iter().any(|message| message.contains(&case.expected));
         assert!(
@@ -168,8 +165,7 @@ fn every_rule_has_an_object_that_breaks_it() {
 #[test]
 fn every_pattern_has_an_object_that_breaks_it() {
     let cases = cases();
-    let definitions = definitions();
-    let components = definitions.iter().filter(|definition| definition.info.kind != "Manager");
+    let components = definitions().iter().filter(|definition| definition.info.kind != "Manager");
     for (path, _) in components.flat_map(nodes).filter(|(_, node)| node.get("pattern").is_some()) {
         let field = path.rsplit('.').next().unwrap_or_default();
         let expected = format!("{field} in body should match");
