@@ -94,7 +94,7 @@ pub fn assess(situation: &Situation<'_>) -> Assessment {
     for draft in component_drafts(situation) {
         put(&mut drafts, draft.clone());
     }
-    summarise(situation, &facts, &mut drafts);
+    summarise(situation, &mut drafts);
     let contract = contract(situation, &facts, drafts);
     let own = match situation.outcome {
         Outcome::Planned(plan, _) => Some(plan.own_status.clone()),
@@ -220,7 +220,7 @@ fn config(situation: &Situation<'_>) -> Draft {
         Outcome::Planned(_, applied) if !applied.refused.is_empty() => {
             let (reason, _) = applied.refused[0];
             let messages: Vec<String> = applied.refused.iter().map(|(_, message)| message.clone()).collect();
-            Draft::fails(ConfigReady, reason, shorten(&messages))
+            Draft::fails(ConfigReady, reason, shorten_messages(&messages))
         }
         Outcome::Planned(plan, applied) if applied.conflicts.is_empty() && applied.pending.is_empty() => {
             Draft::holds(ConfigReady, Reason::Succeeded, format!("{} objects are as planned", plan.objects.len()))
@@ -233,7 +233,7 @@ fn config(situation: &Situation<'_>) -> Draft {
         Outcome::Planned(_, applied) => Draft::fails(
             ConfigReady,
             Reason::FieldConflict,
-            format!("others hold fields with other values: {}", shorten(&applied.conflicts)),
+            format!("others hold fields with other values: {}", shorten_messages(&applied.conflicts)),
         ),
         Outcome::Failed(reason, message) => Draft::fails(ConfigReady, *reason, *message),
         Outcome::Started | Outcome::NotReady(_) | Outcome::Deleting(_) => carried(situation, ConfigReady),
@@ -313,8 +313,8 @@ fn component_drafts<'a>(situation: &'a Situation<'_>) -> &'a [Draft] {
 }
 
 /// Adds Ready and the abnormal-true conditions, which follow from the others.
-fn summarise(situation: &Situation<'_>, facts: &Facts, drafts: &mut Vec<Draft>) {
-    use ConditionType::{Deleting, FieldsIgnored, Paused, Ready, Reconciling, Stalled};
+fn summarise(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
+    use ConditionType::{Deleting, FieldsIgnored, Paused, Progressing, Ready, Reconciling, Stalled};
     let obstacle = obstacle(situation, drafts);
     let ready = match &obstacle {
         Some((reason, message)) => Draft::fails(Ready, *reason, message.clone()),
@@ -323,7 +323,7 @@ fn summarise(situation: &Situation<'_>, facts: &Facts, drafts: &mut Vec<Draft>) 
     let stalled = obstacle.as_ref().filter(|_| is_stalled(situation));
     if let Some((reason, message)) = stalled {
         put(drafts, Draft::holds(Stalled, *reason, message.clone()));
-    } else if obstacle.is_some() && facts.progressing {
+    } else if obstacle.is_some() && drafts.iter().any(|draft| draft.kind == Progressing && draft.is_true()) {
         put(drafts, Draft::holds(Reconciling, ready.reason, ready.message.clone()));
     }
     put(drafts, ready);
@@ -422,7 +422,8 @@ fn plan_facts(next: &mut Contract, previous: &Contract, plan: &Plan, available: 
     if available || previous.initialized == Some(true) {
         next.endpoints.clone_from(&plan.endpoints);
         next.connection_secret_ref = plan.connection.as_ref().map(|(name, _)| NameReference { name: name.clone() });
-        next.connection_hash = Some(connection_hash(plan));
+        let offers = !plan.endpoints.is_empty() || plan.connection.is_some();
+        next.connection_hash = offers.then(|| connection_hash(plan));
         next.discovery_config_map_ref = plan.discovery.clone().map(|name| NameReference { name });
     }
 }
@@ -448,9 +449,18 @@ fn put(drafts: &mut Vec<Draft>, draft: Draft) {
     drafts.push(draft);
 }
 
-/// At most five items of a list, with how many more there are.
-fn shorten(items: &[String]) -> String {
-    let shown = items.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+/// At most five names of a list, with how many more there are.
+pub fn shorten(names: &[String]) -> String {
+    join(names, ", ")
+}
+
+/// At most five sentences of a list, with how many more there are.
+pub fn shorten_messages(messages: &[String]) -> String {
+    join(messages, "; ")
+}
+
+fn join(items: &[String], separator: &str) -> String {
+    let shown = items.iter().take(5).cloned().collect::<Vec<_>>().join(separator);
     match items.len().saturating_sub(5) {
         0 => shown,
         more => format!("{shown} and {more} more"),

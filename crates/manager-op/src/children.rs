@@ -1,0 +1,126 @@
+//! The resources that a Manager's entries become: exactly what the user wrote, plus what is inherited.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use tf_api::{Manager, Service, ServiceInfo, contract::Reason, names};
+use tf_plan::{
+    build::{identity::Identity, publish},
+    object::{Kind, Object},
+    plan::NotReady,
+    secret::SecretData,
+};
+
+use crate::{OPERATOR, inherit};
+
+/// One entry of the Manager and the objects it becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// Key of `spec.services`.
+    pub service: &'static ServiceInfo,
+    /// Name of the resource.
+    pub name: String,
+    /// The resource.
+    pub object: Object,
+    /// A Secret with the password that the spec states.
+    pub secret: Option<Object>,
+    /// Fields of the entry that have no effect, with why.
+    pub ignored: Vec<String>,
+}
+
+/// The resources of all entries, in the order of the spec.
+///
+/// # Errors
+/// When two entries would be the same resource.
+pub fn children(cr: &Manager) -> Result<Vec<Child>, NotReady> {
+    let identity = Identity::of(OPERATOR, cr);
+    let mut taken = BTreeSet::new();
+    let mut children = Vec::new();
+    for (service, entry) in cr.spec.services.requested() {
+        let name = entry.metadata.name.clone().unwrap_or_else(|| usual_name(service).to_owned());
+        if !taken.insert((service.key, name.clone())) {
+            return Err(NotReady::invalid(
+                Reason::InvalidSpec,
+                format!("two entries of spec.services.{} are named {name}; give each a metadata.name", service.key),
+            ));
+        }
+        children.push(child(cr, &identity, service, entry, name));
+    }
+    Ok(children)
+}
+
+/// The name the Go tf-operator fixed for the kind.
+fn usual_name(service: &ServiceInfo) -> &'static str {
+    match service.key {
+        "analytics" => "analytics1",
+        "analyticsAlarm" => "analyticsalarm1",
+        "analyticsSnmp" => "analyticssnmp1",
+        "cassandras" => names::CONFIGDB,
+        "config" => "config1",
+        "controls" => "control1",
+        "kubemanager" => "kubemanager1",
+        "queryengine" => "queryengine1",
+        "rabbitmq" => "rabbitmq1",
+        "redis" => "redis1",
+        "webui" => "webui1",
+        "zookeeper" => "zookeeper1",
+        "vrouterProfiles" => "vrouterprofile1",
+        _ => "vrouter1",
+    }
+}
+
+fn child(cr: &Manager, identity: &Identity, service: &'static ServiceInfo, entry: &Service, name: String) -> Child {
+    let inherited = inherit::spec(cr, service, &name, &entry.spec.0);
+    let mut spec = Value::Object(inherited.spec);
+    let secret_name = if inherited.shares_auth {
+        identity.object_name("keystone")
+    } else {
+        identity.object_name(&format!("{}-{name}-keystone", service.kind.kind.to_lowercase()))
+    };
+    let secret = lift_password(&mut spec, identity, &secret_name);
+    let kind = Kind::custom(service.kind);
+    let mut labels = entry.metadata.labels.clone();
+    labels.extend(own_labels());
+    let body = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": identity.namespace,
+            "labels": labels,
+            "ownerReferences": [identity.owner()],
+        },
+        "spec": spec,
+    });
+    let object = Object::shared(kind, &identity.namespace, &name, body);
+    Child { service, name, object, secret, ignored: inherited.ignored }
+}
+
+fn own_labels() -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (names::LABEL_MANAGED_BY.to_owned(), OPERATOR.to_owned()),
+        (names::LABEL_PART_OF.to_owned(), names::PART_OF.to_owned()),
+    ])
+}
+
+/// A Keystone password that the spec states goes into a Secret, and the component's spec refers to it: who may read
+/// resources need not be allowed to read passwords.
+fn lift_password(spec: &mut Value, identity: &Identity, secret_name: &str) -> Option<Object> {
+    let auth = spec.pointer_mut("/commonConfiguration/authParameters")?.as_object_mut()?;
+    let keystone = auth.get_mut("keystoneAuthParameters").and_then(Value::as_object_mut);
+    let password = keystone.and_then(|keystone| keystone.remove("adminPassword"))?;
+    auth.insert("keystoneSecretName".into(), json!(secret_name));
+    let data: SecretData = [("password".to_owned(), password.as_str()?.to_owned())].into_iter().collect();
+    Some(publish::credentials(identity, secret_name, &data))
+}
+
+/// A map without fields that say nothing.
+pub fn without_empty(mut map: Map<String, Value>) -> Map<String, Value> {
+    map.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    });
+    map
+}

@@ -1,0 +1,143 @@
+//! Manager: one manifest that lists components. The operator makes a resource of each entry ([`children`]) and says how
+//! they are ([`aggregate`]). It never runs a workload and never touches what somebody else set on a component.
+
+pub mod aggregate;
+pub mod children;
+pub mod inherit;
+
+use serde_json::{Map, Value, json};
+use tf_api::{
+    KindInfo, Manager, SERVICES,
+    contract::{ConditionType, Reason},
+    kinds,
+};
+use tf_plan::{
+    component,
+    declaration::{Declaration, Owned, PeerKind},
+    images,
+    object::{Kind, Object, SECRET},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "manager-op";
+
+/// The Manager component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Manager;
+
+    fn declaration() -> Declaration {
+        let resource = |info| Owned { kind: Kind::custom(info), reason: "components that the Manager lists" };
+        let secret =
+            Owned { kind: SECRET, reason: "passwords that a Manager states, so that no component's spec repeats them" };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(kinds::MANAGER),
+            owned: std::iter::once(secret).chain(SERVICES.iter().map(|service| resource(service.kind))).collect(),
+            peers: SERVICES
+                .iter()
+                .map(|service| PeerKind {
+                    kind: Kind::custom(service.kind),
+                    condition: condition(service.kind),
+                    reason: "state of the components",
+                })
+                .collect(),
+            reads: Vec::new(),
+            restarts_pods: false,
+        }
+    }
+
+    fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady> {
+        plan(cr, observed)
+    }
+}
+
+/// The condition that shows a component's state. Config has the name its consumers use, because `ConfigReady` is taken.
+pub fn condition(info: KindInfo) -> ConditionType {
+    match info.kind {
+        "Analytics" => ConditionType::AnalyticsReady,
+        "AnalyticsAlarm" => ConditionType::AnalyticsAlarmReady,
+        "AnalyticsSnmp" => ConditionType::AnalyticsSnmpReady,
+        "Cassandra" => ConditionType::CassandraReady,
+        "Config" => ConditionType::ConfigApiReady,
+        "Control" => ConditionType::ControlReady,
+        "Kubemanager" => ConditionType::KubemanagerReady,
+        "QueryEngine" => ConditionType::QueryEngineReady,
+        "Rabbitmq" => ConditionType::RabbitmqReady,
+        "Redis" => ConditionType::RedisReady,
+        "Webui" => ConditionType::WebuiReady,
+        "Zookeeper" => ConditionType::ZookeeperReady,
+        _ => ConditionType::VrouterReady,
+    }
+}
+
+/// Plans the resources of the components.
+///
+/// # Errors
+/// When two entries of one kind would be the same resource.
+pub fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady> {
+    let children = children::children(cr)?;
+    let aggregate = aggregate::aggregate(&children, observed);
+    let mut objects: Vec<Object> = children.iter().filter_map(|child| child.secret.clone()).collect();
+    objects.sort_by(|a, b| a.name.cmp(&b.name));
+    objects.dedup_by(|a, b| a.name == b.name);
+    // What is not installed cannot be made, and says so in its condition.
+    let installed = children.iter().filter(|child| observed.peers(child.service.kind.kind).is_ok());
+    objects.extend(installed.map(|child| child.object.clone()));
+    Ok(Plan {
+        objects,
+        rollout: None,
+        members: Vec::new(),
+        endpoints: Vec::new(),
+        connection: None,
+        discovery: None,
+        version: images::release(cr.spec.version.as_deref())?.name.to_owned(),
+        drafts: aggregate.drafts,
+        ignored: ignored(cr, &children),
+        notes: Vec::new(),
+        held: children
+            .is_empty()
+            .then(|| (Reason::InvalidSpec, "spec.services lists no component; add at least one".to_owned())),
+        own_status: aggregate.own_status,
+        step: None,
+    })
+}
+
+fn ignored(cr: &Manager, children: &[children::Child]) -> Vec<String> {
+    let settings = &cr.spec.common_configuration;
+    let certificates = "this release does not issue certificates yet";
+    let fields = [
+        (settings.cert_key_length.is_some(), "certKeyLength", certificates),
+        (settings.cert_signer.is_some(), "certSigner", certificates),
+    ];
+    fields
+        .into_iter()
+        .filter(|(set, ..)| *set)
+        .map(|(_, field, why)| format!("spec.commonConfiguration.{field}: {why}"))
+        .chain(children.iter().flat_map(|child| child.ignored.iter().cloned()))
+        .collect()
+}
+
+/// State of one component as the Go tf-operator published it.
+fn service_status(name: &str, active: bool, created: bool) -> Value {
+    json!({ "name": name, "active": active, "created": created })
+}
+
+/// Puts the states of components where the Go tf-operator had them: by key, in lists where the spec has lists.
+fn own_status(states: Vec<(&children::Child, Value)>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    // No staged upgrade is under way.
+    fields.insert("ziuState".into(), json!(-1));
+    for (child, state) in states {
+        if child.service.list {
+            let list = fields.entry(child.service.key).or_insert_with(|| json!([]));
+            list.as_array_mut().into_iter().for_each(|list| list.push(state.clone()));
+        } else {
+            fields.insert(child.service.key.into(), state);
+        }
+    }
+    fields
+}
