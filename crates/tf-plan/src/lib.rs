@@ -19,6 +19,7 @@ pub mod object;
 pub mod observed;
 pub mod placement;
 pub mod plan;
+pub mod rbac;
 pub mod rollout;
 pub mod secret;
 pub mod status;

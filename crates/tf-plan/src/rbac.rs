@@ -1,0 +1,209 @@
+//! The rights an operator needs, derived from what its component declares.
+//!
+//! One rule per resource, each with its reason, no wildcard, nothing the runtime does not use. Charts render them; a test
+//! over the audit log shows that none is missing and none is idle.
+
+use crate::{
+    declaration::{Declaration, Read},
+    object::{CONFIG_MAP, Kind, SECRET},
+};
+
+/// Where a rule has to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// In every watched namespace.
+    Watched,
+    /// In the namespace of the operator itself.
+    Release,
+    /// In one other namespace.
+    Namespace(&'static str),
+    /// In the whole cluster.
+    Cluster,
+}
+
+/// One rule of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Where.
+    pub reach: Reach,
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Resource, with its subresource if it is about one.
+    pub resource: String,
+    /// Names of single objects; empty for all.
+    pub names: Vec<&'static str>,
+    /// Verbs, in the order people list them.
+    pub verbs: Vec<&'static str>,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+/// What server-side apply, pruning and repair of owned objects use. Apply asks for both `create` and `patch`.
+const OWN: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+const FOLLOW: [&str; 2] = ["list", "watch"];
+
+/// All rules of a component, sorted by reach.
+pub fn rules(declaration: &Declaration) -> Vec<Rule> {
+    let mut rules = primary(declaration);
+    for owned in &declaration.owned {
+        let reach = if owned.kind.namespaced { Reach::Watched } else { Reach::Cluster };
+        rules.push(rule(reach, owned.kind, &OWN, format!("owned: {}", owned.reason)));
+    }
+    for peer in &declaration.peers {
+        rules.push(rule(Reach::Watched, peer.kind, &FOLLOW, format!("read: {}", peer.reason)));
+    }
+    for read in &declaration.reads {
+        rules.push(match read {
+            Read::Nodes { reason } => rule(Reach::Cluster, crate::object::NODE, &FOLLOW, format!("read: {reason}")),
+            Read::Secrets { reason } => {
+                rule(Reach::Watched, SECRET, &["get", "list", "watch"], format!("read: {reason}"))
+            }
+            Read::ConfigMaps { reason } => {
+                rule(Reach::Watched, CONFIG_MAP, &["get", "list", "watch"], format!("read: {reason}"))
+            }
+            Read::Fact { namespace, name, reason } => Rule {
+                names: vec![*name],
+                ..rule(Reach::Namespace(namespace), CONFIG_MAP, &["get"], format!("read: {reason}"))
+            },
+        });
+    }
+    if declaration.watches_pods() {
+        let mut verbs = FOLLOW.to_vec();
+        verbs.extend(declaration.restarts_pods.then_some("delete"));
+        rules.push(rule(
+            Reach::Watched,
+            crate::object::POD,
+            &verbs,
+            "members: their state, and restarts one at a time".into(),
+        ));
+    }
+    merge(rules)
+}
+
+fn primary(declaration: &Declaration) -> Vec<Rule> {
+    let kind = declaration.primary;
+    let sub = |resource: &str, verbs: &[&'static str], reason: &str| Rule {
+        resource: format!("{}/{resource}", kind.plural),
+        ..rule(Reach::Watched, kind, verbs, reason.to_owned())
+    };
+    let mut rules = vec![
+        rule(Reach::Watched, kind, &FOLLOW, "the resources this operator reconciles".into()),
+        sub("status", &["patch"], "their status"),
+        // Asked for by the admission plugin OwnerReferencesPermissionEnforcement, which OpenShift runs.
+        sub("finalizers", &["update"], "owner references that block deletion"),
+        Rule {
+            reach: Reach::Watched,
+            group: "events.k8s.io",
+            resource: "events".into(),
+            names: Vec::new(),
+            verbs: vec!["create", "patch"],
+            reason: "events about the resources".into(),
+        },
+        lease(&[], &["create"], "leader election: the first lease"),
+        lease(&[declaration.operator], &["get", "list", "watch", "update"], "leader election: the lease"),
+    ];
+    if declaration.owned.iter().any(|owned| !owned.kind.namespaced) {
+        rules.push(rule(Reach::Watched, kind, &["patch"], "the finalizer that removes cluster-scoped objects".into()));
+    }
+    rules
+}
+
+fn lease(names: &[&'static str], verbs: &[&'static str], reason: &str) -> Rule {
+    Rule {
+        reach: Reach::Release,
+        group: "coordination.k8s.io",
+        resource: "leases".into(),
+        names: names.to_vec(),
+        verbs: verbs.to_vec(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn rule(reach: Reach, kind: Kind, verbs: &[&'static str], reason: String) -> Rule {
+    Rule {
+        reach,
+        group: kind.group,
+        resource: kind.plural.to_owned(),
+        names: Vec::new(),
+        verbs: verbs.to_vec(),
+        reason,
+    }
+}
+
+/// One rule per resource, names and reach: verbs are united, reasons joined.
+fn merge(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut merged: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let same = |other: &&mut Rule| {
+            other.reach == rule.reach
+                && other.group == rule.group
+                && other.resource == rule.resource
+                && other.names == rule.names
+        };
+        match merged.iter_mut().find(same) {
+            Some(present) => {
+                present.verbs.extend(rule.verbs);
+                present.reason = format!("{}; {}", present.reason, rule.reason);
+            }
+            None => merged.push(rule),
+        }
+    }
+    for rule in &mut merged {
+        let order = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        rule.verbs.sort_by_key(|verb| order.iter().position(|known| known == verb));
+        rule.verbs.dedup();
+    }
+    merged.sort_by(|a, b| a.reach.cmp(&b.reach));
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_api::{contract::ConditionType, kinds};
+
+    use super::*;
+    use crate::declaration::{Owned, PeerKind};
+
+    fn declaration() -> Declaration {
+        Declaration {
+            operator: "test-op",
+            primary: Kind::custom(kinds::ZOOKEEPER),
+            owned: vec![
+                Owned { kind: SECRET, reason: "credentials" },
+                Owned { kind: crate::object::STATEFUL_SET, reason: "members" },
+            ],
+            peers: vec![PeerKind {
+                kind: Kind::custom(kinds::CASSANDRA),
+                condition: ConditionType::CassandraReady,
+                reason: "endpoints",
+            }],
+            reads: vec![Read::Secrets { reason: "passwords" }, Read::Nodes { reason: "members" }],
+            restarts_pods: true,
+        }
+    }
+
+    #[test]
+    fn no_rule_has_a_wildcard_and_each_has_a_reason() {
+        for rule in rules(&declaration()) {
+            assert!(!rule.group.contains('*') && !rule.resource.contains('*'), "{rule:?}");
+            assert!(!rule.verbs.is_empty() && rule.verbs.iter().all(|verb| *verb != "*"), "{rule:?}");
+            assert!(!rule.reason.is_empty(), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_is_only_read_and_a_resource_appears_once() {
+        let rules = rules(&declaration());
+        let of = |resource: &str| rules.iter().filter(|rule| rule.resource == resource).collect::<Vec<_>>();
+        assert_eq!(of("cassandras")[0].verbs, ["list", "watch"]);
+        assert_eq!(of("secrets").len(), 1);
+        assert_eq!(of("secrets")[0].reason, "owned: credentials; read: passwords");
+        assert_eq!(of("pods")[0].verbs, ["list", "watch", "delete"]);
+    }
+
+    #[test]
+    fn only_nodes_reach_beyond_the_watched_namespaces() {
+        let cluster: Vec<_> = rules(&declaration()).into_iter().filter(|rule| rule.reach == Reach::Cluster).collect();
+        assert_eq!(cluster.iter().map(|rule| rule.resource.as_str()).collect::<Vec<_>>(), ["nodes"]);
+    }
+}
