@@ -153,7 +153,7 @@ fn merge(rules: Vec<Rule>) -> Vec<Rule> {
         rule.verbs.sort_by_key(|verb| order.iter().position(|known| known == verb));
         rule.verbs.dedup();
     }
-    merged.sort_by(|a, b| a.reach.cmp(&b.reach));
+    merged.sort_by_key(|rule| rule.reach);
     merged
 }
 

@@ -1,0 +1,273 @@
+//! The programs a lab runs: found, or built once and kept.
+//!
+//! Order: the folder `$TF_LAB_ASSETS` (files `controlplane`, `kwok`, `helm`), the cache (`$TF_LAB_CACHE`, else
+//! `$XDG_CACHE_HOME/tf-lab`, else `~/.cache/tf-lab`), a build with the Go toolchain on `PATH`. A file of the cache is
+//! named after what it was built from, so a changed version is built anew and an old one is never mistaken for it.
+//! Any number of programs may ask at once: one builds, the others wait, and nobody sees half a file.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest, Sha256};
+
+/// The Kubernetes version clients see; of the modules named in `e2e/lab/controlplane/go.mod`.
+pub const KUBERNETES: &str = "v1.34.4";
+
+/// Pause between two lines about a build that goes on.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// A program of the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// etcd and the Kubernetes components in one binary, from `e2e/lab/controlplane`. About 6 minutes to build.
+    ControlPlane,
+    /// The simulator of nodes. About 3 minutes.
+    Kwok,
+    /// Helm. About 2 minutes.
+    Helm,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ControlPlane, Self::Kwok, Self::Helm];
+
+    /// Name of the executable in `$TF_LAB_ASSETS`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "controlplane",
+            Self::Kwok => "kwok",
+            Self::Helm => "helm",
+        }
+    }
+
+    /// The published module and version, for what is built as it is.
+    fn module(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::ControlPlane => None,
+            Self::Kwok => Some(("sigs.k8s.io/kwok/cmd/kwok", "v0.8.0")),
+            Self::Helm => Some(("helm.sh/helm/v3/cmd/helm", "v3.22.0")),
+        }
+    }
+
+    /// Name of the file in the cache: says what it was built from.
+    pub fn key(self) -> Result<String> {
+        if let Some((_, version)) = self.module() {
+            return Ok(format!("{}@{version}", self.name()));
+        }
+        let mut hash = Sha256::new();
+        for file in ["go.mod", "go.sum", "main.go"] {
+            let path = control_plane_source().join(file);
+            let content = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            hash.update((content.len() as u64).to_le_bytes());
+            hash.update(content);
+        }
+        hash.update(control_plane_flags().join("\0"));
+        let digest = hash.finalize();
+        let short = u64::from_be_bytes(std::array::from_fn(|index| digest[index]));
+        Ok(format!("{}@{KUBERNETES}-{short:016x}", self.name()))
+    }
+}
+
+/// The executable of a tool. Blocks, for minutes when it has to be built.
+pub fn find(tool: Tool) -> Result<PathBuf> {
+    if let Some(folder) = env::var_os("TF_LAB_ASSETS").filter(|value| !value.is_empty()) {
+        let path = PathBuf::from(folder).join(tool.name());
+        ensure!(path.is_file(), "TF_LAB_ASSETS is set and {} does not exist", path.display());
+        return Ok(path);
+    }
+    let cache = cache()?;
+    in_cache(&cache, &tool.key()?, |target| build(tool, target))
+}
+
+/// The file `key` of the cache, made by `make` if it is not there. `make` writes to the path it is given, which nobody
+/// else sees until it is complete.
+fn in_cache(cache: &Path, key: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let file = cache.join(key);
+    if file.is_file() {
+        return Ok(file);
+    }
+    fs::create_dir_all(cache).with_context(|| format!("making {}", cache.display()))?;
+    let lock = File::create(cache.join(format!(".{key}.lock")))?;
+    if lock.try_lock().is_err() {
+        say(&format!("waiting for another program that builds {key}"));
+        lock.lock().with_context(|| format!("locking {key}"))?;
+    }
+    // The other one may have finished while this one waited.
+    if !file.is_file() {
+        let unfinished = cache.join(format!(".{key}.unfinished"));
+        make(&unfinished)?;
+        fs::rename(&unfinished, &file).with_context(|| format!("keeping {}", file.display()))?;
+    }
+    Ok(file)
+}
+
+fn cache() -> Result<PathBuf> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("TF_LAB_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|home| home.join("tf-lab")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/tf-lab")))
+        .context("no place for a cache: set HOME or TF_LAB_CACHE")
+}
+
+/// The Go module of the control plane, in the source tree this program was built from.
+fn control_plane_source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/lab/controlplane")
+}
+
+fn control_plane_flags() -> Vec<String> {
+    let (major, minor) = KUBERNETES.trim_start_matches('v').split_once('.').unwrap_or(("1", "0"));
+    let minor = minor.split('.').next().unwrap_or_default();
+    // Without these the API server reports v0.0.0.
+    let version = "-X k8s.io/component-base/version";
+    let linker =
+        format!("-s -w {version}.gitVersion={KUBERNETES} {version}.gitMajor={major} {version}.gitMinor={minor}");
+    vec!["-trimpath".into(), "-ldflags".into(), linker]
+}
+
+fn build(tool: Tool, target: &Path) -> Result<()> {
+    let go = find_go().with_context(|| {
+        format!(
+            "the lab needs {}: install Go 1.26 or newer so that it can be built, \
+             or point TF_LAB_ASSETS at a folder that holds it",
+            tool.name()
+        )
+    })?;
+    let mut command = Command::new(go);
+    match tool.module() {
+        None => {
+            command.arg("build").arg("-v").args(control_plane_flags()).arg("-o").arg(target).arg(".");
+            command.current_dir(control_plane_source());
+            run(&mut command, tool.name())
+        }
+        Some((module, version)) => {
+            // `go install` names the file itself, so it gets a folder of its own.
+            let folder = target.with_extension("folder");
+            command.args(["install", "-v", "-trimpath", &format!("{module}@{version}")]).env("GOBIN", &folder);
+            // Outside of any module, so that none of ours has a say.
+            command.current_dir(env::temp_dir());
+            run(&mut command, tool.name())?;
+            fs::rename(folder.join(tool.name()), target)?;
+            Ok(fs::remove_dir(folder)?)
+        }
+    }
+}
+
+fn find_go() -> Result<PathBuf> {
+    let path = env::var_os("PATH").context("PATH is not set")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join("go"))
+        .find(|file| file.is_file())
+        .context("there is no Go toolchain on PATH")
+}
+
+/// Runs a build and says every [`PROGRESS`] how far it is: `go -v` names each package it compiles.
+fn run(command: &mut Command, what: &str) -> Result<()> {
+    let begun = Instant::now();
+    say(&format!("building {what}: a few minutes, once"));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("starting go")?;
+    let output = child.stderr.take().context("stderr of go")?;
+    let (send, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        // Ends with the output, or when nobody listens any more.
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut packages = 0_u32;
+    let mut recent: Vec<String> = Vec::new();
+    let mut next = begun + PROGRESS;
+    loop {
+        match lines.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                packages += 1;
+                recent.push(line);
+                if recent.len() > 20 {
+                    recent.remove(0);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                // Nothing is named while modules are loaded, and at the end while the program is linked.
+                let now = recent.last().map_or("loading", String::as_str);
+                say(&format!("building {what}: {} s, {packages} packages, now {now}", begun.elapsed().as_secs()));
+                next = Instant::now() + PROGRESS;
+            }
+        }
+    }
+    let status = child.wait()?;
+    // The reader has nothing left to read.
+    let _ = reader.join();
+    if !status.success() {
+        bail!("building {what} failed ({status}):\n{}", recent.join("\n"));
+    }
+    say(&format!("built {what} in {} s", begun.elapsed().as_secs()));
+    Ok(())
+}
+
+/// To standard error itself, so that the test harness does not keep it to itself while someone waits.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "lab: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn of_many_who_ask_at_once_one_builds_and_all_get_the_whole_file() {
+        let cache = tempfile::tempdir().unwrap();
+        let built = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let path = in_cache(cache.path(), "tool@v1", |target| {
+                        built.fetch_add(1, Ordering::SeqCst);
+                        fs::write(target, "half")?;
+                        thread::sleep(Duration::from_millis(100));
+                        Ok(fs::write(target, "whole")?)
+                    });
+                    assert_eq!(fs::read_to_string(path.unwrap()).unwrap(), "whole");
+                });
+            }
+        });
+        assert_eq!(built.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_failed_build_leaves_nothing_that_looks_finished() {
+        let cache = tempfile::tempdir().unwrap();
+        let failed = in_cache(cache.path(), "tool@v1", |target| {
+            fs::write(target, "half")?;
+            bail!("out of disk")
+        });
+        assert!(failed.is_err());
+        in_cache(cache.path(), "tool@v1", |target| Ok(fs::write(target, "whole")?)).unwrap();
+        assert_eq!(fs::read_to_string(cache.path().join("tool@v1")).unwrap(), "whole");
+    }
+
+    #[test]
+    fn a_build_that_fails_reports_what_the_compiler_said() {
+        let error = run(Command::new("/bin/sh").args(["-c", "echo undefined: x >&2; exit 1"]), "thing").unwrap_err();
+        assert!(format!("{error:#}").contains("undefined: x"));
+    }
+
+    #[test]
+    fn keys_name_the_version_and_the_source() {
+        assert_eq!(Tool::Kwok.key().unwrap(), "kwok@v0.8.0");
+        let key = Tool::ControlPlane.key().unwrap();
+        assert!(key.starts_with("controlplane@v1.34.4-") && key.len() == "controlplane@v1.34.4-".len() + 16, "{key}");
+        assert_eq!(key, Tool::ControlPlane.key().unwrap());
+    }
+}

@@ -1,0 +1,202 @@
+//! Golden tests of planners: `testdata/<situation>/{cr.yaml, observed.yaml}` in, everything the operator would do out.
+//!
+//! The golden `plan.snap` holds the conditions, the rest of the status and every object, Secrets decoded. Besides the
+//! comparison, laws that hold for every component are checked in every situation.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a failing golden is a panicking test")]
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use tf_api::{
+    Managed, Resource,
+    contract::{Contract, invariants},
+};
+use tf_plan::{
+    assess::{Applied, Outcome, Situation, assess},
+    component::Component,
+    object::{CONFIG_MAP, SECRET},
+    observed::{Observed, Source},
+    plan::{NotReady, Plan},
+};
+
+/// Values shorter than this appear by chance.
+const SECRET_LENGTH: usize = 8;
+
+/// Runs every situation below `testdata` of a crate. `root` is the crate's folder.
+///
+/// # Panics
+/// When a situation cannot be read, differs from its golden, or breaks a law.
+pub fn check<C: Component>(root: &str) {
+    let folder = Path::new(root).join("testdata");
+    let mut cases: Vec<_> = fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.join("cr.yaml").exists())
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no situation in {}", folder.display());
+    for case in cases {
+        check_case::<C>(&case);
+    }
+}
+
+fn check_case<C: Component>(case: &Path) {
+    let name = case.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let cr: C::Cr = parse(&case.join("cr.yaml"));
+    let file = case.join("observed.yaml");
+    let observed: Observed<C::Cr> = if file.exists() { parse(&file) } else { Observed::default() };
+    let result = C::plan(&cr, &observed);
+    laws::<C>(&name, &cr, &observed, &result);
+    let text = render(&cr, &observed, C::AVAILABILITY, &result);
+    let mut settings = insta::Settings::new();
+    settings.set_snapshot_path(case);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("plan", text));
+}
+
+fn parse<T: serde::de::DeserializeOwned>(file: &Path) -> T {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// What must hold whatever the situation.
+fn laws<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, result: &Result<Plan, NotReady>) {
+    assert_eq!(C::plan(cr, observed), *result, "{name}: planning twice gives two results");
+    assert_eq!(C::plan(cr, &reordered(observed)), *result, "{name}: the order of observed lists leaks into the plan");
+    let Ok(plan) = result else { return };
+    let owned: Vec<_> = C::declaration().owned.iter().map(|owned| owned.kind).collect();
+    for object in &plan.objects {
+        let label = object.describe();
+        assert!(owned.contains(&object.kind), "{name}: {label} is of a kind that is not declared as owned");
+        assert_eq!(object.body["metadata"]["name"], json!(object.name), "{name}: {label}");
+        assert_eq!(object.body["apiVersion"], json!(object.kind.api_version()), "{name}: {label}");
+        if object.kind.namespaced {
+            assert_eq!(object.namespace.as_deref(), Some(cr.home()), "{name}: {label} is in another namespace");
+            let uid = json!(cr.meta().uid.clone().unwrap_or_default());
+            assert_eq!(object.body["metadata"]["ownerReferences"][0]["uid"], uid, "{name}: {label} has another owner");
+        }
+    }
+    no_secret_outside_of_secrets(name, cr, observed, plan);
+}
+
+/// No secret value that the planner was given appears in anything but a Secret.
+fn no_secret_outside_of_secrets<Cr: Managed>(name: &str, cr: &Cr, observed: &Observed<Cr>, plan: &Plan) {
+    let values: Vec<&str> = observed
+        .secrets
+        .values()
+        .flat_map(tf_plan::secret::SecretData::iter)
+        .filter(|(key, value)| is_secret(key) && value.len() >= SECRET_LENGTH)
+        .map(|(_, value)| value)
+        .collect();
+    let status =
+        format!("{:?} {:?} {:?} {}", plan.drafts, plan.ignored, plan.notes, Value::Object(plan.own_status.clone()));
+    for value in values {
+        assert!(!status.contains(value), "{name}: a secret of {} is in the status", cr.title());
+        for object in plan.objects.iter().filter(|object| object.kind != SECRET) {
+            let text = object.body.to_string();
+            assert!(!text.contains(value), "{name}: {} holds a secret", object.describe());
+        }
+    }
+}
+
+/// Keys of Secrets whose values are no secrets: names and addresses.
+fn is_secret(key: &str) -> bool {
+    !matches!(key, "user" | "username" | "vhost" | "type" | "provider" | "host" | "port" | "ca.crt")
+}
+
+fn reordered<Cr: Clone>(observed: &Observed<Cr>) -> Observed<Cr> {
+    let mut observed = observed.clone();
+    observed.siblings.reverse();
+    for peers in observed.peers.values_mut() {
+        if let Source::Known(peers) = peers {
+            peers.reverse();
+        }
+    }
+    observed
+}
+
+fn render<Cr: Managed>(
+    cr: &Cr,
+    observed: &Observed<Cr>,
+    availability: tf_plan::plan::Availability,
+    result: &Result<Plan, NotReady>,
+) -> String {
+    let applied = Applied::default();
+    let outcome = match result {
+        Ok(plan) => Outcome::Planned(plan, &applied),
+        Err(not_ready) => Outcome::NotReady(not_ready),
+    };
+    let generation = cr.meta().generation.unwrap_or_default();
+    let empty = Vec::new();
+    let assessment = assess(&Situation {
+        generation,
+        paused: cr.paused(),
+        previous: cr.contract(),
+        availability,
+        workloads: &observed.workloads,
+        pods: observed.pods.known().unwrap_or(&empty),
+        operator: &observed.operator.version,
+        now: observed.now,
+        outcome,
+    });
+    invariants::check(&assessment.contract, generation).unwrap_or_else(|violation| panic!("{violation}"));
+    let mut text = String::new();
+    conditions(&mut text, &assessment.contract);
+    let status = Contract { conditions: Vec::new(), ..assessment.contract };
+    let mut status = serde_json::to_value(status).expect("plain data");
+    if let (Some(fields), Some(own)) = (status.as_object_mut(), assessment.own) {
+        fields.extend(own);
+    }
+    section(&mut text, "status", &status);
+    if let Ok(plan) = result {
+        if let Some(step) = &plan.step {
+            section(&mut text, "step", &json!({"restart": step.pod, "why": step.why}));
+        }
+        for object in &plan.objects {
+            section(&mut text, &object.describe(), &readable(object));
+        }
+    }
+    text
+}
+
+fn conditions(text: &mut String, contract: &Contract) {
+    for condition in &contract.conditions {
+        let (kind, status) = (&condition.type_, &condition.status);
+        writeln!(text, "{kind:<20} {status:<8} {}: {}", condition.reason, condition.message).expect("memory");
+    }
+}
+
+fn section(text: &mut String, title: &str, value: &Value) {
+    let yaml = serde_saphyr::to_string(value).expect("plain data");
+    write!(text, "\n--- {title}\n{}", yaml.trim_end()).expect("memory");
+    text.push('\n');
+}
+
+/// The object without what every object of the resource has; Secrets decoded.
+fn readable(object: &tf_plan::object::Object) -> Value {
+    let mut body = object.body.clone();
+    let Some(fields) = body.as_object_mut() else { return body };
+    fields.remove("apiVersion");
+    fields.remove("kind");
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        for common in ["labels", "ownerReferences", "name", "namespace"] {
+            metadata.remove(common);
+        }
+    }
+    if object.kind == SECRET {
+        for value in
+            fields.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut())
+        {
+            let decoded = value.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
+            if let Some(text) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                *value = Value::String(text);
+            }
+        }
+    } else if object.kind == CONFIG_MAP {
+        return body;
+    }
+    body
+}

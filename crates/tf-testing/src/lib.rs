@@ -1,0 +1,56 @@
+//! The laboratory: a real Kubernetes control plane with simulated nodes on any Linux machine, for tests, benchmarks
+//! and the demo.
+//!
+//! ```no_run
+//! use tf_testing::{Lab, Options};
+//!
+//! # async fn test() -> anyhow::Result<()> {
+//! let lab = Lab::start(Options::fleet(3, 3)).await?; // etcd, API server, controllers, scheduler, six nodes
+//! lab.apply("{apiVersion: v1, kind: Namespace, metadata: {name: tf}}").await?;
+//! let before = lab.audit_mark().await?;
+//! let client = lab.client().await?; // kube::Client of the administrator
+//! // ... and when `lab` is dropped, all of it is gone.
+//! # Ok(()) }
+//! ```
+//!
+//! | To | use |
+//! | --- | --- |
+//! | start, attach to, end a lab | [`Lab`], [`Options`], [`SharedLab`] |
+//! | add, label, cordon, fail nodes | [`Nodes`] |
+//! | run a program as a ServiceAccount with exactly its rights | [`Lab::service_account_kubeconfig`], [`Lab::spawn`] |
+//! | count who wrote what | [`Lab::audit_mark`], [`Audit`] |
+//! | break the API for one program | [`Lab::proxy`], [`proxy`] |
+//! | break the API for everybody | [`Lab::pause`], [`Lab::kill`], [`Lab::restart`] |
+//! | wait | [`wait`] |
+//!
+//! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
+//! Development only: no product crate depends on this one.
+
+pub mod assets;
+pub mod audit;
+mod bring_up;
+pub mod components;
+pub mod folder;
+pub mod golden;
+pub mod identity;
+pub mod kubeconfig;
+pub mod lab;
+pub mod manifests;
+pub mod nodes;
+pub mod operators;
+pub mod options;
+mod pki;
+mod ports;
+pub mod process;
+pub mod proxy;
+pub mod request;
+pub mod wait;
+
+pub use audit::{Audit, Entry, Mark};
+pub use components::Component;
+pub use lab::{Lab, SharedLab};
+pub use nodes::Nodes;
+pub use options::{IpFamily, Options, Tier};
+pub use process::{Process, Spec};
+pub use proxy::Proxy;
+pub use request::{RequestInfo, Verb};
