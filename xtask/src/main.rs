@@ -1,8 +1,13 @@
 //! Developer commands of this repository: `cargo xtask <command>`. One module per command.
 
+mod build;
+mod demo;
+mod generate;
 mod lab;
+mod lint;
 
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -16,6 +21,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Bring a Manager manifest up on a cluster of its own and show how
+    Demo(demo::Demo),
+    /// Write every file that is derived from code, or check that none has drifted
+    Gen(generate::Options),
+    /// Check the layers of the workspace
+    Lint,
     /// A Kubernetes of your own on this machine: a real control plane with simulated nodes
     #[command(subcommand)]
     Lab(lab::Command),
@@ -33,8 +44,16 @@ fn main() -> anyhow::Result<ExitCode> {
         .without_time()
         .init();
     match Cli::parse().command {
+        Command::Demo(demo) => demo::run(&demo),
+        Command::Gen(options) => generate::run(&options),
         Command::Lab(command) => lab::run(command),
+        Command::Lint => lint::run(),
     }
+}
+
+/// Folder of the repository.
+fn root() -> anyhow::Result<PathBuf> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?)
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ mod ports;
 pub mod process;
 pub mod proxy;
 pub mod request;
+pub mod resources;
 pub mod wait;
 
 pub use audit::{Audit, Entry, Mark};

@@ -1,0 +1,153 @@
+//! Custom resources as tests and the demo look at them: through their conditions.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams},
+    core::{ApiResource, DynamicObject},
+};
+use serde_json::{Value, json};
+use tf_api::{KindInfo, contract::PeerStatus, kinds};
+
+use crate::wait::eventually;
+
+/// A custom resource of ours, reduced to what is asked about it.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// Kind.
+    pub kind: KindInfo,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Generation of the spec.
+    pub generation: i64,
+    /// The thin view of its status.
+    pub status: PeerStatus,
+    /// The whole object.
+    pub object: DynamicObject,
+}
+
+impl Resource {
+    /// A condition.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.status.condition(kind)
+    }
+
+    /// Whether a condition has this status.
+    pub fn is(&self, kind: &str, status: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| condition.status == status)
+    }
+
+    /// Whether it is Ready, for its current generation.
+    pub fn is_ready(&self) -> bool {
+        self.is("Ready", "True") && self.status.observed_generation == Some(self.generation)
+    }
+
+    /// Status, reason and message of a condition, or that it is missing.
+    pub fn explain(&self, kind: &str) -> String {
+        match self.condition(kind) {
+            Some(condition) => format!("{}={} {}: {}", kind, condition.status, condition.reason, condition.message),
+            None => format!("{kind} is not reported"),
+        }
+    }
+}
+
+/// The dynamic API of a kind.
+pub fn api(client: &Client, kind: KindInfo, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &resource_of(kind))
+}
+
+/// The kind for kube's dynamic API.
+pub fn resource_of(kind: KindInfo) -> ApiResource {
+    ApiResource {
+        group: tf_api::GROUP.into(),
+        version: tf_api::VERSION.into(),
+        api_version: format!("{}/{}", tf_api::GROUP, tf_api::VERSION),
+        kind: kind.kind.into(),
+        plural: kind.plural.into(),
+    }
+}
+
+/// One resource.
+pub async fn get(client: &Client, kind: KindInfo, namespace: &str, name: &str) -> Result<Option<Resource>> {
+    match api(client, kind, namespace).get_opt(name).await {
+        Ok(object) => Ok(object.map(|object| view(kind, object))),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Every resource of our kinds in a namespace, by kind and name. Kinds that are not installed have none.
+pub async fn all(client: &Client, namespace: &str) -> Result<Vec<Resource>> {
+    let mut found = Vec::new();
+    for kind in kinds::ALL {
+        match api(client, kind, namespace).list(&ListParams::default()).await {
+            Ok(list) => found.extend(list.items.into_iter().map(|object| view(kind, object))),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Waits until a resource satisfies `wanted`; on failure the error says what its conditions were.
+pub async fn until(
+    client: &Client,
+    kind: KindInfo,
+    namespace: &str,
+    name: &str,
+    what: &str,
+    limit: Duration,
+    wanted: impl Fn(&Resource) -> bool,
+) -> Result<Resource> {
+    let label = format!("{} {namespace}/{name} to be {what}", kind.kind);
+    let mut last = String::from("it does not exist");
+    let outcome = eventually(&label, limit, async || {
+        let found = get(client, kind, namespace, name).await?;
+        if let Some(resource) = &found {
+            last = conditions(resource);
+        }
+        Ok(found.filter(&wanted))
+    })
+    .await;
+    outcome.with_context(|| format!("its conditions were:\n{last}"))
+}
+
+/// Waits until a resource is Ready for its current generation.
+pub async fn ready(client: &Client, kind: KindInfo, namespace: &str, name: &str, limit: Duration) -> Result<Resource> {
+    until(client, kind, namespace, name, "Ready", limit, Resource::is_ready).await
+}
+
+/// Applies a spec to a resource, as a user would.
+pub async fn apply(client: &Client, kind: KindInfo, namespace: &str, name: &str, spec: Value) -> Result<DynamicObject> {
+    let body = json!({
+        "apiVersion": format!("{}/{}", tf_api::GROUP, tf_api::VERSION),
+        "kind": kind.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    });
+    let parameters = PatchParams::apply("user").force();
+    Ok(api(client, kind, namespace).patch(name, &parameters, &Patch::Apply(&body)).await?)
+}
+
+/// All conditions as lines.
+pub fn conditions(resource: &Resource) -> String {
+    let lines: BTreeMap<_, _> = resource.status.conditions.iter().map(|c| (&c.type_, resource.explain(&c.type_))).collect();
+    lines.into_values().collect::<Vec<_>>().join("\n")
+}
+
+fn view(kind: KindInfo, object: DynamicObject) -> Resource {
+    let status = object.data.get("status").cloned().unwrap_or_default();
+    Resource {
+        kind,
+        namespace: object.metadata.namespace.clone().unwrap_or_default(),
+        name: object.metadata.name.clone().unwrap_or_default(),
+        generation: object.metadata.generation.unwrap_or_default(),
+        status: serde_json::from_value(status).unwrap_or_default(),
+        object,
+    }
+}

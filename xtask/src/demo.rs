@@ -1,0 +1,165 @@
+//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use futures::future::try_join_all;
+use tf_api::kinds;
+use tf_testing::{
+    Lab, Options,
+    audit::count_by_user,
+    operators::{self, Install, Operator, Run},
+    resources::{self, Resource},
+};
+
+use crate::build;
+
+const NAMESPACE: &str = "tf";
+/// Longer than any bring-up on simulated nodes takes.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Options of `cargo xtask demo`.
+#[derive(Args)]
+pub struct Demo {
+    /// The manifest to apply
+    #[arg(long, default_value = "examples/manager.yaml")]
+    manifest: String,
+    /// Simulated control-plane nodes
+    #[arg(long, default_value_t = 3)]
+    control_plane: u32,
+    /// Simulated workers
+    #[arg(long, default_value_t = 3)]
+    workers: u32,
+    /// Leave everything running until Enter is pressed
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs the command.
+pub fn run(demo: &Demo) -> Result<ExitCode> {
+    let manifest = crate::root()?.join(&demo.manifest);
+    let manifest = fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;
+    build::operators()?;
+    tokio::runtime::Runtime::new()?.block_on(show(demo, &manifest))
+}
+
+async fn show(demo: &Demo, manifest: &str) -> Result<ExitCode> {
+    let begun = Instant::now();
+    println!("starting a control plane with {} + {} simulated nodes", demo.control_plane, demo.workers);
+    let lab = Lab::start(Options::fleet(demo.control_plane, demo.workers)).await?;
+    println!("{:5.1} s  the API server answers and every node is Ready", begun.elapsed().as_secs_f64());
+
+    let install = Install::default();
+    try_join_all(operators::ALL.map(|operator| lab.install(operator, NAMESPACE, &install))).await?;
+    println!("{:5.1} s  {} charts are installed", begun.elapsed().as_secs_f64(), operators::ALL.len());
+
+    let how = Run::default();
+    let running = try_join_all(operators::ALL.map(|operator| lab.operate(operator, NAMESPACE, &how))).await?;
+    try_join_all(running.iter().map(Operator::ready)).await?;
+    println!("{:5.1} s  {} operators run, each with its own rights", begun.elapsed().as_secs_f64(), running.len());
+
+    let mark = lab.audit_mark().await?;
+    let applied = Instant::now();
+    lab.apply(manifest).await?;
+    println!("{:5.1} s  the manifest is applied; from here on time counts from zero\n", begun.elapsed().as_secs_f64());
+    let outcome = watch(&lab, applied).await;
+    if let Err(error) = outcome {
+        explain(&lab).await?;
+        return Err(error);
+    }
+    summary(&lab, &running, applied.elapsed(), lab.audit().entries_since(mark)?.0).await?;
+    if demo.keep {
+        println!("\nexport KUBECONFIG={}\npress Enter to end", lab.kubeconfig().display());
+        tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints every change of a resource's Ready condition until the Manager is Ready.
+async fn watch(lab: &Lab, begun: Instant) -> Result<()> {
+    let client = lab.client().await?;
+    let mut shown: BTreeMap<String, String> = BTreeMap::new();
+    loop {
+        let found = resources::all(&client, NAMESPACE).await?;
+        for resource in &found {
+            let label = format!("{} {}", resource.kind.kind, resource.name);
+            let state = state(resource);
+            if shown.get(&label) != Some(&state) {
+                println!("{:5.1} s  {label:<28} {state}", begun.elapsed().as_secs_f64());
+                shown.insert(label, state);
+            }
+        }
+        let managers: Vec<&Resource> = found.iter().filter(|resource| resource.kind == kinds::MANAGER).collect();
+        if !managers.is_empty() && managers.iter().all(|manager| manager.is_ready()) {
+            return Ok(());
+        }
+        if begun.elapsed() > LIMIT {
+            bail!("the Manager was not Ready after {} s", LIMIT.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn state(resource: &Resource) -> String {
+    let Some(ready) = resource.condition("Ready") else { return "no status yet".into() };
+    let first = ready.message.split(';').next().unwrap_or_default();
+    if resource.is_ready() { format!("READY    {first}") } else { format!("{:<8} {first}", ready.reason) }
+}
+
+/// Which condition of which resource waits for what.
+async fn explain(lab: &Lab) -> Result<()> {
+    println!("\nwhat is not Ready, and why:");
+    for resource in resources::all(&lab.client().await?, NAMESPACE).await? {
+        if resource.is_ready() {
+            continue;
+        }
+        println!("\n{} {}", resource.kind.kind, resource.name);
+        for condition in
+            resource.status.conditions.iter().filter(|condition| is_telling(&condition.type_, &condition.status))
+        {
+            println!("  {}", resource.explain(&condition.type_));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a condition's status is other than one hopes for.
+fn is_telling(kind: &str, status: &str) -> bool {
+    match kind {
+        "Progressing" | "Degraded" | "Reconciling" | "Stalled" | "Paused" | "Deleting" | "FieldsIgnored" => {
+            status == "True"
+        }
+        _ => status != "True",
+    }
+}
+
+async fn summary(
+    lab: &Lab,
+    running: &[Operator],
+    took: Duration,
+    entries: Vec<tf_testing::audit::Entry>,
+) -> Result<()> {
+    let counts = count_by_user(&entries);
+    let found = resources::all(&lab.client().await?, NAMESPACE).await?;
+    println!("\nReady after {:.1} s\n", took.as_secs_f64());
+    println!("{:<14} {:<16} {:<6} {:<8} message", "kind", "name", "ready", "members");
+    for resource in &found {
+        let ready = if resource.is_ready() { "True" } else { "False" };
+        let members = resource.status.members_ready.clone().unwrap_or_default();
+        let message = resource.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
+        println!("{:<14} {:<16} {ready:<6} {members:<8} {message}", resource.kind.kind, resource.name);
+    }
+    println!("\n{:<14} {:>9} {:>7} {:>10}", "operator", "requests", "writes", "memory");
+    for operator in running {
+        let count = counts.get(&operator.user).copied().unwrap_or_default();
+        let memory = operator.process.usage().map_or(0, |usage| usage.rss_bytes / 1024 / 1024);
+        println!("{:<14} {:>9} {:>7} {memory:>6} MiB", operator.name, count.total, count.writes());
+    }
+    Ok(())
+}

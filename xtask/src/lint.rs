@@ -1,0 +1,129 @@
+//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say.
+
+use std::{collections::BTreeSet, process::Command, process::ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// What a crate may depend on.
+struct Layer {
+    name: &'static str,
+    /// Crates of ours it may use.
+    ours: &'static [&'static str],
+    /// Crates of others it must not use directly: I/O, clocks and randomness in crates that only decide.
+    never: &'static [&'static str],
+}
+
+const DECIDES: &[&str] = &["kube", "tokio", "rand", "axum", "reqwest", "hyper", "tf-runtime"];
+const OPERATOR: &[&str] = &["tf-api", "tf-plan", "tf-runtime"];
+const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
+
+/// Bottom to top, as in `docs/architecture.md`.
+const LAYERS: [Layer; 12] = [
+    Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
+    Layer { name: "tf-plan", ours: &["tf-api"], never: DECIDES },
+    Layer { name: "tf-runtime", ours: &["tf-api", "tf-plan"], never: &["reqwest"] },
+    Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "vrouter-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "zookeeper-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime"], never: &[] },
+    Layer { name: "e2e", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
+    Layer {
+        name: "xtask",
+        ours: &[
+            "cassandra-op",
+            "config-op",
+            "e2e",
+            "manager-op",
+            "rabbitmq-op",
+            "tf-api",
+            "tf-plan",
+            "tf-testing",
+            "vrouter-op",
+            "zookeeper-op",
+        ],
+        never: &[],
+    },
+];
+
+/// Runs the command.
+pub fn run() -> Result<ExitCode> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(crate::root()?)
+        .output()?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let broken = check(&serde_json::from_slice(&output.stdout)?)?;
+    for line in &broken {
+        eprintln!("{line}");
+    }
+    if !broken.is_empty() {
+        bail!("{} dependencies break the layers", broken.len());
+    }
+    println!("the layers of {} crates hold", LAYERS.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Dependencies that no layer allows.
+fn check(metadata: &Value) -> Result<Vec<String>> {
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut broken = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().context("a package without a name")?;
+        let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
+            broken.push(format!("{name}: no layer says what it may use; add it to xtask/src/lint.rs"));
+            continue;
+        };
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        // Tests may use the laboratory.
+        for dependency in dependencies.filter(|dependency| dependency["kind"] != "dev") {
+            let used = dependency["name"].as_str().unwrap_or_default();
+            if ours.contains(used) && !layer.ours.contains(&used) {
+                broken.push(format!("{name} must not use {used}"));
+            } else if layer.never.contains(&used) && !is_types_only(name, dependency) {
+                broken.push(format!("{name} must not use {used} directly"));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+/// `tf-api` uses kube for its derive macro only.
+fn is_types_only(name: &str, dependency: &Value) -> bool {
+    name == "tf-api" && dependency["name"] == "kube" && dependency["features"] == serde_json::json!(["derive"])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::check;
+
+    fn package(name: &str, uses: &[&str]) -> serde_json::Value {
+        let dependencies: Vec<_> = uses.iter().map(|used| json!({"name": used, "kind": null})).collect();
+        json!({"name": name, "dependencies": dependencies})
+    }
+
+    #[test]
+    fn an_operator_that_uses_another_or_kube_is_reported() {
+        let metadata = json!({"packages": [
+            package("tf-plan", &["tf-api", "tokio"]),
+            package("zookeeper-op", &["config-op", "kube", "tf-plan"]),
+            package("config-op", &[]),
+            package("surprise", &[]),
+        ]});
+        assert_eq!(
+            check(&metadata).unwrap(),
+            [
+                "tf-plan must not use tokio directly",
+                "zookeeper-op must not use config-op",
+                "zookeeper-op must not use kube directly",
+                "surprise: no layer says what it may use; add it to xtask/src/lint.rs",
+            ]
+        );
+    }
+}
