@@ -160,9 +160,8 @@ impl Facts {
 }
 
 fn outdated(pods: &[Pod], rollout: &crate::plan::Rollout) -> Vec<String> {
-    let template_of = |pod: &Pod| {
-        rollout.workloads.iter().find(|(name, _)| pod.name.starts_with(&format!("{name}-"))).map(|(_, hash)| hash)
-    };
+    let template_of =
+        |pod: &Pod| rollout.workloads.iter().find(|(name, _)| pod.workload() == name).map(|(_, hash)| hash);
     pods.iter()
         .filter(|pod| template_of(pod).is_some_and(|hash| pod.template.as_ref() != Some(hash)))
         .map(|pod| pod.name.clone())
@@ -209,8 +208,10 @@ fn progress(situation: &Situation<'_>, facts: &Facts) -> String {
 fn inputs(situation: &Situation<'_>) -> Draft {
     use ConditionType::InputsReady;
     match situation.outcome {
-        Outcome::Started => carried(situation, InputsReady),
-        _ => Draft::holds(InputsReady, Reason::Succeeded, "everything the spec refers to exists"),
+        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(situation, InputsReady),
+        Outcome::Planned(..) | Outcome::NotReady(_) => {
+            Draft::holds(InputsReady, Reason::Succeeded, "everything the spec refers to exists")
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use tf_api::{
 };
 
 use crate::{
+    files::url::authority,
     object::Kind,
     observed::{Observed, Peer},
     plan::NotReady,
@@ -61,6 +62,12 @@ impl Connection {
     pub fn hosts(&self, endpoint: &str) -> Vec<String> {
         let Some(endpoint) = self.endpoints.get(endpoint) else { return Vec::new() };
         if endpoint.nodes.is_empty() { endpoint.service.iter().cloned().collect() } else { endpoint.nodes.clone() }
+    }
+
+    /// Hosts of an endpoint, each with the port; see [`authority`].
+    pub fn authorities(&self, endpoint: &str) -> Vec<String> {
+        let port = self.port(endpoint).unwrap_or_default();
+        self.hosts(endpoint).iter().map(|host| authority(host, port)).collect()
     }
 
     /// Port of an endpoint.
@@ -299,15 +306,28 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
     }
 }
 
-/// Reads `<NAME>_HOSTS`, `<NAME>_PORT`, `<NAME>_TLS`, the keys every operator of ours publishes.
-fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, String>) -> Found {
-    let prefix = dependency.endpoint.to_uppercase().replace('-', "_");
+/// The endpoint of that name in a ConfigMap with `<NAME>_HOSTS`, `<NAME>_PORT` and `<NAME>_TLS`, the keys every operator of
+/// ours publishes; none if it lists no host or no port.
+pub fn endpoint_of_map(name: &str, data: &BTreeMap<String, String>) -> Option<Endpoint> {
+    let prefix = key_prefix(name);
     let hosts: Vec<String> = data
         .get(&format!("{prefix}_HOSTS"))
         .map(|hosts| hosts.split([',', ' ']).filter(|host| !host.is_empty()).map(str::to_owned).collect())
         .unwrap_or_default();
-    let port = data.get(&format!("{prefix}_PORT")).and_then(|port| port.trim().parse().ok());
-    let (Some(port), false) = (port, hosts.is_empty()) else {
+    let port = data.get(&format!("{prefix}_PORT")).and_then(|port| port.trim().parse().ok())?;
+    let tls = data.get(&format!("{prefix}_TLS")).is_some_and(|tls| tls.trim().eq_ignore_ascii_case("true"));
+    let endpoint = Endpoint { name: name.into(), protocol: Protocol::Tcp, port, tls, service: None, nodes: hosts };
+    (!endpoint.nodes.is_empty()).then_some(endpoint)
+}
+
+/// What the keys of an endpoint begin with.
+pub(crate) fn key_prefix(endpoint: &str) -> String {
+    endpoint.to_uppercase().replace('-', "_")
+}
+
+fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, String>) -> Found {
+    let prefix = key_prefix(dependency.endpoint);
+    let Some(endpoint) = endpoint_of_map(dependency.endpoint, data) else {
         return Found {
             draft: Draft::fails(
                 dependency.condition,
@@ -317,9 +337,6 @@ fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, Stri
             connection: None,
         };
     };
-    let tls = data.get(&format!("{prefix}_TLS")).is_some_and(|tls| tls.trim().eq_ignore_ascii_case("true"));
-    let endpoint =
-        Endpoint { name: dependency.endpoint.into(), protocol: Protocol::Tcp, port, tls, service: None, nodes: hosts };
     Found {
         draft: Draft::holds(
             dependency.condition,

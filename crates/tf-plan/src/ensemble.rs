@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container as InitContainer, Volume, VolumeMount
 use serde_json::{Map, Value};
 use tf_api::{
     Managed,
-    common::{Container, PodConfiguration},
+    common::Container,
     contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason},
     schema::Port,
 };
@@ -31,6 +31,7 @@ use crate::{
     plan::{NotReady, Plan, Rollout},
     rollout::{self, Decision},
     secret::SecretData,
+    selection::{Offer, Selection, Uses},
 };
 
 /// What distinguishes one component from another.
@@ -113,12 +114,16 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// When no node matches, nodes cannot be read, or the spec asks for what does not exist.
     pub fn prepare(cr: &'a Cr, observed: &'a Observed<Cr>, traits: &Traits<'_>) -> Result<Self, NotReady> {
         let common = cr.common();
-        let release = images::release(cr.version())?;
-        let (containers, unknown) =
-            images::choose(traits.containers, traits.builtins, release, &observed.operator.images);
-        if containers.is_empty() {
-            return Err(no_container(traits));
-        }
+        let selection = Selection::of(
+            cr,
+            &observed.operator,
+            &Offer {
+                builtins: traits.builtins,
+                containers: traits.containers,
+                obsolete: traits.obsolete,
+                uses: Uses { storage: traits.has_data, auth: traits.uses_auth, replicas: true, ..Uses::default() },
+            },
+        )?;
         let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
         let previous = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
@@ -131,8 +136,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
                 format!("no node matches {}; label nodes or change nodeSelector", placement.describe()),
             ));
         }
-        let mut ignored = ignored_common(common, traits);
-        ignored.extend(unknown.into_iter().map(|name| ignored_container(&name, traits)));
+        let Selection { release, containers, ignored } = selection;
         Ok(Self { identity: Identity::of(traits.operator, cr), cr, observed, release, containers, membership, ignored })
     }
 
@@ -246,40 +250,6 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
 /// Too few nodes can heal by itself; too many members is for the user to resolve.
 fn held_reason(members: i32, wanted: i32) -> Reason {
     if members < wanted { Reason::NoMatchingNodes } else { Reason::InvalidSpec }
-}
-
-fn no_container(traits: &Traits<'_>) -> NotReady {
-    let known: Vec<_> = traits.builtins.iter().map(|builtin| builtin.name).collect();
-    NotReady::invalid(
-        Reason::InvalidSpec,
-        format!(
-            "serviceConfiguration.containers names none of {}; add one, or remove the list to run the usual ones",
-            known.join(", ")
-        ),
-    )
-}
-
-fn ignored_container(name: &str, traits: &Traits<'_>) -> String {
-    let why =
-        traits.obsolete.iter().find(|(obsolete, _)| *obsolete == name).map_or("no such container", |(_, why)| why);
-    format!("spec.serviceConfiguration.containers[{name}]: {why}")
-}
-
-/// Common settings that are set and cannot have an effect on this component.
-fn ignored_common(common: &PodConfiguration, traits: &Traits<'_>) -> Vec<String> {
-    let settings = [
-        (common.host_network == Some(false), "hostNetwork", "the daemons need their node's network"),
-        (common.network_policy.is_some(), "networkPolicy", "policies have no effect on pods in their node's network"),
-        (common.certificates.is_some(), "certificates", "this release does not issue certificates yet"),
-        (common.distribution.is_some(), "distribution", "it concerns the kernel module only"),
-        (common.storage.is_some() && !traits.has_data, "storage", "members keep no data"),
-        (common.auth_parameters.is_some() && !traits.uses_auth, "authParameters", "the service does not use them"),
-    ];
-    settings
-        .into_iter()
-        .filter(|(set, ..)| *set)
-        .map(|(_, field, why)| format!("spec.commonConfiguration.{field}: {why}"))
-        .collect()
 }
 
 /// A file that cannot express what the spec asks for.

@@ -5,6 +5,7 @@
 
 pub mod assess;
 pub mod build;
+pub mod cluster;
 pub mod component;
 pub mod credentials;
 pub mod declaration;
@@ -13,13 +14,18 @@ pub mod ensemble;
 pub mod files;
 pub mod hash;
 pub mod images;
+pub mod keystone;
 pub mod members;
 pub mod node;
+pub mod nodemanager;
 pub mod object;
 pub mod observed;
 pub mod placement;
 pub mod plan;
 pub mod rbac;
 pub mod rollout;
+pub mod sandesh;
 pub mod secret;
+pub mod selection;
 pub mod status;
+pub mod vnc_api;

@@ -3,6 +3,12 @@
 //! An init container copies the static binary into a shared volume; every daemon's container starts through it. The agent
 //! picks the files of its own address from the mounted configuration, waits for what is missing, supervises the
 //! daemon and answers probes (`docs/adr/0005`).
+//!
+//! A file is stored under one of three keys, tried in this order, in the Secret first and then in the ConfigMap:
+//! `<file>.<address>` for one member, `<file>.node` as a template that every node completes for itself
+//! ([`template`]), and `<file>` for everybody.
+
+pub mod template;
 
 /// Where the binary lives inside every container of a pod.
 pub const BINARY: &str = "/tf-node/tf-node";
@@ -22,14 +28,40 @@ pub const CERTIFICATE_DIR: &str = "/etc/certificates";
 pub const CERTIFICATE: &str = "/etc/certificates/tls.crt";
 /// Its private key, made in the pod.
 pub const CERTIFICATE_KEY: &str = "/etc/certificates/tls.key";
+/// [`CERTIFICATE`] and [`CERTIFICATE_KEY`] as PKCS #12 for Java daemons, made where there is a [`STORES_FILE`].
+pub const KEYSTORE: &str = "/etc/certificates/keystore.p12";
+/// [`CA_BUNDLE`] as PKCS #12 for Java daemons, made where there is a [`STORES_FILE`].
+pub const TRUSTSTORE: &str = "/etc/certificates/truststore.p12";
+/// Environment file among the secret files with the passwords of both stores, `KEYSTORE_PASSWORD` and
+/// `TRUSTSTORE_PASSWORD`.
+pub const STORES_FILE: &str = "stores.env";
 /// Certificates the member trusts; the Go tf-operator's path.
 pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
 /// Directory of [`CA_BUNDLE`].
 pub const CA_DIR: &str = "/etc/ssl/certs/kubernetes";
 /// Where the pod's own annotations appear, with the configuration to run.
 pub const POD_INFO_DIR: &str = "/etc/tf/pod";
+/// What follows the name of a file that every node completes for itself.
+pub const TEMPLATE_SUFFIX: &str = "node";
+/// Variables by which the agent prepares a node for the vRouter (`vhost0`, virtual functions, queues) before it starts the
+/// daemon, and finds the values of the [`template`]'s placeholders. The names are those the image's own scripts read
+/// (tf-components 8.1).
+pub const PARAMETERS_FILE: &str = "params.env";
+/// Kernel settings, one `name = value` a line, that the agent of the vRouter applies to the node before the daemon starts.
+pub const SYSCTL_FILE: &str = "sysctl.conf";
+/// Where the CNI configuration is mounted. The agent of the vRouter copies it to every path of [`CNI_TARGETS`] when the
+/// daemon serves and not before: its presence makes the kubelet report the network as ready.
+pub const CNI_DIR: &str = "/etc/tf/cni";
+/// Variable with absolute paths, separated by commas.
+pub const CNI_TARGETS: &str = "TF_CNI_TARGETS";
 /// Uid and gid of the daemons (tf-components 1.1).
 pub const USER: i64 = 1999;
+
+/// Name of the file, in the format of [`crate::files::env`], whose variables the agent adds to a daemon's environment.
+/// Variables of the container itself win. A change of the file restarts the daemon, not the pod.
+pub fn environment_file(daemon: &str) -> String {
+    format!("{daemon}.env")
+}
 
 /// Arguments that start a daemon.
 pub fn run(daemon: &str) -> Vec<String> {
@@ -46,7 +78,14 @@ pub fn drain(daemon: &str) -> Vec<String> {
     vec![BINARY.into(), "drain".into(), daemon.into()]
 }
 
-/// Arguments of the init container: copy the binary and give directories to [`USER`].
+/// Arguments that copy an executable into a directory of the node: to a temporary name first and then over the old one,
+/// which may be running.
+pub fn place(from: &str, to: &str) -> Vec<String> {
+    vec![BINARY.into(), "place".into(), from.into(), to.into()]
+}
+
+/// Arguments of the init container: copy the binary and give directories to [`USER`] and its group, both with the right to
+/// write. Containers of the pod that run as root have the group and no capability to pass over ownership.
 pub fn install(directories: &[&str]) -> Vec<String> {
     let mut arguments = vec![IMAGE_BINARY.into(), "install".into(), BINARY_DIR.into()];
     arguments.extend(directories.iter().flat_map(|directory| ["--own".to_owned(), (*directory).to_owned()]));

@@ -86,6 +86,13 @@ pub struct Pod {
     pub trouble: Option<String>,
 }
 
+impl Pod {
+    /// Name of the StatefulSet or DaemonSet that made the pod: both append a dash and a suffix without one.
+    pub fn workload(&self) -> &str {
+        self.name.rsplit_once('-').map_or(self.name.as_str(), |(workload, _)| workload)
+    }
+}
+
 /// A live StatefulSet or DaemonSet of the resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

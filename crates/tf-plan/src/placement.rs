@@ -39,6 +39,27 @@ impl Placement {
         }
     }
 
+    /// Whether one of two sets holds all of the other, as far as the labels tell. Two sets that ask for different labels
+    /// may have nodes in common all the same.
+    pub fn covers_or_is_covered(&self, other: &Self) -> bool {
+        let (a, b) = (self.requirements(), other.requirements());
+        let within = |a: &BTreeMap<&str, Option<&str>>, b: &BTreeMap<&str, Option<&str>>| {
+            b.iter().all(|(key, value)| a.get(key).is_some_and(|found| value.is_none() || found == value))
+        };
+        within(&a, &b) || within(&b, &a)
+    }
+
+    /// Labels and their values, with one name for a role; a label without a value has to exist.
+    fn requirements(&self) -> BTreeMap<&str, Option<&str>> {
+        match self {
+            Self::Everywhere => BTreeMap::new(),
+            Self::ControlPlane => BTreeMap::from([(NODE_CONTROL_PLANE, None)]),
+            Self::Labels(labels) => {
+                labels.iter().filter_map(|(key, value)| Some((role_names(key).next()?, Some(value.as_str())))).collect()
+            }
+        }
+    }
+
     /// Text for messages.
     pub fn describe(&self) -> String {
         match self {
@@ -98,8 +119,21 @@ pub fn on_nodes<'a>(nodes: impl IntoIterator<Item = &'a str>) -> NodeSelector {
     NodeSelector { node_selector_terms: nodes.into_iter().map(term).collect() }
 }
 
-/// Pods keep to the given nodes, and no two pods with the given labels share a node.
+/// Pods keep to the given nodes, and no two pods of their namespace with the given labels share a node.
 pub fn affinity(nodes: Option<NodeSelector>, apart: &BTreeMap<String, String>) -> Affinity {
+    keep_apart(nodes, apart, None)
+}
+
+/// As [`affinity`], but apart from pods of every namespace: for what a node can have only one of.
+pub fn affinity_alone(nodes: Option<NodeSelector>, apart: &BTreeMap<String, String>) -> Affinity {
+    keep_apart(nodes, apart, Some(LabelSelector::default()))
+}
+
+fn keep_apart(
+    nodes: Option<NodeSelector>,
+    apart: &BTreeMap<String, String>,
+    namespaces: Option<LabelSelector>,
+) -> Affinity {
     Affinity {
         node_affinity: nodes.map(|selector| NodeAffinity {
             required_during_scheduling_ignored_during_execution: Some(selector),
@@ -109,6 +143,7 @@ pub fn affinity(nodes: Option<NodeSelector>, apart: &BTreeMap<String, String>) -
             required_during_scheduling_ignored_during_execution: Some(vec![PodAffinityTerm {
                 label_selector: Some(LabelSelector { match_labels: Some(apart.clone()), ..LabelSelector::default() }),
                 topology_key: "kubernetes.io/hostname".into(),
+                namespace_selector: namespaces,
                 ..PodAffinityTerm::default()
             }]),
             ..PodAntiAffinity::default()
@@ -143,6 +178,16 @@ mod tests {
         assert!(selector.matches(&node(&[("a", "1"), ("b", "2"), ("c", "3")])));
         assert!(!selector.matches(&node(&[("a", "1")])));
         assert!(!selector.matches(&node(&[("a", "1"), ("b", "3")])));
+    }
+
+    #[test]
+    fn a_set_that_asks_for_more_labels_lies_within_one_that_asks_for_some_of_them() {
+        let (a, ab, b) = (labels(&[("a", "1")]), labels(&[("a", "1"), ("b", "2")]), labels(&[("b", "2")]));
+        assert!(a.covers_or_is_covered(&ab) && ab.covers_or_is_covered(&a) && a.covers_or_is_covered(&a));
+        assert!(!a.covers_or_is_covered(&b) && !a.covers_or_is_covered(&labels(&[("a", "2")])));
+        assert!(Placement::Everywhere.covers_or_is_covered(&b));
+        let (master, control_plane) = (labels(&[(NODE_MASTER, "")]), labels(&[(NODE_CONTROL_PLANE, "")]));
+        assert!(master.covers_or_is_covered(&control_plane) && master.covers_or_is_covered(&Placement::ControlPlane));
     }
 
     #[test]

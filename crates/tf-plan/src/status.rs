@@ -83,7 +83,7 @@ pub enum Change {
 }
 
 /// Fields that show progress and that nobody acts on.
-const PROGRESS: [&str; 4] = ["readyReplicas", "membersReady", "nodes", "degraded"];
+const PROGRESS: [&str; 5] = ["readyReplicas", "membersReady", "nodes", "agents", "degraded"];
 
 /// Compares two statuses given as JSON.
 pub fn change(before: &Value, after: &Value) -> Change {

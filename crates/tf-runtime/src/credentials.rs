@@ -1,10 +1,8 @@
 //! Making the credentials that a component asks for and that do not exist yet.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use rand::RngExt;
-use sha2::{Digest, Sha256};
 use tf_plan::{
-    credentials::{Credential, Generator},
+    credentials::{Credential, Generator, rabbitmq_hash},
     secret::SecretData,
 };
 
@@ -34,12 +32,6 @@ fn generate(generator: Generator, data: &SecretData) -> String {
 fn random(alphabet: &[u8], length: usize) -> String {
     let mut generator = rand::rng();
     (0..length).map(|_| char::from(alphabet[generator.random_range(..alphabet.len())])).collect()
-}
-
-/// `rabbit_password_hashing_sha256`: base64 of salt and SHA-256 of salt and password (RabbitMQ, "Credentials and Passwords").
-fn rabbitmq_hash(password: &str, salt: [u8; 4]) -> String {
-    let digest = Sha256::new().chain_update(salt).chain_update(password).finalize();
-    BASE64_STANDARD.encode([salt.as_slice(), digest.as_slice()].concat())
 }
 
 #[cfg(test)]
@@ -77,15 +69,6 @@ mod tests {
         assert_ne!(a.get("password"), b.get("password"));
         assert!(
             a.get("password").is_some_and(|text| text.len() == 32 && text.bytes().all(|b| b.is_ascii_alphanumeric()))
-        );
-    }
-
-    /// The example of RabbitMQ's documentation: password `test12`, salt `0x908DC60A`.
-    #[test]
-    fn the_hash_is_the_one_of_rabbitmqs_documentation() {
-        assert_eq!(
-            rabbitmq_hash("test12", [0x90, 0x8D, 0xC6, 0x0A]),
-            "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
         );
     }
 }

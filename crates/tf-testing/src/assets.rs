@@ -108,7 +108,8 @@ fn in_cache(cache: &Path, key: &str, make: impl FnOnce(&Path) -> Result<()>) -> 
     Ok(file)
 }
 
-fn cache() -> Result<PathBuf> {
+/// Folder of what is built once and kept.
+pub fn cache() -> Result<PathBuf> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("TF_LAB_CACHE")
         .or_else(|| variable("XDG_CACHE_HOME").map(|home| home.join("tf-lab")))

@@ -21,6 +21,7 @@
 //! | count who wrote what | [`Lab::audit_mark`], [`Audit`] |
 //! | break the API for one program | [`Lab::proxy`], [`proxy`] |
 //! | break the API for everybody | [`Lab::pause`], [`Lab::kill`], [`Lab::restart`] |
+//! | render charts, and see what they grant | [`helm`], [`rights`] |
 //! | wait | [`wait`] |
 //!
 //! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
@@ -32,6 +33,7 @@ mod bring_up;
 pub mod components;
 pub mod folder;
 pub mod golden;
+pub mod helm;
 pub mod identity;
 pub mod kubeconfig;
 pub mod lab;
@@ -45,6 +47,7 @@ pub mod process;
 pub mod proxy;
 pub mod request;
 pub mod resources;
+pub mod rights;
 pub mod wait;
 
 pub use audit::{Audit, Entry, Mark};

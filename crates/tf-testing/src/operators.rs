@@ -17,8 +17,8 @@ use kube::Api;
 
 use crate::{
     Lab,
-    assets::{self, Tool},
     audit,
+    helm,
     kubeconfig::{self, Endpoint},
     process::{Process, Spec},
     wait::eventually,
@@ -43,6 +43,8 @@ pub struct Run {
     pub endpoint: Option<Endpoint>,
     /// Variables that replace those of the chart.
     pub env: Vec<(String, String)>,
+    /// Folder of the executables; where [`binary`] looks if none is given.
+    pub binaries: Option<PathBuf>,
 }
 
 /// A running operator.
@@ -79,7 +81,8 @@ impl Operator {
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
         let (_, text) = self.get("/metrics").await?;
         let of_interest = |line: &&str| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])) && labels.iter().all(|l| line.contains(l))
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|l| line.contains(l))
         };
         let values = text.lines().filter(of_interest).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
         Ok(values.sum())
@@ -96,8 +99,8 @@ impl Operator {
 }
 
 impl Lab {
-    /// Installs an operator from its chart.
-    pub async fn install(&self, operator: &'static str, namespace: &str, install: &Install) -> Result<()> {
+    /// Installs an operator from its chart, or upgrades the release, and returns what Helm tells the user.
+    pub async fn install(&self, operator: &str, namespace: &str, install: &Install) -> Result<String> {
         let mut command = self.helm()?;
         command.args(["upgrade", "--install", operator]).arg(chart(operator));
         command.args(["--namespace", namespace, "--create-namespace", "--set", "replicaCount=0"]);
@@ -107,14 +110,14 @@ impl Lab {
         for value in &install.values {
             command.args(["--set", value]);
         }
-        run(command).await.with_context(|| format!("installing {operator}"))
+        helm::run(command).await.with_context(|| format!("installing {operator}"))
     }
 
     /// Uninstalls an operator.
-    pub async fn uninstall(&self, operator: &str, namespace: &str) -> Result<()> {
+    pub async fn uninstall(&self, operator: &str, namespace: &str) -> Result<String> {
         let mut command = self.helm()?;
         command.args(["uninstall", operator, "--namespace", namespace]);
-        run(command).await.with_context(|| format!("uninstalling {operator}"))
+        helm::run(command).await.with_context(|| format!("uninstalling {operator}"))
     }
 
     /// Starts an installed operator as a process.
@@ -134,7 +137,10 @@ impl Lab {
             }
         };
         let address = free_address()?;
-        let mut spec = Spec::new(unique, binary(operator)?);
+        let mut spec = Spec::new(
+            unique,
+            how.binaries.as_ref().map_or_else(|| binary(operator), |folder| Ok(folder.join(operator)))?,
+        );
         for variable in pod.containers.first().and_then(|container| container.env.as_ref()).into_iter().flatten() {
             let value = match variable.name.as_str() {
                 "POD_NAMESPACE" => namespace.to_owned(),
@@ -153,13 +159,9 @@ impl Lab {
         Ok(Operator { name: operator, namespace: namespace.to_owned(), user, address, process })
     }
 
+    /// Helm, acting on this lab as its administrator.
     fn helm(&self) -> Result<Command> {
-        let mut command = Command::new(assets::find(Tool::Helm)?);
-        // Nothing of the user's own Helm is read or written.
-        let home = self.folder().path().join("helm");
-        for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
-            command.env(variable, &home);
-        }
+        let mut command = helm::command(&self.folder().path().join("helm"))?;
         command.arg("--kubeconfig").arg(self.kubeconfig());
         Ok(command)
     }
@@ -192,10 +194,4 @@ pub fn binary(operator: &str) -> Result<PathBuf> {
 /// A port that was free a moment ago.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
-}
-
-async fn run(mut command: Command) -> Result<()> {
-    let output = tokio::task::spawn_blocking(move || command.output()).await??;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(())
 }

@@ -136,7 +136,8 @@ pub async fn apply(client: &Client, kind: KindInfo, namespace: &str, name: &str,
 
 /// All conditions as lines.
 pub fn conditions(resource: &Resource) -> String {
-    let lines: BTreeMap<_, _> = resource.status.conditions.iter().map(|c| (&c.type_, resource.explain(&c.type_))).collect();
+    let lines: BTreeMap<_, _> =
+        resource.status.conditions.iter().map(|c| (&c.type_, resource.explain(&c.type_))).collect();
     lines.into_values().collect::<Vec<_>>().join("\n")
 }
 

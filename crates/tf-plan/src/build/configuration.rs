@@ -13,7 +13,7 @@ use tf_api::{contract::Reason, names};
 
 use crate::{
     build::identity::Identity,
-    hash,
+    hash, node,
     object::{CONFIG_MAP, Object, SECRET},
     plan::NotReady,
 };
@@ -47,6 +47,16 @@ impl Files {
     /// A file of the member with this address that holds a secret.
     pub fn member_secret(&mut self, file: &str, address: &str, content: impl Into<String>) {
         self.secret.insert(key(file, address), content.into());
+    }
+
+    /// A file that every node completes for itself, see [`node::template`].
+    pub fn template(&mut self, file: &str, content: impl Into<String>) {
+        self.open.insert(key(file, node::TEMPLATE_SUFFIX), content.into());
+    }
+
+    /// A file that every node completes for itself and that holds a secret.
+    pub fn template_secret(&mut self, file: &str, content: impl Into<String>) {
+        self.secret.insert(key(file, node::TEMPLATE_SUFFIX), content.into());
     }
 
     /// Whether any file holds a secret.

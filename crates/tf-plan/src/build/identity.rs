@@ -12,6 +12,8 @@ const LABEL_LIMIT: usize = 63;
 /// Longest name of a workload: its controller adds a dash and a hash of up to 10 characters and uses the result as a
 /// label value.
 const WORKLOAD_LIMIT: usize = 52;
+/// Label that tells the workloads of one resource apart where it has several.
+const LABEL_GROUP: &str = "tf.tungsten.io/group";
 
 /// Who a resource is, for everything that is made for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub struct Identity {
     pub namespace: String,
     /// Name of the resource.
     pub name: String,
+    group: Option<String>,
     uid: String,
 }
 
@@ -38,18 +41,31 @@ impl Identity {
             kind: Cr::INFO.kind,
             namespace: cr.home().to_owned(),
             name: cr.title().to_owned(),
+            group: None,
             uid: cr.meta().uid.clone().unwrap_or_default(),
         }
     }
 
+    /// The identity of what belongs to one group of the resource: objects of their own, `<name>-<group>-<type>-<suffix>`,
+    /// and pods that are the resource's and the group's.
+    #[must_use]
+    pub fn in_group(&self, group: &str) -> Self {
+        Self { group: Some(group.to_owned()), ..self.clone() }
+    }
+
     /// Name of an object of the resource: `<name>-<type>-<suffix>`, as the Go tf-operator named them.
     pub fn object_name(&self, suffix: &str) -> String {
-        fit(&format!("{}-{}-{suffix}", self.name, self.type_name), LABEL_LIMIT)
+        fit(&self.full_name(suffix), LABEL_LIMIT)
     }
 
     /// Name of a workload: like [`Self::object_name`], but short enough for its controller.
     pub fn workload_name(&self, suffix: &str) -> String {
-        fit(&format!("{}-{}-{suffix}", self.name, self.type_name), WORKLOAD_LIMIT)
+        fit(&self.full_name(suffix), WORKLOAD_LIMIT)
+    }
+
+    fn full_name(&self, suffix: &str) -> String {
+        let group = self.group.iter().map(|group| format!("-{group}")).collect::<String>();
+        format!("{}{group}-{}-{suffix}", self.name, self.type_name)
     }
 
     /// Name of a Service: `<name>-<suffix>` as a DNS label, which has to begin with a letter.
@@ -62,10 +78,12 @@ impl Identity {
     /// The labels that select the resource's pods: exactly those of the Go tf-operator, because a StatefulSet's selector
     /// cannot change.
     pub fn selector(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([
+        let mut labels = BTreeMap::from([
             (names::LABEL_TYPE.to_owned(), self.type_name.clone()),
             (self.type_name.clone(), fit(&self.name, LABEL_LIMIT)),
-        ])
+        ]);
+        labels.extend(self.group.iter().map(|group| (LABEL_GROUP.to_owned(), group.clone())));
+        labels
     }
 
     /// The selector as text.
@@ -137,6 +155,7 @@ mod tests {
             kind: "Zookeeper",
             namespace: "tf".into(),
             name: name.into(),
+            group: None,
             uid: "u".into(),
         }
     }
@@ -146,6 +165,16 @@ mod tests {
         let identity = identity("zookeeper1");
         assert_eq!(identity.workload_name("statefulset"), "zookeeper1-zookeeper-statefulset");
         assert_eq!(identity.selector_text(), "tf_manager=zookeeper,zookeeper=zookeeper1");
+    }
+
+    #[test]
+    fn a_group_has_objects_and_pods_of_its_own_that_are_the_resource_s_too() {
+        let all = identity("vrouter1");
+        let edge = all.in_group("edge");
+        assert_eq!(edge.workload_name("daemonset"), "vrouter1-edge-zookeeper-daemonset");
+        assert_eq!(edge.owner(), all.owner());
+        assert!(all.selector().iter().all(|(key, value)| edge.selector().get(key) == Some(value)));
+        assert_ne!(edge.selector(), all.in_group("core").selector());
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::core::v1::{
         Affinity, Capabilities, ConfigMapVolumeSource, Container, ContainerPort, DownwardAPIVolumeFile,
-        DownwardAPIVolumeSource, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler, LocalObjectReference,
-        ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
-        SecretVolumeSource, SecurityContext, Toleration, Volume, VolumeMount,
+        DownwardAPIVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler,
+        LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+        ResourceRequirements, SeccompProfile, SecretEnvSource, SecretVolumeSource, SecurityContext, Toleration, Volume,
+        VolumeMount,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -260,7 +261,16 @@ fn environment(own: &[(String, String)]) -> Vec<EnvVar> {
     fields.into_iter().chain(own).collect()
 }
 
-fn security_context(privileges: &Privileges) -> SecurityContext {
+/// The keys of a Secret as variables of an init container; daemons get theirs by [`node::environment_file`].
+pub fn env_from(secret: &str) -> EnvFromSource {
+    EnvFromSource {
+        secret_ref: Some(SecretEnvSource { name: secret.into(), optional: None }),
+        ..EnvFromSource::default()
+    }
+}
+
+/// The security context that grants these privileges and no more.
+pub fn security_context(privileges: &Privileges) -> SecurityContext {
     let dropped = |add: &[&str]| Capabilities {
         drop: Some(vec!["ALL".into()]),
         add: (!add.is_empty()).then(|| add.iter().map(|name| (*name).into()).collect()),
@@ -297,9 +307,14 @@ pub fn read_only(volume: &str, path: &str) -> VolumeMount {
     VolumeMount { read_only: Some(true), ..mount(volume, path) }
 }
 
+/// The mount of the node agent's binary, for init containers that start through it.
+pub fn agent_mount() -> VolumeMount {
+    read_only(AGENT, node::BINARY_DIR)
+}
+
 fn common_mounts(shape: &PodShape<'_>) -> Vec<VolumeMount> {
     let mut mounts = vec![
-        read_only(AGENT, node::BINARY_DIR),
+        agent_mount(),
         read_only(CONFIG, node::CONFIG_DIR),
         read_only(POD_INFO, node::POD_INFO_DIR),
         mount(CERTIFICATES, node::CERTIFICATE_DIR),

@@ -10,6 +10,7 @@ use tf_api::contract::Endpoint;
 
 use crate::{
     build::identity::Identity,
+    dependency::key_prefix,
     hash,
     object::{CONFIG_MAP, Object, SECRET},
     secret::SecretData,
@@ -20,11 +21,17 @@ pub fn discovery_name(identity: &Identity) -> String {
     identity.object_name("discovery")
 }
 
-/// The endpoints as plain keys `<NAME>_HOSTS`, `<NAME>_PORT` and `<NAME>_TLS`, so that a client needs no definition of ours.
+/// The endpoints as plain keys, so that a client needs no definition of ours.
 pub fn discovery(identity: &Identity, endpoints: &[Endpoint]) -> Object {
+    endpoints_map(identity, discovery_name(identity), endpoints)
+}
+
+/// A ConfigMap with `<NAME>_HOSTS`, `<NAME>_PORT` and `<NAME>_TLS` of each endpoint; read by
+/// [`endpoint_of_map`](crate::dependency::endpoint_of_map).
+pub fn endpoints_map(identity: &Identity, name: String, endpoints: &[Endpoint]) -> Object {
     let mut data = BTreeMap::new();
     for endpoint in endpoints {
-        let prefix = endpoint.name.to_uppercase().replace('-', "_");
+        let prefix = key_prefix(&endpoint.name);
         let hosts = if endpoint.nodes.is_empty() {
             endpoint.service.clone().unwrap_or_default()
         } else {
@@ -34,10 +41,7 @@ pub fn discovery(identity: &Identity, endpoints: &[Endpoint]) -> Object {
         data.insert(format!("{prefix}_PORT"), endpoint.port.to_string());
         data.insert(format!("{prefix}_TLS"), endpoint.tls.to_string());
     }
-    Object::new(
-        CONFIG_MAP,
-        &ConfigMap { metadata: identity.meta(discovery_name(identity)), data: Some(data), ..ConfigMap::default() },
-    )
+    Object::new(CONFIG_MAP, &ConfigMap { metadata: identity.meta(name), data: Some(data), ..ConfigMap::default() })
 }
 
 /// Name of the connection Secret.

@@ -9,8 +9,10 @@ use k8s_openapi::{
 };
 use tf_api::common::Storage;
 
-use crate::build::identity::Identity;
+use crate::build::identity::{self, Identity};
 
+/// Longest name of a directory on the nodes' file systems (`NAME_MAX`).
+const FILE_NAME_LIMIT: usize = 255;
 /// Volume name of a member's data.
 pub const DATA: &str = "data";
 
@@ -48,13 +50,20 @@ pub fn data(identity: &Identity, storage: Option<&Storage>, default_path: &str) 
     Data::Volume(Box::new(host_path(DATA, &path)))
 }
 
-/// Directory of the node for data or logs of a resource. The Go tf-operator's path where a resource has the name and
-/// namespace that it used, so that its installations are adopted; else one that no other resource shares.
+/// Whether the resource has a name and namespace that the Go tf-operator used, so that it takes over what that left on the
+/// nodes.
+pub fn adopts(legacy_names: &[&str], identity: &Identity) -> bool {
+    identity.namespace == "tf" && legacy_names.contains(&identity.name.as_str())
+}
+
+/// Directory of the node for data or logs of a resource. The Go tf-operator's path where the resource [`adopts`] its
+/// installation; else one that no other resource shares.
 pub fn node_directory(base: &str, legacy: &str, legacy_names: &[&str], identity: &Identity) -> String {
-    if identity.namespace == "tf" && legacy_names.contains(&identity.name.as_str()) {
+    if adopts(legacy_names, identity) {
         format!("{base}/{legacy}")
     } else {
-        format!("{base}/{}/{}-{}", identity.namespace, identity.type_name, identity.name)
+        let name = identity::fit(&format!("{}-{}", identity.type_name, identity.name), FILE_NAME_LIMIT);
+        format!("{base}/{}/{name}", identity.namespace)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which credentials survive being pasted into a URL.
+//! What stands in a URL: credentials that survive being pasted into one, and addresses with ports.
 //!
 //! The daemons build `pyamqp://user:password@host:port/vhost` (Python) and `amqp://...` (C++) from their options without
 //! percent-encoding (reference tf-components 1.3), and no single spelling of a special character works for all of them.
@@ -24,9 +24,26 @@ pub fn is_safe_vhost(text: &str) -> bool {
     text == "/" || is_safe(text)
 }
 
+/// A host as it stands in a URL: an IPv6 address stands in brackets (RFC 3986 section 3.2.2).
+pub fn host(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+/// Host and port as in RFC 3986 section 3.2.
+pub fn authority(host: &str, port: u16) -> String {
+    format!("{}:{port}", self::host(host))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_ipv6_addresses_stand_in_brackets() {
+        assert_eq!(authority("10.0.0.1", 8086), "10.0.0.1:8086");
+        assert_eq!(authority("fd00::1", 8086), "[fd00::1]:8086");
+        assert_eq!(authority("collector.tf.svc", 8086), "collector.tf.svc:8086");
+    }
 
     #[test]
     fn generated_passwords_are_safe_and_url_syntax_is_not() {

@@ -1,0 +1,381 @@
+//! OpenStack Keystone as the daemons reach it: `authParameters` of a spec, checked, and the file the daemons share.
+//!
+//! Defaults are those of the Go tf-operator (peer-operator 7.1), except the password: that one had the same for every
+//! installation, and here there is none.
+
+use std::collections::BTreeMap;
+
+use tf_api::{
+    common::{AuthMode, AuthParameters, KeystoneAuthParameters},
+    contract::Reason,
+    schema::Sensitive,
+};
+
+use crate::{
+    files::{Ini, Settings as _, Unrepresentable, url},
+    node,
+    plan::{NotReady, Obstacle},
+    secret::SecretData,
+};
+
+/// Name of the file that contrail-api, its workers, the collector and the analytics API read beside their own
+/// (tf-components 1.5).
+pub const FILE: &str = "contrail-keystone-auth.conf";
+/// Key of the password in the Secret that the spec names.
+pub const PASSWORD: &str = "password";
+
+const SPEC: &str = "commonConfiguration.authParameters";
+const ADMIN_PORT: u16 = 35357;
+
+/// How to reach Keystone, and as whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keystone {
+    /// Address or name, without brackets.
+    pub address: String,
+    /// Port of the administration API, which every daemon but the web UI uses.
+    pub port: u16,
+    /// Whether Keystone is reached over TLS.
+    pub tls: bool,
+    /// Whether its certificate is accepted unchecked.
+    pub insecure: bool,
+    /// Name of the administrator.
+    pub username: String,
+    /// Password of the administrator.
+    pub password: Sensitive,
+    /// Project of the administrator.
+    pub tenant: String,
+    /// Domain of both: clients of the config API know one only.
+    pub domain: String,
+    /// Region.
+    pub region: String,
+}
+
+/// The Secret with the administrator's password, if one is needed.
+pub fn secret(auth: Option<&AuthParameters>) -> Option<&str> {
+    let auth = auth.filter(|auth| uses_keystone(auth) && spec_password(auth).is_none())?;
+    given(auth.keystone_secret_name.as_ref())
+}
+
+/// Settings that are set and have no effect, for every kind but Webui.
+pub fn ignored(auth: Option<&AuthParameters>) -> Vec<String> {
+    let Some(auth) = auth else { return Vec::new() };
+    let parameters = auth.keystone_auth_parameters.as_ref();
+    let secret = given(auth.keystone_secret_name.as_ref()).is_some();
+    let settings = if uses_keystone(auth) {
+        let plain = parameters.is_some_and(|p| given(p.auth_protocol.as_ref()) == Some("http"));
+        vec![
+            (secret && spec_password(auth).is_some(), "keystoneSecretName", "adminPassword is set and wins"),
+            (
+                parameters.is_some_and(|p| p.port.is_some()),
+                "keystoneAuthParameters.port",
+                "the web UI alone uses it, everything else uses adminPort",
+            ),
+            (
+                plain && parameters.is_some_and(|p| p.insecure.is_some()),
+                "keystoneAuthParameters.insecure",
+                "there is no certificate with authProtocol http",
+            ),
+        ]
+    } else {
+        let why = "authMode is not keystone";
+        let any = parameters.is_some_and(|p| *p != KeystoneAuthParameters::default());
+        vec![(secret, "keystoneSecretName", why), (any, "keystoneAuthParameters", why)]
+    };
+    settings.into_iter().filter(|(set, ..)| *set).map(|(_, field, why)| format!("spec.{SPEC}.{field}: {why}")).collect()
+}
+
+impl Keystone {
+    /// What the spec says, with the password out of the Secret it names. None if nobody authenticates users. `home` is the
+    /// resource's namespace and `secrets` are those of the snapshot.
+    ///
+    /// # Errors
+    /// When there is no password, or the daemons cannot use a value.
+    pub fn of(
+        auth: Option<&AuthParameters>,
+        home: &str,
+        secrets: &BTreeMap<String, SecretData>,
+    ) -> Result<Option<Self>, NotReady> {
+        let Some(auth) = auth.filter(|auth| uses_keystone(auth)) else { return Ok(None) };
+        let parameters = auth.keystone_auth_parameters.clone().unwrap_or_default();
+        let tls = match given(parameters.auth_protocol.as_ref()) {
+            None | Some("https") => true,
+            Some("http") => false,
+            Some(_) => return Err(invalid("keystoneAuthParameters.authProtocol has to be http or https")),
+        };
+        let text = |value: Option<&String>, field: &str, default: &str| {
+            let value = given(value).unwrap_or(default);
+            check(value).map_err(|rule| invalid(&format!("keystoneAuthParameters.{field} {rule}")))?;
+            Ok::<_, NotReady>(value.to_owned())
+        };
+        let domain = text(parameters.project_domain_name.as_ref(), "projectDomainName", "Default")?;
+        if text(parameters.user_domain_name.as_ref(), "userDomainName", "Default")? != domain {
+            return Err(invalid(
+                "keystoneAuthParameters.userDomainName and projectDomainName have to be the same: clients of the config \
+                 API know one domain for user and project",
+            ));
+        }
+        Ok(Some(Self {
+            address: address(given(parameters.address.as_ref()).unwrap_or("127.0.0.1"))?,
+            port: parameters.admin_port.unwrap_or(ADMIN_PORT),
+            tls,
+            insecure: parameters.insecure.unwrap_or(true),
+            username: text(parameters.admin_username.as_ref(), "adminUsername", "admin")?,
+            password: password(auth, home, secrets)?,
+            tenant: text(parameters.admin_tenant.as_ref(), "adminTenant", "admin")?,
+            domain,
+            region: text(parameters.region.as_ref(), "region", "RegionOne")?,
+        }))
+    }
+
+    /// `http` or `https`.
+    pub fn protocol(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+
+    /// The content of [`FILE`], which holds the password.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn file(&self) -> Result<String, Unrepresentable> {
+        let mut file = Ini::python(FILE);
+        let section = file.section("KEYSTONE");
+        section
+            .set("admin_user", &self.username)
+            .set("admin_password", self.password.expose())
+            .set("admin_tenant_name", &self.tenant)
+            .set("auth_host", url::host(&self.address))
+            .set("auth_port", self.port)
+            .set("auth_protocol", self.protocol())
+            .set("auth_url", format!("{}://{}/v3", self.protocol(), url::authority(&self.address, self.port)))
+            .set("auth_type", "password")
+            .set("user_domain_name", &self.domain)
+            .set("project_domain_name", &self.domain)
+            .set("region_name", &self.region);
+        if self.tls {
+            // Without the key contrail-api accepts every certificate (upstream `vnc_cfg_api_server/utils.py`).
+            section.set("insecure", self.insecure).set_if_some("cafile", self.trust());
+        }
+        file.render()
+    }
+
+    /// The certificates Keystone's own is checked against, if it is.
+    ///
+    /// There is no client key pair beside it: the daemons only add it to the file of trusted certificates, which they
+    /// write to `/tmp`, and never present it (upstream `vnc_auth_keystone.py`, `vnc_api.py`).
+    pub fn trust(&self) -> Option<&'static str> {
+        (self.tls && !self.insecure).then_some(node::CA_BUNDLE)
+    }
+}
+
+fn uses_keystone(auth: &AuthParameters) -> bool {
+    auth.auth_mode == Some(AuthMode::Keystone)
+}
+
+/// Empty texts are as good as none, as with the Go tf-operator.
+fn given(text: Option<&String>) -> Option<&str> {
+    text.map(String::as_str).filter(|text| !text.is_empty())
+}
+
+fn spec_password(auth: &AuthParameters) -> Option<&Sensitive> {
+    let password = auth.keystone_auth_parameters.as_ref()?.admin_password.as_ref()?;
+    (!password.expose().is_empty()).then_some(password)
+}
+
+fn password(auth: &AuthParameters, home: &str, secrets: &BTreeMap<String, SecretData>) -> Result<Sensitive, NotReady> {
+    if let Some(password) = spec_password(auth) {
+        check(password.expose()).map_err(|rule| invalid(&format!("keystoneAuthParameters.adminPassword {rule}")))?;
+        return Ok(password.clone());
+    }
+    let Some(name) = given(auth.keystone_secret_name.as_ref()) else {
+        return Err(NotReady::input(
+            Reason::SecretNotFound,
+            format!(
+                "{SPEC} names no password for Keystone; create a Secret with the key {PASSWORD} and name it in \
+                 keystoneSecretName"
+            ),
+        ));
+    };
+    let Some(data) = secrets.get(name) else {
+        return Err(NotReady::input(
+            Reason::SecretNotFound,
+            format!(
+                "Secret {home}/{name} does not exist; create it with the key {PASSWORD}, the password of Keystone's \
+                 administrator"
+            ),
+        ));
+    };
+    let unfit = |what: &str| {
+        let place = format!("key {PASSWORD} of Secret {home}/{name}");
+        NotReady { obstacle: Obstacle::Invalid, ..NotReady::input(Reason::SecretInvalid, format!("{place} {what}")) }
+    };
+    let value = data
+        .get(PASSWORD)
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| unfit("has no text; set it to the password of Keystone's administrator"))?;
+    check(value).map_err(unfit)?;
+    Ok(Sensitive::new(value))
+}
+
+/// What the daemons can use: clients of the config API put names and password into JSON as they are (upstream `vnc_api.py`,
+/// `_v3_authn_body`), and the readers of their files work line by line and strip white space.
+fn check(text: &str) -> Result<(), &'static str> {
+    if text.contains(['"', '\\']) {
+        return Err("contains a quotation mark or a backslash, which clients of the config API cannot send; change it");
+    }
+    if text.chars().any(char::is_control) || text.trim() != text {
+        return Err("contains a line break, or begins or ends with white space; remove that");
+    }
+    Ok(())
+}
+
+fn address(text: &str) -> Result<String, NotReady> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._:".contains(&b);
+    if !bare.bytes().all(plain) {
+        return Err(invalid("keystoneAuthParameters.address has to be one address or name, without protocol and port"));
+    }
+    Ok(bare.to_owned())
+}
+
+fn invalid(what: &str) -> NotReady {
+    NotReady::invalid(Reason::InvalidSpec, format!("{SPEC}.{what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tf_api::contract::ConditionType;
+
+    use super::*;
+    use crate::files::read;
+
+    fn auth(yaml: &str) -> AuthParameters {
+        serde_saphyr::from_str(yaml).unwrap()
+    }
+
+    fn keystone(yaml: &str) -> Result<Option<Keystone>, NotReady> {
+        Keystone::of(Some(&auth(yaml)), "tf", &secrets("s3cret"))
+    }
+
+    fn secrets(password: &str) -> BTreeMap<String, SecretData> {
+        let data = [(PASSWORD.to_owned(), password.to_owned())].into_iter().collect();
+        [("keystone".to_owned(), data)].into()
+    }
+
+    #[test]
+    fn without_authentication_nothing_is_asked_for() {
+        assert_eq!(Keystone::of(None, "tf", &BTreeMap::new()), Ok(None));
+        assert_eq!(keystone("{authMode: noauth, keystoneSecretName: missing}"), Ok(None));
+        assert_eq!(secret(Some(&auth("{authMode: noauth, keystoneSecretName: missing}"))), None);
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_go_tf_operator() {
+        let found = keystone("{authMode: keystone, keystoneSecretName: keystone}").unwrap().unwrap();
+        let file = read::python(&found.file().unwrap()).unwrap();
+        let section = &file["KEYSTONE"];
+        assert_eq!(section["auth_url"], "https://127.0.0.1:35357/v3");
+        assert_eq!((&*section["admin_user"], &*section["admin_tenant_name"]), ("admin", "admin"));
+        assert_eq!((&*section["user_domain_name"], &*section["project_domain_name"]), ("Default", "Default"));
+        assert_eq!((&*section["region_name"], &*section["insecure"]), ("RegionOne", "true"));
+        assert_eq!(section["admin_password"], "s3cret");
+        assert!(!section.contains_key("cafile"));
+    }
+
+    #[test]
+    fn a_checked_certificate_is_asked_for_explicitly() {
+        let found =
+            keystone("{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {insecure: false}}");
+        let file = read::python(&found.unwrap().unwrap().file().unwrap()).unwrap();
+        assert_eq!(file["KEYSTONE"]["insecure"], "false");
+        assert_eq!(file["KEYSTONE"]["cafile"], node::CA_BUNDLE);
+    }
+
+    #[test]
+    fn an_ipv6_address_stands_in_brackets_whether_or_not_the_spec_has_them() {
+        for address in ["fd00::5", "[fd00::5]"] {
+            let yaml = format!(
+                "{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {{address: \"{address}\", \
+                 authProtocol: http, adminPort: 5000}}}}"
+            );
+            let file = read::python(&keystone(&yaml).unwrap().unwrap().file().unwrap()).unwrap();
+            assert_eq!(file["KEYSTONE"]["auth_url"], "http://[fd00::5]:5000/v3");
+            assert!(!file["KEYSTONE"].contains_key("insecure"));
+        }
+    }
+
+    #[test]
+    fn a_missing_password_says_which_secret_and_key() {
+        let reason = |result: Result<Option<Keystone>, NotReady>| {
+            let not_ready = result.unwrap_err();
+            assert!(not_ready.drafts.iter().any(|draft| draft.kind == ConditionType::InputsReady && !draft.is_true()));
+            (not_ready.reason, not_ready.message)
+        };
+        let named = auth("{authMode: keystone, keystoneSecretName: ks}");
+        let (why, message) = reason(Keystone::of(Some(&named), "prod", &BTreeMap::new()));
+        assert_eq!(why, Reason::SecretNotFound);
+        assert!(message.contains("Secret prod/ks") && message.contains("key password"), "{message}");
+        let empty = [("ks".to_owned(), SecretData::default())].into();
+        assert_eq!(reason(Keystone::of(Some(&named), "prod", &empty)).0, Reason::SecretInvalid);
+        let unnamed = auth("{authMode: keystone, keystoneAuthParameters: {adminPassword: \"\"}}");
+        assert_eq!(reason(Keystone::of(Some(&unnamed), "prod", &BTreeMap::new())).0, Reason::SecretNotFound);
+    }
+
+    #[test]
+    fn a_password_in_the_spec_wins_and_the_secret_is_not_read() {
+        let yaml = "{authMode: keystone, keystoneSecretName: ks, keystoneAuthParameters: {adminPassword: inline}}";
+        let auth = auth(yaml);
+        assert_eq!(secret(Some(&auth)), None);
+        let found = Keystone::of(Some(&auth), "tf", &BTreeMap::new()).unwrap().unwrap();
+        assert_eq!(found.password.expose(), "inline");
+        assert_eq!(ignored(Some(&auth)).len(), 1);
+        assert!(!format!("{found:?}").contains("inline"));
+    }
+
+    #[test]
+    fn what_clients_would_turn_into_another_login_is_refused_without_showing_it() {
+        for bad in ["a\"b", "a\\b", "secret\n", " secret"] {
+            let not_ready =
+                Keystone::of(Some(&auth("{authMode: keystone, keystoneSecretName: keystone}")), "tf", &secrets(bad))
+                    .unwrap_err();
+            assert_eq!((not_ready.reason, not_ready.obstacle), (Reason::SecretInvalid, Obstacle::Invalid));
+            assert!(!not_ready.message.contains(bad), "{}", not_ready.message);
+        }
+        for parameters in [
+            "{authProtocol: ftp}",
+            "{address: \"https://keystone\"}",
+            "{userDomainName: users}",
+            "{adminUsername: 'a\"b'}",
+        ] {
+            let yaml =
+                format!("{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {parameters}}}");
+            assert_eq!(keystone(&yaml).unwrap_err().reason, Reason::InvalidSpec, "{parameters}");
+        }
+    }
+
+    #[test]
+    fn settings_without_effect_are_told() {
+        let told = |yaml: &str| ignored(Some(&auth(yaml))).join("\n");
+        assert!(told("{authMode: keystone, keystoneAuthParameters: {port: 5001}}").contains(".port: "));
+        assert!(told("{keystoneSecretName: ks, keystoneAuthParameters: {region: r}}").lines().count() == 2);
+        assert_eq!(told("{authMode: noauth}"), "");
+        assert!(
+            told("{authMode: keystone, keystoneAuthParameters: {authProtocol: http, insecure: true}}")
+                .contains(".insecure: ")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_password_that_is_accepted_reads_back(password in "[ -~é😀\"\\\\]{1,24}") {
+            let auth = auth("{authMode: keystone, keystoneSecretName: keystone}");
+            match Keystone::of(Some(&auth), "tf", &secrets(&password)) {
+                Ok(found) => {
+                    let file = read::python(&found.unwrap().file().unwrap()).unwrap();
+                    prop_assert_eq!(&file["KEYSTONE"]["admin_password"], &password);
+                }
+                Err(_) => prop_assert!(check(&password).is_err()),
+            }
+        }
+    }
+}

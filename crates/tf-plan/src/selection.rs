@@ -1,0 +1,103 @@
+//! What of a spec can be carried out: the containers that run, and the settings that cannot have an effect.
+//!
+//! Every component begins with this, whether it has members or one pod per node.
+
+use tf_api::{
+    Managed,
+    common::{Container, PodConfiguration},
+    contract::Reason,
+};
+
+use crate::{
+    images::{self, Builtin, Chosen, Release},
+    observed::Operator,
+    plan::NotReady,
+};
+
+/// What a component can run, and what the spec says about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// Containers it can run.
+    pub builtins: &'a [Builtin],
+    /// The spec's container list.
+    pub containers: &'a [Container],
+    /// Containers of the Go tf-operator that this operator does not need, with why. Naming them is no mistake.
+    pub obsolete: &'a [(&'static str, &'static str)],
+    /// Common settings that have an effect on this component, of those that do not have one on every component.
+    pub uses: Uses,
+}
+
+/// Common settings that some components use and others do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// `storage`: pods keep data.
+    pub storage: bool,
+    /// `authParameters`.
+    pub auth: bool,
+    /// `distribution`: it concerns the kernel module.
+    pub distribution: bool,
+    /// `replicas`: the component has members.
+    pub replicas: bool,
+}
+
+/// The containers of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The release of the images.
+    pub release: &'static Release,
+    /// Containers to run, in the order of [`Offer::builtins`].
+    pub containers: Vec<Chosen>,
+    /// Fields of the spec that have no effect, with why.
+    pub ignored: Vec<String>,
+}
+
+impl Selection {
+    /// Chooses the containers.
+    ///
+    /// # Errors
+    /// When the spec asks for a release that is not known, or for none of the containers.
+    pub fn of<Cr: Managed>(cr: &Cr, operator: &Operator, offer: &Offer<'_>) -> Result<Self, NotReady> {
+        let release = images::release(cr.version())?;
+        let (containers, unknown) = images::choose(offer.containers, offer.builtins, release, &operator.images);
+        if containers.is_empty() {
+            return Err(no_container(offer));
+        }
+        let mut ignored = ignored_common(cr.common(), offer.uses);
+        ignored.extend(unknown.into_iter().map(|name| ignored_container(&name, offer)));
+        Ok(Self { release, containers, ignored })
+    }
+}
+
+fn no_container(offer: &Offer<'_>) -> NotReady {
+    let known: Vec<_> = offer.builtins.iter().map(|builtin| builtin.name).collect();
+    NotReady::invalid(
+        Reason::InvalidSpec,
+        format!(
+            "serviceConfiguration.containers names none of {}; add one, or remove the list to run the usual ones",
+            known.join(", ")
+        ),
+    )
+}
+
+fn ignored_container(name: &str, offer: &Offer<'_>) -> String {
+    let why = offer.obsolete.iter().find(|(obsolete, _)| *obsolete == name).map_or("no such container", |(_, why)| why);
+    format!("spec.serviceConfiguration.containers[{name}]: {why}")
+}
+
+/// Common settings that are set and cannot have an effect on this component.
+fn ignored_common(common: &PodConfiguration, uses: Uses) -> Vec<String> {
+    let settings = [
+        (common.host_network == Some(false), "hostNetwork", "the daemons need their node's network"),
+        (common.network_policy.is_some(), "networkPolicy", "policies have no effect on pods in their node's network"),
+        (common.certificates.is_some(), "certificates", "this release does not issue certificates yet"),
+        (common.distribution.is_some() && !uses.distribution, "distribution", "it concerns the kernel module only"),
+        (common.replicas.is_some() && !uses.replicas, "replicas", "one pod runs on every chosen node"),
+        (common.storage.is_some() && !uses.storage, "storage", "members keep no data"),
+        (common.auth_parameters.is_some() && !uses.auth, "authParameters", "the service does not use them"),
+    ];
+    settings
+        .into_iter()
+        .filter(|(set, ..)| *set)
+        .map(|(_, field, why)| format!("spec.commonConfiguration.{field}: {why}"))
+        .collect()
+}

@@ -1,0 +1,109 @@
+//! `vnc_api_lib.ini`: how everything written in Python finds the config API and logs in (tf-components 1.5).
+
+use crate::{
+    files::{Ini, Separator::Comma, Settings as _, Unrepresentable, url},
+    keystone::Keystone,
+    node,
+};
+
+/// Name of the file, which the library looks for in [`node::RUN_DIR`].
+pub const FILE: &str = "vnc_api_lib.ini";
+
+/// What the file says.
+#[derive(Clone, Copy, Debug)]
+pub struct Library<'a> {
+    /// Addresses of the config API; clients take one after the other.
+    pub servers: &'a [String],
+    /// Port of the config API.
+    pub port: u16,
+    /// Whether the config API speaks TLS.
+    pub tls: bool,
+    /// Keystone, if it authenticates users.
+    pub keystone: Option<&'a Keystone>,
+    /// Whether programs that bring no name and password of their own log in as the administrator. The file is a secret then.
+    pub as_administrator: bool,
+}
+
+/// The content of [`FILE`].
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
+    let mut file = Ini::python(FILE);
+    let global = file.section("global");
+    global
+        // The library pastes them into URLs.
+        .list("WEB_SERVER", Comma, library.servers.iter().map(|server| url::host(server)))
+        .set("WEB_PORT", library.port)
+        .set("BASE_URL", "/")
+        .set("use_ssl", library.tls)
+        .set_if_some("cafile", library.tls.then_some(node::CA_BUNDLE));
+    let auth = file.section("auth");
+    let Some(keystone) = library.keystone else {
+        // Without the key the library looks for a Keystone on 127.0.0.1.
+        auth.set("AUTHN_TYPE", "noauth");
+        return file.render();
+    };
+    auth.set("AUTHN_TYPE", "keystone")
+        .set("AUTHN_PROTOCOL", keystone.protocol())
+        .set("AUTHN_SERVER", url::host(&keystone.address))
+        .set("AUTHN_PORT", keystone.port)
+        .set("AUTHN_URL", "/v3/auth/tokens")
+        .set("AUTHN_DOMAIN", &keystone.domain);
+    if keystone.tls {
+        auth.set("insecure", keystone.insecure).set_if_some("cafile", keystone.trust());
+    }
+    if library.as_administrator {
+        auth.set("AUTHN_TENANT", &keystone.tenant)
+            .set("AUTHN_USER", &keystone.username)
+            .set("AUTHN_PASSWORD", keystone.password.expose());
+    }
+    file.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_api::schema::Sensitive;
+
+    use super::*;
+    use crate::files::read;
+
+    fn keystone() -> Keystone {
+        Keystone {
+            address: "fd00::5".into(),
+            port: 5000,
+            tls: true,
+            insecure: false,
+            username: "admin".into(),
+            password: Sensitive::new("100%"),
+            tenant: "admin".into(),
+            domain: "Default".into(),
+            region: "RegionOne".into(),
+        }
+    }
+
+    fn library<'a>(servers: &'a [String], keystone: Option<&'a Keystone>) -> Library<'a> {
+        Library { servers, port: 8082, tls: true, keystone, as_administrator: true }
+    }
+
+    #[test]
+    fn an_open_api_is_said_to_be_open() {
+        let servers = ["10.0.0.1".to_owned(), "fd00::2".to_owned()];
+        let read = read::python(&file(&library(&servers, None)).unwrap()).unwrap();
+        assert_eq!(read["auth"]["authn_type"], "noauth");
+        assert_eq!(read["global"]["web_server"], "10.0.0.1,[fd00::2]");
+        assert_eq!((&*read["global"]["use_ssl"], &*read["global"]["cafile"]), ("true", node::CA_BUNDLE));
+    }
+
+    #[test]
+    fn the_administrator_s_login_stands_there_only_when_asked_for() {
+        let (servers, keystone) = (["10.0.0.1".to_owned()], keystone());
+        let with = library(&servers, Some(&keystone));
+        let read = |library: &Library<'_>| read::python(&file(library).unwrap()).unwrap();
+        assert_eq!(read(&with)["auth"]["authn_password"], "100%");
+        assert_eq!(read(&with)["auth"]["authn_server"], "[fd00::5]");
+        assert_eq!(read(&with)["auth"]["insecure"], "false");
+        let without = Library { as_administrator: false, ..with };
+        assert!(!read(&without)["auth"].contains_key("authn_password"));
+    }
+}
