@@ -1,0 +1,135 @@
+//! Options of the Java machine, as `JVM_EXTRA_OPTS`.
+//!
+//! The image's own `cassandra-env.sh` appends that variable to everything else, so it wins over the image's `jvm.options`,
+//! which stays: its garbage collector fits the image's Java. Two things could not stand in that file: `cassandra-env.sh`
+//! refuses one heap size without the other, and sets the JMX port after it. Whoever sets the variable by `podOverrides`
+//! takes all of it over.
+
+use tf_api::{CassandraConfiguration, common::LogLevel, contract::Reason};
+use tf_plan::{
+    files::{EnvFile, Settings as _},
+    node,
+    plan::NotReady,
+};
+
+/// Name of the daemon, of its container and, with `.env`, of the file.
+pub const DAEMON: &str = "cassandra";
+/// Property that `logback.xml` takes the level from.
+pub const LOG_LEVEL: &str = "tf.log.level";
+
+/// The environment file of the server. `ipv6` tells whether any member has an IPv6 address.
+///
+/// # Errors
+/// When a heap size is not one, or the smallest heap is larger than the largest.
+pub fn environment(spec: &CassandraConfiguration, level: LogLevel, ipv6: bool) -> Result<String, NotReady> {
+    let mut options = vec![
+        format!("-Dcassandra.jmx.local.port={}", spec.jmx_local_port),
+        format!("-D{LOG_LEVEL}={}", logback_level(level)),
+    ];
+    if ipv6 {
+        // The image's jvm.options says true, which hides IPv6 addresses from the server.
+        options.push("-Djava.net.preferIPv4Stack=false".into());
+    }
+    options.extend(heap(spec)?);
+    let mut file = EnvFile::new(node::environment_file(DAEMON));
+    file.set("JVM_EXTRA_OPTS", options.join(" "));
+    Ok(file.render()?)
+}
+
+fn logback_level(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Info => "INFO",
+        LogLevel::Debug => "DEBUG",
+        LogLevel::Warning => "WARN",
+        LogLevel::Error | LogLevel::Critical => "ERROR",
+        LogLevel::None => "OFF",
+    }
+}
+
+fn heap(spec: &CassandraConfiguration) -> Result<Vec<String>, NotReady> {
+    let smallest = size("minHeapSize", spec.min_heap_size.as_deref())?;
+    let largest = size("maxHeapSize", spec.max_heap_size.as_deref())?;
+    if let (Some((min, min_bytes)), Some((max, max_bytes))) = (smallest, largest)
+        && min_bytes > max_bytes
+    {
+        return Err(invalid(format!("minHeapSize {min} is larger than maxHeapSize {max}; swap or change them")));
+    }
+    let option = |flag: &str, size: Option<(&str, u64)>| size.map(|(text, _)| format!("-{flag}{text}"));
+    Ok([option("Xms", smallest), option("Xmx", largest)].into_iter().flatten().collect())
+}
+
+/// A size as Java reads it, with its bytes. The Go tf-operator's default for an unset size is an empty one.
+fn size<'a>(field: &str, text: Option<&'a str>) -> Result<Option<(&'a str, u64)>, NotReady> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => Some(0),
+        "k" | "K" => Some(10),
+        "m" | "M" => Some(20),
+        "g" | "G" => Some(30),
+        "t" | "T" => Some(40),
+        _ => None,
+    };
+    let plain = digits.bytes().all(|b| b.is_ascii_digit());
+    let bytes = digits.parse::<u64>().ok().filter(|_| plain).zip(shift);
+    match bytes.and_then(|(number, shift)| number.checked_mul(1 << shift)) {
+        Some(bytes) if bytes > 0 => Ok(Some((text, bytes))),
+        _ => Err(invalid(format!("{field} {text:?} is not a size; give one such as 512M or 8G"))),
+    }
+}
+
+fn invalid(message: String) -> NotReady {
+    NotReady::invalid(Reason::InvalidSpec, format!("spec.serviceConfiguration: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_plan::files::env;
+
+    use super::*;
+
+    fn options(spec: &CassandraConfiguration, ipv6: bool) -> Result<Vec<String>, NotReady> {
+        let text = environment(spec, LogLevel::Info, ipv6)?;
+        let variables = env::parse(&text).unwrap();
+        Ok(variables["JVM_EXTRA_OPTS"].split(' ').map(str::to_owned).collect())
+    }
+
+    fn heap(min: &str, max: &str) -> CassandraConfiguration {
+        CassandraConfiguration {
+            min_heap_size: Some(min.into()),
+            max_heap_size: Some(max.into()),
+            ..CassandraConfiguration::default()
+        }
+    }
+
+    #[test]
+    fn the_jmx_port_and_the_level_of_the_log_are_always_given() {
+        let options = options(&CassandraConfiguration::default(), false).unwrap();
+        assert_eq!(options, ["-Dcassandra.jmx.local.port=7201", "-Dtf.log.level=INFO"]);
+    }
+
+    #[test]
+    fn each_heap_size_is_given_for_itself_and_an_empty_one_is_none() {
+        assert!(options(&heap("512M", ""), false).unwrap().ends_with(&["-Xms512M".into()]));
+        assert!(options(&heap("", "8G"), false).unwrap().ends_with(&["-Xmx8G".into()]));
+        assert!(options(&heap("1g", "1024m"), false).unwrap().ends_with(&["-Xms1g".into(), "-Xmx1024m".into()]));
+    }
+
+    #[test]
+    fn ipv6_members_may_use_ipv6() {
+        assert!(
+            options(&CassandraConfiguration::default(), true)
+                .unwrap()
+                .contains(&"-Djava.net.preferIPv4Stack=false".into())
+        );
+    }
+
+    #[test]
+    fn what_java_would_not_take_is_refused() {
+        for (min, max) in [("2G", "1024M"), ("0", "1G"), ("+1G", ""), ("1G -XX:A", ""), ("", "1GB"), ("", "99999999T")]
+        {
+            let refused = options(&heap(min, max), false).unwrap_err();
+            assert_eq!(refused.reason, Reason::InvalidSpec, "{min:?} {max:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Files of a Cassandra 3.11 server, and where the node agent puts them.
+//!
+//! | File | Where | For |
+//! | --- | --- | --- |
+//! | [`YAML_FILE`], or [`JOINING_FILE`] in its place | [`CONF_DIR`], as `cassandra.yaml` | the server, and node managers, which look for the data directories there |
+//! | [`LOG_FILE`] | [`CONF_DIR`] | the server |
+//! | [`CQLSH_FILE`] | `.cassandra` in [`CONF_DIR`], the home of every process in the container | people and node managers |
+//! | `cassandra.env` ([`jvm`]) | the server's environment | the server |
+//! | `stores.env` | nowhere: it is read by the agent, which makes the stores | the agent |
+//!
+//! JMX listens on the loopback address and asks for no password: node managers run `nodetool` without one
+//! (`cassandra_manager.py`), and a password on its command line would be open to everybody on the node.
+
+pub mod jvm;
+pub mod yaml;
+
+use tf_api::CassandraConfiguration;
+use tf_plan::{
+    files::{EnvFile, Ini, Settings as _, Unrepresentable},
+    node,
+};
+
+pub use yaml::Ring;
+
+/// Configuration directory of the images.
+pub const CONF_DIR: &str = "/etc/cassandra";
+/// Everything a server stores.
+pub const DATA_DIR: &str = "/var/lib/cassandra";
+/// Log of the server and of its garbage collector.
+pub const LOG_DIR: &str = "/var/log/cassandra";
+/// The server's configuration.
+pub const YAML_FILE: &str = "cassandra.yaml";
+/// The configuration of a seed whose disk is new, see [`crate::seeds`].
+pub const JOINING_FILE: &str = "cassandra-joining.yaml";
+/// Logging: console and one file, at the level of the property `tf.log.level`.
+pub const LOG_FILE: &str = "logback.xml";
+/// Content of [`LOG_FILE`].
+pub const LOGBACK: &str = include_str!("logback.xml");
+/// Settings of `cqlsh`.
+pub const CQLSH_FILE: &str = "cqlshrc";
+
+/// `cqlshrc`: how to reach the member's own server.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn cqlshrc(spec: &CassandraConfiguration, address: &str) -> Result<String, Unrepresentable> {
+    let mut file = Ini::python(CQLSH_FILE);
+    file.section("connection").set("hostname", address).set("port", spec.cql_port).set("ssl", true);
+    // SSLv23 is Python's name for the highest version both sides know; the default of cqlsh 3.11 is TLS 1.0.
+    file.section("ssl").set("certfile", node::CA_BUNDLE).set("validate", true).set("version", "SSLv23");
+    file.render()
+}
+
+/// `stores.env`: with what the agent protects the stores that the server opens.
+///
+/// # Errors
+/// When a password cannot be expressed in the file.
+pub fn stores(ring: &Ring<'_>) -> Result<String, Unrepresentable> {
+    let mut file = EnvFile::new(node::STORES_FILE);
+    file.set("KEYSTORE_PASSWORD", ring.keystore_password).set("TRUSTSTORE_PASSWORD", ring.truststore_password);
+    file.render()
+}
+
+/// Environment of the node manager: the members by address, among which it finds its own turn to repair the ring.
+///
+/// # Errors
+/// When an address cannot be expressed in the file.
+pub fn nodes(daemon: &str, variable: &str, addresses: &[String]) -> Result<String, Unrepresentable> {
+    let mut file = EnvFile::new(node::environment_file(daemon));
+    file.set(variable, addresses.join(","));
+    file.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_plan::files::{env, read};
+
+    use super::*;
+
+    #[test]
+    fn cqlsh_reaches_the_own_server_over_tls() {
+        let spec = CassandraConfiguration::default();
+        let read = read::python(&cqlshrc(&spec, "fd00::1").unwrap()).unwrap();
+        assert_eq!(read["connection"]["hostname"], "fd00::1");
+        assert_eq!(read["connection"]["port"], "9041");
+        assert_eq!(read["connection"]["ssl"], "true");
+        assert_eq!(read["ssl"]["certfile"], "/etc/ssl/certs/kubernetes/ca-bundle.crt");
+    }
+
+    #[test]
+    fn the_agent_reads_the_passwords_as_they_are() {
+        let spec = CassandraConfiguration::default();
+        let (keystore_password, truststore_password) = ("it's \"$HOME\" 100%", "ü#;=");
+        let ring = Ring { cluster_name: "c", spec: &spec, keystore_password, truststore_password };
+        let read = env::parse(&stores(&ring).unwrap()).unwrap();
+        assert_eq!(read["KEYSTORE_PASSWORD"], keystore_password);
+        assert_eq!(read["TRUSTSTORE_PASSWORD"], truststore_password);
+    }
+
+    #[test]
+    fn the_level_of_the_log_is_a_property_and_nothing_else_in_the_file_varies() {
+        assert!(LOGBACK.contains(&format!("${{{}:-INFO}}", jvm::LOG_LEVEL)));
+    }
+}

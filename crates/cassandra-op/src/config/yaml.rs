@@ -1,0 +1,253 @@
+//! `cassandra.yaml` for Cassandra 3.11.
+//!
+//! Values are those of the Go tf-operator's file (upstream `templates/cassandra_config.go`), so that a ring that is taken
+//! over goes on as it was. What it said and the server assumes anyway is left out. Thrift's keys (`start_rpc`, `rpc_port`)
+//! and the suffixes of units are gone from later servers (stateful-services 2.3).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tf_api::{CassandraConfiguration, MemtableAllocation, ports, schema::Port};
+use tf_plan::{
+    files::{Unrepresentable, yaml},
+    node,
+};
+
+use super::DATA_DIR;
+
+/// What the files of a ring's members have in common. Deliberately not `Debug`: it holds passwords.
+pub struct Ring<'a> {
+    /// Name of the ring.
+    pub cluster_name: &'a str,
+    /// Settings of the spec.
+    pub spec: &'a CassandraConfiguration,
+    /// Password of [`node::KEYSTORE`] and of the key in it.
+    pub keystore_password: &'a str,
+    /// Password of [`node::TRUSTSTORE`].
+    pub truststore_password: &'a str,
+}
+
+impl Ring<'_> {
+    /// The file of the member with this address; `seeds` are those that this member goes by.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn yaml(&self, file: &str, address: &str, seeds: &[&str]) -> Result<String, Unrepresentable> {
+        let spec = self.spec;
+        let tuning = &spec.cassandra_parameters;
+        yaml::render(
+            file,
+            &Document {
+                cluster_name: self.cluster_name,
+                num_tokens: 256,
+                partitioner: "org.apache.cassandra.dht.Murmur3Partitioner",
+                // Data centre and rack of existing data are datacenter1 and rack1; a snitch with others loses it.
+                endpoint_snitch: "SimpleSnitch",
+                authenticator: "AllowAllAuthenticator",
+                authorizer: "AllowAllAuthorizer",
+                seed_provider: [SeedProvider {
+                    class_name: "org.apache.cassandra.locator.SimpleSeedProvider",
+                    parameters: [BTreeMap::from([("seeds", seeds.join(","))])],
+                }],
+                listen_address: address,
+                broadcast_address: address,
+                rpc_address: address,
+                broadcast_rpc_address: address,
+                storage_port: spec.storage_port,
+                ssl_storage_port: spec.ssl_storage_port,
+                start_native_transport: true,
+                native_transport_port: spec.cql_port,
+                start_rpc: thrift(spec).is_some(),
+                rpc_port: thrift(spec),
+                data_file_directories: [format!("{DATA_DIR}/data")],
+                commitlog_directory: format!("{DATA_DIR}/commitlog"),
+                hints_directory: format!("{DATA_DIR}/hints"),
+                saved_caches_directory: format!("{DATA_DIR}/saved_caches"),
+                commitlog_sync: "periodic",
+                commitlog_sync_period_in_ms: 10_000,
+                disk_failure_policy: "stop",
+                commit_failure_policy: "stop",
+                concurrent_reads: tuning.concurrent_reads,
+                concurrent_writes: tuning.concurrent_writes,
+                concurrent_counter_writes: tuning.concurrent_counter_writes,
+                concurrent_materialized_view_writes: tuning.concurrent_materialized_view_writes,
+                concurrent_compactors: tuning.concurrent_compactors,
+                compaction_throughput_mb_per_sec: tuning.compaction_throughput_mb_per_sec,
+                memtable_flush_writers: tuning.memtable_flush_writers,
+                memtable_allocation_type: tuning.memtable_allocation_type,
+                internode_compression: "all",
+                inter_dc_tcp_nodelay: false,
+                gc_warn_threshold_in_ms: 1_000,
+                server_encryption_options: ServerEncryption {
+                    internode_encryption: "all",
+                    require_client_auth: true,
+                    stores: self.stores(),
+                },
+                client_encryption_options: ClientEncryption {
+                    enabled: true,
+                    optional: false,
+                    // The clients of Tungsten Fabric have no certificate for CQL (tf-components 1.7).
+                    require_client_auth: false,
+                    stores: self.stores(),
+                },
+            },
+        )
+    }
+
+    fn stores(&self) -> Stores<'_> {
+        Stores {
+            keystore: node::KEYSTORE,
+            keystore_password: self.keystore_password,
+            truststore: node::TRUSTSTORE,
+            truststore_password: self.truststore_password,
+            store_type: "PKCS12",
+        }
+    }
+}
+
+/// The port of Thrift, if it is served. It is unless the spec says otherwise, as with the Go tf-operator: current clients
+/// speak CQL only, those of an installation that is taken over may be older.
+pub fn thrift(spec: &CassandraConfiguration) -> Option<Port> {
+    spec.start_rpc.unwrap_or(true).then(|| spec.port.unwrap_or(ports::CASSANDRA_THRIFT))
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    cluster_name: &'a str,
+    num_tokens: u16,
+    partitioner: &'static str,
+    endpoint_snitch: &'static str,
+    authenticator: &'static str,
+    authorizer: &'static str,
+    seed_provider: [SeedProvider; 1],
+    listen_address: &'a str,
+    broadcast_address: &'a str,
+    rpc_address: &'a str,
+    broadcast_rpc_address: &'a str,
+    storage_port: Port,
+    ssl_storage_port: Port,
+    start_native_transport: bool,
+    native_transport_port: Port,
+    start_rpc: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rpc_port: Option<Port>,
+    data_file_directories: [String; 1],
+    commitlog_directory: String,
+    hints_directory: String,
+    saved_caches_directory: String,
+    commitlog_sync: &'static str,
+    commitlog_sync_period_in_ms: u32,
+    disk_failure_policy: &'static str,
+    commit_failure_policy: &'static str,
+    concurrent_reads: u32,
+    concurrent_writes: u32,
+    concurrent_counter_writes: u32,
+    concurrent_materialized_view_writes: u32,
+    concurrent_compactors: u32,
+    compaction_throughput_mb_per_sec: u32,
+    memtable_flush_writers: u32,
+    memtable_allocation_type: MemtableAllocation,
+    internode_compression: &'static str,
+    inter_dc_tcp_nodelay: bool,
+    gc_warn_threshold_in_ms: u32,
+    server_encryption_options: ServerEncryption<'a>,
+    client_encryption_options: ClientEncryption<'a>,
+}
+
+#[derive(Serialize)]
+struct SeedProvider {
+    class_name: &'static str,
+    parameters: [BTreeMap<&'static str, String>; 1],
+}
+
+#[derive(Serialize)]
+struct ServerEncryption<'a> {
+    internode_encryption: &'static str,
+    require_client_auth: bool,
+    #[serde(flatten)]
+    stores: Stores<'a>,
+}
+
+#[derive(Serialize)]
+struct ClientEncryption<'a> {
+    enabled: bool,
+    optional: bool,
+    require_client_auth: bool,
+    #[serde(flatten)]
+    stores: Stores<'a>,
+}
+
+/// PKCS #12 and not JKS, which only Java can write; 3.11 cannot read PEM.
+#[derive(Serialize)]
+struct Stores<'a> {
+    keystore: &'static str,
+    keystore_password: &'a str,
+    truststore: &'static str,
+    truststore_password: &'a str,
+    store_type: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn rendered(spec: &CassandraConfiguration, address: &str, seeds: &[&str], password: &str) -> Value {
+        let ring =
+            Ring { cluster_name: "ContrailConfigDB", spec, keystore_password: password, truststore_password: "trust" };
+        serde_saphyr::from_str(&ring.yaml("cassandra.yaml", address, seeds).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_member_listens_on_its_own_address_and_knows_the_seeds_in_order() {
+        let file = rendered(&CassandraConfiguration::default(), "fd00::3", &["fd00::2", "fd00::1"], "key");
+        for key in ["listen_address", "broadcast_address", "rpc_address", "broadcast_rpc_address"] {
+            assert_eq!(file[key], "fd00::3", "{key}");
+        }
+        assert_eq!(file["seed_provider"][0]["parameters"][0]["seeds"], "fd00::2,fd00::1");
+    }
+
+    #[test]
+    fn the_ports_of_the_spec_are_in_the_file() {
+        let spec = CassandraConfiguration {
+            port: Some(Port(1)),
+            cql_port: Port(2),
+            storage_port: Port(3),
+            ssl_storage_port: Port(4),
+            ..CassandraConfiguration::default()
+        };
+        let file = rendered(&spec, "10.0.0.1", &["10.0.0.1"], "key");
+        let keys = ["rpc_port", "native_transport_port", "storage_port", "ssl_storage_port"];
+        assert_eq!(keys.map(|key| file[key].clone()), [json!(1), json!(2), json!(3), json!(4)]);
+        assert_eq!(file["start_rpc"], true);
+    }
+
+    #[test]
+    fn without_thrift_there_is_no_port_for_it() {
+        let spec = CassandraConfiguration { start_rpc: Some(false), ..CassandraConfiguration::default() };
+        let file = rendered(&spec, "10.0.0.1", &["10.0.0.1"], "key");
+        assert_eq!((&file["start_rpc"], &file["rpc_port"]), (&json!(false), &Value::Null));
+    }
+
+    #[test]
+    fn both_sides_speak_tls_with_the_same_stores_and_whatever_password() {
+        let password = "a\"b'c: #d %&<=ü{}[]*&!|>-?";
+        let file = rendered(&CassandraConfiguration::default(), "10.0.0.1", &["10.0.0.1"], password);
+        for side in ["server_encryption_options", "client_encryption_options"] {
+            assert_eq!(file[side]["keystore_password"], password, "{side}");
+            assert_eq!(file[side]["truststore_password"], "trust", "{side}");
+            assert_eq!(file[side]["store_type"], "PKCS12", "{side}");
+        }
+        assert_eq!(file["server_encryption_options"]["internode_encryption"], "all");
+        assert_eq!(file["client_encryption_options"]["optional"], false);
+    }
+
+    #[test]
+    fn a_password_that_the_server_could_not_read_is_refused_without_showing_it() {
+        let spec = CassandraConfiguration::default();
+        let ring = Ring { cluster_name: "c", spec: &spec, keystore_password: "secret😀", truststore_password: "t" };
+        let refused = ring.yaml("cassandra.yaml", "10.0.0.1", &["10.0.0.1"]).err().unwrap().to_string();
+        assert!(refused.contains("keystore_password") && !refused.contains("secret"), "{refused}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
+//! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], which members are its seeds in
+//! [`seeds`].
+
+pub mod config;
+pub mod directory;
+pub mod plan;
+pub mod role;
+pub mod seeds;
+
+use tf_api::{
+    Cassandra,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CASSANDRA},
+};
+use tf_plan::{
+    component,
+    credentials::{Credential, Generator},
+    declaration::{Declaration, Owned, PeerKind, Read},
+    dependency::Dependency,
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "cassandra-op";
+
+/// The Cassandra component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Cassandra;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(CASSANDRA),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(SECRET, "passwords of the members' key stores, and configuration files that hold them"),
+                own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
+                own(SERVICE, "names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: vec![PeerKind {
+                kind: Kind::custom(ANALYTICS),
+                condition: ConditionType::CollectorReady,
+                reason: "node managers report to its collectors",
+            }],
+            reads: vec![
+                Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
+                Read::Secrets { reason: "connection Secrets of collectors" },
+                Read::ConfigMaps { reason: "endpoints of collectors that the spec names" },
+            ],
+            restarts_pods: true,
+        }
+    }
+
+    fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
+        plan::dependencies(cr)
+    }
+
+    fn credentials(cr: &Cassandra) -> Vec<Credential> {
+        let password = |key| Credential::new(plan::passwords_name(cr), key, Generator::Alphanumeric { length: 24 });
+        vec![password(plan::KEYSTORE_PASSWORD), password(plan::TRUSTSTORE_PASSWORD)]
+    }
+
+    fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

@@ -1,0 +1,312 @@
+//! Desired state of a ring.
+
+use k8s_openapi::api::core::v1::{Container, VolumeMount};
+use serde_json::{Map, json};
+use tf_api::{
+    Cassandra, CassandraConfiguration, Managed as _,
+    contract::{ConditionType, Draft, Protocol, Reason},
+    kinds::ANALYTICS,
+    ports,
+    schema::Port,
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        identity,
+        pod::{self, Daemon, Privileges, mount},
+        publish,
+        storage::{self, host_path, memory_dir},
+    },
+    dependency::{self, Connection, Dependency, Need},
+    ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
+    images::{Builtin, Chosen},
+    members::{Leaving, SizeRule},
+    node,
+    nodemanager::{self, Database},
+    object::Kind,
+    observed::Observed,
+    plan::{NotReady, Plan},
+    secret::SecretData,
+};
+
+use crate::{OPERATOR, config, config::Ring, directory, role::Role, seeds};
+
+/// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
+/// and tolerate no loss that matters here.
+const LARGEST: i32 = 7;
+const CONTAINERS: [Builtin; 2] =
+    [Builtin { name: config::jvm::DAEMON, image: "external-cassandra", default: true }, nodemanager::CONTAINER];
+const OBSOLETE: [(&str, &str); 1] =
+    [("provisioner", "a later release of the operators registers database nodes in the config API themselves")];
+/// Below this are the directories of all logs.
+const LOG_BASE: &str = "/var/log/contrail";
+/// Volumes.
+const LOGS: &str = "logs";
+const CONF: &str = "cassandra-conf";
+/// A drain flushes everything that is only in memory; the first operator of Tungsten Fabric gave it half an hour.
+const GRACE_SECONDS: i64 = 1800;
+
+/// Keys of the Secret with generated passwords; the Go tf-operator's.
+pub const KEYSTORE_PASSWORD: &str = "keystorePassword";
+/// See [`KEYSTORE_PASSWORD`].
+pub const TRUSTSTORE_PASSWORD: &str = "truststorePassword";
+
+/// Name of the Secret with generated passwords: `<name>-secret`, the Go tf-operator's.
+pub fn passwords_name(cr: &Cassandra) -> String {
+    identity::fit(&format!("{}-secret", cr.title()), 63)
+}
+
+/// Collectors, where a node manager reports to them.
+pub fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
+    let collectors = Dependency {
+        condition: ConditionType::CollectorReady,
+        kind: Kind::custom(ANALYTICS),
+        source: cr.spec.dependencies.analytics.clone(),
+        default_name: "analytics1",
+        endpoint: nodemanager::COLLECTOR,
+        need: Need::Optional,
+    };
+    if lists(&cr.spec.service_configuration, nodemanager::CONTAINER.name) { vec![collectors] } else { Vec::new() }
+}
+
+/// Whether the spec's container list names the container.
+fn lists(spec: &CassandraConfiguration, container: &str) -> bool {
+    spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
+}
+
+/// Plans a ring.
+///
+/// # Errors
+/// When there are no members to plan for, or the spec asks for what cannot be.
+pub fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotReady> {
+    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let resolved = dependency::resolve(&dependencies(cr), cr.home(), initialized, observed)?;
+    let collectors = resolved.connection(ConditionType::CollectorReady);
+    let mut drafts = resolved.drafts.clone();
+    drafts.push(certificates_not_observed());
+    ring(cr, observed, initialized, collectors, drafts.clone()).map_err(|not_ready| not_ready.with_drafts(drafts))
+}
+
+fn ring(
+    cr: &Cassandra,
+    observed: &Observed<Cassandra>,
+    initialized: bool,
+    collectors: Option<&Connection>,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    if !spec.containers.is_empty() && !lists(spec, config::jvm::DAEMON) {
+        return Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            "serviceConfiguration.containers does not list cassandra; add it, or remove the list to run it alone",
+        ));
+    }
+    let mut ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::OddUpTo(LARGEST),
+            leaving: Leaving::Kept,
+            has_data: true,
+            uses_auth: false,
+        },
+    )?;
+    directory::claim(cr, ensemble.members(), observed)?;
+    let role = Role::of(cr.title());
+    let passwords = passwords(cr, observed)?;
+    let files = files(&ensemble, role, &passwords, initialized, collectors)?;
+    if !initialized {
+        ensemble.membership.notes.extend(elsewhere(&ensemble, role));
+    }
+
+    let identity = &ensemble.identity;
+    let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory::usual(cr));
+    let mut volumes = vec![host_path(LOGS, &role.directory(LOG_BASE, identity)), memory_dir(CONF)];
+    if ensemble.container(nodemanager::CONTAINER.name).is_some() {
+        volumes.extend(nodemanager::volumes());
+    }
+    let owned_mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
+    let daemons = ensemble.containers.iter().map(|chosen| daemon(chosen, spec, role, &owned_mounts)).collect();
+    let init = ensemble.container(config::jvm::DAEMON).map(copy_of_configuration);
+    let objects = vec![publish::credentials(identity, &passwords_name(cr), &passwords)];
+    let endpoints = vec![ensemble.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
+    let port = |port: Port| port.to_string();
+    let own_status = Map::from_iter([(
+        "ports".to_owned(),
+        json!({
+            "port": config::yaml::thrift(spec).map(port),
+            "cqlPort": port(spec.cql_port),
+            "jmxPort": port(spec.jmx_local_port),
+        }),
+    )]);
+    ensemble.plan(Parts {
+        files,
+        daemons,
+        init: init.into_iter().collect(),
+        data: Some(data),
+        volumes,
+        owned_mounts,
+        ports: open_ports(spec),
+        objects,
+        endpoints,
+        grace_seconds: GRACE_SECONDS,
+        drafts,
+        ignored: ignored(cr),
+        own_status,
+        ..Parts::default()
+    })
+}
+
+/// The generated passwords, and nothing that somebody else may keep beside them.
+fn passwords(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<SecretData, NotReady> {
+    let name = passwords_name(cr);
+    let found = observed.secrets.get(&name);
+    [KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD]
+        .into_iter()
+        .map(|key| {
+            let value = found.and_then(|data| data.get(key)).ok_or_else(|| {
+                NotReady::waiting(Reason::SecretNotFound, format!("Secret {}/{name} has no key {key} yet", cr.home()))
+            })?;
+            Ok((key.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+fn files(
+    ensemble: &Ensemble<'_, Cassandra>,
+    role: Role,
+    passwords: &SecretData,
+    initialized: bool,
+    collectors: Option<&Connection>,
+) -> Result<Files, NotReady> {
+    let spec = &ensemble.cr.spec.service_configuration;
+    let log_level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
+    let members = ensemble.members();
+    let addresses = ensemble.addresses();
+    let ring = Ring {
+        cluster_name: &role.cluster_name(&ensemble.identity),
+        spec,
+        keystore_password: passwords.get(KEYSTORE_PASSWORD).unwrap_or_default(),
+        truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
+    };
+    let seeds = seeds::of(members);
+    let mut files = Files::default();
+    let ipv6 = addresses.iter().any(|address| address.contains(':'));
+    files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, log_level, ipv6)?);
+    files.shared(config::LOG_FILE, config::LOGBACK);
+    files.shared_secret(node::STORES_FILE, config::stores(&ring)?);
+    for address in &addresses {
+        files.member_secret(config::YAML_FILE, address, ring.yaml(config::YAML_FILE, address, &seeds)?);
+        if let Some(others) = seeds::joining(&seeds, address).filter(|_| initialized) {
+            files.member_secret(config::JOINING_FILE, address, ring.yaml(config::JOINING_FILE, address, &others)?);
+        }
+        files.member(config::CQLSH_FILE, address, config::cqlshrc(spec, address)?);
+    }
+    if let Some(container) = ensemble.container(nodemanager::CONTAINER.name) {
+        let settings = nodemanager::Settings {
+            node_type: role.node_type(),
+            log_level,
+            collectors,
+            database: Some(Database {
+                cql_port: spec.cql_port,
+                jmx_port: spec.jmx_local_port,
+                minimum_disk_gb: spec.minimum_disk_gb,
+            }),
+        };
+        let file = role.node_type().file();
+        for member in members {
+            files.member(&file, &member.address, nodemanager::file(&settings, &member.node, &member.address)?);
+        }
+        let environment = config::nodes(container.name, role.nodes_variable(), &addresses)?;
+        files.shared(&node::environment_file(container.name), environment);
+    }
+    Ok(files)
+}
+
+fn daemon(chosen: &Chosen, spec: &CassandraConfiguration, role: Role, owned_mounts: &[VolumeMount]) -> Daemon {
+    if chosen.name == nodemanager::CONTAINER.name {
+        return nodemanager::daemon(chosen, role.node_type(), LOGS);
+    }
+    let mut ports = open_ports(spec);
+    // Reachable on the loopback address only, but that is the node's, where no two may use one port.
+    ports.push(("jmx", spec.jmx_local_port));
+    // The Go tf-operator added IPC_LOCK and SYS_NICE to a container that started as root. The server never ran as root, and
+    // to another user capabilities are of no use without file capabilities, which the image's Java does not have. What
+    // they stand for, locked memory and thread priorities, the server does without.
+    Daemon {
+        ports,
+        env: vec![("HOME".into(), config::CONF_DIR.into()), ("NODE_TYPE".into(), role.node_type().name().into())],
+        mounts: [owned_mounts, &[mount(CONF, config::CONF_DIR)]].concat(),
+        drained: true,
+        ..Daemon::new(chosen.name, chosen.image.clone(), chosen.command.clone())
+    }
+}
+
+/// Copies the image's configuration directory to where the daemons' user may write: in older images only their own user
+/// may, and with that user goes the right to the files of an installation that is taken over.
+fn copy_of_configuration(chosen: &Chosen) -> Container {
+    const TARGET: &str = "/tmp/conf";
+    Container {
+        name: "configuration".into(),
+        image: Some(chosen.image.clone()),
+        image_pull_policy: Some("IfNotPresent".into()),
+        command: Some(vec!["cp".into(), "-R".into(), format!("{}/.", config::CONF_DIR), TARGET.into()]),
+        security_context: Some(pod::security_context(&Privileges::Restricted)),
+        volume_mounts: Some(vec![mount(CONF, TARGET)]),
+        ..Container::default()
+    }
+}
+
+/// Ports that others connect to. `storagePort` is not among them: between members everything is encrypted, and then the
+/// server opens `sslStoragePort` alone (`MessagingService.getServerSockets`, 3.11).
+fn open_ports(spec: &CassandraConfiguration) -> Vec<(&'static str, Port)> {
+    let thrift = config::yaml::thrift(spec).map(|port| ("thrift", port));
+    [("cql", spec.cql_port), ("internode", spec.ssl_storage_port)].into_iter().chain(thrift).collect()
+}
+
+/// What a person has to know who takes over an installation of the Go tf-operator with one Cassandra.
+fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
+    let path = role.elsewhere(directory::DATA_BASE, &ensemble.identity)?;
+    let siblings = &ensemble.observed.siblings;
+    let only = siblings.iter().all(|sibling| sibling.home() != ensemble.cr.home());
+    (only && ensemble.cr.spec.common_configuration.storage.is_none()).then(|| {
+        format!(
+            "data of a Go tf-operator with no other Cassandra is in {path}; to take it over set storage.hostPath.path"
+        )
+    })
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &Cassandra) -> Vec<String> {
+    let spec = &cr.spec.service_configuration;
+    let node_manager = lists(spec, nodemanager::CONTAINER.name);
+    let thrift = config::yaml::thrift(spec).is_some();
+    // In older images it wanted JMX open to the network and the passwords on the server's command line.
+    let reaper = if node_manager {
+        "current images contain no Cassandra Reaper; node managers repair the ring every day"
+    } else {
+        "current images contain no Cassandra Reaper; list nodemanager in containers to have the ring repaired every day"
+    };
+    let unused = "it is for node managers, and containers does not list nodemanager";
+    let defaults = CassandraConfiguration::default();
+    let settings = [
+        (spec.listen_address.is_some(), "listenAddress", "members listen on the address of their node"),
+        (spec.port.is_some() && !thrift, "port", "startRPC is false, so Thrift is not served"),
+        (spec.minimum_disk_gb != defaults.minimum_disk_gb && !node_manager, "minimumDiskGB", unused),
+        (spec.reaper_enabled, "reaperEnabled", reaper),
+        (spec.reaper_app_port != ports::REAPER_APP, "reaperAppPort", "Reaper does not run"),
+        (spec.reaper_adm_port != ports::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
+    ];
+    let dependency = (cr.spec.dependencies.analytics.is_some() && !node_manager)
+        .then(|| format!("spec.dependencies.analytics: {unused}"));
+    settings
+        .into_iter()
+        .filter(|(set, ..)| *set)
+        .map(|(_, field, why)| format!("spec.serviceConfiguration.{field}: {why}"))
+        .chain(dependency)
+        .collect()
+}

@@ -1,0 +1,155 @@
+//! Files of the daemons, under the names that the daemons and the stock images give them: uWSGI's workers, the job manager
+//! and the node manager look for exactly these below [`node::RUN_DIR`]. The key of a file is its name and the address of its
+//! member.
+//!
+//! Whatever holds a password goes to the Secret, the rest to the ConfigMap. The daemons log to standard error, which is what
+//! they do without `log_file`; in [`LOG_DIR`] they leave tracebacks, and jobs their logs.
+
+pub mod api;
+pub mod device_manager;
+pub mod dnsmasq;
+pub mod workers;
+
+use tf_api::{
+    ConfigConfiguration,
+    common::{AaaMode, LogLevel},
+    schema::Port,
+};
+use tf_plan::{
+    ensemble::sys_log_level,
+    files::{
+        Ini, Section,
+        Separator::{Blank, Comma},
+        Settings as _, Unrepresentable, url,
+    },
+    keystone::Keystone,
+    node, sandesh,
+    vnc_api::{self, Library},
+};
+
+use crate::services::{self, Services};
+
+/// Directory of logs.
+pub const LOG_DIR: &str = "/var/log/contrail";
+/// Certificates of a Cassandra that is not the cluster's own.
+pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
+/// Certificates of a RabbitMQ that is not the cluster's own.
+pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
+
+const DEFAULTS: &str = "DEFAULTS";
+/// The introspect server of Python daemons opens an IPv4 socket only (upstream `sandesh_http.py`), so it gets no member's
+/// address, which may be an IPv6 one.
+const EVERYWHERE: &str = "0.0.0.0";
+
+/// Everything the files of one resource depend on.
+#[derive(Clone, Debug)]
+pub struct Cluster<'a> {
+    /// The spec.
+    pub spec: &'a ConfigConfiguration,
+    /// Level of the logs.
+    pub log_level: LogLevel,
+    /// What the daemons connect to.
+    pub services: &'a Services,
+    /// Keystone, if it authenticates users.
+    pub keystone: Option<&'a Keystone>,
+    /// Addresses of the members, in the order they joined.
+    pub addresses: &'a [String],
+}
+
+impl Cluster<'_> {
+    /// Who may do what: what the spec says, else what suits the authentication.
+    pub fn aaa_mode(&self) -> AaaMode {
+        let usual = if self.keystone.is_some() { AaaMode::Rbac } else { AaaMode::NoAuth };
+        self.spec.aaa_mode.unwrap_or(usual)
+    }
+
+    /// How programs find the API. A secret with Keystone: leases that dnsmasq gives are stored by a script that brings no
+    /// login of its own.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn library(&self) -> Result<String, Unrepresentable> {
+        vnc_api::file(&Library {
+            servers: self.addresses,
+            port: self.spec.api_port.get(),
+            tls: true,
+            keystone: self.keystone,
+            as_administrator: true,
+        })
+    }
+
+    /// What every daemon's section of defaults begins with.
+    fn common(&self, defaults: &mut Section, introspect: u16) {
+        defaults
+            .set("http_server_ip", EVERYWHERE)
+            .set("http_server_port", introspect)
+            .set("log_level", sys_log_level(self.log_level))
+            // contrail-api reads a Python literal; to the others every text means yes.
+            .set("log_local", 1)
+            .list_unless_empty("collectors", Blank, self.collectors());
+    }
+
+    /// Database, coordination and message bus.
+    fn stores(&self, defaults: &mut Section) {
+        let Services { cassandra, zookeeper, rabbitmq, .. } = self.services;
+        defaults.list("cassandra_server_list", Blank, &cassandra.servers).set("cassandra_use_ssl", cassandra.tls);
+        if cassandra.tls {
+            defaults.set("cassandra_ca_certs", trust(cassandra.ca.is_some(), CASSANDRA_CA));
+        }
+        defaults
+            .list("zk_server_ip", Comma, zookeeper)
+            .list("rabbit_server", Comma, &rabbitmq.servers)
+            .set_credential("rabbit_user", &rabbitmq.login.user)
+            .set_credential("rabbit_password", &rabbitmq.login.password)
+            .set_vhost("rabbit_vhost", &rabbitmq.vhost)
+            .set("rabbit_use_ssl", rabbitmq.tls);
+        if rabbitmq.tls {
+            defaults
+                .set("kombu_ssl_version", "tlsv1_2")
+                .set("kombu_ssl_keyfile", node::CERTIFICATE_KEY)
+                .set("kombu_ssl_certfile", node::CERTIFICATE)
+                .set("kombu_ssl_ca_certs", trust(rabbitmq.ca.is_some(), RABBITMQ_CA));
+        }
+    }
+
+    /// How a worker finds the API.
+    fn api_client(&self, defaults: &mut Section) {
+        defaults
+            .list("api_server_ip", Comma, self.addresses.iter().map(|address| url::host(address)))
+            .set("api_server_port", self.spec.api_port)
+            .set("api_server_use_ssl", true);
+    }
+
+    /// The sections that every daemon with the database has besides its defaults.
+    fn sections(&self, file: &mut Ini) {
+        let section = file.section("CASSANDRA");
+        section.set("cassandra_driver", "cql");
+        if let Some(login) = &self.services.cassandra.login {
+            section.set("cassandra_user", &login.user).set("cassandra_password", &login.password);
+        }
+        self.sandesh(file);
+    }
+
+    fn sandesh(&self, file: &mut Ini) {
+        let tls = services::collector_tls(self.services.analytics.as_ref());
+        sandesh::fill(file.section(sandesh::SECTION), tls);
+    }
+
+    fn collectors(&self) -> Vec<String> {
+        services::collectors(self.services.analytics.as_ref())
+    }
+}
+
+/// Path of the certificates that a service's own is checked against.
+fn trust(foreign: bool, file: &str) -> String {
+    if foreign { format!("{}/{file}", node::RUN_DIR) } else { node::CA_BUNDLE.to_owned() }
+}
+
+/// The port of the first API worker, and those of the others: `offset` above and counted on (tf-components 3.1). None if
+/// they do not fit.
+fn worker_ports(first: Port, offset: u16, workers: u32) -> Option<Vec<u16>> {
+    let first = first.get();
+    let others = 1..u16::try_from(workers).ok()?.max(1);
+    let other = |worker| first.checked_add(offset)?.checked_add(worker - 1);
+    std::iter::once(Some(first)).chain(others.map(other)).collect()
+}

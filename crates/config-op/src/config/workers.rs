@@ -1,0 +1,64 @@
+//! Files of the schema transformer and the service monitor: clients of the API and of the stores, of which one member's is
+//! at work and the others wait (tf-components 3.2 and 3.3).
+//!
+//! `[SECURITY]` is left out: neither uses what it says (config-daemons-observed).
+
+use tf_plan::{
+    files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
+    node,
+};
+
+use super::{Cluster, DEFAULTS};
+use crate::services;
+
+/// The configuration of the schema transformer.
+pub const SCHEMA_FILE: &str = "contrail-schema.conf";
+/// The configuration of the service monitor.
+pub const SVC_MONITOR_FILE: &str = "contrail-svc-monitor.conf";
+
+impl Cluster<'_> {
+    /// [`SCHEMA_FILE`], which holds passwords.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn schema(&self, address: &str) -> Result<String, Unrepresentable> {
+        let mut file = Ini::python(SCHEMA_FILE);
+        let defaults = file.section(DEFAULTS);
+        defaults.set("host_ip", address);
+        self.common(defaults, self.spec.schema_introspect_port.get());
+        self.api_client(defaults);
+        self.stores(defaults);
+        self.sections(&mut file);
+        file.render()
+    }
+
+    /// [`SVC_MONITOR_FILE`], which holds passwords.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn svc_monitor(&self, address: &str) -> Result<String, Unrepresentable> {
+        let analytics = services::analytics_api(self.services.analytics.as_ref());
+        let mut file = Ini::python(SVC_MONITOR_FILE);
+        let defaults = file.section(DEFAULTS);
+        defaults.set("host_ip", address);
+        self.common(defaults, self.spec.svc_monitor_introspect_port.get());
+        self.api_client(defaults);
+        self.stores(defaults);
+        if let Some((.., true)) = analytics {
+            defaults
+                .set("analytics_api_ssl_enable", true)
+                .set("analytics_api_insecure_enable", false)
+                .set("analytics_api_ssl_certfile", node::CERTIFICATE)
+                .set("analytics_api_ssl_keyfile", node::CERTIFICATE_KEY)
+                .set("analytics_api_ssl_ca_cert", node::CA_BUNDLE);
+        }
+        let scheduler = file.section("SCHEDULER");
+        scheduler.set("aaa_mode", self.aaa_mode().as_str());
+        if let Some((hosts, port, _)) = analytics {
+            let servers = hosts.iter().map(|host| url::authority(host, port));
+            scheduler.list("analytics_server_list", Blank, servers);
+        }
+        self.sections(&mut file);
+        file.render()
+    }
+}

@@ -1,0 +1,140 @@
+//! The containers of a member: what each runs, may do, and sees.
+
+use k8s_openapi::api::core::v1::{Volume, VolumeMount};
+use tf_plan::{
+    build::{
+        identity::Identity,
+        pod::{Daemon, Privileges, mount},
+        storage::{self, host_path, memory_dir},
+    },
+    images::{Builtin, Chosen},
+    node,
+    nodemanager::{self, NodeType},
+};
+
+use crate::config::{self, Cluster, dnsmasq};
+
+/// The API; this name and those of the other containers are the Go tf-operator's.
+pub const API: &str = "api";
+/// The device manager.
+pub const DEVICE_MANAGER: &str = "devicemanager";
+/// What gives addresses and images to new devices.
+pub const DNSMASQ: &str = "dnsmasq";
+/// The schema transformer.
+pub const SCHEMA: &str = "schematransformer";
+/// The service monitor.
+pub const SVC_MONITOR: &str = "servicemonitor";
+/// What a member can run.
+pub const CONTAINERS: [Builtin; 6] = [
+    Builtin { name: API, image: "controller-config-api", default: true },
+    Builtin { name: DEVICE_MANAGER, image: "controller-config-devicemgr", default: true },
+    Builtin { name: DNSMASQ, image: "controller-config-dnsmasq", default: true },
+    Builtin { name: SCHEMA, image: "controller-config-schema", default: true },
+    Builtin { name: SVC_MONITOR, image: "controller-config-svcmonitor", default: true },
+    nodemanager::CONTAINER,
+];
+
+const HOST: &str = "it sets up the host (kernel settings, tools in /usr/bin), which is the vRouter's business";
+const PREFETCH: &str = "it only pulls an image for tools on the host, which are the vRouter's business";
+/// Why what concerns objects in the config API has no effect yet.
+pub const REGISTRATION: &str =
+    "the operator registers nodes and settings in the config API itself, from a later release on";
+/// Containers of the Go tf-operator that are not needed (tf-components 9.1 and 9.2).
+pub const OBSOLETE: [(&str, &str); 4] = [
+    ("nodeinit", HOST),
+    ("nodeinit-status-prefetch", PREFETCH),
+    ("nodeinit-tools-prefetch", PREFETCH),
+    ("provisioner", REGISTRATION),
+];
+
+/// Name of the API's endpoint, and of its port.
+pub const ENDPOINT: &str = "api";
+/// Name of the port of the API's administration, which is on the loopback address.
+pub const ADMIN: &str = "admin";
+/// Volume of logs.
+pub const LOGS: &str = "logs";
+const TFTP: &str = "tftp";
+/// Names of resources whose directories the Go tf-operator left on nodes.
+const LEGACY: [&str; 1] = ["config1"];
+
+/// A container. Further API workers have introspect and administration ports of their own, which are not named here: two
+/// members on one node would already differ about the first ones.
+pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>) -> Daemon {
+    let files = mount(&files_volume(chosen.name), node::RUN_DIR);
+    if chosen.name == nodemanager::CONTAINER.name {
+        let mut daemon = nodemanager::daemon(chosen, NodeType::Config, LOGS);
+        daemon.mounts.push(files);
+        return daemon;
+    }
+    let spec = cluster.spec;
+    let mut daemon = Daemon {
+        mounts: vec![files, mount(LOGS, config::LOG_DIR)],
+        // Files are written as UTF-8, and not every image says so.
+        env: vec![("PYTHONUTF8".into(), "1".into())],
+        ..Daemon::new(chosen.name, chosen.image.clone(), chosen.command.clone())
+    };
+    match chosen.name {
+        API => {
+            daemon.ports = vec![(ENDPOINT, spec.api_port), ("introspect", spec.api_introspect_port)];
+            // It is open only where there is somebody to log in (tf-components 1.6).
+            daemon.ports.extend(cluster.keystone.map(|_| (ADMIN, spec.api_admin_port)));
+            if spec.api_worker_count > 1 {
+                daemon.env.push(("CONFIG_API_WORKER_COUNT".into(), spec.api_worker_count.to_string()));
+            }
+        }
+        SCHEMA => daemon.ports = vec![("schema", spec.schema_introspect_port)],
+        SVC_MONITOR => daemon.ports = vec![("svc-monitor", spec.svc_monitor_introspect_port)],
+        DEVICE_MANAGER => {
+            daemon.ports = vec![("device-manager", spec.device_manager_introspect_port)];
+            daemon.mounts.extend(device_mounts());
+            // It looks at the other processes of the pod and ends dnsmasq, which runs as another user (tf-components 1.13).
+            daemon.privileges = Privileges::Root(&["KILL", "SYS_PTRACE"]);
+        }
+        _ => {
+            daemon.mounts.extend(device_mounts());
+            // The script that stores leases fails without the variable, and uses it only beside a login in further ones;
+            // else it takes server and login from the library's file (upstream `dnsmasq_lease_processing.py`).
+            daemon.env.push(("CONTROLLER_NODES".into(), String::new()));
+            // DHCP needs the first two (tf-components 1.13) and TFTP the third, the next two are for becoming `nobody`, and
+            // the last is for the node agent, which has to end it then (measured with dnsmasq 2.90).
+            daemon.privileges =
+                Privileges::Root(&["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE", "SETGID", "SETUID", "KILL"]);
+        }
+    }
+    daemon
+}
+
+/// Directories of device manager and dnsmasq. They belong to root, as both containers do.
+fn device_mounts() -> [VolumeMount; 2] {
+    [mount(DNSMASQ, dnsmasq::DIR), mount(TFTP, dnsmasq::TFTP_DIR)]
+}
+
+/// Volume of the files that one container's daemon reads: in memory because they hold passwords, one for each because the
+/// containers run as different users.
+fn files_volume(container: &str) -> String {
+    format!("files-{container}")
+}
+
+/// Volumes of a member.
+pub fn volumes(identity: &Identity, containers: &[Chosen]) -> Vec<Volume> {
+    let runs = |name| containers.iter().any(|chosen| chosen.name == name);
+    let mut volumes: Vec<Volume> = containers.iter().map(|chosen| memory_dir(&files_volume(chosen.name))).collect();
+    volumes.push(host_path(LOGS, &storage::node_directory("/var/log/contrail", "config", &LEGACY, identity)));
+    if runs(DEVICE_MANAGER) || runs(DNSMASQ) {
+        volumes.extend([DNSMASQ, TFTP].map(|name| host_path(name, &device_directory(name, identity))));
+    }
+    if runs(nodemanager::CONTAINER.name) {
+        volumes.extend(nodemanager::volumes());
+    }
+    volumes
+}
+
+/// A directory of the node for device manager and dnsmasq: `/var/lib/<name>`, as with the Go tf-operator, for the resource
+/// that takes over from it.
+fn device_directory(name: &str, identity: &Identity) -> String {
+    if storage::adopts(&LEGACY, identity) {
+        format!("/var/lib/{name}")
+    } else {
+        format!("{}/{name}", storage::node_directory("/var/lib/contrail", "config", &LEGACY, identity))
+    }
+}

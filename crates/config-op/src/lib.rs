@@ -1,0 +1,77 @@
+//! Config: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
+//! daemons connect to in [`services`], file contents are in [`config`].
+
+pub mod config;
+pub mod containers;
+pub mod plan;
+pub mod services;
+
+use tf_api::{
+    Config,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
+};
+use tf_plan::{
+    component::{self, References},
+    declaration::{Declaration, Owned, PeerKind, Read},
+    dependency::Dependency,
+    keystone,
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "config-op";
+
+/// The Config component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Config;
+
+    /// Every member serves the whole API (tf-components 1.11).
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        let peer = |kind, condition, reason| PeerKind { kind: Kind::custom(kind), condition, reason };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(CONFIG),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(SECRET, "configuration files that hold passwords"),
+                own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
+                own(SERVICE, "the name of the API and names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: vec![
+                peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is stored in it"),
+                peer(ZOOKEEPER, ConditionType::ZookeeperReady, "elections and identifiers are kept in it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are announced over it"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "the daemons report to its collectors"),
+            ],
+            reads: vec![
+                Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
+                Read::Secrets { reason: "connection Secrets of services, and the password of Keystone" },
+                Read::ConfigMaps { reason: "endpoints of services that the spec names" },
+            ],
+            restarts_pods: true,
+        }
+    }
+
+    fn references(cr: &Config) -> References {
+        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn dependencies(cr: &Config) -> Vec<Dependency> {
+        services::dependencies(cr)
+    }
+
+    fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

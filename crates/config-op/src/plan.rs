@@ -1,0 +1,224 @@
+//! Desired state of the config API and its companions.
+
+use serde_json::{Map, json};
+use tf_api::{
+    Config, ConfigConfiguration, Managed as _,
+    contract::{Draft, Protocol, Reason},
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        pod::{Daemon, mount},
+        service,
+    },
+    dependency,
+    ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
+    keystone::{self, Keystone},
+    members::{Leaving, SizeRule},
+    nodemanager::{self, NodeType},
+    observed::Observed,
+    plan::{NotReady, Plan},
+    vnc_api,
+};
+
+use crate::{
+    OPERATOR,
+    config::{self, Cluster, api, device_manager, dnsmasq, workers},
+    containers::{
+        self, ADMIN, API, CONTAINERS, DEVICE_MANAGER, DNSMASQ, ENDPOINT, LOGS, OBSOLETE, REGISTRATION, SCHEMA,
+        SVC_MONITOR,
+    },
+    services::{self, Services},
+};
+
+/// Time for requests to end and for elected daemons to give up their locks in ZooKeeper.
+const GRACE_SECONDS: i64 = 60;
+
+/// Plans the config API and its companions.
+///
+/// # Errors
+/// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot
+/// be.
+pub fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {
+    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed);
+    // Whatever else is missing, the conditions tell how the services are.
+    let mut drafts = match &resolved {
+        Ok(resolved) => resolved.drafts.clone(),
+        Err(waiting) => waiting.drafts.clone(),
+    };
+    drafts.push(certificates_not_observed());
+    let desired = || {
+        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let services = Services::of(&resolved?)?;
+        carry_out(cr, observed, &services, keystone.as_ref(), drafts.clone())
+    };
+    desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
+}
+
+/// The plan, once everything it depends on is there.
+fn carry_out(
+    cr: &Config,
+    observed: &Observed<Config>,
+    services: &Services,
+    keystone: Option<&Keystone>,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    if !spec.containers.is_empty() && !lists(spec, API) {
+        return Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            "serviceConfiguration.containers does not list api; add it, or remove the list to run the usual ones",
+        ));
+    }
+    let mut ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::EveryNode,
+            leaving: Leaving::Dropped,
+            has_data: false,
+            uses_auth: true,
+        },
+    )?;
+    ensemble.membership.notes.extend(services.notes.iter().cloned());
+    let cluster = Cluster {
+        spec,
+        log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
+        services,
+        keystone,
+        addresses: &ensemble.addresses(),
+    };
+    let files = files(&ensemble, &cluster)?;
+    let daemons: Vec<Daemon> = ensemble.containers.iter().map(|chosen| containers::daemon(chosen, &cluster)).collect();
+
+    let service_name = ensemble.identity.service_name("config");
+    let host = ensemble.service_host(&service_name);
+    let mut endpoint = ensemble.endpoint(ENDPOINT, Protocol::Https, spec.api_port, true);
+    endpoint.service = Some(host.clone());
+    let front = service::cluster(&ensemble.identity, &service_name, &[(ENDPOINT, spec.api_port)]);
+    // The Go tf-operator published the Service's address here. Its name is known without asking for the address, leads to
+    // the same place, and is what a certificate can be checked against.
+    let own_status = Map::from_iter([("endpoint".to_owned(), json!(host))]);
+    let runs = |name| ensemble.container(name).is_some();
+    let parts = Parts {
+        files,
+        volumes: containers::volumes(&ensemble.identity, &ensemble.containers),
+        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
+        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).filter(|(name, _)| *name != ADMIN).collect(),
+        daemons,
+        objects: vec![front],
+        endpoints: vec![endpoint],
+        grace_seconds: GRACE_SECONDS,
+        // The device manager ends dnsmasq to make it read its files again.
+        share_processes: runs(DEVICE_MANAGER) && runs(DNSMASQ),
+        ignored: ignored(cr),
+        drafts,
+        own_status,
+        ..Parts::default()
+    };
+    ensemble.plan(parts)
+}
+
+fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>) -> Result<Files, NotReady> {
+    let runs = |name| ensemble.container(name).is_some();
+    let ports = cluster.worker_ports()?;
+    let mut files = Files::default();
+    let library = cluster.library()?;
+    match cluster.keystone {
+        Some(keystone) => {
+            files.shared_secret(keystone::FILE, keystone.file()?);
+            files.shared_secret(vnc_api::FILE, library);
+        }
+        None => files.shared(vnc_api::FILE, library),
+    }
+    let authorities =
+        [(config::CASSANDRA_CA, &cluster.services.cassandra.ca), (config::RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
+    for (file, certificates) in authorities {
+        if let Some(certificates) = certificates {
+            files.shared(file, certificates.clone());
+        }
+    }
+    if runs(DEVICE_MANAGER) {
+        files.shared(device_manager::ANSIBLE_FILE, cluster.fabric_ansible()?);
+    }
+    if runs(DNSMASQ) {
+        files.shared(dnsmasq::FILE, dnsmasq::file());
+    }
+    for (position, member) in ensemble.members().iter().enumerate() {
+        let address = &member.address;
+        for (name, content) in cluster.api(&ports, address)? {
+            files.member_secret(&name, address, content);
+        }
+        if let Some(content) = cluster.uwsgi(address)? {
+            files.member(api::UWSGI_FILE, address, content);
+        }
+        if runs(SCHEMA) {
+            files.member_secret(workers::SCHEMA_FILE, address, cluster.schema(address)?);
+        }
+        if runs(SVC_MONITOR) {
+            files.member_secret(workers::SVC_MONITOR_FILE, address, cluster.svc_monitor(address)?);
+        }
+        if runs(DEVICE_MANAGER) {
+            files.member_secret(device_manager::FILE, address, cluster.device_manager(address, runs(DNSMASQ))?);
+        }
+        if runs(DNSMASQ) {
+            let base = dnsmasq::base(position, cluster.spec.use_external_tftp);
+            files.member(dnsmasq::BASE_FILE, address, base);
+        }
+        if runs(nodemanager::CONTAINER.name) {
+            let settings = nodemanager::Settings {
+                node_type: NodeType::Config,
+                log_level: cluster.log_level,
+                collectors: cluster.services.analytics.as_ref(),
+                database: None,
+            };
+            let content = nodemanager::file(&settings, &member.node, address)?;
+            files.member(&NodeType::Config.file(), address, content);
+        }
+    }
+    Ok(files)
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &Config) -> Vec<String> {
+    let spec = &cr.spec.service_configuration;
+    let usual = ConfigConfiguration::default();
+    let registered = [
+        (spec.linklocal_service_config.is_some(), "linklocalServiceConfig"),
+        (spec.bgp_auto_mesh != usual.bgp_auto_mesh, "bgpAutoMesh"),
+        (spec.bgp_enable_4_byte != usual.bgp_enable_4_byte, "bgpEnable4Byte"),
+        (spec.global_asn_number != usual.global_asn_number, "globalASNNumber"),
+    ];
+    let fabric = spec.fabric_mgmt_ip.as_ref().is_some_and(|address| !address.is_empty());
+    let device_manager = spec.device_manager_introspect_port != usual.device_manager_introspect_port;
+    let of_containers = [
+        (fabric, "fabricMgmtIP", DEVICE_MANAGER),
+        (device_manager, "deviceManagerIntrospectPort", DEVICE_MANAGER),
+        (spec.use_external_tftp, "useExternalTFTP", DNSMASQ),
+        (spec.schema_introspect_port != usual.schema_introspect_port, "schemaIntrospectPort", SCHEMA),
+        (
+            spec.svc_monitor_introspect_port != usual.svc_monitor_introspect_port,
+            "svcMonitorIntrospectPort",
+            SVC_MONITOR,
+        ),
+    ];
+    let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
+    let registered = registered.into_iter().filter(|(set, _)| *set).map(|(_, name)| field(name, REGISTRATION));
+    let of_containers = of_containers
+        .into_iter()
+        .filter(|(set, _, container)| *set && !spec.containers.is_empty() && !lists(spec, container))
+        .map(|(_, name, container)| field(name, &format!("containers does not list {container}")));
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    registered.chain(of_containers).chain(keystone::ignored(auth)).collect()
+}
+
+/// Whether the spec's container list names the container.
+fn lists(spec: &ConfigConfiguration, container: &str) -> bool {
+    spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
+}

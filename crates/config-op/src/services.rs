@@ -1,0 +1,243 @@
+//! The services the daemons connect to, checked for what the daemons can do with them.
+//!
+//! In: the connections that dependencies resolve to. Out: lists as the daemons' parsers want them, or what the user has to
+//! change. What was found by reading those parsers is named with its upstream file.
+
+use tf_api::{
+    Config,
+    contract::{ConditionType, Draft, Endpoint, Reason},
+    kinds::{ANALYTICS, CASSANDRA, KindInfo, RABBITMQ, ZOOKEEPER},
+};
+use tf_plan::{
+    dependency::{Connection, Dependency, Need, Resolved},
+    files::url,
+    nodemanager::COLLECTOR,
+    object::Kind,
+    plan::NotReady,
+};
+
+/// Endpoints of the services.
+const CQL: &str = "cql";
+const CLIENT: &str = "client";
+const AMQP: &str = "amqp";
+const ANALYTICS_API: &str = "api";
+/// Port that the Cassandra driver takes when the list names none.
+const DRIVER_PORT: u16 = 9042;
+/// Key of a connection Secret with the certificates that a service's own is checked against.
+const CA: &str = "ca.crt";
+
+/// What a Config needs, and what it uses when it is there.
+pub fn dependencies(cr: &Config) -> Vec<Dependency> {
+    use ConditionType::{CassandraReady, CollectorReady, RabbitmqReady, ZookeeperReady};
+    let from = &cr.spec.dependencies;
+    let dependency = |condition, kind: KindInfo, source: &Option<_>, default_name, endpoint, need| Dependency {
+        condition,
+        kind: Kind::custom(kind),
+        source: source.clone(),
+        default_name,
+        endpoint,
+        need,
+    };
+    vec![
+        dependency(CassandraReady, CASSANDRA, &from.cassandra, "configdb1", CQL, Need::BringUp),
+        dependency(ZookeeperReady, ZOOKEEPER, &from.zookeeper, "zookeeper1", CLIENT, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, &from.rabbitmq, "rabbitmq1", AMQP, Need::BringUp),
+        // Analytics itself waits for the config API.
+        dependency(CollectorReady, ANALYTICS, &from.analytics, "analytics1", COLLECTOR, Need::Optional),
+    ]
+}
+
+/// All services of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Services {
+    /// The database.
+    pub cassandra: Cassandra,
+    /// ZooKeeper's servers with port.
+    pub zookeeper: Vec<String>,
+    /// The message bus.
+    pub rabbitmq: Rabbitmq,
+    /// Analytics, if there is any that the daemons can reach.
+    pub analytics: Option<Connection>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// The database.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cassandra {
+    /// Servers as the daemons' parser takes them.
+    pub servers: Vec<String>,
+    /// Whether they speak TLS.
+    pub tls: bool,
+    /// Certificates theirs are checked against, if not the cluster's.
+    pub ca: Option<String>,
+    /// User and password, if they ask for any.
+    pub login: Option<Login>,
+}
+
+/// The message bus.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rabbitmq {
+    /// Servers with port.
+    pub servers: Vec<String>,
+    /// Whether they speak TLS.
+    pub tls: bool,
+    /// Certificates theirs are checked against, if not the cluster's.
+    pub ca: Option<String>,
+    /// User and password.
+    pub login: Login,
+    /// Virtual host.
+    pub vhost: String,
+}
+
+/// User and password. `Debug` shows neither.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Login {
+    /// User.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+impl Services {
+    /// Checks what was resolved.
+    ///
+    /// # Errors
+    /// When the daemons could not use it.
+    pub fn of(resolved: &Resolved) -> Result<Self, NotReady> {
+        let connection = |condition| resolved.connection(condition).cloned().unwrap_or_default();
+        let (analytics, notes) = match resolved.connection(ConditionType::CollectorReady) {
+            Some(connection) => analytics(connection),
+            None => (None, Vec::new()),
+        };
+        Ok(Self {
+            cassandra: cassandra(&connection(ConditionType::CassandraReady))?,
+            zookeeper: zookeeper(&connection(ConditionType::ZookeeperReady))?,
+            rabbitmq: rabbitmq(&connection(ConditionType::RabbitmqReady))?,
+            analytics,
+            notes,
+        })
+    }
+}
+
+fn cassandra(connection: &Connection) -> Result<Cassandra, NotReady> {
+    let key = |key| connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
+    let login = match (key("username"), key("password")) {
+        (Some(user), Some(password)) => Some(Login { user, password }),
+        _ => None,
+    };
+    Ok(Cassandra { servers: cassandra_servers(connection)?, tls: connection.tls(CQL), ca: key(CA), login })
+}
+
+/// The parser splits each item at its first colon, takes an item it cannot split as a host without port, and the first port
+/// it finds for all (upstream `cassandra_cql.py`, `create_cluster`). So an IPv6 address stands without brackets and port,
+/// which works only if another item names the port or it is the driver's own.
+fn cassandra_servers(connection: &Connection) -> Result<Vec<String>, NotReady> {
+    let port = connection.port(CQL).unwrap_or_default();
+    let hosts = connection.hosts(CQL);
+    if port != DRIVER_PORT && hosts.iter().all(|host| is_ipv6(host)) {
+        return Err(unusable(
+            ConditionType::CassandraReady,
+            format!(
+                "Cassandra listens on IPv6 addresses and port {port}, and over IPv6 the config daemons can use port \
+                 {DRIVER_PORT} only; set its cqlPort to that, or give it IPv4 addresses"
+            ),
+        ));
+    }
+    let server = |host: &String| if is_ipv6(host) { host.clone() } else { format!("{host}:{port}") };
+    Ok(hosts.iter().map(server).collect())
+}
+
+fn zookeeper(connection: &Connection) -> Result<Vec<String>, NotReady> {
+    if connection.tls(CLIENT) {
+        // contrail-svc-monitor gives its client no TLS settings (upstream `svc_monitor.py`, `main`).
+        return Err(unusable(
+            ConditionType::ZookeeperReady,
+            "ZooKeeper speaks TLS, which the service monitor does not; give the config daemons an endpoint without"
+                .into(),
+        ));
+    }
+    Ok(connection.authorities(CLIENT))
+}
+
+fn rabbitmq(connection: &Connection) -> Result<Rabbitmq, NotReady> {
+    let key = |name, is_safe: fn(&str) -> bool| match connection.credentials.get(name) {
+        None | Some("") => Err(format!("has no {name}")),
+        Some(value) if is_safe(value) => Ok(value.to_owned()),
+        Some(_) => Err(format!("has a {name} that URLs would change (use ASCII letters, digits, `-`, `_` and `.`)")),
+    };
+    let (user, password, vhost) =
+        (key("username", url::is_safe), key("password", url::is_safe), key("vhost", url::is_safe_vhost));
+    let (Ok(user), Ok(password), Ok(vhost)) = (&user, &password, &vhost) else {
+        let wrong: Vec<String> = [user, password, vhost].into_iter().filter_map(Result::err).collect();
+        let message = format!(
+            "the connection Secret of RabbitMQ {}; change that, and where RabbitMQ comes from a ConfigMap, which holds no \
+             secrets, name it by ref or as external with a secretRef",
+            wrong.join(", ")
+        );
+        let drafts = broken(ConditionType::RabbitmqReady, Reason::SecretInvalid, &message);
+        return Err(NotReady::waiting(Reason::SecretInvalid, message).with_drafts(drafts));
+    };
+    Ok(Rabbitmq {
+        servers: connection.authorities(AMQP),
+        tls: connection.tls(AMQP),
+        ca: connection.credentials.get(CA).filter(|certificates| !certificates.is_empty()).map(str::to_owned),
+        login: Login { user: user.clone(), password: password.clone() },
+        vhost: vhost.clone(),
+    })
+}
+
+/// Analytics without what the daemons cannot reach: they split the address of a collector at every colon (upstream
+/// `sandesh_state_machine.py`, `_create_session`), and the service monitor would not even start with an IPv6 address in its
+/// list (upstream `vrouter_scheduler.py`, `_get_analytics_clients`).
+fn analytics(connection: &Connection) -> (Option<Connection>, Vec<String>) {
+    let reachable = |endpoint: &Endpoint| {
+        let mut endpoint = endpoint.clone();
+        let listed = endpoint.nodes.len();
+        endpoint.nodes.retain(|host| !is_ipv6(host));
+        (endpoint.nodes.len() == listed || !endpoint.nodes.is_empty()).then_some(endpoint)
+    };
+    let left_out = connection.endpoints.values().any(|endpoint| endpoint.nodes.iter().any(|host| is_ipv6(host)));
+    let endpoints =
+        connection.endpoints.iter().filter_map(|(name, endpoint)| Some((name.clone(), reachable(endpoint)?))).collect();
+    let note = "the config daemons reach collectors and analytics over IPv4 only; IPv6 addresses of them are left out";
+    let connection = Connection { endpoints, ..connection.clone() };
+    ((!connection.endpoints.is_empty()).then_some(connection), left_out.then(|| note.to_owned()).into_iter().collect())
+}
+
+/// Collectors with port.
+pub fn collectors(analytics: Option<&Connection>) -> Vec<String> {
+    analytics.map(|connection| connection.authorities(COLLECTOR)).unwrap_or_default()
+}
+
+/// Whether collectors speak TLS; what the daemons assume where there are none.
+pub fn collector_tls(analytics: Option<&Connection>) -> bool {
+    let listed = analytics.filter(|connection| connection.endpoints.contains_key(COLLECTOR));
+    listed.is_none_or(|connection| connection.tls(COLLECTOR))
+}
+
+/// The API of analytics: hosts, port, and whether it speaks TLS.
+pub fn analytics_api(analytics: Option<&Connection>) -> Option<(Vec<String>, u16, bool)> {
+    let connection = analytics?;
+    Some((connection.hosts(ANALYTICS_API), connection.port(ANALYTICS_API)?, connection.tls(ANALYTICS_API)))
+}
+
+fn is_ipv6(host: &str) -> bool {
+    host.contains(':')
+}
+
+/// A dependency that is there and that the daemons cannot use as it is.
+fn unusable(condition: ConditionType, message: String) -> NotReady {
+    let drafts = broken(condition, Reason::InvalidSpec, &message);
+    NotReady::invalid(Reason::InvalidSpec, message).with_drafts(drafts)
+}
+
+fn broken(condition: ConditionType, reason: Reason, message: &str) -> [Draft; 2] {
+    [condition, ConditionType::DependenciesReady].map(|kind| Draft::fails(kind, reason, message))
+}

@@ -1,0 +1,203 @@
+//! Files of a RabbitMQ server, in the forms of 3.10; each was loaded by a real 3.10.8.
+//!
+//! The node agent puts them into [`ETC_DIR`], where RabbitMQ's scripts look, and [`COOKIE_FILE`] into [`DATA_DIR`].
+
+use std::net::IpAddr;
+
+use tf_api::{RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
+use tf_plan::{
+    files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
+    node,
+};
+
+use crate::{definitions, nodes::Node, ports::Ports};
+
+/// Directory of the database and, as the home of the server's user, of [`COOKIE_FILE`].
+pub const DATA_DIR: &str = "/var/lib/rabbitmq";
+/// Directory of the log.
+pub const LOG_DIR: &str = "/var/log/rabbitmq";
+/// Directory of all other files.
+pub const ETC_DIR: &str = "/etc/rabbitmq";
+/// The configuration.
+pub const CONFIG_FILE: &str = "rabbitmq.conf";
+/// The environment: what has to be known before the configuration is read, by the server and by its command line tools.
+pub const ENV_FILE: &str = "rabbitmq-env.conf";
+/// Addresses of the members by name.
+pub const INETRC_FILE: &str = "erl_inetrc";
+/// Plugins to load.
+pub const PLUGINS_FILE: &str = "enabled_plugins";
+/// The secret the members recognise each other by, with mode 0600.
+pub const COOKIE_FILE: &str = ".erlang.cookie";
+
+/// Erlang that finds members by IPv6 addresses.
+const IPV6_DISTRIBUTION: &str = "-proto_dist inet6_tcp";
+
+/// A cluster, for its files to be written.
+pub struct Cluster<'a> {
+    /// Name that tells the cluster from others.
+    pub name: String,
+    /// Settings of the spec.
+    pub spec: &'a RabbitmqConfiguration,
+    /// Log level.
+    pub log_level: LogLevel,
+    /// Memory limit of a member in bytes; none for all of its node.
+    pub memory: Option<u64>,
+    /// Ports.
+    pub ports: Ports,
+    /// Members in the order they joined.
+    pub nodes: &'a [Node],
+}
+
+impl Cluster<'_> {
+    /// `rabbitmq.conf` of a member. Numbers without a comment are those of Tungsten Fabric's own containers
+    /// (tf-components 2.3).
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn config_file(&self, node: &Node) -> Result<String, Unrepresentable> {
+        let mut file = Sysctl::new(CONFIG_FILE);
+        file.set("cluster_name", &self.name);
+        self.listeners(&mut file, node.address);
+        file.set("loopback_users", "none")
+            .set("heartbeat", 60)
+            .set("channel_max", 5000)
+            .set("delegate_count", 20)
+            .set("net_ticktime", 60)
+            .set_if_some("total_memory_available_override_value", self.memory)
+            .set("vm_memory_high_watermark.relative", 0.8)
+            .set("disk_free_limit.absolute", "50MB")
+            .set("load_definitions", in_etc(definitions::FILE))
+            .set("cluster_partition_handling", self.partition_handling())
+            // A blank member looks for the others here; one with data asks those it knows.
+            .set("cluster_formation.peer_discovery_backend", "classic_config");
+        for (number, node) in (1..).zip(self.nodes) {
+            file.set(&format!("cluster_formation.classic_config.nodes.{number}"), node.name());
+        }
+        self.log(&mut file);
+        file.render()
+    }
+
+    fn listeners(&self, file: &mut Sysctl, address: IpAddr) {
+        file.set("listeners.tcp", "none")
+            // Without brackets even for IPv6: RabbitMQ splits at the last colon and does not start with brackets.
+            .set("listeners.ssl.default", format!("{address}:{}", self.ports.amqp));
+        tls(file, "ssl_options");
+        file.set("ssl_options.verify", "verify_peer").set("ssl_options.fail_if_no_peer_cert", true);
+        self.socket(file);
+        for (plugin, port) in [("management", self.ports.management), ("prometheus", self.ports.prometheus)] {
+            let prefix = format!("{plugin}.ssl");
+            file.set(&format!("{prefix}.ip"), address).set(&format!("{prefix}.port"), port);
+            tls(file, &prefix);
+        }
+        file.set("distribution.listener.interface", address)
+            .set("distribution.listener.port_range.min", self.ports.distribution)
+            .set("distribution.listener.port_range.max", self.ports.distribution);
+    }
+
+    /// One of these settings replaces all of the server's own at once, so all are written, with the server's values where
+    /// the spec has none. `keepalive` is Tungsten Fabric's.
+    fn socket(&self, file: &mut Sysctl) {
+        let TcpListenOptions { backlog, exit_on_close, linger_on, linger_timeout, nodelay } =
+            self.spec.tcp_listen_options.clone().unwrap_or_default();
+        file.set("tcp_listen_options.backlog", backlog.unwrap_or(128))
+            .set("tcp_listen_options.nodelay", nodelay.unwrap_or(true))
+            .set("tcp_listen_options.linger.on", linger_on.unwrap_or(true))
+            .set("tcp_listen_options.linger.timeout", linger_timeout.unwrap_or(0))
+            .set("tcp_listen_options.exit_on_close", exit_on_close.unwrap_or(false))
+            .set("tcp_listen_options.keepalive", true);
+    }
+
+    fn partition_handling(&self) -> &'static str {
+        use tf_api::PartitionHandling;
+        match self.spec.cluster_partition_handling {
+            PartitionHandling::Ignore => "ignore",
+            PartitionHandling::Autoheal => "autoheal",
+            PartitionHandling::PauseMinority => "pause_minority",
+        }
+    }
+
+    /// To the console for people and to a file for what happened before the container was restarted. Without limits the
+    /// file would fill the node.
+    fn log(&self, file: &mut Sysctl) {
+        let level = match self.log_level {
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Warning => "warning",
+            LogLevel::Error => "error",
+            LogLevel::Critical => "critical",
+            LogLevel::None => "none",
+        };
+        file.set("log.console", true)
+            .set("log.console.level", level)
+            .set("log.console.use_colors", "off")
+            .set("log.file", "rabbitmq.log")
+            .set("log.file.level", level)
+            .set("log.file.rotation.size", 10 * 1024 * 1024)
+            .set("log.file.rotation.count", 5);
+    }
+
+    /// `rabbitmq-env.conf` of a member.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn env_file(&self, node: &Node) -> Result<String, Unrepresentable> {
+        let mut file = EnvFile::new(ENV_FILE);
+        file.set("RABBITMQ_NODENAME", node.name())
+            .set("RABBITMQ_USE_LONGNAME", true)
+            .set("ERL_EPMD_PORT", self.ports.epmd)
+            // Loopback is always among them.
+            .set("ERL_EPMD_ADDRESS", node.address);
+        if node.address.is_ipv6() {
+            file.set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", IPV6_DISTRIBUTION)
+                .set("RABBITMQ_CTL_ERL_ARGS", IPV6_DISTRIBUTION);
+        }
+        file.render()
+    }
+
+    /// `erl_inetrc`, the same for all members: Erlang terms.
+    pub fn inetrc_file(&self) -> String {
+        let mut lines = vec![r#"{hosts_file, ""}."#.to_owned()];
+        if self.nodes.iter().any(|node| node.address.is_ipv6()) {
+            lines.push("{inet6, true}.".to_owned());
+        }
+        // Hosts have no character that an Erlang string would take for something else.
+        lines.extend(self.nodes.iter().map(|node| format!(r#"{{host, {}, ["{}"]}}."#, tuple(node.address), node.host)));
+        lines.push("{lookup, [file, native]}.\n".to_owned());
+        lines.join("\n")
+    }
+}
+
+/// `enabled_plugins`: an Erlang term.
+pub fn plugins_file() -> String {
+    "[rabbitmq_management,rabbitmq_prometheus].\n".to_owned()
+}
+
+/// Environment that does not differ between members, in the container's own so that commands run by people have it too.
+pub fn environment() -> Vec<(String, String)> {
+    vec![("HOME".to_owned(), DATA_DIR.to_owned()), ("ERL_INETRC".to_owned(), in_etc(INETRC_FILE))]
+}
+
+/// TLS 1.2 and no other: what all clients of Tungsten Fabric speak (tf-components 1.5).
+fn tls(file: &mut Sysctl, prefix: &str) {
+    file.set(&format!("{prefix}.cacertfile"), node::CA_BUNDLE)
+        .set(&format!("{prefix}.certfile"), node::CERTIFICATE)
+        .set(&format!("{prefix}.keyfile"), node::CERTIFICATE_KEY)
+        .set(&format!("{prefix}.versions.1"), "tlsv1.2")
+        .set(&format!("{prefix}.honor_cipher_order"), true)
+        .set(&format!("{prefix}.honor_ecc_order"), true)
+        .set(&format!("{prefix}.client_renegotiation"), false)
+        .set(&format!("{prefix}.secure_renegotiate"), true);
+}
+
+fn in_etc(file: &str) -> String {
+    format!("{ETC_DIR}/{file}")
+}
+
+/// An address as Erlang writes it.
+fn tuple(address: IpAddr) -> String {
+    let parts: Vec<String> = match address {
+        IpAddr::V4(address) => address.octets().iter().map(ToString::to_string).collect(),
+        IpAddr::V6(address) => address.segments().iter().map(ToString::to_string).collect(),
+    };
+    format!("{{{}}}", parts.join(","))
+}

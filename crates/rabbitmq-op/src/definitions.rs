@@ -1,0 +1,56 @@
+//! `definitions.json`: what RabbitMQ creates at every start.
+
+use serde_json::{Value, json};
+use tf_api::MirroredQueueMode;
+use tf_plan::files::{self, Unrepresentable};
+
+use crate::{login::Login, nodes::Node};
+
+/// Name of the file.
+pub const FILE: &str = "definitions.json";
+
+/// Every queue but those of the server itself (tf-components 2.3).
+const CLIENT_QUEUES: &str = r"^(?!amq\.).*";
+
+/// User, virtual host, permissions and the policy that mirrors the clients' queues. Their queues are transient and the
+/// clients do not read the database again after a reconnect, so without mirrors a restart of one member loses changes
+/// (stateful-services 0.1, measured in 2.2).
+///
+/// # Errors
+/// Those of [`files::json::render`].
+pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Result<String, Unrepresentable> {
+    let mut policy = json!({ "ha-mode": mode, "ha-sync-mode": "automatic", "ha-sync-batch-size": 5 });
+    match mode {
+        MirroredQueueMode::All => {}
+        // The number is not in the spec; more than half of the members is what RabbitMQ's documentation advises.
+        MirroredQueueMode::Exactly => policy["ha-params"] = json!(nodes.len() / 2 + 1),
+        MirroredQueueMode::Nodes => policy["ha-params"] = nodes.iter().map(|node| Value::from(node.name())).collect(),
+    }
+    files::json::render(
+        FILE,
+        &json!({
+            "users": [{
+                "name": login.user,
+                "password_hash": login.hash,
+                "hashing_algorithm": "rabbit_password_hashing_sha256",
+                "tags": "administrator",
+            }],
+            "vhosts": [{ "name": login.vhost }],
+            "permissions": [{
+                "user": login.user,
+                "vhost": login.vhost,
+                "configure": ".*",
+                "write": ".*",
+                "read": ".*",
+            }],
+            "policies": [{
+                "vhost": login.vhost,
+                "name": "ha",
+                "pattern": CLIENT_QUEUES,
+                "apply-to": "queues",
+                "priority": 0,
+                "definition": policy,
+            }],
+        }),
+    )
+}

@@ -1,0 +1,72 @@
+//! RabbitMQ: what the operator owns and reads.
+//!
+//! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
+//! [`settled`], what clients log in with in [`login`]; file contents are in [`config`] and [`definitions`].
+
+pub mod config;
+pub mod definitions;
+pub mod login;
+pub mod memory;
+pub mod nodes;
+pub mod plan;
+pub mod ports;
+pub mod settled;
+
+use tf_api::{Rabbitmq, kinds::RABBITMQ};
+use tf_plan::{
+    component::{self, References},
+    credentials::Credential,
+    declaration::{Declaration, Owned, Read},
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "rabbitmq-op";
+
+/// The RabbitMQ component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Rabbitmq;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(RABBITMQ),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(
+                    SECRET,
+                    "generated credentials, files of the members that hold them, and what clients connect with",
+                ),
+                own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
+                own(SERVICE, "names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: Vec::new(),
+            reads: vec![
+                Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
+                Read::Secrets { reason: "spec.serviceConfiguration.secret may name one with the clients' credentials" },
+            ],
+            restarts_pods: true,
+        }
+    }
+
+    fn references(cr: &Rabbitmq) -> References {
+        let mut references = settled::references(cr);
+        references.secrets.extend(login::foreign_secret(cr).map(str::to_owned));
+        references
+    }
+
+    fn credentials(cr: &Rabbitmq) -> Vec<Credential> {
+        login::credentials(cr)
+    }
+
+    fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

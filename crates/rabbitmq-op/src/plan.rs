@@ -1,0 +1,168 @@
+//! Desired state of a cluster.
+
+use serde_json::{Map, json};
+use tf_api::{
+    MirroredQueueMode, Rabbitmq,
+    contract::{MemberStatus, Protocol, Reason},
+    schema::Sensitive,
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        pod::{Daemon, mount},
+        publish, storage,
+    },
+    ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
+    images::Builtin,
+    members::{Leaving, SizeRule},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+use crate::{
+    OPERATOR,
+    config::{self, Cluster},
+    definitions,
+    login::{self, Login},
+    memory,
+    nodes::nodes,
+    ports::Ports,
+    settled::{Kept, Settled},
+};
+
+/// Every member holds every queue: more of them only make each message dearer (tf-components 1.11).
+const LARGEST: i32 = 5;
+const CONTAINER: &str = "rabbitmq";
+const CONTAINERS: [Builtin; 1] = [Builtin { name: CONTAINER, image: "external-rabbitmq", default: true }];
+const LOGS: &str = "logs";
+const ETC: &str = "etc";
+/// Cookie of every installation of the Go tf-operator whose spec names none (upstream `pkg/apis/tf/v1alpha1/defaults.go`).
+const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
+
+/// Plans a cluster.
+///
+/// # Errors
+/// When there are no members to plan for, a Secret is missing or unfit, or the spec asks for what cannot be.
+pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let common = &cr.spec.common_configuration;
+    let ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &[],
+            rule: SizeRule::OddUpTo(LARGEST),
+            leaving: Leaving::Kept,
+            has_data: true,
+            uses_auth: false,
+        },
+    )?;
+    let login = Login::of(cr, observed)?;
+    let settled = Settled::of(cr, observed, &ensemble.identity);
+    let cookie = cookie(cr, observed, &settled)?;
+    let epmd = settled.epmd_port(spec.erl_epmd_port);
+    let ports = Ports::of(spec.port, epmd.value)?;
+    let nodes = nodes(ensemble.members(), &observed.operator.cluster_domain, &settled)?;
+    let cluster = Cluster {
+        name: format!("{}/{}", ensemble.identity.namespace, ensemble.identity.name),
+        spec,
+        log_level: common.log_level.unwrap_or_default(),
+        memory: memory::limit(common, CONTAINER),
+        ports,
+        nodes: &nodes,
+    };
+
+    let files = files(&cluster, ensemble.members(), &login, cookie.value)?;
+
+    let identity = &ensemble.identity;
+    let directory = |base| storage::node_directory(base, "rabbitmq", &["rabbitmq1"], identity);
+    let mounts =
+        vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR), mount(ETC, config::ETC_DIR)];
+    let daemons = ensemble
+        .containers
+        .iter()
+        .map(|container| Daemon {
+            ports: ports.named(),
+            env: config::environment(),
+            mounts: mounts.clone(),
+            drained: true,
+            ..Daemon::new(container.name, container.image.clone(), container.command.clone())
+        })
+        .collect();
+    let additions = Parts {
+        files,
+        daemons,
+        data: Some(storage::data(identity, common.storage.as_ref(), &directory("/var/lib/contrail"))),
+        volumes: vec![storage::host_path(LOGS, &directory("/var/log/contrail")), storage::empty_dir(ETC)],
+        owned_mounts: mounts,
+        ports: ports.named(),
+        objects: vec![publish::credentials(identity, &login::own_secret(cr), &login.own_data(cr, cookie.value))],
+        endpoints: vec![ensemble.endpoint("amqp", Protocol::Amqps, ports.amqp, true)],
+        connection: Some(("amqp", "rabbitmq", login.connection())),
+        grace_seconds: 600,
+        drafts: vec![certificates_not_observed()],
+        ignored: login::ignored(cr),
+        own_status: Map::from_iter([("secret".to_owned(), json!(login.secret))]),
+        ..Parts::default()
+    };
+    let mut plan = ensemble.plan(additions)?;
+    plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
+    hold(&mut plan, [cookie.held, epmd.held].into_iter().flatten());
+    Ok(plan)
+}
+
+/// The files of all members.
+fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie: &str) -> Result<Files, NotReady> {
+    let mut files = Files::default();
+    files.shared(config::PLUGINS_FILE, config::plugins_file());
+    files.shared(config::INETRC_FILE, cluster.inetrc_file());
+    for (member, node) in members.iter().zip(cluster.nodes) {
+        files.member(config::CONFIG_FILE, &member.address, cluster.config_file(node)?);
+        files.member(config::ENV_FILE, &member.address, cluster.env_file(node)?);
+    }
+    let mirrored = cluster.spec.mirrored_queue_mode.unwrap_or(MirroredQueueMode::All);
+    files.shared_secret(definitions::FILE, definitions::definitions(login, mirrored, cluster.nodes)?);
+    files.shared_secret(config::COOKIE_FILE, cookie);
+    Ok(files)
+}
+
+/// The cookie that members get.
+fn cookie<'a>(
+    cr: &'a Rabbitmq,
+    observed: &'a Observed<Rabbitmq>,
+    settled: &Settled<'a>,
+) -> Result<Kept<&'a str>, NotReady> {
+    let own = login::own_secret(cr);
+    let wanted = login::given(cr.spec.service_configuration.erlang_cookie.as_ref().map(Sensitive::expose));
+    let stored = observed.secrets.get(&own).and_then(|data| data.get(login::COOKIE));
+    let rule = "has to be 1 to 255 printable ASCII characters without blanks";
+    let is_cookie = |text: &str| (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+    if wanted.is_some_and(|wanted| !is_cookie(wanted)) {
+        return Err(NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.erlangCookie {rule}")));
+    }
+    settled
+        .cookie(wanted, stored)
+        .filter(|cookie| is_cookie(cookie.value))
+        .ok_or_else(|| login::invalid(format!("key {} of Secret {own} {rule}", login::COOKIE)))
+}
+
+/// What a running cluster keeps stands beside what else keeps the plan from being complete.
+fn hold(plan: &mut Plan, why: impl Iterator<Item = String>) {
+    let mut why: Vec<String> = why.collect();
+    if why.is_empty() {
+        return;
+    }
+    why.extend(plan.held.take().map(|(_, other)| other));
+    plan.held = Some((Reason::InvalidSpec, why.join("; ")));
+}
+
+fn well_known_cookie(ports: &Ports) -> String {
+    format!(
+        "the Erlang cookie is the one that every installation of the Go tf-operator shares, and whoever knows it and \
+         reaches port {} controls the members; keep that port closed to others",
+        ports.distribution
+    )
+}

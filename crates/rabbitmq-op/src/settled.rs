@@ -1,0 +1,197 @@
+//! What the members of a running cluster have been told and cannot be told otherwise one at a time.
+//!
+//! A node's name is the name of its data: a renamed node is a new one (stateful-services 2.2). Cookie and port mapper are
+//! how members find and trust each other: a member that is restarted with another one waits for its peers in vain and stops
+//! the roll-out. So all three are read back from the files that the members were given, by this operator or by the Go
+//! tf-operator, whose installations are adopted. That way they outlive a change of the spec, of the operator's settings and
+//! of the Secret they once came from.
+
+use tf_api::{Managed, Rabbitmq, contract::MemberStatus, schema::Port};
+use tf_plan::{
+    build::{configuration, identity::Identity},
+    component::References,
+    observed::Observed,
+    secret::SecretData,
+};
+
+use crate::{OPERATOR, config, nodes};
+
+/// The Go tf-operator's file with the settings all its members share.
+const FOREIGN_FILE: &str = "rabbitmq-common.env";
+/// Variables that both operators set.
+const NODE_NAME: &str = "RABBITMQ_NODENAME";
+const EPMD_PORT: &str = "ERL_EPMD_PORT";
+/// A variable that only the Go tf-operator sets.
+const COOKIE: &str = "RABBITMQ_ERLANG_COOKIE";
+
+/// The objects with the members' files, so that they are observed.
+pub fn references(cr: &Rabbitmq) -> References {
+    let identity = Identity::of(OPERATOR, cr);
+    References {
+        secrets: vec![configuration::secret_name(&identity)],
+        config_maps: vec![configuration::config_map_name(&identity)],
+    }
+}
+
+/// The files that members were given so far.
+pub struct Settled<'a> {
+    running: bool,
+    files: Vec<(&'a str, &'a str)>,
+    secrets: Option<&'a SecretData>,
+    members: &'a [MemberStatus],
+}
+
+/// A setting as members get it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kept<T> {
+    /// The value in force.
+    pub value: T,
+    /// Why it is not the one the spec asks for.
+    pub held: Option<String>,
+}
+
+impl<'a> Settled<'a> {
+    /// What was observed of the resource's files.
+    pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, identity: &Identity) -> Self {
+        let files: Vec<_> = observed
+            .config_maps
+            .get(&configuration::config_map_name(identity))
+            .into_iter()
+            .flatten()
+            .map(|(key, text)| (key.as_str(), text.as_str()))
+            .collect();
+        let contract = cr.contract();
+        let initialized = contract.is_some_and(|contract| contract.initialized == Some(true));
+        Self {
+            running: initialized || files.iter().any(|(key, _)| *key == FOREIGN_FILE),
+            files,
+            secrets: observed.secrets.get(&configuration::secret_name(identity)),
+            members: contract.map(|contract| contract.members.as_slice()).unwrap_or_default(),
+        }
+    }
+
+    /// The host parts of the nodes' names that members were told.
+    pub fn hosts(&self) -> impl Iterator<Item = &'a str> {
+        self.files.iter().filter(|(key, _)| key.starts_with(config::ENV_FILE)).filter_map(|(_, text)| host(text))
+    }
+
+    /// The host part of the name that this member was told, if it was a member before or the cluster is being adopted.
+    pub fn host(&self, member: &MemberStatus) -> Option<&'a str> {
+        let before = self.members.iter().find(|before| before.id == member.id);
+        if before.is_none() && !self.members.is_empty() {
+            return None; // A newcomer may have the address of one that left.
+        }
+        // The address of a member may change; its file then still has the old one.
+        let addresses = before.map(|before| &before.address).into_iter().chain([&member.address]);
+        addresses.filter_map(|address| self.file(&configuration::key(config::ENV_FILE, address))).find_map(host)
+    }
+
+    /// The port of the port mapper.
+    pub fn epmd_port(&self, wanted: Port) -> Kept<Port> {
+        let ours = self.files.iter().filter(|(key, _)| key.starts_with(config::ENV_FILE)).map(|(_, text)| *text);
+        let told = ours.chain(self.file(FOREIGN_FILE)).find_map(|text| variable(text, EPMD_PORT)?.parse().ok());
+        let value = told.filter(|_| self.running).map_or(wanted, Port);
+        let held = (value != wanted).then(|| held("erlEpmdPort", &format!("set it back to {value}")));
+        Kept { value, held }
+    }
+
+    /// The cookie. `wanted` is the spec's, `stored` the one in the operator's Secret, made at random if it was missing.
+    pub fn cookie<'b>(&self, wanted: Option<&'b str>, stored: Option<&'b str>) -> Option<Kept<&'b str>>
+    where
+        'a: 'b,
+    {
+        let told = self
+            .secrets
+            .and_then(|files| files.get(config::COOKIE_FILE))
+            .or_else(|| variable(self.file(FOREIGN_FILE)?, COOKIE));
+        let running = told.or(stored).filter(|_| self.running);
+        let value = running.or(wanted).or(stored)?;
+        let held =
+            wanted.is_some_and(|wanted| wanted != value).then(|| held("erlangCookie", "set it back or remove it"));
+        Some(Kept { value, held })
+    }
+
+    fn file(&self, name: &str) -> Option<&'a str> {
+        self.files.iter().find(|(key, _)| *key == name).map(|(_, text)| *text)
+    }
+}
+
+fn held(field: &str, what_to_do: &str) -> String {
+    format!(
+        "serviceConfiguration.{field} differs from what the members run with; a change needs all of them stopped at once, \
+         which this release does not do, so the former value is kept: {what_to_do}"
+    )
+}
+
+fn host(env_file: &str) -> Option<&str> {
+    variable(env_file, NODE_NAME)?.strip_prefix(nodes::PREFIX).filter(|host| nodes::is_host(host))
+}
+
+/// The value of a variable in a file of shell assignments of plain words, quoted and exported or not.
+fn variable<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    file.lines().find_map(|line| {
+        let line = line.trim();
+        let (found, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+        (found == name).then(|| value.trim_matches('\'')).filter(|value| !value.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: u32, node: &str, address: &str) -> MemberStatus {
+        MemberStatus { id, node: node.into(), address: address.into() }
+    }
+
+    fn settled<'a>(files: &[(&'a str, &'a str)], members: &'a [MemberStatus]) -> Settled<'a> {
+        Settled { running: true, files: files.to_vec(), secrets: None, members }
+    }
+
+    #[test]
+    fn files_of_both_operators_are_understood() {
+        for file in ["RABBITMQ_NODENAME='rabbit@a.b'\n", "NODENAME=rabbit@x\nexport RABBITMQ_NODENAME=rabbit@a.b\n"] {
+            assert_eq!(host(file), Some("a.b"), "{file}");
+        }
+        for file in ["", "RABBITMQ_NODENAME=\n", "RABBITMQ_NODENAME=other@a.b", "RABBITMQ_NODENAME=rabbit@a\"]"] {
+            assert_eq!(host(file), None, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_newcomer_does_not_inherit_the_name_of_the_one_that_had_its_address() {
+        let files = [("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME='rabbit@old.local'")];
+        let before = [member(1, "a", "10.0.0.1"), member(2, "old", "10.0.0.2")];
+        let settled = settled(&files, &before);
+        assert_eq!(settled.host(&member(3, "new", "10.0.0.2")), None);
+        assert_eq!(settled.host(&member(2, "old", "10.0.0.9")), Some("old.local"));
+    }
+
+    #[test]
+    fn without_former_members_the_cluster_is_adopted_by_address() {
+        let files = [("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME=rabbit@10.0.0.2")];
+        assert_eq!(settled(&files, &[]).host(&member(1, "a", "10.0.0.2")), Some("10.0.0.2"));
+    }
+
+    #[test]
+    fn before_the_first_bring_up_cookie_and_port_mapper_may_change() {
+        let files = [("rabbitmq-env.conf.10.0.0.1", "ERL_EPMD_PORT='4371'")];
+        let settled = Settled { running: false, ..settled(&files, &[]) };
+        assert_eq!(settled.epmd_port(Port(4369)), Kept { value: Port(4369), held: None });
+        assert_eq!(settled.cookie(Some("NEW"), Some("OLD")), Some(Kept { value: "NEW", held: None }));
+    }
+
+    #[test]
+    fn afterwards_they_stay_and_the_spec_is_told_so() {
+        let files = [("rabbitmq-env.conf.10.0.0.1", "ERL_EPMD_PORT='4371'")];
+        let given: SecretData = [(config::COOKIE_FILE.to_owned(), "OLD".to_owned())].into_iter().collect();
+        let settled = Settled { secrets: Some(&given), ..settled(&files, &[]) };
+        let port = settled.epmd_port(Port(4369));
+        assert_eq!(port.value, Port(4371));
+        assert!(port.held.is_some_and(|why| why.contains("set it back to 4371")));
+        let cookie = settled.cookie(Some("NEW"), Some("REGENERATED")).unwrap();
+        assert_eq!(cookie.value, "OLD");
+        assert!(cookie.held.is_some_and(|why| !why.contains("OLD") && !why.contains("NEW")));
+        assert_eq!(settled.cookie(None, Some("REGENERATED")), Some(Kept { value: "OLD", held: None }));
+    }
+}

@@ -1,0 +1,163 @@
+//! What holds for every cluster.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use proptest::{collection::btree_map, option, prelude::*};
+use rabbitmq_op::plan::plan;
+use serde_json::{Value, json};
+use tf_api::{Rabbitmq, contract::Reason};
+use tf_plan::{
+    files::{
+        env,
+        read::{self, Cuttlefish},
+    },
+    observed::Observed,
+    plan::Plan,
+};
+
+mod support;
+use support::{files, hosts, listed, observed, resource, secret_files};
+
+/// Marks a secret, so that a test can look for it in a message.
+const MARK: &str = "Xy7Qp2Zk";
+
+fn address() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![3 => any::<[u8; 4]>().prop_map(IpAddr::from), 1 => any::<[u16; 8]>().prop_map(IpAddr::from)]
+}
+
+/// Nodes by name; mostly of one address family.
+fn nodes() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let name = "[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?(\\.[a-z0-9]{1,8}){0,3}";
+    let v4 = any::<[u8; 4]>().prop_map(|octets| IpAddr::from(octets).to_string());
+    let v6 = any::<[u16; 8]>().prop_map(|segments| IpAddr::from(segments).to_string());
+    let any = address().prop_map(|address| address.to_string());
+    prop_oneof![4 => btree_map(name, v4, 1..8), 3 => btree_map(name, v6, 1..8), 1 => btree_map(name, any, 1..8)]
+}
+
+/// A credential that clients can use, or one they cannot.
+fn credential() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => "[A-Za-z0-9_.-]{1,40}",
+        1 => "[ -~éü\n]{0,20}".prop_map(|text| format!("{text}{MARK}&\"+%<#=")),
+        1 => Just(String::new()),
+    ]
+}
+
+fn service() -> impl Strategy<Value = Value> {
+    let credentials = (option::of(credential()), option::of(credential()), option::of(credential()));
+    let modes = prop::sample::select(vec!["exactly", "all", "nodes"]);
+    let handling = prop::sample::select(vec!["ignore", "autoheal", "pause_minority"]);
+    (1..=65535_u16, 1..=65535_u16, credentials, option::of("[ -~]{0,40}"), option::of(modes), handling).prop_map(
+        |(port, epmd, (user, password, vhost), cookie, mode, handling)| {
+            json!({
+                "port": port, "erlEpmdPort": epmd, "user": user, "password": password, "vhost": vhost,
+                "erlangCookie": cookie, "mirroredQueueMode": mode, "clusterPartitionHandling": handling,
+            })
+        },
+    )
+}
+
+fn snapshot(name: &str, nodes: &BTreeMap<String, String>) -> Observed<Rabbitmq> {
+    let nodes: Vec<_> = nodes.iter().map(|(name, address)| (name.as_str(), address.as_str())).collect();
+    observed(name, &nodes)
+}
+
+fn cluster(name: &str, service: &Value, status: &Value) -> Rabbitmq {
+    resource(name, &json!({ "serviceConfiguration": service }), status)
+}
+
+/// The snapshot after the plan was carried out and the cluster came up, and the status then.
+fn carried_out(plan: &Plan, before: &Observed<Rabbitmq>, name: &str) -> (Observed<Rabbitmq>, Value) {
+    let mut after = before.clone();
+    after.config_maps.insert(format!("{name}-rabbitmq-configmap"), files(plan));
+    let secrets = secret_files(plan).into_iter().collect();
+    after.secrets.insert(format!("{name}-rabbitmq-secret-files"), secrets);
+    let own = support::data(plan, tf_plan::object::SECRET, &format!("{name}-secret")).into_iter().collect();
+    after.secrets.insert(format!("{name}-secret"), own);
+    (after, json!({ "contract": "v1", "initialized": true, "members": plan.members }))
+}
+
+fn names(plan: &Plan) -> Vec<String> {
+    let files = files(plan);
+    let first = files.keys().find(|key| key.starts_with("rabbitmq.conf.")).unwrap();
+    listed(&read::sysctl(&files[first], Cuttlefish::Unquoted).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn every_plan_is_deterministic_fits_and_reads_back(
+        name in "[a-z]([a-z0-9-]{0,29}[a-z0-9])?",
+        nodes in nodes(),
+        service in service(),
+    ) {
+        let cr = cluster(&name, &service, &json!({}));
+        let observed = snapshot(&name, &nodes);
+        let result = plan(&cr, &observed);
+        prop_assert_eq!(&result, &plan(&cr, &observed));
+        let plan = match result {
+            Ok(plan) => plan,
+            Err(why) => {
+                prop_assert!(matches!(why.reason, Reason::InvalidSpec), "{:?}", why);
+                prop_assert!(!why.message.contains(MARK), "{}", why.message);
+                return Ok(());
+            }
+        };
+        for object in &plan.objects {
+            prop_assert!(object.name.len() <= 63 && object.body.to_string().len() < 1 << 20, "{}", object.describe());
+        }
+        let files = files(&plan);
+        let known = hosts(&files["erl_inetrc"]);
+        prop_assert_eq!(known.iter().map(|(_, host)| host).collect::<BTreeSet<_>>().len(), plan.members.len());
+        for (member, (address, host)) in plan.members.iter().zip(&known) {
+            prop_assert_eq!(&address.to_string(), &member.address);
+            let key = member.address.replace(':', "-");
+            let settings = read::sysctl(&files[&format!("rabbitmq.conf.{key}")], Cuttlefish::Quoted).unwrap();
+            prop_assert_eq!(listed(&settings).len(), plan.members.len());
+            let variables = env::parse(&files[&format!("rabbitmq-env.conf.{key}")]).unwrap();
+            prop_assert_eq!(variables["RABBITMQ_NODENAME"].strip_prefix("rabbit@"), Some(host.as_str()));
+        }
+        let secrets = secret_files(&plan);
+        let definitions: Value = serde_json::from_str(&secrets["definitions.json"]).unwrap();
+        prop_assert!(definitions["users"][0]["name"].as_str().is_some_and(|user| !user.is_empty()));
+        prop_assert!(!secrets[".erlang.cookie"].is_empty());
+    }
+
+    /// Whatever changes afterwards, the members keep their names and their cookie, and so find their data and each other.
+    #[test]
+    fn a_running_cluster_keeps_names_and_cookie(
+        nodes in nodes(),
+        before in service(),
+        after in service(),
+        domain in "[a-z]{1,8}\\.[a-z]{1,8}",
+        secret_lost in any::<bool>(),
+    ) {
+        let observed = snapshot("rabbitmq1", &nodes);
+        let Ok(first) = plan(&cluster("rabbitmq1", &before, &json!({})), &observed) else { return Ok(()) };
+        let (mut later, status) = carried_out(&first, &observed, "rabbitmq1");
+        later.operator.cluster_domain = domain;
+        if secret_lost {
+            later.secrets.insert("rabbitmq1-secret".to_owned(), support::secret());
+        }
+        let Ok(second) = plan(&cluster("rabbitmq1", &after, &status), &later) else { return Ok(()) };
+        prop_assert_eq!(names(&first), names(&second));
+        let cookie = |plan: &Plan| secret_files(plan)[".erlang.cookie"].clone();
+        prop_assert_eq!(cookie(&first), cookie(&second));
+        let differs = after["erlangCookie"].as_str().is_some_and(|wanted| !wanted.is_empty() && wanted != cookie(&first))
+            || after["erlEpmdPort"] != before["erlEpmdPort"];
+        prop_assert_eq!(second.held.is_some(), differs, "{:?}", second.held);
+    }
+
+    #[test]
+    fn a_plan_that_was_carried_out_is_planned_again(nodes in nodes(), service in service()) {
+        let observed = snapshot("rabbitmq1", &nodes);
+        let Ok(first) = plan(&cluster("rabbitmq1", &service, &json!({})), &observed) else { return Ok(()) };
+        let (later, status) = carried_out(&first, &observed, "rabbitmq1");
+        let second = plan(&cluster("rabbitmq1", &service, &status), &later);
+        prop_assert_eq!(second.map(|plan| plan.objects), Ok(first.objects));
+    }
+}

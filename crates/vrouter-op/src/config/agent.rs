@@ -1,0 +1,213 @@
+//! `contrail-vrouter-agent.conf`, complete (tf-components 8.1): a template that every node completes.
+
+use tf_api::ports;
+use tf_plan::{node, node::template::Local, plan::NotReady};
+
+use super::{LOG_DIR, qos, sheet::Sheet};
+use crate::{
+    parameters::{Name, Parameters},
+    services::Services,
+};
+
+/// Name of the file.
+pub const FILE: &str = "contrail-vrouter-agent.conf";
+/// What the agent takes for the destination of samples and security events. Any other word makes it exit with code 0
+/// (tf-components 11, trap 17).
+const DESTINATIONS: [&str; 3] = ["collector", "file", "syslog"];
+
+/// The file.
+///
+/// # Errors
+/// When a value means nothing to the agent, or cannot be expressed in the file.
+pub fn file(parameters: &Parameters, services: &Services) -> Result<String, NotReady> {
+    let mut sheet = Sheet::default();
+    defaults(&mut sheet, parameters, services)?;
+    sheet.list("CONTROL-NODE", "servers", &services.xmpp_servers(parameters)?);
+    sheet.set_if_some("CONTROL-NODE", "subcluster_name", parameters.get(Name::Subcluster));
+    sheet.list("DNS", "servers", &services.dns_servers(parameters)?);
+    sheet.node("NETWORKS", "control_network_ip", Local::ControlAddress);
+    sandesh(&mut sheet, parameters)?;
+    metadata(&mut sheet, parameters)?;
+    virtual_host_interface(&mut sheet, parameters)?;
+    // Found through PATH, because older images have them in another directory.
+    sheet.set("SERVICE-INSTANCE", "netns_command", "opencontrail-vrouter-netns");
+    sheet.set("SERVICE-INSTANCE", "docker_command", "opencontrail-vrouter-docker");
+    sheet.set_if_some("HYPERVISOR", "type", parameters.get(Name::HypervisorType));
+    let hint = "use a number from 0 to 65535";
+    let table = parameters.number(Name::FabricSnatHashTableSize, hint)?.unwrap_or(4096);
+    sheet.set("FLOWS", "fabric_snat_hash_table_size", table);
+    sheet.list("SESSION", "slo_destination", &destinations(parameters, Name::SloDestination)?);
+    sheet.list("SESSION", "sample_destination", &destinations(parameters, Name::SampleDestination)?);
+    sheet.set_if_some("STATS", "stats_collector", parameters.get(Name::StatsCollectorDestinationPath));
+    qos::fill(&mut sheet, parameters)?;
+    restart(&mut sheet, parameters)?;
+    for option in parameters.agent_options() {
+        sheet.set(&option.section, &option.key, option.value);
+    }
+    Ok(sheet.render(FILE)?)
+}
+
+fn defaults(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> Result<(), NotReady> {
+    const SECTION: &str = "DEFAULT";
+    if parameters.flag(Name::IntrospectListenAll)?.unwrap_or(true) {
+        sheet.set(SECTION, "http_server_ip", "0.0.0.0");
+    } else {
+        sheet.node(SECTION, "http_server_ip", Local::Address);
+    }
+    let port = parameters.port(Name::VrouterAgentIntrospectPort)?.unwrap_or(ports::AGENT_INTROSPECT.get());
+    sheet.set(SECTION, "http_server_port", port);
+    sheet.set(SECTION, "rest_port", ports::AGENT_PORT_API);
+    sheet.list(SECTION, "collectors", &services.collectors(parameters)?);
+    sheet.set(SECTION, "log_file", format!("{}/contrail-vrouter-agent.log", log_dir(parameters)?));
+    sheet.set_if_some(SECTION, "log_level", parameters.get(Name::LogLevel));
+    sheet.set(SECTION, "log_local", parameters.flag(Name::LogLocal)?.unwrap_or(true));
+    sheet.node(SECTION, "hostname", Local::Name);
+    sheet.node(SECTION, "agent_name", Local::Name);
+    let xmpp_tls = xmpp_tls(parameters)?;
+    sheet.set(SECTION, "xmpp_auth_enable", xmpp_tls);
+    sheet.set(SECTION, "xmpp_dns_auth_enable", xmpp_tls);
+    if xmpp_tls {
+        let file = |own, server, issued| parameters.first(&[own, server]).unwrap_or(issued);
+        sheet.set(SECTION, "xmpp_server_cert", file(Name::XmppServerCertfile, Name::ServerCertfile, node::CERTIFICATE));
+        sheet.set(
+            SECTION,
+            "xmpp_server_key",
+            file(Name::XmppServerKeyfile, Name::ServerKeyfile, node::CERTIFICATE_KEY),
+        );
+        sheet.set(SECTION, "xmpp_ca_cert", file(Name::XmppServerCaCertfile, Name::ServerCaCertfile, node::CA_BUNDLE));
+    }
+    sheet.node(SECTION, "physical_interface_mac", Local::Macs);
+    if let Some(mode) = parameters.get(Name::TsnAgentMode) {
+        if mode != "tsn" && mode != "tsn-no-forwarding" {
+            return Err(parameters.invalid(Name::TsnAgentMode, "use tsn or tsn-no-forwarding"));
+        }
+        sheet.set(SECTION, "agent_mode", mode);
+    }
+    sheet.list(SECTION, "tsn_servers", &parameters.items(Name::TsnNodes));
+    Ok(())
+}
+
+/// The node's directory is mounted there, so it must not cover anything else.
+fn log_dir(parameters: &Parameters) -> Result<&str, NotReady> {
+    let Some(directory) = parameters.get(Name::LogDir) else { return Ok(LOG_DIR) };
+    let plain = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    match directory.strip_prefix("/var/log/") {
+        Some(below) if below.split('/').all(plain) => Ok(directory),
+        _ => Err(parameters.invalid(Name::LogDir, "use a directory below /var/log, for example /var/log/contrail")),
+    }
+}
+
+/// Whether agents and control nodes talk over TLS.
+///
+/// # Errors
+/// When the spec does not say yes or no.
+pub fn xmpp_tls(parameters: &Parameters) -> Result<bool, NotReady> {
+    tls(parameters, Name::XmppSslEnable)
+}
+
+/// Whether agents and collectors talk over TLS.
+///
+/// # Errors
+/// When the spec does not say yes or no.
+pub fn collector_tls(parameters: &Parameters) -> Result<bool, NotReady> {
+    tls(parameters, Name::SandeshSslEnable)
+}
+
+/// A switch of its own, else the one for everything.
+pub(super) fn tls(parameters: &Parameters, name: Name) -> Result<bool, NotReady> {
+    let all = parameters.flag(Name::SslEnable)?.unwrap_or(true);
+    Ok(parameters.flag(name)?.unwrap_or(all))
+}
+
+fn sandesh(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+    const SECTION: &str = "SANDESH";
+    let introspect = tls(parameters, Name::IntrospectSslEnable)?;
+    let collector = collector_tls(parameters)?;
+    sheet.set(SECTION, "introspect_ssl_enable", introspect);
+    // Without it introspect asks for client certificates, which probes and people do not have.
+    let insecure = parameters.flag(Name::IntrospectSslInsecure)?.unwrap_or(true);
+    sheet.set(SECTION, "introspect_ssl_insecure", insecure);
+    sheet.set(SECTION, "sandesh_ssl_enable", collector);
+    let mut file = |key, names: &[Name], issued| {
+        sheet.set(SECTION, key, parameters.first(names).unwrap_or(issued));
+    };
+    if collector {
+        file("sandesh_keyfile", &[Name::SandeshKeyfile, Name::ServerKeyfile], node::CERTIFICATE_KEY);
+        file("sandesh_certfile", &[Name::SandeshCertfile, Name::ServerCertfile], node::CERTIFICATE);
+    }
+    if introspect {
+        file("sandesh_server_keyfile", &[Name::SandeshServerKeyfile, Name::ServerKeyfile], node::CERTIFICATE_KEY);
+        file("sandesh_server_certfile", &[Name::SandeshServerCertfile, Name::ServerCertfile], node::CERTIFICATE);
+    }
+    if collector || introspect {
+        file("sandesh_ca_cert", &[Name::SandeshCaCertfile, Name::ServerCaCertfile], node::CA_BUNDLE);
+    }
+    Ok(())
+}
+
+fn metadata(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+    const SECTION: &str = "METADATA";
+    sheet.set_if_some(SECTION, "metadata_proxy_secret", parameters.get(Name::MetadataProxySecret));
+    let Some(tls) = parameters.flag(Name::MetadataSslEnable)? else { return Ok(()) };
+    sheet.set(SECTION, "metadata_use_ssl", tls);
+    if tls {
+        sheet.set_if_some(SECTION, "metadata_client_cert", parameters.get(Name::MetadataSslCertfile));
+        sheet.set_if_some(SECTION, "metadata_client_key", parameters.get(Name::MetadataSslKeyfile));
+        sheet.set_if_some(SECTION, "metadata_ca_cert", parameters.get(Name::MetadataSslCaCertfile));
+        sheet.set_if_some(SECTION, "metadata_client_cert_type", parameters.get(Name::MetadataSslCertType));
+    }
+    Ok(())
+}
+
+/// What `vhost0` is, which the node agent makes before it starts the daemon.
+fn virtual_host_interface(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+    const SECTION: &str = "VIRTUAL-HOST-INTERFACE";
+    let several_uplinks = parameters.subnet(Name::L3mhCidr)?.is_some();
+    sheet.set(SECTION, "name", "vhost0");
+    sheet.node(SECTION, "compute_node_address", Local::Address);
+    sheet.node(SECTION, "physical_interface", Local::Interfaces);
+    if several_uplinks {
+        // The address is on the loopback interface, and the uplinks keep their own.
+        sheet.node(SECTION, "physical_interface_addr", Local::InterfaceCidrs);
+        sheet.node(SECTION, "loopback_ip", Local::Address);
+    } else {
+        sheet.node(SECTION, "ip", Local::Cidr);
+    }
+    match parameters.addresses(Name::VrouterGateway)?.as_slice() {
+        [] => sheet.node(SECTION, "gateway", Local::Gateway),
+        gateways => {
+            let subnet = parameters.subnet(Name::DataSubnet)?.filter(|_| !several_uplinks);
+            if subnet.is_some_and(|subnet| gateways.iter().any(|gateway| !subnet.contains(gateway))) {
+                return Err(parameters.invalid(Name::VrouterGateway, "a gateway has to be in dataSubnet"));
+            }
+            sheet.list(SECTION, "gateway", gateways);
+        }
+    }
+    Ok(())
+}
+
+fn destinations(parameters: &Parameters, name: Name) -> Result<Vec<String>, NotReady> {
+    let words = parameters.items(name);
+    if words.iter().any(|word| !DESTINATIONS.contains(&word.as_str())) {
+        return Err(parameters.invalid(name, "use collector, file or syslog, separated by blanks"));
+    }
+    Ok(if words.is_empty() { vec!["collector".to_owned()] } else { words })
+}
+
+/// Where the kernel keeps its tables while the agent restarts. The larger pages, as the image chooses.
+fn restart(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+    let mut tables = |key, own, local: Local| match parameters.first(&[own, Name::HugePagesDir]) {
+        Some(directory) => sheet.list("RESTART", key, &[format!("{directory}/bridge"), format!("{directory}/flow")]),
+        None => sheet.node("RESTART", key, format!("{local}/bridge {local}/flow")),
+    };
+    let small = parameters.pages(Name::HugePages2M)?;
+    if parameters.pages(Name::HugePages1G)? {
+        tables("huge_page_1G", Name::HugePages1GDir, Local::HugePages1G);
+    } else if small {
+        tables("huge_page_2M", Name::HugePages2MDir, Local::HugePages2M);
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Files of the agent's helpers: how they reach the config API, and where TLS load balancers get their certificates from.
+
+use tf_plan::{
+    cluster::Cluster,
+    files::{Ini, Separator::Comma, Settings as _, url::authority},
+    node,
+    plan::NotReady,
+};
+
+use super::agent::tls;
+use crate::{
+    parameters::{Name, Parameters},
+    services::Services,
+};
+
+/// Client of the config API (tf-components 1.5).
+pub const API_FILE: &str = "vnc_api_lib.ini";
+/// Credentials for TLS load balancers.
+pub const LOAD_BALANCER_FILE: &str = "contrail-lbaas-auth.conf";
+
+/// `vnc_api_lib.ini`.
+///
+/// # Errors
+/// When a value means nothing to the client, or cannot be expressed in the file.
+pub fn api_file(parameters: &Parameters, services: &Services) -> Result<String, NotReady> {
+    let mut file = Ini::python(API_FILE);
+    let tls = api_tls(parameters)?;
+    let global = file.section("global");
+    global
+        .list_unless_empty("WEB_SERVER", Comma, services.config_hosts(parameters))
+        .set("WEB_PORT", services.config_port(parameters)?)
+        .set("BASE_URL", "/")
+        .set("use_ssl", tls);
+    if tls {
+        let authorities =
+            parameters.first(&[Name::ConfigApiServerCaCertfile, Name::ServerCaCertfile]).unwrap_or(node::CA_BUNDLE);
+        global.set("cafile", authorities).set_if_some("insecure", parameters.flag(Name::SslInsecure)?);
+    }
+    let auth = file.section("auth");
+    if !parameters.keystone() {
+        // Without it the client looks for a Keystone at 127.0.0.1 (tf-components 11, trap 3).
+        auth.set("AUTHN_TYPE", "noauth");
+        return Ok(file.render()?);
+    }
+    let text = |name, default| parameters.get(name).unwrap_or(default).to_owned();
+    let protocol = keystone_protocol(parameters)?;
+    auth.set("AUTHN_TYPE", "keystone")
+        .set("AUTHN_PROTOCOL", protocol)
+        .set("AUTHN_SERVER", text(Name::KeystoneAuthHost, "127.0.0.1"))
+        .set("AUTHN_PORT", keystone_port(parameters)?)
+        .set("AUTHN_URL", text(Name::KeystoneAuthUrlTokens, "/v3/auth/tokens"))
+        .set("AUTHN_DOMAIN", text(Name::KeystoneAuthProjectDomainName, "Default"));
+    if let Some(password) = parameters.get(Name::KeystoneAuthAdminPassword) {
+        auth.set("AUTHN_USER", text(Name::KeystoneAuthAdminUser, "admin"))
+            .set("AUTHN_PASSWORD", password)
+            .set("AUTHN_TENANT", text(Name::KeystoneAuthAdminTenant, "admin"));
+    }
+    if protocol == "https" {
+        auth.set("insecure", keystone_insecure(parameters)?)
+            .set_if_some("certfile", parameters.get(Name::KeystoneAuthCertfile))
+            .set_if_some("keyfile", parameters.get(Name::KeystoneAuthKeyfile))
+            .set_if_some("cafile", parameters.get(Name::KeystoneAuthCaCertfile));
+    }
+    Ok(file.render()?)
+}
+
+/// Whether the config API is spoken to over TLS.
+///
+/// # Errors
+/// When the spec does not say yes or no.
+pub fn api_tls(parameters: &Parameters) -> Result<bool, NotReady> {
+    tls(parameters, Name::ConfigApiSslEnable)
+}
+
+/// `contrail-lbaas-auth.conf`. Barbican's section stands where there is a Keystone or the spec says anything about Barbican.
+///
+/// # Errors
+/// When a value means nothing to its readers, or cannot be expressed in the file.
+pub fn load_balancer_file(
+    parameters: &Parameters,
+    cluster: &Cluster,
+    cluster_domain: &str,
+) -> Result<String, NotReady> {
+    let mut file = Ini::python(LOAD_BALANCER_FILE);
+    let barbican = [Name::BarbicanTenantName, Name::BarbicanUser, Name::BarbicanPassword];
+    if parameters.keystone() || barbican.iter().any(|name| parameters.is_set(*name)) {
+        let text = |name, default| parameters.get(name).unwrap_or(default).to_owned();
+        let host = text(Name::KeystoneAuthHost, "127.0.0.1");
+        let version = text(Name::KeystoneAuthUrlVersion, "/v3");
+        let keystone = authority(&host, keystone_port(parameters)?);
+        let region = text(Name::KeystoneAuthRegionName, "RegionOne");
+        file.section("BARBICAN")
+            .set("admin_tenant_name", text(Name::BarbicanTenantName, "service"))
+            .set("admin_user", text(Name::BarbicanUser, "barbican"))
+            .set_if_some("admin_password", parameters.first(&[Name::BarbicanPassword, Name::KeystoneAuthAdminPassword]))
+            .set("auth_url", format!("{}://{keystone}{version}", keystone_protocol(parameters)?))
+            .set("region", &region)
+            .set("region_name", &region)
+            .set("user_domain_name", text(Name::KeystoneAuthUserDomainName, "Default"))
+            .set("project_domain_name", text(Name::KeystoneAuthProjectDomainName, "Default"))
+            .set("insecure", keystone_insecure(parameters)?)
+            .set_if_some("certfile", parameters.get(Name::KeystoneAuthCertfile))
+            .set_if_some("keyfile", parameters.get(Name::KeystoneAuthKeyfile))
+            .set_if_some("cafile", parameters.get(Name::KeystoneAuthCaCertfile));
+    }
+    // The Service of the API server is there for everybody where the cluster names no other address.
+    let (server, port) =
+        cluster.endpoint.clone().unwrap_or_else(|| (format!("kubernetes.default.svc.{cluster_domain}"), 443));
+    file.section("KUBERNETES")
+        .set_if_some("kubernetes_token", parameters.get(Name::K8sToken))
+        .set("kubernetes_api_server", parameters.get(Name::KubernetesApiServer).unwrap_or(&server))
+        .set_if_some("kubernetes_api_port", parameters.port(Name::KubernetesApiPort)?)
+        .set("kubernetes_api_secure_port", parameters.port(Name::KubernetesApiSecurePort)?.unwrap_or(port));
+    Ok(file.render()?)
+}
+
+fn keystone_port(parameters: &Parameters) -> Result<u16, NotReady> {
+    Ok(parameters.port(Name::KeystoneAuthAdminPort)?.unwrap_or(35357))
+}
+
+fn keystone_protocol(parameters: &Parameters) -> Result<&str, NotReady> {
+    match parameters.get(Name::KeystoneAuthProto) {
+        None => Ok("https"),
+        Some(protocol @ ("http" | "https")) => Ok(protocol),
+        Some(_) => Err(parameters.invalid(Name::KeystoneAuthProto, "use http or https")),
+    }
+}
+
+fn keystone_insecure(parameters: &Parameters) -> Result<bool, NotReady> {
+    let all = parameters.flag(Name::SslInsecure)?.unwrap_or(true);
+    Ok(parameters.flag(Name::KeystoneAuthInsecure)?.unwrap_or(all))
+}

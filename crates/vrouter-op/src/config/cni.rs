@@ -1,0 +1,69 @@
+//! The CNI configuration (tf-components 8.5). It says nothing about a node.
+
+use serde::Serialize;
+use tf_plan::{
+    cluster::Cluster,
+    files::{Unrepresentable, json},
+};
+
+/// Name of the file; the plugin looks for one that ends so.
+pub const FILE: &str = "10-tf-cni.conf";
+/// Executable of the plugin, and its name on the node.
+pub const PLUGIN: &str = "contrail-k8s-cni";
+/// Where agent and plugin keep one file for each port of a pod.
+pub const PORTS_DIR: &str = "/var/lib/contrail/ports/vm";
+/// Where the plugin writes its log.
+pub const LOG_DIR: &str = "/var/log/contrail/cni";
+
+#[derive(Serialize)]
+struct Configuration<'a> {
+    #[serde(rename = "cniVersion")]
+    version: &'static str,
+    name: &'static str,
+    #[serde(rename = "type")]
+    plugin: &'static str,
+    contrail: Contrail<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Contrail<'a> {
+    cluster_name: &'a str,
+    meta_plugin: &'static str,
+    vrouter_ip: &'static str,
+    vrouter_port: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtu: Option<u32>,
+    config_dir: &'static str,
+    poll_timeout: u8,
+    poll_retries: u8,
+    log_file: String,
+    log_level: &'static str,
+}
+
+/// The file. The name of the cluster has to be the one that Kubemanager uses.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(cluster: &Cluster, mtu: Option<u32>) -> Result<String, Unrepresentable> {
+    json::render(
+        FILE,
+        &Configuration {
+            version: "0.3.1",
+            name: PLUGIN,
+            plugin: PLUGIN,
+            contrail: Contrail {
+                cluster_name: &cluster.name,
+                meta_plugin: "multus",
+                vrouter_ip: "127.0.0.1",
+                vrouter_port: tf_api::ports::AGENT_PORT_API.get(),
+                mtu,
+                config_dir: PORTS_DIR,
+                poll_timeout: 5,
+                poll_retries: 15,
+                log_file: format!("{LOG_DIR}/opencontrail.log"),
+                log_level: "4",
+            },
+        },
+    )
+}

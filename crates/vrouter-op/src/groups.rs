@@ -1,0 +1,182 @@
+//! Groups of nodes, one DaemonSet each, and who may take which nodes.
+//!
+//! A node can run one agent. Two agents that want the same node are kept apart by the scheduler; where the labels already
+//! tell that they will, the younger resource is refused with the name of the older one.
+
+use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
+use tf_api::{Managed, Vrouter, contract::Reason};
+use tf_plan::{build::identity::Identity, placement::Placement, plan::NotReady};
+
+/// Nodes that share settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group<'a> {
+    /// Name; none for the one group of a spec without groups.
+    pub name: Option<&'a str>,
+    /// Its nodes.
+    pub placement: Placement,
+    /// Tolerations of its pods.
+    pub tolerations: &'a [Toleration],
+    /// Gateway of its nodes.
+    pub gateway: Option<&'a str>,
+}
+
+impl Group<'_> {
+    /// The identity of what is made for the group.
+    pub fn identity(&self, resource: &Identity) -> Identity {
+        self.name.map_or_else(|| resource.clone(), |name| resource.in_group(name))
+    }
+}
+
+/// Groups of a resource, in the order of the spec.
+pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
+    let common = &cr.spec.common_configuration;
+    let everywhere = || Placement::from_selector(&common.node_selector, Placement::Everywhere);
+    if cr.spec.groups.is_empty() {
+        return vec![Group { name: None, placement: everywhere(), tolerations: &common.tolerations, gateway: None }];
+    }
+    let groups = cr.spec.groups.iter().map(|group| Group {
+        name: Some(&group.name),
+        placement: Placement::from_selector(&group.node_selector, everywhere()),
+        tolerations: if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations },
+        gateway: group.vrouter_gateway.as_deref(),
+    });
+    groups.collect()
+}
+
+/// Settings of and around groups that have no effect.
+pub fn ignored(cr: &Vrouter) -> Vec<String> {
+    let (common, groups) = (&cr.spec.common_configuration, &cr.spec.groups);
+    let mut ignored: Vec<String> = groups
+        .iter()
+        .filter(|group| !group.profiles.is_empty())
+        .map(|group| format!("spec.groups[{}].profiles: profiles are read by a later release", group.name))
+        .collect();
+    let everyone = |own: fn(&tf_api::VrouterGroup) -> bool| !groups.is_empty() && groups.iter().all(own);
+    if !common.node_selector.is_empty() && everyone(|group| !group.node_selector.is_empty()) {
+        ignored.push("spec.commonConfiguration.nodeSelector: every group has its own".into());
+    }
+    if !common.tolerations.is_empty() && everyone(|group| !group.tolerations.is_empty()) {
+        ignored.push("spec.commonConfiguration.tolerations: every group has its own".into());
+    }
+    ignored
+}
+
+/// Refuses groups that take each other's nodes.
+///
+/// # Errors
+/// With the names of the first two that do.
+pub fn distinct(groups: &[Group<'_>]) -> Result<(), NotReady> {
+    for (index, group) in groups.iter().enumerate() {
+        if let Some(other) = groups[..index].iter().find(|other| other.placement.covers_or_is_covered(&group.placement))
+        {
+            let name = |group: &Group<'_>| group.name.unwrap_or_default().to_owned();
+            return Err(NotReady::invalid(
+                Reason::InvalidSpec,
+                format!(
+                    "groups {} and {} of spec.groups take the same nodes; give each a nodeSelector of its own",
+                    name(other),
+                    name(group)
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the younger of two resources that take each other's nodes.
+///
+/// # Errors
+/// With the name of the older one.
+pub fn alone(cr: &Vrouter, groups: &[Group<'_>], siblings: &[Vrouter]) -> Result<(), NotReady> {
+    let overlaps = |sibling: &&Vrouter| {
+        self::of(sibling)
+            .iter()
+            .any(|other| groups.iter().any(|group| group.placement.covers_or_is_covered(&other.placement)))
+    };
+    let older = siblings.iter().filter(|sibling| age(sibling) < age(cr)).filter(overlaps).min_by_key(|s| age(s));
+    match older {
+        None => Ok(()),
+        Some(older) => Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            format!(
+                "Vrouter {}/{} is older and takes nodes that this one takes too; a node runs one agent, so give each of \
+                 them a nodeSelector of its own",
+                older.home(),
+                older.title()
+            ),
+        )),
+    }
+}
+
+/// Resources in the order they were made. One that does not exist yet comes last.
+fn age(cr: &Vrouter) -> (bool, Option<&Time>, &str, &str) {
+    let made = cr.metadata.creation_timestamp.as_ref();
+    (made.is_none(), made, cr.title(), cr.home())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn vrouter(name: &str, minute: u8, spec: serde_json::Value) -> Vrouter {
+        let made = format!("2026-11-21T09:{minute:02}:00Z");
+        let metadata = json!({"name": name, "namespace": "tf", "creationTimestamp": made});
+        let resource =
+            json!({"apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Vrouter", "metadata": metadata, "spec": spec});
+        serde_json::from_value(resource).unwrap()
+    }
+
+    fn labelled(name: &str, minute: u8, selector: serde_json::Value) -> Vrouter {
+        vrouter(name, minute, json!({"commonConfiguration": {"nodeSelector": selector}}))
+    }
+
+    fn allowed(cr: &Vrouter, siblings: &[Vrouter]) -> bool {
+        alone(cr, &of(cr), siblings).is_ok()
+    }
+
+    #[test]
+    fn the_younger_of_two_that_take_the_same_nodes_is_refused() {
+        let everywhere = serde_json::json!({});
+        let (old, young) = (labelled("b", 1, everywhere.clone()), labelled("a", 2, everywhere));
+        assert!(allowed(&old, std::slice::from_ref(&young)));
+        let why = alone(&young, &of(&young), std::slice::from_ref(&old)).unwrap_err();
+        assert!(why.message.starts_with("Vrouter tf/b is older"), "{}", why.message);
+    }
+
+    #[test]
+    fn of_two_made_at_the_same_time_the_name_decides() {
+        let (a, b) = (labelled("a", 1, json!({"x": "1"})), labelled("b", 1, json!({"x": "1"})));
+        assert!(allowed(&a, std::slice::from_ref(&b)));
+        assert!(!allowed(&b, std::slice::from_ref(&a)));
+    }
+
+    #[test]
+    fn a_manifest_that_was_never_applied_is_the_youngest() {
+        let old = labelled("z", 1, json!({}));
+        let mut manifest = labelled("a", 1, json!({}));
+        manifest.metadata.creation_timestamp = None;
+        assert!(!allowed(&manifest, std::slice::from_ref(&old)));
+        assert!(allowed(&old, &[manifest]));
+    }
+
+    #[test]
+    fn different_labels_are_left_to_the_scheduler() {
+        let old = labelled("old", 1, json!({"rack": "a"}));
+        assert!(allowed(&labelled("young", 2, json!({"rack": "b"})), std::slice::from_ref(&old)));
+        assert!(allowed(&labelled("young", 2, json!({"tier": "edge"})), std::slice::from_ref(&old)));
+        assert!(!allowed(&labelled("young", 2, json!({"rack": "a", "tier": "edge"})), std::slice::from_ref(&old)));
+    }
+
+    #[test]
+    fn groups_count_each_for_itself() {
+        let groups = json!({"groups": [
+            {"name": "a", "nodeSelector": {"rack": "a"}}, {"name": "b", "nodeSelector": {"rack": "b"}},
+        ]});
+        let old = vrouter("old", 1, groups);
+        assert!(distinct(&of(&old)).is_ok());
+        assert!(!allowed(&labelled("young", 2, json!({"rack": "b"})), std::slice::from_ref(&old)));
+        assert!(allowed(&labelled("young", 2, json!({"rack": "c"})), std::slice::from_ref(&old)));
+    }
+}

@@ -1,0 +1,79 @@
+//! The vRouter: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], what the
+//! spec's settings are called by the agent's image is in [`parameters`].
+
+pub mod config;
+pub mod groups;
+pub mod parameters;
+pub mod plan;
+pub mod pods;
+pub mod services;
+
+use tf_api::{
+    Vrouter,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CONFIG, CONTROL, VROUTER},
+};
+use tf_plan::{
+    cluster,
+    component::{self, References},
+    declaration::{Declaration, Owned, PeerKind, Read},
+    dependency::Dependency,
+    object::{CONFIG_MAP, DAEMON_SET, Kind, SECRET, SERVICE_ACCOUNT},
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "vrouter-op";
+
+/// The vRouter component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Vrouter;
+
+    /// An agent serves its own node.
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        let peer = |kind, condition, reason| PeerKind { kind: Kind::custom(kind), condition, reason };
+        let mut reads = vec![
+            Read::Secrets { reason: "the password of Keystone's administrator, where the spec names a Secret" },
+            Read::ConfigMaps { reason: "endpoints of services that no operator runs, and those last in use" },
+        ];
+        reads.extend(cluster::reads("name and pod subnets of the cluster, for the CNI plugin and the agents"));
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(VROUTER),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the agents, without a token"),
+                own(CONFIG_MAP, "configuration files of agents and CNI plugin, and the services in use"),
+                own(SECRET, "configuration files with secrets and the variables of the spec"),
+                own(DAEMON_SET, "one agent on every node of a group"),
+            ],
+            peers: vec![
+                peer(CONTROL, ConditionType::ControlReady, "addresses of the control nodes and DNS servers"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "addresses of the config API"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "addresses of the collectors"),
+            ],
+            reads,
+            restarts_pods: true,
+        }
+    }
+
+    fn references(cr: &Vrouter) -> References {
+        References {
+            secrets: plan::password_secret(cr).map(str::to_owned).into_iter().collect(),
+            config_maps: vec![services::map_name(&plan::identity(cr))],
+        }
+    }
+
+    fn dependencies(cr: &Vrouter) -> Vec<Dependency> {
+        services::dependencies(cr)
+    }
+
+    fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

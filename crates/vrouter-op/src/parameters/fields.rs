@@ -1,0 +1,304 @@
+//! Which field of the spec is which parameter.
+
+use tf_api::{
+    VrouterConfiguration,
+    common::{AuthMode, AuthParameters, PodConfiguration},
+    schema::Sensitive,
+};
+use tf_plan::ensemble::sys_log_level;
+
+use super::Name;
+
+/// Field below which everything is about Keystone.
+pub const KEYSTONE: &str = "keystoneAuthParameters";
+
+/// One field of the spec as a parameter.
+pub struct Field {
+    pub name: Name,
+    pub path: String,
+    pub value: Option<String>,
+    pub secret: bool,
+}
+
+/// The password of Keystone's administrator as a Secret holds it.
+#[derive(Clone, Copy)]
+pub struct AdminPassword<'a>(pub &'a str);
+
+/// Fields of `commonConfiguration`.
+pub fn common(common: &PodConfiguration, password: Option<AdminPassword<'_>>) -> Vec<Field> {
+    let level = sys_log_level(common.log_level.unwrap_or_default());
+    let mut fields = vec![open(Name::LogLevel, "spec.commonConfiguration.logLevel", Some(level.to_owned()))];
+    fields.extend(common.auth_parameters.iter().flat_map(|auth| authentication(auth, password)));
+    fields
+}
+
+fn authentication(auth: &AuthParameters, password: Option<AdminPassword<'_>>) -> Vec<Field> {
+    const BASE: &str = "spec.commonConfiguration.authParameters";
+    let keystone = auth.keystone_auth_parameters.clone().unwrap_or_default();
+    let mode = auth.auth_mode.map(|mode| match mode {
+        AuthMode::Noauth => "noauth".to_owned(),
+        AuthMode::Keystone => "keystone".to_owned(),
+    });
+    let from_secret = password.map(|AdminPassword(value)| value.to_owned());
+    let field = |name, field: &str, value| open(name, &format!("{BASE}.{KEYSTONE}.{field}"), value);
+    vec![
+        open(Name::AuthMode, &format!("{BASE}.authMode"), mode),
+        Field {
+            secret: true,
+            ..open(Name::KeystoneAuthAdminPassword, &format!("{BASE}.keystoneSecretName"), from_secret)
+        },
+        Field {
+            secret: true,
+            ..field(
+                Name::KeystoneAuthAdminPassword,
+                "adminPassword",
+                keystone.admin_password.as_ref().map(|password| password.expose().to_owned()),
+            )
+        },
+        field(Name::KeystoneAuthHost, "address", keystone.address),
+        field(Name::KeystoneAuthAdminPort, "adminPort", keystone.admin_port.map(|port| port.to_string())),
+        field(Name::KeystoneAuthAdminTenant, "adminTenant", keystone.admin_tenant),
+        field(Name::KeystoneAuthAdminUser, "adminUsername", keystone.admin_username),
+        field(Name::KeystoneAuthProto, "authProtocol", keystone.auth_protocol),
+        field(Name::KeystoneAuthInsecure, "insecure", keystone.insecure.map(|flag| flag.to_string())),
+        field(Name::KeystoneAuthPublicPort, "port", keystone.port.map(|port| port.to_string())),
+        field(Name::KeystoneAuthProjectDomainName, "projectDomainName", keystone.project_domain_name),
+        field(Name::KeystoneAuthRegionName, "region", keystone.region),
+        field(Name::KeystoneAuthUserDomainName, "userDomainName", keystone.user_domain_name),
+    ]
+}
+
+/// Fields of `serviceConfiguration`. The pattern names every field of the type: one that is added later does not compile
+/// until it is decided what it does.
+#[expect(clippy::too_many_lines, reason = "one line a field of the spec")]
+pub fn service(spec: &VrouterConfiguration) -> Vec<Field> {
+    let VrouterConfiguration {
+        // The plan's own: which containers run, which Control is meant, the CNI configuration, variables.
+        containers: _,
+        control_instance: _,
+        cni_mtu: _,
+        env_variables_config: _,
+        physical_interface,
+        vrouter_gateway,
+        data_subnet,
+        l3mh_cidr,
+        kubernetes_pod_subnet,
+        subcluster,
+        cloud_orchestrator,
+        hypervisor_type,
+        agent_mode,
+        tsn_agent_mode,
+        hugepages_2m,
+        hugepages_1g,
+        dpdk_uio_driver,
+        sriov_physical_interface,
+        sriov_physical_network,
+        sriov_vf,
+        fabric_snt_hash_table_size,
+        fabric_snat_hash_table_size,
+        ssl_enable,
+        ssl_insecure,
+        config_api_ssl_enable,
+        xmmp_ssl_enable,
+        xmpp_ssl_enable,
+        sandesh_ssl_enable,
+        introspect_ssl_enable,
+        server_ca_certfile,
+        server_certfile,
+        server_keyfile,
+        config_api_server_ca_certfile,
+        xmpp_server_ca_certfile,
+        xmpp_server_certfile,
+        xmpp_server_keyfile,
+        sandesh_ca_certfile,
+        sandesh_certfile,
+        sandesh_keyfile,
+        sandesh_server_certfile,
+        sandesh_server_keyfile,
+        metadata_proxy_secret,
+        metadata_ssl_enable,
+        metadata_ssl_certfile,
+        metadata_ssl_keyfile,
+        metadata_ssl_ca_certfile,
+        metadata_ssl_cert_type,
+        log_dir,
+        log_local,
+        slo_destination,
+        sample_destination,
+        stats_collector_destination_path,
+        priority_id,
+        priority_bandwidth,
+        priority_scheduling,
+        priority_tagging,
+        qos_queue_id,
+        qos_logical_queues,
+        qos_def_hw_queue,
+        vrouter_encryption,
+        required_kernel_vrouter_encryption,
+        vrouter_crypt_interface,
+        vrouter_decrypt_interface,
+        vrouter_decrypt_key,
+        collector_port,
+        config_api_port,
+        dns_server_port,
+        xmpp_server_port,
+        k8s_token,
+        k8s_token_file,
+        kubernetes_api_port,
+        kubernetes_api_secure_port,
+        barbican_tenant_name,
+        barbican_user,
+        barbican_password,
+        keystone_auth_host,
+        keystone_auth_proto,
+        keystone_auth_admin_port,
+        keystone_auth_admin_password,
+        keystone_auth_insecure,
+        keystone_auth_ca_certfile,
+        keystone_auth_certfile,
+        keystone_auth_keyfile,
+        keystone_auth_project_domain_name,
+        keystone_auth_user_domain_name,
+        keystone_auth_region_name,
+        keystone_auth_url_tokens,
+        keystone_auth_url_version,
+    } = spec;
+    let pages = |count: &Option<u32>| count.filter(|count| *count > 0).map(|count| count.to_string());
+    vec![
+        text(Name::PhysicalInterface, "physicalInterface", physical_interface),
+        text(Name::VrouterGateway, "vrouterGateway", vrouter_gateway),
+        text(Name::DataSubnet, "dataSubnet", data_subnet),
+        text(Name::L3mhCidr, "l3mhCidr", l3mh_cidr),
+        text(Name::KubernetesPodSubnets, "kubernetesPodSubnet", kubernetes_pod_subnet),
+        text(Name::Subcluster, "subcluster", subcluster),
+        in_service(Name::CloudOrchestrator, "cloudOrchestrator", Some(cloud_orchestrator.clone())),
+        in_service(Name::HypervisorType, "hypervisorType", Some(hypervisor_type.clone())),
+        // Without effect in the Go tf-operator, whose manifests with it shall go on working: see `ignored_mode`.
+        in_service(Name::AgentMode, "agentMode", agent_mode.clone().filter(|mode| mode != "dpdk")),
+        text(Name::TsnAgentMode, "tsnAgentMode", tsn_agent_mode),
+        in_service(Name::HugePages2M, "hugePages2M", pages(hugepages_2m)),
+        in_service(Name::HugePages1G, "hugePages1G", pages(hugepages_1g)),
+        text(Name::DpdkUioDriver, "dpdkUioDriver", dpdk_uio_driver),
+        text(Name::SriovPhysicalInterface, "sriovPhysicalInterface", sriov_physical_interface),
+        text(Name::SriovPhysicalNetwork, "sriovPhysicalNetwork", sriov_physical_network),
+        text(Name::SriovVf, "sriovVf", sriov_vf),
+        text(Name::FabricSnatHashTableSize, "fabricSntHashTableSize", fabric_snt_hash_table_size),
+        text(Name::FabricSnatHashTableSize, "fabricSnatHashTableSize", fabric_snat_hash_table_size),
+        flag(Name::SslEnable, "sslEnable", &Some(*ssl_enable)),
+        flag(Name::SslInsecure, "sslInsecure", ssl_insecure),
+        flag(Name::ConfigApiSslEnable, "configApiSslEnable", config_api_ssl_enable),
+        flag(Name::XmppSslEnable, "xmmpSslEnable", xmmp_ssl_enable),
+        flag(Name::XmppSslEnable, "xmppSslEnable", xmpp_ssl_enable),
+        flag(Name::SandeshSslEnable, "sandeshSslEnable", sandesh_ssl_enable),
+        flag(Name::IntrospectSslEnable, "introspectSslEnable", introspect_ssl_enable),
+        text(Name::ServerCaCertfile, "serverCaCertfile", server_ca_certfile),
+        text(Name::ServerCertfile, "serverCertfile", server_certfile),
+        text(Name::ServerKeyfile, "serverKeyfile", server_keyfile),
+        text(Name::ConfigApiServerCaCertfile, "configApiServerCaCertfile", config_api_server_ca_certfile),
+        text(Name::XmppServerCaCertfile, "xmppServerCaCertfile", xmpp_server_ca_certfile),
+        text(Name::XmppServerCertfile, "xmppServerCertfile", xmpp_server_certfile),
+        text(Name::XmppServerKeyfile, "xmppServerKeyfile", xmpp_server_keyfile),
+        text(Name::SandeshCaCertfile, "sandeshCaCertfile", sandesh_ca_certfile),
+        text(Name::SandeshCertfile, "sandeshCertfile", sandesh_certfile),
+        text(Name::SandeshKeyfile, "sandeshKeyfile", sandesh_keyfile),
+        text(Name::SandeshServerCertfile, "sandeshServerCertfile", sandesh_server_certfile),
+        text(Name::SandeshServerKeyfile, "sandeshServerKeyfile", sandesh_server_keyfile),
+        secret(Name::MetadataProxySecret, "metadataProxySecret", metadata_proxy_secret),
+        text(Name::MetadataSslEnable, "metadataSslEnable", metadata_ssl_enable),
+        text(Name::MetadataSslCertfile, "metadataSslCertfile", metadata_ssl_certfile),
+        text(Name::MetadataSslKeyfile, "metadataSslKeyfile", metadata_ssl_keyfile),
+        text(Name::MetadataSslCaCertfile, "metadataSslCaCertfile", metadata_ssl_ca_certfile),
+        text(Name::MetadataSslCertType, "metadataSslCertType", metadata_ssl_cert_type),
+        text(Name::LogDir, "logDir", log_dir),
+        in_service(Name::LogLocal, "logLocal", Some(log_local.to_string())),
+        text(Name::SloDestination, "sloDestination", slo_destination),
+        text(Name::SampleDestination, "sampleDestination", sample_destination),
+        text(Name::StatsCollectorDestinationPath, "statsCollectorDestinationPath", stats_collector_destination_path),
+        text(Name::PriorityId, "priorityId", priority_id),
+        text(Name::PriorityBandwidth, "priorityBandwidth", priority_bandwidth),
+        text(Name::PriorityScheduling, "priorityScheduling", priority_scheduling),
+        flag(Name::PriorityTagging, "priorityTagging", priority_tagging),
+        text(Name::QosQueueId, "qosQueueId", qos_queue_id),
+        text(Name::QosLogicalQueues, "qosLogicalQueues", qos_logical_queues),
+        flag(Name::QosDefHwQueue, "qosDefHwQueue", qos_def_hw_queue),
+        flag(Name::VrouterEncryption, "vrouterEncryption", &vrouter_encryption.filter(|encrypted| *encrypted)),
+        text(
+            Name::RequiredKernelVrouterEncryption,
+            "requiredKernelVrouterEncryption",
+            required_kernel_vrouter_encryption,
+        ),
+        text(Name::VrouterCryptInterface, "vrouterCryptInterface", vrouter_crypt_interface),
+        text(Name::VrouterDecryptInterface, "vrouterDecryptInterface", vrouter_decrypt_interface),
+        secret(Name::VrouterDecryptKey, "vrouterDecryptKey", vrouter_decrypt_key),
+        text(Name::CollectorPort, "collectorPort", collector_port),
+        text(Name::ConfigApiPort, "configApiPort", config_api_port),
+        text(Name::DnsServerPort, "dnsServerPort", dns_server_port),
+        text(Name::XmppServerPort, "xmppServerPort", xmpp_server_port),
+        secret(Name::K8sToken, "k8sToken", k8s_token),
+        text(Name::K8sTokenFile, "k8sTokenFile", k8s_token_file),
+        text(Name::KubernetesApiPort, "kubernetesApiPort", kubernetes_api_port),
+        text(Name::KubernetesApiSecurePort, "kubernetesApiSecurePort", kubernetes_api_secure_port),
+        text(Name::BarbicanTenantName, "barbicanTenantName", barbican_tenant_name),
+        text(Name::BarbicanUser, "barbicanUser", barbican_user),
+        secret(Name::BarbicanPassword, "barbicanPassword", barbican_password),
+        text(Name::KeystoneAuthHost, "keystoneAuthHost", keystone_auth_host),
+        text(Name::KeystoneAuthProto, "keystoneAuthProto", keystone_auth_proto),
+        text(Name::KeystoneAuthAdminPort, "keystoneAuthAdminPort", keystone_auth_admin_port),
+        secret(Name::KeystoneAuthAdminPassword, "keystoneAuthAdminPassword", keystone_auth_admin_password),
+        flag(Name::KeystoneAuthInsecure, "keystoneAuthInsecure", keystone_auth_insecure),
+        text(Name::KeystoneAuthCaCertfile, "keystoneAuthCaCertfile", keystone_auth_ca_certfile),
+        text(Name::KeystoneAuthCertfile, "keystoneAuthCertfile", keystone_auth_certfile),
+        text(Name::KeystoneAuthKeyfile, "keystoneAuthKeyfile", keystone_auth_keyfile),
+        text(Name::KeystoneAuthProjectDomainName, "keystoneAuthProjectDomainName", keystone_auth_project_domain_name),
+        text(Name::KeystoneAuthUserDomainName, "keystoneAuthUserDomainName", keystone_auth_user_domain_name),
+        text(Name::KeystoneAuthRegionName, "keystoneAuthRegionName", keystone_auth_region_name),
+        text(Name::KeystoneAuthUrlTokens, "keystoneAuthUrlTokens", keystone_auth_url_tokens),
+        text(Name::KeystoneAuthUrlVersion, "keystoneAuthUrlVersion", keystone_auth_url_version),
+    ]
+}
+
+fn open(name: Name, path: &str, value: Option<String>) -> Field {
+    Field { name, path: path.to_owned(), value, secret: false }
+}
+
+fn in_service(name: Name, field: &str, value: Option<String>) -> Field {
+    open(name, &format!("spec.serviceConfiguration.{field}"), value)
+}
+
+fn text(name: Name, field: &str, value: &Option<String>) -> Field {
+    in_service(name, field, value.clone())
+}
+
+fn flag(name: Name, field: &str, value: &Option<bool>) -> Field {
+    in_service(name, field, value.map(|value| value.to_string()))
+}
+
+fn secret(name: Name, field: &str, value: &Option<Sensitive>) -> Field {
+    let value = value.as_ref().map(|value| value.expose().to_owned());
+    Field { secret: true, ..in_service(name, field, value) }
+}
+
+/// Why a field had no effect.
+pub fn why_ignored(name: Name) -> &'static str {
+    match name {
+        Name::DpdkUioDriver => "forwarding with DPDK comes with a later release",
+        Name::VrouterEncryption
+        | Name::RequiredKernelVrouterEncryption
+        | Name::VrouterCryptInterface
+        | Name::VrouterDecryptInterface
+        | Name::VrouterDecryptKey => "traffic between nodes is not encrypted yet, a later release brings that",
+        Name::SriovPhysicalNetwork => "it is registered in the config API, which a later release does",
+        Name::SriovPhysicalInterface => "it takes effect together with sriovVf",
+        Name::SriovVf => "it takes effect together with sriovPhysicalInterface",
+        Name::K8sTokenFile => "the pod has no file with a token, k8sToken takes the token itself",
+        Name::PriorityBandwidth | Name::PriorityScheduling => "it takes effect together with priorityId",
+        Name::QosLogicalQueues | Name::QosDefHwQueue => "it takes effect together with qosQueueId",
+        Name::MetadataSslCaCertfile
+        | Name::MetadataSslCertType
+        | Name::MetadataSslCertfile
+        | Name::MetadataSslKeyfile => "it takes effect with metadataSslEnable: true",
+        Name::VrouterGateway => "every group has a gateway of its own",
+        Name::KeystoneAuthPublicPort => "the port of the administration API is used",
+        _ => "nothing uses it with the other settings as they are",
+    }
+}

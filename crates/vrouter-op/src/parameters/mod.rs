@@ -1,0 +1,325 @@
+//! The parameters of an agent: what the spec sets, under the names the agent's image gives them (tf-components 8.1).
+//!
+//! A parameter comes from a field of the spec or from `envVariablesConfig`, which wins. Files are rendered from parameters
+//! and nothing else of the spec, so an override reaches whatever the field would have reached. Reading is recorded: a
+//! field that no file asked for had no effect, and a file that asked for a secret belongs into the Secret. Neither can be
+//! forgotten, because neither is written down anywhere.
+
+mod fields;
+mod read;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+};
+
+use tf_api::{Vrouter, contract::Reason};
+use tf_plan::plan::NotReady;
+
+pub use fields::AdminPassword;
+
+/// Variables that the operator sets itself in every container.
+const RESERVED: [&str; 4] = ["NODE_NAME", "NODE_TYPE", "POD_IP", "POD_NAME"];
+/// Beginning of the variables that set any option of the agent's file: `VROUTER_AGENT__<section>__<option>`.
+const OPTION_PREFIX: &str = "VROUTER_AGENT__";
+
+/// A parameter that means something to this operator. The text is the variable's name in the agent's image.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::AsRefStr, strum::EnumString, strum::VariantArray,
+)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
+#[expect(missing_docs, reason = "the names are those of the image's variables")]
+pub enum Name {
+    AgentMode,
+    AnalyticsNodes,
+    AuthMode,
+    BarbicanPassword,
+    BarbicanTenantName,
+    BarbicanUser,
+    CloudOrchestrator,
+    CollectorPort,
+    CollectorServers,
+    ConfigApiPort,
+    ConfigApiServerCaCertfile,
+    ConfigApiSslEnable,
+    ConfigNodes,
+    ContrailSysctlTuning,
+    ControlNodes,
+    /// Ours: the Go tf-operator kept it to itself.
+    DataSubnet,
+    DnsNodes,
+    DnsServerPort,
+    DnsServers,
+    DpdkUioDriver,
+    FabricSnatHashTableSize,
+    #[strum(serialize = "HUGE_PAGES_1GB")]
+    HugePages1G,
+    #[strum(serialize = "HUGE_PAGES_1GB_DIR")]
+    HugePages1GDir,
+    #[strum(serialize = "HUGE_PAGES_2MB")]
+    HugePages2M,
+    #[strum(serialize = "HUGE_PAGES_2MB_DIR")]
+    HugePages2MDir,
+    HugePagesDir,
+    HypervisorType,
+    IntrospectListenAll,
+    IntrospectSslEnable,
+    IntrospectSslInsecure,
+    #[strum(serialize = "K8S_TOKEN")]
+    K8sToken,
+    #[strum(serialize = "K8S_TOKEN_FILE")]
+    K8sTokenFile,
+    KeystoneAuthAdminPassword,
+    KeystoneAuthAdminPort,
+    KeystoneAuthAdminTenant,
+    KeystoneAuthAdminUser,
+    KeystoneAuthCaCertfile,
+    KeystoneAuthCertfile,
+    KeystoneAuthHost,
+    KeystoneAuthInsecure,
+    KeystoneAuthKeyfile,
+    KeystoneAuthProjectDomainName,
+    KeystoneAuthProto,
+    KeystoneAuthPublicPort,
+    KeystoneAuthRegionName,
+    KeystoneAuthUrlTokens,
+    KeystoneAuthUrlVersion,
+    KeystoneAuthUserDomainName,
+    KubernetesApiPort,
+    KubernetesApiSecurePort,
+    KubernetesApiServer,
+    KubernetesPodSubnets,
+    #[strum(serialize = "L3MH_CIDR")]
+    L3mhCidr,
+    LogDir,
+    LogLevel,
+    LogLocal,
+    MetadataProxySecret,
+    MetadataSslCaCertfile,
+    MetadataSslCertType,
+    MetadataSslCertfile,
+    MetadataSslEnable,
+    MetadataSslKeyfile,
+    PhysicalInterface,
+    PriorityBandwidth,
+    PriorityId,
+    PriorityScheduling,
+    PriorityTagging,
+    QosDefHwQueue,
+    QosLogicalQueues,
+    QosQueueId,
+    RequiredKernelVrouterEncryption,
+    SampleDestination,
+    SandeshCaCertfile,
+    SandeshCertfile,
+    SandeshKeyfile,
+    SandeshServerCertfile,
+    SandeshServerKeyfile,
+    SandeshSslEnable,
+    ServerCaCertfile,
+    ServerCertfile,
+    ServerKeyfile,
+    SloDestination,
+    SriovPhysicalInterface,
+    SriovPhysicalNetwork,
+    SriovVf,
+    SslEnable,
+    SslInsecure,
+    StatsCollectorDestinationPath,
+    Subcluster,
+    TsnAgentMode,
+    TsnNodes,
+    VrouterAgentIntrospectPort,
+    VrouterCryptInterface,
+    VrouterDecryptInterface,
+    VrouterDecryptKey,
+    VrouterEncryption,
+    VrouterGateway,
+    XmppServerCaCertfile,
+    XmppServerCertfile,
+    XmppServerKeyfile,
+    XmppServerPort,
+    XmppServers,
+    XmppSslEnable,
+}
+
+/// One parameter that is set.
+#[derive(Clone)]
+struct Parameter {
+    value: String,
+    /// Path in the spec.
+    path: String,
+    secret: bool,
+}
+
+/// An option of the agent's file that is set by its name.
+#[derive(Clone)]
+pub struct AgentOption {
+    /// Section.
+    pub section: String,
+    /// Key.
+    pub key: String,
+    /// Value, which is as secret as the variable it comes from.
+    pub value: String,
+}
+
+/// The parameters that are set, and which of them were asked for. Deliberately not `Debug`: values may be secrets.
+#[derive(Clone, Default)]
+pub struct Parameters {
+    values: BTreeMap<Name, Parameter>,
+    variables: BTreeMap<String, String>,
+    asked: RefCell<BTreeSet<Name>>,
+    secret: Cell<bool>,
+}
+
+impl Parameters {
+    /// The parameters of a resource. `password` is the one of its Keystone administrator, where a Secret holds it.
+    ///
+    /// # Errors
+    /// When a variable asks for what this release cannot do.
+    pub fn of(cr: &Vrouter, password: Option<AdminPassword<'_>>) -> Result<Self, NotReady> {
+        let mut values = BTreeMap::new();
+        let fields = fields::common(&cr.spec.common_configuration, password).into_iter();
+        for field in fields.chain(fields::service(&cr.spec.service_configuration)) {
+            // An empty text means the same as none, as in the Go tf-operator.
+            if let Some(value) = field.value.filter(|value| !value.is_empty()) {
+                values.insert(field.name, Parameter { value, path: field.path, secret: field.secret });
+            }
+        }
+        let variables: BTreeMap<String, String> = cr
+            .spec
+            .service_configuration
+            .env_variables_config
+            .iter()
+            .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+            .collect();
+        for (variable, value) in &variables {
+            let Ok(name) = variable.parse::<Name>() else { continue };
+            let path = format!("spec.serviceConfiguration.envVariablesConfig[{variable}]");
+            // An empty variable stands for the image's default, whatever a field says.
+            if value.is_empty() {
+                values.remove(&name);
+            } else {
+                values.insert(name, Parameter { value: value.clone(), path, secret: true });
+            }
+        }
+        let parameters = Self { values, variables, ..Self::default() };
+        match parameters.get(Name::AgentMode) {
+            None | Some("kernel") => Ok(parameters),
+            Some(_) => Err(parameters.invalid(Name::AgentMode, "this release forwards in the kernel only")),
+        }
+    }
+
+    /// The same with another gateway, that of a group.
+    #[must_use]
+    pub fn with_gateway(&self, group: &str, gateway: Option<&str>) -> Self {
+        let mut parameters = self.clone();
+        if let Some(gateway) = gateway.filter(|gateway| !gateway.is_empty())
+            && !self.variables.contains_key(Name::VrouterGateway.as_ref())
+        {
+            let path = format!("spec.groups[{group}].vrouterGateway");
+            parameters.values.insert(Name::VrouterGateway, Parameter { value: gateway.into(), path, secret: false });
+        }
+        parameters
+    }
+
+    /// The value of a parameter, if it is set.
+    pub fn get(&self, name: Name) -> Option<&str> {
+        self.asked.borrow_mut().insert(name);
+        let parameter = self.values.get(&name)?;
+        if parameter.secret {
+            self.secret.set(true);
+        }
+        Some(&parameter.value)
+    }
+
+    /// Whether Keystone authenticates users; `OpenStack` cannot do without it.
+    pub fn keystone(&self) -> bool {
+        self.get(Name::AuthMode) == Some("keystone") || self.get(Name::CloudOrchestrator) == Some("openstack")
+    }
+
+    /// Whether a parameter is set. That is no secret.
+    pub fn is_set(&self, name: Name) -> bool {
+        self.values.contains_key(&name)
+    }
+
+    /// Whether `envVariablesConfig` sets the variable to nothing. That is no secret.
+    pub fn is_blanked(&self, name: Name) -> bool {
+        self.variables.get(name.as_ref()).is_some_and(String::is_empty)
+    }
+
+    /// What `render` makes, and whether it asked for a secret.
+    pub fn watch<T>(&self, render: impl FnOnce(&Self) -> T) -> (T, bool) {
+        self.secret.set(false);
+        let made = render(self);
+        (made, self.secret.get())
+    }
+
+    /// The variables of `envVariablesConfig`, which are all secret.
+    pub fn variables(&self) -> &BTreeMap<String, String> {
+        if !self.variables.is_empty() {
+            self.secret.set(true);
+        }
+        &self.variables
+    }
+
+    /// Options of the agent's file among the variables. `DASH` stands for a dash, as in the image.
+    pub fn agent_options(&self) -> Vec<AgentOption> {
+        let dashed = |text: &str| text.replace("DASH", "-");
+        let options: Vec<AgentOption> = self
+            .variables
+            .iter()
+            .filter_map(|(name, value)| {
+                let (section, key) = name.strip_prefix(OPTION_PREFIX)?.split_once("__")?;
+                Some(AgentOption { section: dashed(section), key: dashed(key), value: value.clone() })
+            })
+            .collect();
+        if !options.is_empty() {
+            self.secret.set(true);
+        }
+        options
+    }
+
+    /// A value that cannot be used. The message has the path and never the value, which may be a secret.
+    pub fn invalid(&self, name: Name, why: &str) -> NotReady {
+        let path = self.values.get(&name).map_or(name.as_ref(), |parameter| parameter.path.as_str());
+        NotReady::invalid(Reason::InvalidSpec, format!("{path}: {why}"))
+    }
+}
+
+/// Fields that no file of any of the given sets asked for, with why. Variables are left out: they reach the containers.
+pub fn ignored(sets: &[Parameters]) -> Vec<String> {
+    let keystone = sets.iter().any(Parameters::keystone);
+    let asked: BTreeSet<Name> = sets.iter().flat_map(|set| set.asked.borrow().clone()).collect();
+    let mut ignored: Vec<String> = sets
+        .iter()
+        .flat_map(|set| &set.values)
+        .filter(|(name, parameter)| !asked.contains(name) && !parameter.path.contains(".envVariablesConfig["))
+        .map(|(name, parameter)| {
+            if !keystone && name.as_ref().starts_with("KEYSTONE_") {
+                format!("{}: it takes effect with authMode: keystone", without_leaf(&parameter.path))
+            } else {
+                format!("{}: {}", parameter.path, fields::why_ignored(*name))
+            }
+        })
+        .collect();
+    ignored.sort_unstable();
+    ignored.dedup();
+    ignored
+}
+
+/// Keystone's many fields, which a Manager copies into every resource, are told as one.
+fn without_leaf(path: &str) -> &str {
+    path.find(fields::KEYSTONE).map_or(path, |start| &path[..start + fields::KEYSTONE.len()])
+}
+
+/// Variables of the spec that the operator sets itself, as ignored paths.
+pub fn reserved(cr: &Vrouter) -> Vec<String> {
+    let variables = &cr.spec.service_configuration.env_variables_config;
+    RESERVED
+        .iter()
+        .filter(|name| variables.contains_key(**name))
+        .map(|name| format!("spec.serviceConfiguration.envVariablesConfig[{name}]: the operator sets it"))
+        .collect()
+}

@@ -1,0 +1,349 @@
+//! Desired state of a Vrouter: one DaemonSet for each group of nodes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Map, Value, json};
+use tf_api::{
+    Managed, Vrouter,
+    common::PodConfiguration,
+    contract::{Draft, Reason},
+    names,
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        identity::{Identity, fit},
+        pod::{self, PodShape},
+        publish, workload,
+    },
+    cluster::Cluster,
+    dependency,
+    ensemble::certificates_not_observed,
+    images,
+    node::{
+        self,
+        template::{self, Local},
+    },
+    nodemanager::{self, NodeType},
+    object::{CONFIG_MAP, Object},
+    observed::{Observed, Pod},
+    placement,
+    plan::{NotReady, Plan, Rollout},
+    rollout::{self, Decision, Restart},
+    secret::SecretData,
+    selection::{Offer, Selection, Uses},
+};
+
+use crate::{
+    OPERATOR,
+    config::{agent, clients, cni, host},
+    groups::{self, Group},
+    parameters::{self, AdminPassword, Parameters},
+    pods::{self, Ingredients, Pods},
+    services::{self, Services},
+};
+
+/// Agents listed in a status; larger sets are only counted.
+const LISTED_AGENTS: usize = 100;
+/// Key of a Secret with the password of Keystone's administrator (peer-operator, appendix D).
+const PASSWORD: &str = "password";
+
+/// Plans a Vrouter.
+///
+/// # Errors
+/// When the spec asks for what cannot be, or names a Secret that does not exist.
+pub fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
+    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed)?;
+    let mut drafts = resolved.drafts.clone();
+    drafts.push(certificates_not_observed());
+    let services = Services::find(&resolved, observed.config_maps.get(&services::map_name(&identity(cr))));
+    complete(cr, observed, &services, drafts.clone()).map_err(|not_ready| not_ready.with_drafts(drafts))
+}
+
+/// The identity of a resource.
+pub fn identity(cr: &Vrouter) -> Identity {
+    Identity::of(OPERATOR, cr)
+}
+
+/// Name of the Secret with the password of Keystone's administrator, where the spec leaves it to one.
+pub fn password_secret(cr: &Vrouter) -> Option<&str> {
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref()?;
+    let stated = auth.keystone_auth_parameters.as_ref().and_then(|keystone| keystone.admin_password.as_ref());
+    auth.keystone_secret_name.as_deref().filter(|name| !name.is_empty() && stated.is_none())
+}
+
+fn complete(
+    cr: &Vrouter,
+    observed: &Observed<Vrouter>,
+    services: &Services,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let identity = identity(cr);
+    let groups = groups::of(cr);
+    groups::distinct(&groups)?;
+    groups::alone(cr, &groups, &observed.siblings)?;
+    let selection = Selection::of(
+        cr,
+        &observed.operator,
+        &Offer {
+            builtins: &pods::CONTAINERS,
+            containers: &cr.spec.service_configuration.containers,
+            obsolete: &pods::OBSOLETE,
+            uses: Uses { auth: true, distribution: true, ..Uses::default() },
+        },
+    )?;
+    let cluster = Cluster::of(&observed.facts);
+    let parameters = Parameters::of(cr, admin_password(cr, observed)?)?;
+    let variables = identity.object_name("env");
+    let cni_map = fit(&format!("{}-cni-config", identity.name), 63);
+    let pods = Ingredients {
+        cr,
+        identity: &identity,
+        containers: &selection.containers,
+        release: selection.release,
+        overrides: &observed.operator.images,
+        cluster: &cluster,
+        variables: &variables,
+        cni_map: &cni_map,
+    }
+    .pods()
+    .ok_or_else(|| {
+        let message = format!("serviceConfiguration.containers leaves out {}; add it", pods::AGENT);
+        NotReady::invalid(Reason::InvalidSpec, message)
+    })?;
+
+    let mut objects = vec![workload::service_account(&identity)];
+    objects.push(publish::endpoints_map(&identity, services::map_name(&identity), &services.endpoints()));
+    if pods.cni {
+        let content = cni::file(&cluster, cr.spec.service_configuration.cni_mtu)?;
+        objects.push(cni_object(&identity, cni_map.clone(), content));
+    }
+    objects.push(environment(&identity, &variables, &parameters));
+
+    let world = World { cr, observed, services, cluster: &cluster, identity: &identity, pods: &pods };
+    let mut sets = Vec::new();
+    let mut workloads = Vec::new();
+    for group in &groups {
+        let parameters = parameters.with_gateway(group.name.unwrap_or_default(), group.gateway);
+        let files = world.files(&parameters)?;
+        objects.extend(files.objects(&group.identity(&identity))?);
+        let (daemon_set, name, hash) = world.daemon_set(group, &files);
+        objects.push(daemon_set);
+        workloads.push((name, hash));
+        sets.push(parameters);
+    }
+    let notes = notes(&sets, services, &cluster)?;
+    Ok(Plan {
+        objects,
+        members: Vec::new(),
+        endpoints: Vec::new(),
+        connection: None,
+        discovery: None,
+        version: selection.release.name.to_owned(),
+        drafts,
+        ignored: world.ignored(selection.ignored, &sets),
+        notes,
+        held: None,
+        own_status: own_status(observed, &workloads),
+        step: step(observed, &workloads),
+        rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
+    })
+}
+
+fn admin_password<'a>(cr: &Vrouter, observed: &'a Observed<Vrouter>) -> Result<Option<AdminPassword<'a>>, NotReady> {
+    let Some(name) = password_secret(cr) else { return Ok(None) };
+    let Some(secret) = observed.secrets.get(name) else {
+        let message = format!("Secret {}/{name} does not exist; create it with key {PASSWORD}", cr.home());
+        return Err(NotReady::input(Reason::SecretNotFound, message));
+    };
+    match secret.get(PASSWORD) {
+        Some(password) => Ok(Some(AdminPassword(password))),
+        None => {
+            let message = format!("Secret {}/{name} has no key {PASSWORD}; add it", cr.home());
+            Err(NotReady::input(Reason::SecretInvalid, message))
+        }
+    }
+}
+
+/// What is the same for every group.
+struct World<'a> {
+    cr: &'a Vrouter,
+    observed: &'a Observed<Vrouter>,
+    services: &'a Services,
+    cluster: &'a Cluster,
+    identity: &'a Identity,
+    pods: &'a Pods,
+}
+
+impl World<'_> {
+    /// Files of a group. One that asked for a secret goes to the Secret, whatever the secret was.
+    fn files(&self, parameters: &Parameters) -> Result<Files, NotReady> {
+        let (services, cluster) = (self.services, self.cluster);
+        let domain = &self.observed.operator.cluster_domain;
+        let mut files = Files::default();
+        let (content, secret) = parameters.watch(|p| agent::file(p, services));
+        let put = if secret { Files::template_secret } else { Files::template };
+        put(&mut files, agent::FILE, content?);
+        let mut shared = |file: &str, (content, secret): (Result<String, NotReady>, bool)| {
+            let put = if secret { Files::shared_secret } else { Files::shared };
+            put(&mut files, file, content?);
+            Ok::<_, NotReady>(())
+        };
+        shared(clients::API_FILE, parameters.watch(|p| clients::api_file(p, services)))?;
+        shared(clients::LOAD_BALANCER_FILE, parameters.watch(|p| clients::load_balancer_file(p, cluster, domain)))?;
+        shared(node::SYSCTL_FILE, parameters.watch(host::sysctl_file))?;
+        // Always in the Secret, so that there always is one: the first secret of a spec shall not change the pod template
+        // and restart every agent.
+        files.shared_secret(node::PARAMETERS_FILE, host::parameters_file(parameters, services, cluster)?);
+        for daemon in &self.pods.daemons {
+            let file = node::environment_file(daemon.name);
+            if let Some(content) = host::environment_file(&file, parameters)? {
+                files.shared_secret(&file, content);
+            }
+            if daemon.name == nodemanager::CONTAINER.name {
+                files.template(&NodeType::Vrouter.file(), self.node_manager_file()?);
+            }
+        }
+        Ok(files)
+    }
+
+    fn node_manager_file(&self) -> Result<String, NotReady> {
+        let collectors = self.services.analytics.clone().map(|mut connection| {
+            for host in connection.endpoints.values_mut().flat_map(|e| e.nodes.iter_mut().chain(&mut e.service)) {
+                *host = template::literal(host);
+            }
+            connection
+        });
+        let settings = nodemanager::Settings {
+            node_type: NodeType::Vrouter,
+            log_level: self.cr.spec.common_configuration.log_level.unwrap_or_default(),
+            collectors: collectors.as_ref(),
+            database: None,
+        };
+        Ok(nodemanager::file(&settings, &Local::Name.to_string(), &Local::Address.to_string())?)
+    }
+
+    fn daemon_set(&self, group: &Group<'_>, files: &Files) -> (Object, String, String) {
+        let identity = group.identity(self.identity);
+        let common =
+            PodConfiguration { tolerations: group.tolerations.to_vec(), ..self.cr.spec.common_configuration.clone() };
+        // Whoever else wants to run an agent, in whatever namespace, waits until the node is free.
+        let agents = BTreeMap::from([(names::LABEL_TYPE.to_owned(), identity.type_name.clone())]);
+        let operator = &self.observed.operator;
+        let (template, hash) = pod::template(&PodShape {
+            identity: &identity,
+            common: &common,
+            agent_image: images::tf_node(&operator.images, &operator.version),
+            service_account: workload::service_account_name(self.identity),
+            init: self.pods.init.clone(),
+            daemons: self.pods.daemons.clone(),
+            volumes: self.pods.volumes.clone(),
+            owned_mounts: Vec::new(),
+            has_secret_files: files.has_secrets(),
+            affinity: placement::affinity_alone(group.placement.node_selector(), &agents),
+            share_processes: false,
+            grace_seconds: pods::GRACE_SECONDS,
+        });
+        let name = identity.workload_name("daemonset");
+        (workload::daemon_set(&identity, name.clone(), template), name, hash)
+    }
+
+    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters]) -> Vec<String> {
+        ignored.extend(self.pods.ignored.clone());
+        ignored.extend(pod::unknown_overrides(&self.cr.spec.common_configuration, &self.pods.daemons));
+        ignored.extend(groups::ignored(self.cr));
+        let spec = &self.cr.spec.service_configuration;
+        if spec.agent_mode.as_deref() == Some("dpdk") {
+            let why = "the kernel forwards, DPDK comes with a later release";
+            ignored.push(format!("spec.serviceConfiguration.agentMode: {why}"));
+        }
+        if spec.cni_mtu.is_some() && !self.pods.cni {
+            ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
+        }
+        ignored.extend(parameters::reserved(self.cr));
+        ignored.extend(parameters::ignored(sets));
+        ignored
+    }
+}
+
+fn cni_object(identity: &Identity, name: String, content: String) -> Object {
+    let data = BTreeMap::from([(cni::FILE.to_owned(), content)]);
+    Object::new(CONFIG_MAP, &ConfigMap { metadata: identity.meta(name), data: Some(data), ..ConfigMap::default() })
+}
+
+/// The variables of the spec for init containers, which run programs of the images. It exists without any too, for the same
+/// reason.
+fn environment(identity: &Identity, name: &str, parameters: &Parameters) -> Object {
+    let variables = parameters.variables().iter().map(|(key, value)| (key.clone(), value.clone()));
+    publish::credentials(identity, name, &variables.collect::<SecretData>())
+}
+
+/// What people should know: facts that are only assumed, and switches that do not fit what services publish.
+fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<Vec<String>, NotReady> {
+    let mut notes = cluster.problems.clone();
+    let Some(parameters) = sets.first() else { return Ok(notes) };
+    let links = [
+        (&services.control, services::XMPP, "xmppSslEnable", agent::xmpp_tls(parameters)?),
+        (&services.config, services::API, "configApiSslEnable", clients::api_tls(parameters)?),
+        (&services.analytics, services::COLLECTOR, "sandeshSslEnable", agent::collector_tls(parameters)?),
+    ];
+    for (connection, endpoint, switch, ours) in links {
+        let Some(theirs) = connection.as_ref().map(|connection| connection.tls(endpoint)) else { continue };
+        if theirs != ours {
+            let verb = if theirs { "needs" } else { "has no" };
+            notes.push(format!("endpoint {endpoint} {verb} TLS and {switch} is {ours}; set it to {theirs}"));
+        }
+    }
+    Ok(notes)
+}
+
+/// One node at a time, whatever its group: first a pod that is down already, any other one only while all are ready.
+fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<Restart> {
+    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+    let decide = |(name, hash): &(String, String)| {
+        let own: Vec<Pod> = pods.iter().filter(|pod| pod.workload() == name).cloned().collect();
+        rollout::next(&own, observed.workloads.get(name), hash)
+    };
+    let decisions: Vec<Decision> = workloads.iter().map(decide).collect();
+    let is_down = |restart: &Restart| pods.iter().any(|pod| pod.name == restart.pod && !pod.ready);
+    let held = decisions.iter().any(|decision| matches!(decision, Decision::Hold(_)));
+    let all_ready = pods.iter().all(|pod| pod.ready && !pod.terminating);
+    let restarts: Vec<Restart> = decisions
+        .into_iter()
+        .filter_map(|decision| match decision {
+            Decision::Restart(restart) => Some(restart),
+            Decision::Done | Decision::Hold(_) => None,
+        })
+        .collect();
+    let first = restarts.iter().find(|restart| is_down(restart));
+    first.or_else(|| restarts.first().filter(|_| all_ready && !held)).cloned()
+}
+
+/// Agents by node, as far as their pods tell. Which control nodes an agent is connected to and whether those on
+/// control-plane nodes serve (`activeOnControllers`) only the agents and the nodes know, and this operator reads neither.
+fn own_status(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Map<String, Value> {
+    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+    let current = |pod: &Pod| {
+        let template = workloads.iter().find(|(name, _)| pod.workload() == name).map(|(_, hash)| hash);
+        template.is_some() && template == pod.template.as_ref()
+    };
+    let mut agents: Vec<(&str, &str)> = pods
+        .iter()
+        .filter_map(|pod| {
+            let state = match (pod.ready, current(pod)) {
+                (false, _) => "Starting",
+                (true, true) => "Ready",
+                (true, false) => "Upgrading",
+            };
+            Some((pod.node.as_deref()?, state))
+        })
+        .collect();
+    agents.sort_unstable();
+    if agents.is_empty() || agents.len() > LISTED_AGENTS {
+        return Map::new();
+    }
+    let agents: Vec<Value> = agents.iter().map(|(node, state)| json!({"name": node, "status": state})).collect();
+    Map::from_iter([("agents".to_owned(), Value::Array(agents))])
+}

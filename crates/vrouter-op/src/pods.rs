@@ -1,0 +1,322 @@
+//! Containers and volumes of the pods.
+//!
+//! Only what works on the node itself is privileged: the kernel module's installer and the agent, which makes `vhost0`. No
+//! container has a hook that runs when it stops, so the data plane forwards on while the agent restarts (tf-components 11,
+//! trap 16). The plugin's executable is placed by an init container; the configuration that makes the kubelet use it is
+//! written by the node agent when the daemon serves. Nothing else of the node's CNI plugins is touched.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        ConfigMapVolumeSource, Container, EnvVar, HostPathVolumeSource, ResourceRequirements, Volume, VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+use tf_api::{Vrouter, VrouterConfiguration, common::Container as Listed, ports};
+use tf_plan::{
+    build::{
+        identity::Identity,
+        pod::{Daemon, Privileges, agent_mount, env_from, mount, read_only, security_context},
+        storage::{self, host_path},
+    },
+    cluster::{Cluster, Platform},
+    images::{self, Builtin, Chosen, ImageOverrides, Release},
+    node,
+    nodemanager::{self, NodeType},
+};
+
+use crate::config::{self, cni};
+
+/// The agent.
+pub const AGENT: &str = "vrouteragent";
+const KERNEL_INIT: &str = "vrouterkernelinit";
+const KERNEL_BUILD_INIT: &str = "vrouterkernelbuildinit";
+const CNI_INIT: &str = "vroutercni";
+
+/// Containers a pod can have.
+pub const CONTAINERS: [Builtin; 5] = [
+    Builtin { name: KERNEL_INIT, image: "vrouter-kernel-init", default: true },
+    Builtin { name: KERNEL_BUILD_INIT, image: "vrouter-kernel-build-init", default: true },
+    Builtin { name: CNI_INIT, image: "kubernetes-cni-init", default: true },
+    nodemanager::CONTAINER,
+    Builtin { name: AGENT, image: "vrouter-agent", default: true },
+];
+
+/// Containers of the Go tf-operator that are not needed.
+pub const OBSOLETE: [(&str, &str); 4] = [
+    ("nodeinit", "the node agent applies the kernel settings itself"),
+    ("nodeinit-status-prefetch", "images are not fetched ahead"),
+    ("nodeinit-tools-prefetch", "images are not fetched ahead"),
+    ("provisioner", "nodes are registered by the operators, not by a container"),
+];
+
+const LOGS: &str = "logs";
+const MODULES: &str = "lib-modules";
+const SOURCES: &str = "usr-src";
+const DEVICES: &str = "dev";
+/// The name the node manager's volumes give it too.
+const RUN: &str = "var-run";
+const STATE: &str = "var-lib-contrail";
+const CNI_CONFIG: &str = "cni-config";
+const CNI_FILES: &str = "cni-config-files";
+const CNI_BIN: &str = "cni-bin";
+const CNI_LOGS: &str = "cni-logs";
+const CNI_PORTS: &str = "cni-ports";
+const MULTUS: &str = "multus-cni";
+
+/// Seconds the agent gets to stop: it only has to close its connections.
+pub const GRACE_SECONDS: i64 = 30;
+
+/// Containers and volumes.
+pub struct Pods {
+    /// Init containers.
+    pub init: Vec<Container>,
+    /// Daemons.
+    pub daemons: Vec<Daemon>,
+    /// Volumes.
+    pub volumes: Vec<Volume>,
+    /// Whether pods bring the CNI plugin to their node.
+    pub cni: bool,
+    /// Containers of the spec's list that do not run, with why.
+    pub ignored: Vec<String>,
+}
+
+/// What the pods are made of.
+pub struct Ingredients<'a> {
+    /// The resource.
+    pub cr: &'a Vrouter,
+    /// Its identity.
+    pub identity: &'a Identity,
+    /// Containers that run.
+    pub containers: &'a [Chosen],
+    /// The release of their images.
+    pub release: &'a Release,
+    /// Images of the installation.
+    pub overrides: &'a ImageOverrides,
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Secret with variables for init containers.
+    pub variables: &'a str,
+    /// ConfigMap with the CNI configuration.
+    pub cni_map: &'a str,
+}
+
+impl Ingredients<'_> {
+    /// Puts the pods together. None if the spec's list leaves the agent out.
+    pub fn pods(&self) -> Option<Pods> {
+        let agent = self.chosen(AGENT)?;
+        let cni = self.chosen(CNI_INIT);
+        let manager = self.chosen(nodemanager::CONTAINER.name);
+        let (kernel, ignored) = self.kernel();
+        let mut init: Vec<Container> = kernel.iter().map(|kernel| self.kernel_init(kernel)).collect();
+        init.extend(cni.map(|chosen| self.cni_init(chosen)));
+        let mut daemons: Vec<Daemon> =
+            manager.map(|chosen| nodemanager::daemon(chosen, NodeType::Vrouter, LOGS)).into_iter().collect();
+        daemons.push(self.agent(agent, cni.is_some()));
+        let mut volumes = self.volumes(cni.is_some());
+        if manager.is_some() {
+            let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
+            volumes.extend(more.collect::<Vec<_>>());
+        }
+        Some(Pods { init, daemons, volumes, cni: cni.is_some(), ignored })
+    }
+
+    fn chosen(&self, name: &str) -> Option<&Chosen> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+
+    fn spec(&self) -> &VrouterConfiguration {
+        &self.cr.spec.service_configuration
+    }
+
+    fn listed(&self, name: &str) -> Option<&Listed> {
+        self.spec().containers.iter().find(|container| container.name.as_deref() == Some(name))
+    }
+
+    /// The installer of the kernel module. Ubuntu builds the module on the node and has an image of its own for that; naming
+    /// either container asks for the installer, and the entry of the other one is not used.
+    fn kernel(&self) -> (Option<Chosen>, Vec<String>) {
+        let ubuntu = self.cr.spec.common_configuration.distribution.as_deref() == Some("ubuntu");
+        let (wanted, other, whose) = if ubuntu {
+            (KERNEL_BUILD_INIT, KERNEL_INIT, "nodes of other distributions than ubuntu")
+        } else {
+            (KERNEL_INIT, KERNEL_BUILD_INIT, "nodes of distribution ubuntu")
+        };
+        let ignored = self
+            .listed(other)
+            .map(|_| format!("spec.serviceConfiguration.containers[{other}]: it is for {whose}"))
+            .into_iter()
+            .collect();
+        let fallback = || {
+            let builtin = CONTAINERS.iter().find(|builtin| builtin.name == wanted)?;
+            self.chosen(other)?;
+            let image = images::reference(builtin.image, self.release, self.overrides);
+            Some(Chosen { name: KERNEL_INIT, image, command: Vec::new() })
+        };
+        (self.chosen(wanted).cloned().or_else(fallback), ignored)
+    }
+
+    fn kernel_init(&self, chosen: &Chosen) -> Container {
+        Container {
+            name: KERNEL_INIT.into(),
+            command: (!chosen.command.is_empty()).then(|| chosen.command.clone()),
+            volume_mounts: Some(vec![
+                mount(SOURCES, "/usr/src"),
+                mount(MODULES, "/lib/modules"),
+                mount(LOGS, config::LOG_DIR),
+            ]),
+            ..self.init(chosen, &Privileges::Host)
+        }
+    }
+
+    /// Brings the plugin to the node. The directories for its ports and logs are made by mounting them.
+    fn cni_init(&self, chosen: &Chosen) -> Container {
+        const TARGET: &str = "/host/opt_cni_bin";
+        let copy = node::place(&format!("/usr/bin/{}", cni::PLUGIN), &format!("{TARGET}/{}", cni::PLUGIN));
+        Container {
+            name: CNI_INIT.into(),
+            command: Some(if chosen.command.is_empty() { copy } else { chosen.command.clone() }),
+            volume_mounts: Some(vec![
+                agent_mount(),
+                mount(CNI_BIN, TARGET),
+                mount(CNI_PORTS, cni::PORTS_DIR),
+                mount(CNI_LOGS, cni::LOG_DIR),
+            ]),
+            // Root only because the node's directories are root's.
+            ..self.init(chosen, &Privileges::Root(&[]))
+        }
+    }
+
+    fn init(&self, chosen: &Chosen, privileges: &Privileges) -> Container {
+        Container {
+            image: Some(chosen.image.clone()),
+            image_pull_policy: Some("IfNotPresent".into()),
+            env: Some(vec![EnvVar {
+                name: "NODE_TYPE".into(),
+                value: Some(NodeType::Vrouter.name().into()),
+                ..EnvVar::default()
+            }]),
+            env_from: Some(vec![env_from(self.variables)]),
+            security_context: Some(security_context(privileges)),
+            ..Container::default()
+        }
+    }
+
+    /// Privileged: it loads the module, makes `vhost0` out of the node's interface and talks to the module.
+    fn agent(&self, chosen: &Chosen, cni: bool) -> Daemon {
+        let log_dir = self.spec().log_dir.as_deref().filter(|directory| !directory.is_empty());
+        let mut mounts = vec![
+            mount(DEVICES, "/dev"),
+            mount(RUN, "/var/run"),
+            read_only(MODULES, "/lib/modules"),
+            mount(STATE, "/var/lib/contrail"),
+            mount(LOGS, log_dir.unwrap_or(config::LOG_DIR)),
+        ];
+        let mut env = vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())];
+        if cni {
+            mounts.extend(self.cni_mounts());
+            env.push((node::CNI_TARGETS.to_owned(), self.cni_targets()));
+        }
+        Daemon {
+            ports: vec![("introspect", ports::AGENT_INTROSPECT), ("port-api", ports::AGENT_PORT_API)],
+            env,
+            mounts,
+            privileges: Privileges::Host,
+            resources: huge_pages(self.spec()),
+            ..Daemon::new(AGENT, chosen.image.clone(), chosen.command.clone())
+        }
+    }
+
+    fn cni_mounts(&self) -> Vec<VolumeMount> {
+        let mut mounts = vec![read_only(CNI_CONFIG, node::CNI_DIR), mount(CNI_FILES, "/host/etc_cni")];
+        if self.cluster.platform == Platform::OpenShift {
+            mounts.push(mount(MULTUS, "/host/multus"));
+        }
+        mounts
+    }
+
+    /// On OpenShift multus waits for the configuration of the default network under a name of its own.
+    fn cni_targets(&self) -> String {
+        let mut targets = vec![format!("/host/etc_cni/net.d/{}", cni::FILE)];
+        if self.cluster.platform == Platform::OpenShift {
+            targets.push("/host/multus/cni/net.d/80-openshift-network.conf".into());
+        }
+        targets.join(",")
+    }
+
+    fn volumes(&self, cni: bool) -> Vec<Volume> {
+        let logs = storage::node_directory(config::LOG_DIR, "vrouter-agent", &["vrouter1"], self.identity);
+        let mut volumes = vec![
+            host_path(LOGS, &logs),
+            existing(DEVICES, "/dev"),
+            existing(RUN, "/var/run"),
+            existing(MODULES, "/lib/modules"),
+            host_path(SOURCES, "/usr/src"),
+            host_path(STATE, "/var/lib/contrail"),
+        ];
+        if cni {
+            volumes.extend([
+                Volume {
+                    name: CNI_CONFIG.into(),
+                    config_map: Some(ConfigMapVolumeSource {
+                        name: self.cni_map.to_owned(),
+                        default_mode: Some(0o444),
+                        ..ConfigMapVolumeSource::default()
+                    }),
+                    ..Volume::default()
+                },
+                host_path(CNI_FILES, &self.cluster.cni_config_dir),
+                host_path(CNI_BIN, &self.cluster.cni_binary_dir),
+                host_path(CNI_LOGS, cni::LOG_DIR),
+                host_path(CNI_PORTS, cni::PORTS_DIR),
+            ]);
+            if self.cluster.platform == Platform::OpenShift {
+                volumes.push(host_path(MULTUS, "/var/run/multus"));
+            }
+        }
+        volumes
+    }
+}
+
+/// A directory that every node has; a node without it is not one to change.
+fn existing(name: &str, path: &str) -> Volume {
+    Volume {
+        name: name.into(),
+        host_path: Some(HostPathVolumeSource { path: path.into(), type_: Some("Directory".into()) }),
+        ..Volume::default()
+    }
+}
+
+/// Huge pages of both sizes. Kubernetes wants their request to equal their limit, and a request of memory or CPU beside
+/// them; the Go tf-operator asked for as much memory.
+fn huge_pages(spec: &VrouterConfiguration) -> Option<ResourceRequirements> {
+    let small = u64::from(spec.hugepages_2m.unwrap_or_default()) * 2;
+    let large = u64::from(spec.hugepages_1g.unwrap_or_default()) * 1024;
+    let mut limits = BTreeMap::new();
+    if small > 0 {
+        limits.insert("hugepages-2Mi".to_owned(), mebibytes(small));
+    }
+    if large > 0 {
+        limits.insert("hugepages-1Gi".to_owned(), mebibytes(large));
+    }
+    if limits.is_empty() {
+        return None;
+    }
+    let mut requests = limits.clone();
+    requests.insert("memory".to_owned(), mebibytes(small + large));
+    Some(ResourceRequirements { limits: Some(limits), requests: Some(requests), ..ResourceRequirements::default() })
+}
+
+/// As the API server writes it: with the largest unit that leaves a whole number.
+fn mebibytes(mut count: u64) -> Quantity {
+    let mut units = ["Mi", "Gi", "Ti", "Pi"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while count % 1024 == 0
+        && let Some(larger) = units.next()
+    {
+        count /= 1024;
+        unit = larger;
+    }
+    Quantity(format!("{count}{unit}"))
+}
