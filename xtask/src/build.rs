@@ -1,22 +1,49 @@
 //! Building the operators for the lab, once and visibly.
 
-use std::{path::PathBuf, process::Command, time::Instant};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 use tf_testing::operators;
 
-/// Builds every operator in the lab's profile and returns the folder of the executables.
-pub fn operators() -> Result<PathBuf> {
+/// Executables of the operators, as they were when they were built. Gone when dropped.
+pub struct Operators(TempDir);
+
+impl Operators {
+    /// Their folder.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// Builds every operator in the lab's profile.
+pub fn operators() -> Result<Operators> {
     let begun = Instant::now();
     println!("building {} operators (the first time takes minutes, later ones seconds)", operators::ALL.len());
+    let target = target()?;
+    fs::create_dir_all(&target).with_context(|| format!("making {}", target.display()))?;
+    // Another checkout may share the target folder: what was built is taken before it builds its own to the same place.
+    let lock = File::create(target.join(".operators.lock"))?;
+    lock.lock()?;
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--profile", "lab"]).current_dir(crate::root()?);
     for operator in operators::ALL {
         command.args(["-p", operator]);
     }
     ensure!(command.status()?.success(), "building the operators failed");
+    let folder = tempfile::Builder::new().prefix("operators-").tempdir_in(&target)?;
+    for operator in operators::ALL {
+        fs::hard_link(target.join("lab").join(operator), folder.path().join(operator))?;
+    }
     println!("built in {:.0} s", begun.elapsed().as_secs_f64());
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| crate::root().map(|root| root.join("target")), |t| Ok(t.into()))?;
-    Ok(target.join("lab"))
+    Ok(Operators(folder))
+}
+
+fn target() -> Result<PathBuf> {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| Ok(crate::root()?.join("target")), |target| Ok(target.into()))
 }

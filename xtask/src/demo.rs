@@ -18,7 +18,7 @@ use tf_testing::{
     resources::{self, Resource},
 };
 
-use crate::build;
+use crate::build::{self, Operators};
 
 const NAMESPACE: &str = "tf";
 /// Longer than any bring-up on simulated nodes takes.
@@ -45,11 +45,11 @@ pub struct Demo {
 pub fn run(demo: &Demo) -> Result<ExitCode> {
     let manifest = crate::root()?.join(&demo.manifest);
     let manifest = fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;
-    build::operators()?;
-    tokio::runtime::Runtime::new()?.block_on(show(demo, &manifest))
+    let binaries = build::operators()?;
+    tokio::runtime::Runtime::new()?.block_on(show(demo, &manifest, &binaries))
 }
 
-async fn show(demo: &Demo, manifest: &str) -> Result<ExitCode> {
+async fn show(demo: &Demo, manifest: &str, binaries: &Operators) -> Result<ExitCode> {
     let begun = Instant::now();
     println!("starting a control plane with {} + {} simulated nodes", demo.control_plane, demo.workers);
     let lab = Lab::start(Options::fleet(demo.control_plane, demo.workers)).await?;
@@ -59,7 +59,7 @@ async fn show(demo: &Demo, manifest: &str) -> Result<ExitCode> {
     try_join_all(operators::ALL.map(|operator| lab.install(operator, NAMESPACE, &install))).await?;
     println!("{:5.1} s  {} charts are installed", begun.elapsed().as_secs_f64(), operators::ALL.len());
 
-    let how = Run::default();
+    let how = Run { binaries: Some(binaries.folder().to_owned()), ..Run::default() };
     let running = try_join_all(operators::ALL.map(|operator| lab.operate(operator, NAMESPACE, &how))).await?;
     try_join_all(running.iter().map(Operator::ready)).await?;
     println!("{:5.1} s  {} operators run, each with its own rights", begun.elapsed().as_secs_f64(), running.len());

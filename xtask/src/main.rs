@@ -5,6 +5,7 @@ mod demo;
 mod generate;
 mod lab;
 mod lint;
+mod test;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ enum Command {
     /// A Kubernetes of your own on this machine: a real control plane with simulated nodes
     #[command(subcommand)]
     Lab(lab::Command),
+    /// Run every layer of tests and say what came of each
+    Test(test::Test),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -48,6 +51,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Gen(options) => generate::run(&options),
         Command::Lab(command) => lab::run(command),
         Command::Lint => lint::run(),
+        Command::Test(test) => test::run(&test),
     }
 }
 

@@ -22,11 +22,31 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 2] = [
+pub const OPERATORS: [Operator; 6] = [
+    Operator {
+        name: "cassandra-op",
+        description: "Operator for Cassandra rings of Tungsten Fabric",
+        declaration: cassandra_op::Component::declaration,
+    },
+    Operator {
+        name: "config-op",
+        description: "Operator for the config API of Tungsten Fabric and its companions",
+        declaration: config_op::Component::declaration,
+    },
     Operator {
         name: "manager-op",
         description: "Operator that turns one Manager into the resources of all Tungsten Fabric components",
         declaration: manager_op::Component::declaration,
+    },
+    Operator {
+        name: "rabbitmq-op",
+        description: "Operator for RabbitMQ clusters of Tungsten Fabric",
+        declaration: rabbitmq_op::Component::declaration,
+    },
+    Operator {
+        name: "vrouter-op",
+        description: "Operator for the vRouter of Tungsten Fabric on every node",
+        declaration: vrouter_op::Component::declaration,
     },
     Operator {
         name: "zookeeper-op",

@@ -1,0 +1,116 @@
+//! `cargo xtask test`: every layer of tests, with one line about each at the end.
+
+mod cargo_test;
+mod checks;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use tf_testing::assets::{self, Tool};
+
+use crate::build::{self, Operators};
+use cargo_test::Environment;
+
+/// Options of `cargo xtask test`.
+#[derive(Args)]
+pub struct Test {
+    /// Run only these layers; all of them if none is given
+    #[arg(long, value_enum)]
+    layer: Vec<Layer>,
+    /// Seed of what is sampled; chosen and printed if none is given
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// Layers, from quick to slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Layer {
+    /// Format, lints, generated files, licences, layers of the workspace
+    Checks,
+    /// Pure functions, goldens, properties
+    Unit,
+    /// A real API server
+    Api,
+    /// A real control plane with simulated nodes
+    Fleet,
+}
+
+impl Layer {
+    /// Test targets of the package `e2e` that belong to the layer.
+    fn targets(self) -> &'static [&'static str] {
+        match self {
+            Self::Checks | Self::Unit => &[],
+            Self::Api => &["lab"],
+            Self::Fleet => &[],
+        }
+    }
+}
+
+/// What came of a layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Summary {
+    passed: u32,
+    failed: Vec<String>,
+    /// Tests that this machine or this command does not run, by name.
+    skipped: Vec<String>,
+    took: Duration,
+}
+
+/// Runs the command.
+pub fn run(test: &Test) -> Result<ExitCode> {
+    let layers = if test.layer.is_empty() { Layer::value_variants() } else { &test.layer };
+    let seed = test.seed.unwrap_or_else(rand::random);
+    let operators = layers.iter().any(|layer| !layer.targets().is_empty()).then(prepare).transpose()?;
+    let environment = Environment { seed, operators: operators.as_ref().map(Operators::folder) };
+    let mut summaries = Vec::new();
+    for layer in layers {
+        println!("\n=== {layer:?} ===");
+        let begun = Instant::now();
+        let mut summary = match layer {
+            Layer::Checks => checks::run()?,
+            Layer::Unit => cargo_test::run(&["--workspace", "--exclude", "e2e"], &environment)?,
+            Layer::Api | Layer::Fleet => {
+                let targets = layer.targets().iter().flat_map(|target| ["--test", target]);
+                cargo_test::run(&["-p", "e2e"].into_iter().chain(targets).collect::<Vec<_>>(), &environment)?
+            }
+        };
+        summary.took = begun.elapsed();
+        summaries.push((*layer, summary));
+    }
+    println!("\nseed {seed} (repeat with --seed {seed})\n");
+    for (layer, summary) in &summaries {
+        println!("{}", line(*layer, summary));
+    }
+    println!("real nodes: no test yet; daemons run from the next release on (docs/testing.md)");
+    let failed = summaries.iter().any(|(_, summary)| !summary.failed.is_empty());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the tests with an API server need. Made first, so that no test's time holds it.
+fn prepare() -> Result<Operators> {
+    for tool in Tool::ALL {
+        assets::find(tool)?;
+    }
+    build::operators()
+}
+
+fn line(layer: Layer, summary: &Summary) -> String {
+    let name = format!("{layer:?}").to_lowercase();
+    let mut line = format!(
+        "{name:<7} {:>4} passed  {:>3} failed  {:>3} skipped  {:>5.0} s",
+        summary.passed,
+        summary.failed.len(),
+        summary.skipped.len(),
+        summary.took.as_secs_f64()
+    );
+    for (label, names) in [("failed", &summary.failed), ("skipped", &summary.skipped)] {
+        for name in names {
+            line += &format!("\n          {label}: {name}");
+        }
+    }
+    line
+}
