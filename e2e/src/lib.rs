@@ -1,1 +1,3 @@
-//! What the end-to-end tests in `tests/` share. Empty on purpose: everything they need so far is in `tf_testing`.
+//! What the end-to-end tests in `tests/` share besides `tf_testing`: an operator of their own.
+
+pub mod probe;

@@ -80,7 +80,7 @@ fn host_of(member: &MemberStatus, domain: &str, settled: &Settled<'_>) -> String
     if settled.hosts().any(|host| host == fresh) {
         return fresh;
     }
-    fresh
+    settled.host(member).map_or(fresh, str::to_owned)
 }
 
 fn invalid(message: String) -> NotReady {

@@ -216,9 +216,12 @@ fn password(auth: &AuthParameters, home: &str, secrets: &BTreeMap<String, Secret
     Ok(Sensitive::new(value))
 }
 
-/// What the daemons can use: clients of the config API put names and password into JSON as they are (upstream `vnc_api.py`,
-/// `_v3_authn_body`), and the readers of their files work line by line and strip white space.
-fn check(text: &str) -> Result<(), &'static str> {
+/// What the daemons can use as a name or password: clients of the config API put them into JSON as they are (upstream
+/// `vnc_api.py`, `_v3_authn_body`), and the readers of their files work line by line and strip white space.
+///
+/// # Errors
+/// What is wrong with the text and what to do, as a verb phrase.
+pub fn check(text: &str) -> Result<(), &'static str> {
     if text.contains(['"', '\\']) {
         return Err("contains a quotation mark or a backslash, which clients of the config API cannot send; change it");
     }

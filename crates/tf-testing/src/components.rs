@@ -163,6 +163,8 @@ fn api_server(folder: &Folder, ports: Ports, options: &Options) -> Vec<String> {
         format!("--tls-private-key-file={}", pki(folder, "kube-apiserver.key")),
         format!("--client-ca-file={}", pki(folder, "ca.crt")),
         "--authorization-mode=Node,RBAC".into(),
+        // As OpenShift runs it: who sets an owner reference that blocks deletion must have a right to.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".into(),
         "--allow-privileged".into(),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".into(),
         format!("--service-account-key-file={}", pki(folder, "sa.pub")),

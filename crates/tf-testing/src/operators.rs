@@ -16,9 +16,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 
 use crate::{
-    Lab,
-    audit,
-    helm,
+    Lab, audit, helm,
     kubeconfig::{self, Endpoint},
     process::{Process, Spec},
     wait::eventually,

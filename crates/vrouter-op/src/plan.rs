@@ -20,7 +20,7 @@ use tf_plan::{
     cluster::Cluster,
     dependency,
     ensemble::certificates_not_observed,
-    images,
+    images, keystone,
     node::{
         self,
         template::{self, Local},
@@ -33,6 +33,7 @@ use tf_plan::{
     rollout::{self, Decision, Restart},
     secret::SecretData,
     selection::{Offer, Selection, Uses},
+    vnc_api,
 };
 
 use crate::{
@@ -46,8 +47,6 @@ use crate::{
 
 /// Agents listed in a status; larger sets are only counted.
 const LISTED_AGENTS: usize = 100;
-/// Key of a Secret with the password of Keystone's administrator (peer-operator, appendix D).
-const PASSWORD: &str = "password";
 
 /// Plans a Vrouter.
 ///
@@ -69,9 +68,7 @@ pub fn identity(cr: &Vrouter) -> Identity {
 
 /// Name of the Secret with the password of Keystone's administrator, where the spec leaves it to one.
 pub fn password_secret(cr: &Vrouter) -> Option<&str> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref()?;
-    let stated = auth.keystone_auth_parameters.as_ref().and_then(|keystone| keystone.admin_password.as_ref());
-    auth.keystone_secret_name.as_deref().filter(|name| !name.is_empty() && stated.is_none())
+    keystone::secret(cr.spec.common_configuration.auth_parameters.as_ref())
 }
 
 fn complete(
@@ -154,17 +151,16 @@ fn complete(
 
 fn admin_password<'a>(cr: &Vrouter, observed: &'a Observed<Vrouter>) -> Result<Option<AdminPassword<'a>>, NotReady> {
     let Some(name) = password_secret(cr) else { return Ok(None) };
+    let home = cr.home();
     let Some(secret) = observed.secrets.get(name) else {
-        let message = format!("Secret {}/{name} does not exist; create it with key {PASSWORD}", cr.home());
+        let message = format!("Secret {home}/{name} does not exist; create it with key {}", keystone::PASSWORD);
         return Err(NotReady::input(Reason::SecretNotFound, message));
     };
-    match secret.get(PASSWORD) {
-        Some(password) => Ok(Some(AdminPassword(password))),
-        None => {
-            let message = format!("Secret {}/{name} has no key {PASSWORD}; add it", cr.home());
-            Err(NotReady::input(Reason::SecretInvalid, message))
-        }
-    }
+    let password = secret.get(keystone::PASSWORD).ok_or_else(|| {
+        let message = format!("Secret {home}/{name} has no key {}; add it", keystone::PASSWORD);
+        NotReady::input(Reason::SecretInvalid, message)
+    })?;
+    Ok(Some(AdminPassword(password)))
 }
 
 /// What is the same for every group.
@@ -191,7 +187,7 @@ impl World<'_> {
             put(&mut files, file, content?);
             Ok::<_, NotReady>(())
         };
-        shared(clients::API_FILE, parameters.watch(|p| clients::api_file(p, services)))?;
+        shared(vnc_api::FILE, parameters.watch(|p| clients::api_file(p, services)))?;
         shared(clients::LOAD_BALANCER_FILE, parameters.watch(|p| clients::load_balancer_file(p, cluster, domain)))?;
         shared(node::SYSCTL_FILE, parameters.watch(host::sysctl_file))?;
         // Always in the Secret, so that there always is one: the first secret of a spec shall not change the pod template
@@ -222,7 +218,7 @@ impl World<'_> {
             collectors: collectors.as_ref(),
             database: None,
         };
-        Ok(nodemanager::file(&settings, &Local::Name.to_string(), &Local::Address.to_string())?)
+        Ok(nodemanager::file(&settings, &Local::Name.placeholder(), &Local::Address.placeholder())?)
     }
 
     fn daemon_set(&self, group: &Group<'_>, files: &Files) -> (Object, String, String) {
@@ -262,7 +258,7 @@ impl World<'_> {
         if spec.cni_mtu.is_some() && !self.pods.cni {
             ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
         }
-        ignored.extend(parameters::reserved(self.cr));
+        ignored.extend(parameters::left_out(self.cr));
         ignored.extend(parameters::ignored(sets));
         ignored
     }

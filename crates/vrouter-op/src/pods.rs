@@ -312,7 +312,7 @@ fn huge_pages(spec: &VrouterConfiguration) -> Option<ResourceRequirements> {
 fn mebibytes(mut count: u64) -> Quantity {
     let mut units = ["Mi", "Gi", "Ti", "Pi"].into_iter();
     let mut unit = units.next().unwrap_or_default();
-    while count % 1024 == 0
+    while count.is_multiple_of(1024)
         && let Some(larger) = units.next()
     {
         count /= 1024;

@@ -35,8 +35,6 @@ enum Layer {
     Unit,
     /// A real API server
     Api,
-    /// A real control plane with simulated nodes
-    Fleet,
 }
 
 impl Layer {
@@ -45,7 +43,6 @@ impl Layer {
         match self {
             Self::Checks | Self::Unit => &[],
             Self::Api => &["lab"],
-            Self::Fleet => &[],
         }
     }
 }
@@ -73,7 +70,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
         let mut summary = match layer {
             Layer::Checks => checks::run()?,
             Layer::Unit => cargo_test::run(&["--workspace", "--exclude", "e2e"], &environment)?,
-            Layer::Api | Layer::Fleet => {
+            Layer::Api => {
                 let targets = layer.targets().iter().flat_map(|target| ["--test", target]);
                 cargo_test::run(&["-p", "e2e"].into_iter().chain(targets).collect::<Vec<_>>(), &environment)?
             }
@@ -100,17 +97,15 @@ fn prepare() -> Result<Operators> {
 
 fn line(layer: Layer, summary: &Summary) -> String {
     let name = format!("{layer:?}").to_lowercase();
-    let mut line = format!(
+    let mut lines = vec![format!(
         "{name:<7} {:>4} passed  {:>3} failed  {:>3} skipped  {:>5.0} s",
         summary.passed,
         summary.failed.len(),
         summary.skipped.len(),
         summary.took.as_secs_f64()
-    );
+    )];
     for (label, names) in [("failed", &summary.failed), ("skipped", &summary.skipped)] {
-        for name in names {
-            line += &format!("\n          {label}: {name}");
-        }
+        lines.extend(names.iter().map(|name| format!("          {label}: {name}")));
     }
-    line
+    lines.join("\n")
 }

@@ -64,7 +64,7 @@ impl Identity {
     }
 
     fn full_name(&self, suffix: &str) -> String {
-        let group = self.group.iter().map(|group| format!("-{group}")).collect::<String>();
+        let group = self.group.as_ref().map(|group| format!("-{group}")).unwrap_or_default();
         format!("{}{group}-{}-{suffix}", self.name, self.type_name)
     }
 

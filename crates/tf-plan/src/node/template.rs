@@ -57,6 +57,13 @@ pub enum Local {
     HugePages1G,
 }
 
+impl Local {
+    /// What stands for the value in a template.
+    pub fn placeholder(self) -> String {
+        self.to_string()
+    }
+}
+
 /// The placeholder.
 impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,8 +141,12 @@ mod tests {
 
     #[test]
     fn placeholders_are_replaced_and_a_line_without_a_value_is_left_out() {
-        let template =
-            format!("ip = {}/24\ngateway = {}\nnics = {}\n", Local::Address, Local::Gateway, Local::Interfaces);
+        let template = format!(
+            "ip = {}/24\ngateway = {}\nnics = {}\n",
+            Local::Address.placeholder(),
+            Local::Gateway.placeholder(),
+            Local::Interfaces.placeholder()
+        );
         assert_eq!(fill(&template, node).unwrap(), "ip = 10.0.0.1/24\nnics = eth1 eth2\n");
     }
 
@@ -158,7 +169,7 @@ mod tests {
     #[test]
     fn every_placeholder_reads_back() {
         for local in Local::VARIANTS {
-            assert_eq!(fill(&local.to_string(), |asked| (asked == *local).then(|| "v".into())).unwrap(), "v");
+            assert_eq!(fill(&local.placeholder(), |asked| (asked == *local).then(|| "v".into())).unwrap(), "v");
         }
     }
 
@@ -169,7 +180,7 @@ mod tests {
             before in "[^\n]{0,6}",
             text in "(\\{|\\}|node|\\.address|brace|[a-z]){0,24}",
         ) {
-            let template = format!("{}{}{}", literal(&before), Local::Address, literal(&text));
+            let template = format!("{}{}{}", literal(&before), Local::Address.placeholder(), literal(&text));
             let expected = format!("{before}10.0.0.1{text}");
             prop_assert_eq!(fill(&template, node).unwrap(), expected);
             prop_assert_eq!(fill(&literal(&text), |_| None).unwrap(), text);

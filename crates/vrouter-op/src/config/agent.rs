@@ -199,9 +199,13 @@ fn destinations(parameters: &Parameters, name: Name) -> Result<Vec<String>, NotR
 
 /// Where the kernel keeps its tables while the agent restarts. The larger pages, as the image chooses.
 fn restart(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
-    let mut tables = |key, own, local: Local| match parameters.first(&[own, Name::HugePagesDir]) {
-        Some(directory) => sheet.list("RESTART", key, &[format!("{directory}/bridge"), format!("{directory}/flow")]),
-        None => sheet.node("RESTART", key, format!("{local}/bridge {local}/flow")),
+    let mut tables = |key, own, local: Local| {
+        if let Some(directory) = parameters.first(&[own, Name::HugePagesDir]) {
+            sheet.list("RESTART", key, &[format!("{directory}/bridge"), format!("{directory}/flow")]);
+        } else {
+            let directory = local.placeholder();
+            sheet.template("RESTART", key, format!("{directory}/bridge {directory}/flow"));
+        }
     };
     let small = parameters.pages(Name::HugePages2M)?;
     if parameters.pages(Name::HugePages1G)? {

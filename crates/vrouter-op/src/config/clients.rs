@@ -2,9 +2,10 @@
 
 use tf_plan::{
     cluster::Cluster,
-    files::{Ini, Separator::Comma, Settings as _, url::authority},
-    node,
+    files::{Ini, Separator::Comma, Settings as _, url},
+    keystone, node,
     plan::NotReady,
+    vnc_api,
 };
 
 use super::agent::tls;
@@ -13,21 +14,19 @@ use crate::{
     services::Services,
 };
 
-/// Client of the config API (tf-components 1.5).
-pub const API_FILE: &str = "vnc_api_lib.ini";
 /// Credentials for TLS load balancers.
 pub const LOAD_BALANCER_FILE: &str = "contrail-lbaas-auth.conf";
 
-/// `vnc_api_lib.ini`.
+/// [`vnc_api::FILE`]. Written here because the spec of this kind alone sets nearly every key of it.
 ///
 /// # Errors
 /// When a value means nothing to the client, or cannot be expressed in the file.
 pub fn api_file(parameters: &Parameters, services: &Services) -> Result<String, NotReady> {
-    let mut file = Ini::python(API_FILE);
+    let mut file = Ini::python(vnc_api::FILE);
     let tls = api_tls(parameters)?;
     let global = file.section("global");
     global
-        .list_unless_empty("WEB_SERVER", Comma, services.config_hosts(parameters))
+        .list_unless_empty("WEB_SERVER", Comma, services.config_hosts(parameters).iter().map(|host| url::host(host)))
         .set("WEB_PORT", services.config_port(parameters)?)
         .set("BASE_URL", "/")
         .set("use_ssl", tls);
@@ -42,18 +41,22 @@ pub fn api_file(parameters: &Parameters, services: &Services) -> Result<String, 
         auth.set("AUTHN_TYPE", "noauth");
         return Ok(file.render()?);
     }
-    let text = |name, default| parameters.get(name).unwrap_or(default).to_owned();
+    let text = |name, default| {
+        let value = parameters.get(name).unwrap_or(default);
+        keystone::check(value).map_err(|rule| parameters.invalid(name, rule))?;
+        Ok::<_, NotReady>(value.to_owned())
+    };
     let protocol = keystone_protocol(parameters)?;
     auth.set("AUTHN_TYPE", "keystone")
         .set("AUTHN_PROTOCOL", protocol)
-        .set("AUTHN_SERVER", text(Name::KeystoneAuthHost, "127.0.0.1"))
+        .set("AUTHN_SERVER", url::host(&text(Name::KeystoneAuthHost, "127.0.0.1")?))
         .set("AUTHN_PORT", keystone_port(parameters)?)
-        .set("AUTHN_URL", text(Name::KeystoneAuthUrlTokens, "/v3/auth/tokens"))
-        .set("AUTHN_DOMAIN", text(Name::KeystoneAuthProjectDomainName, "Default"));
-    if let Some(password) = parameters.get(Name::KeystoneAuthAdminPassword) {
-        auth.set("AUTHN_USER", text(Name::KeystoneAuthAdminUser, "admin"))
-            .set("AUTHN_PASSWORD", password)
-            .set("AUTHN_TENANT", text(Name::KeystoneAuthAdminTenant, "admin"));
+        .set("AUTHN_URL", text(Name::KeystoneAuthUrlTokens, "/v3/auth/tokens")?)
+        .set("AUTHN_DOMAIN", text(Name::KeystoneAuthProjectDomainName, "Default")?);
+    if parameters.is_set(Name::KeystoneAuthAdminPassword) {
+        auth.set("AUTHN_USER", text(Name::KeystoneAuthAdminUser, "admin")?)
+            .set("AUTHN_PASSWORD", text(Name::KeystoneAuthAdminPassword, "")?)
+            .set("AUTHN_TENANT", text(Name::KeystoneAuthAdminTenant, "admin")?);
     }
     if protocol == "https" {
         auth.set("insecure", keystone_insecure(parameters)?)
@@ -87,7 +90,7 @@ pub fn load_balancer_file(
         let text = |name, default| parameters.get(name).unwrap_or(default).to_owned();
         let host = text(Name::KeystoneAuthHost, "127.0.0.1");
         let version = text(Name::KeystoneAuthUrlVersion, "/v3");
-        let keystone = authority(&host, keystone_port(parameters)?);
+        let keystone = url::authority(&host, keystone_port(parameters)?);
         let region = text(Name::KeystoneAuthRegionName, "RegionOne");
         file.section("BARBICAN")
             .set("admin_tenant_name", text(Name::BarbicanTenantName, "service"))
@@ -108,7 +111,7 @@ pub fn load_balancer_file(
         cluster.endpoint.clone().unwrap_or_else(|| (format!("kubernetes.default.svc.{cluster_domain}"), 443));
     file.section("KUBERNETES")
         .set_if_some("kubernetes_token", parameters.get(Name::K8sToken))
-        .set("kubernetes_api_server", parameters.get(Name::KubernetesApiServer).unwrap_or(&server))
+        .set("kubernetes_api_server", url::host(parameters.get(Name::KubernetesApiServer).unwrap_or(&server)))
         .set_if_some("kubernetes_api_port", parameters.port(Name::KubernetesApiPort)?)
         .set("kubernetes_api_secure_port", parameters.port(Name::KubernetesApiSecurePort)?.unwrap_or(port));
     Ok(file.render()?)

@@ -89,9 +89,9 @@ pub fn sysctl_file(parameters: &Parameters) -> Result<String, NotReady> {
     let settings = parameters.items(Name::ContrailSysctlTuning);
     // To the image an empty variable means that nothing is to be set.
     if settings.is_empty() && !parameters.is_blanked(Name::ContrailSysctlTuning) {
-        SYSCTLS.iter().for_each(|(name, value)| {
+        for (name, value) in SYSCTLS {
             file.set(name, value);
-        });
+        }
     }
     for setting in &settings {
         let (name, value) = setting.split_once('=').ok_or_else(|| {

@@ -1,14 +1,14 @@
 //! A Boost INI file that nodes complete, while it is put together.
 //!
 //! Text and lists are escaped here and nowhere else, so that nothing a user or a peer wrote is taken for a placeholder; only
-//! [`Sheet::node`] lets placeholders through. A key that is set again has the new value, because options of the spec come
+//! [`Sheet::node`] and [`Sheet::template`] let placeholders through. A key that is set again has the new value, because options of the spec come
 //! last and win, and Boost does not take a scalar twice.
 
 use std::fmt::Display;
 
 use tf_plan::{
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
-    node::template::literal,
+    node::template::{Local, literal},
 };
 
 enum Value {
@@ -46,9 +46,14 @@ impl Sheet {
         }
     }
 
+    /// Sets a key to a value of the node.
+    pub fn node(&mut self, section: &str, key: &str, local: Local) {
+        self.template(section, key, local.placeholder());
+    }
+
     /// Sets a key to a text with placeholders.
-    pub fn node(&mut self, section: &str, key: &str, template: impl Display) {
-        self.put(section, key, Value::Text(template.to_string()));
+    pub fn template(&mut self, section: &str, key: &str, template: String) {
+        self.put(section, key, Value::Text(template));
     }
 
     fn entries(&mut self, section: &str) -> &mut Vec<(String, Value)> {
@@ -88,10 +93,7 @@ impl Sheet {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::{
-        files::read,
-        node::template::{Local, fill},
-    };
+    use tf_plan::{files::read, node::template::fill};
 
     use super::*;
 

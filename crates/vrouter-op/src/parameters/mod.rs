@@ -13,8 +13,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use tf_api::{Vrouter, contract::Reason};
-use tf_plan::plan::NotReady;
+use tf_api::{Vrouter, common::AuthMode, contract::Reason};
+use tf_plan::{keystone, plan::NotReady};
 
 pub use fields::AdminPassword;
 
@@ -314,12 +314,19 @@ fn without_leaf(path: &str) -> &str {
     path.find(fields::KEYSTONE).map_or(path, |start| &path[..start + fields::KEYSTONE.len()])
 }
 
-/// Variables of the spec that the operator sets itself, as ignored paths.
-pub fn reserved(cr: &Vrouter) -> Vec<String> {
+/// Settings that do not become parameters at all, as ignored paths.
+pub fn left_out(cr: &Vrouter) -> Vec<String> {
     let variables = &cr.spec.service_configuration.env_variables_config;
-    RESERVED
+    let reserved = RESERVED
         .iter()
         .filter(|name| variables.contains_key(**name))
-        .map(|name| format!("spec.serviceConfiguration.envVariablesConfig[{name}]: the operator sets it"))
-        .collect()
+        .map(|name| format!("spec.serviceConfiguration.envVariablesConfig[{name}]: the operator sets it"));
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let named = auth.and_then(|auth| auth.keystone_secret_name.as_deref()).is_some_and(|name| !name.is_empty());
+    let unread = (named && keystone::secret(auth).is_none()).then(|| {
+        let keystone = auth.is_some_and(|auth| auth.auth_mode == Some(AuthMode::Keystone));
+        let why = if keystone { "adminPassword is set and wins" } else { "it takes effect with authMode: keystone" };
+        format!("spec.commonConfiguration.authParameters.keystoneSecretName: {why}")
+    });
+    reserved.chain(unread).collect()
 }
