@@ -159,6 +159,11 @@ impl Process {
         Ok(())
     }
 
+    /// Asks it to end (SIGTERM) and does not wait.
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
     /// Starts what had ended once more, with the same arguments and the same log file.
     pub fn restart(&mut self) -> Result<()> {
         if self.is_running() {

@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn settings_are_written_one_a_line() {
         let mut file = Sysctl::new("rabbitmq.conf");
-        file.set("listeners.ssl.1", "[fd00::1]:5671")
+        file.set("listeners.ssl.1", "fd00::1:5671")
             .set("cluster_formation.classic_config.nodes.1", "rabbit@node-1")
             .set("heartbeat", 10)
             .set("tcp_listen_options.nodelay", true);
         assert_eq!(
             file.render().unwrap(),
-            "listeners.ssl.1 = [fd00::1]:5671\ncluster_formation.classic_config.nodes.1 = rabbit@node-1\n\
+            "listeners.ssl.1 = fd00::1:5671\ncluster_formation.classic_config.nodes.1 = rabbit@node-1\n\
              heartbeat = 10\ntcp_listen_options.nodelay = true\n"
         );
     }

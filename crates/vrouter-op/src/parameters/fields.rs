@@ -173,7 +173,7 @@ pub fn service(spec: &VrouterConfiguration) -> Vec<Field> {
         text(Name::Subcluster, "subcluster", subcluster.as_ref()),
         in_service(Name::CloudOrchestrator, "cloudOrchestrator", Some(cloud_orchestrator.clone())),
         in_service(Name::HypervisorType, "hypervisorType", Some(hypervisor_type.clone())),
-        // Without effect in the Go tf-operator, whose manifests with it shall go on working: see `ignored_mode`.
+        // Without effect in the Go tf-operator, whose manifests with it go on working; the plan tells that the kernel forwards.
         in_service(Name::AgentMode, "agentMode", agent_mode.clone().filter(|mode| mode != "dpdk")),
         text(Name::TsnAgentMode, "tsnAgentMode", tsn_agent_mode.as_ref()),
         in_service(Name::HugePages2M, "hugePages2M", pages(*hugepages_2m)),

@@ -24,9 +24,7 @@ const RESERVED: [&str; 4] = ["NODE_NAME", "NODE_TYPE", "POD_IP", "POD_NAME"];
 const OPTION_PREFIX: &str = "VROUTER_AGENT__";
 
 /// A parameter that means something to this operator. The text is the variable's name in the agent's image.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::AsRefStr, strum::EnumString, strum::VariantArray,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::AsRefStr, strum::EnumString)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "the names are those of the image's variables")]
 pub enum Name {

@@ -105,7 +105,7 @@ fn node(local: Local) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     /// A plan or a refusal, never a panic, and the same one again. What is planned has names that fit, files that their
     /// daemons read and that have no more sections than ours.
