@@ -155,7 +155,7 @@ fn cluster_role(identity: &Identity, cr: &Redis) -> Object {
 
 fn config_map<const N: usize>(identity: &Identity, suffix: &str, data: [(&str, String); N]) -> Object {
     let mut metadata = identity.meta(identity.object_name(suffix));
-    let digest = hash::of_value(&json!(data));
+    let digest = hash::of_value(&json!(data.as_slice()));
     metadata.annotations = Some([(names::ANNOTATION_CONFIG_HASH.to_owned(), digest)].into());
     let data = data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     Object::new(CONFIG_MAP, &ConfigMap { metadata, data: Some(data), ..ConfigMap::default() })

@@ -9,10 +9,6 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [rabbitmqs/status]
   verbs: [patch]
-# owner references that block deletion
-- apiGroups: ["tf.tungsten.io"]
-  resources: [rabbitmqs/finalizers]
-  verbs: [update]
 # events about the resources
 - apiGroups: ["events.k8s.io"]
   resources: [events]

@@ -9,10 +9,6 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [vrouters/status]
   verbs: [patch]
-# owner references that block deletion
-- apiGroups: ["tf.tungsten.io"]
-  resources: [vrouters/finalizers]
-  verbs: [update]
 # events about the resources
 - apiGroups: ["events.k8s.io"]
   resources: [events]

@@ -107,7 +107,8 @@ pub fn file(settings: &Settings<'_>, hostname: &str, address: &str) -> Result<St
     let mut file = Ini::python(node_type.file());
     let defaults = file.section("DEFAULTS");
     defaults
-        .set("http_server_ip", address)
+        // Introspection knows IPv4 only, and listens everywhere as that of the other daemons does.
+        .set("http_server_ip", "0.0.0.0")
         .set("hostip", address)
         .set("hostname", hostname)
         .set("log_file", format!("{LOG_DIR}/contrail-{}-nodemgr.log", node_type.name()))

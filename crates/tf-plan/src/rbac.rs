@@ -89,8 +89,6 @@ fn primary(declaration: &Declaration) -> Vec<Rule> {
     let mut rules = vec![
         rule(Reach::Watched, kind, &FOLLOW, "the resources this operator reconciles".into()),
         sub("status", &["patch"], "their status"),
-        // Asked for by the admission plugin OwnerReferencesPermissionEnforcement, which OpenShift runs.
-        sub("finalizers", &["update"], "owner references that block deletion"),
         Rule {
             reach: Reach::Watched,
             group: "events.k8s.io",

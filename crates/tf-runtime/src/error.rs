@@ -6,7 +6,7 @@ use crate::client::is_not_leader;
 
 /// A request that failed, with what was being done.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing}: {source}")]
+#[error("{doing}: {}", in_words(source))]
 pub struct RequestError {
     /// What was being done, for example "applying StatefulSet tf/a".
     pub doing: String,
@@ -50,6 +50,16 @@ impl RequestError {
     /// Whether the request was not sent because another process leads.
     pub fn is_not_leader(&self) -> bool {
         is_not_leader(&self.source)
+    }
+}
+
+/// What went wrong, as a condition or a log line says it. The client's own text repeats the whole answer in the syntax of
+/// Rust.
+pub fn in_words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.trim().to_owned(),
+        kube::Error::Api(status) => format!("the API server answered {}", status.code),
+        other => other.to_string(),
     }
 }
 

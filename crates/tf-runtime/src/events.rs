@@ -10,6 +10,8 @@ use tf_api::{
 };
 use tf_plan::{rollout::Restart, status};
 
+use crate::error::in_words;
+
 /// Longest note the events API accepts.
 const NOTE_LIMIT: usize = 1024;
 
@@ -68,7 +70,7 @@ impl Events {
         };
         // An event that gets lost is a pity and nothing more: conditions carry the truth.
         if let Err(error) = self.recorder.publish(&event, &cr.object_ref(&())).await {
-            tracing::debug!(%error, reason, "an event was not published");
+            tracing::debug!(error = in_words(&error), reason, "an event was not published");
         }
     }
 }

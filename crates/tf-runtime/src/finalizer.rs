@@ -119,7 +119,7 @@ impl Finalizer {
         let body = json!({ "metadata": { "resourceVersion": meta.resource_version, "finalizers": finalizers } });
         match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&body)).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(source) => {
                 Err(RequestError { doing: format!("setting finalizers of {} {key}", self.primary.kind), source })
             }

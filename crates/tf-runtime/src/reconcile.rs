@@ -171,6 +171,8 @@ impl<C: Component> Reconciler<C> {
                 }
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
+                // What was refused may be let in later without anything happening that would wake this resource.
+                let next = if applied.report.refused.is_empty() { next } else { Next::Retry };
                 Ok(("planned", next))
             }
             Err(not_ready) => {

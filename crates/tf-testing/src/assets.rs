@@ -26,7 +26,7 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// A program of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
-    /// etcd and the Kubernetes components in one binary, from `e2e/lab/controlplane`. About 6 minutes to build.
+    /// etcd, the Kubernetes components and kubectl in one binary, from `e2e/lab/controlplane`. About 6 minutes to build.
     ControlPlane,
     /// The simulator of nodes. About 3 minutes.
     Kwok,
@@ -84,6 +84,13 @@ pub fn find(tool: Tool) -> Result<PathBuf> {
     }
     let cache = cache()?;
     in_cache(&cache, &tool.key()?, |target| build(tool, target))
+}
+
+/// kubectl, which is part of [`Tool::ControlPlane`]: none has to be on the machine. Blocks as [`find`] does.
+pub fn kubectl() -> Result<Command> {
+    let mut command = Command::new(find(Tool::ControlPlane)?);
+    command.arg("kubectl");
+    Ok(command)
 }
 
 /// The file `key` of the cache, made by `make` if it is not there. `make` writes to the path it is given, which nobody

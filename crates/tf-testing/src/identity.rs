@@ -65,6 +65,14 @@ impl Identity {
         })
     }
 
+    /// The most memory the process ever had resident, in bytes, or `None` when it has ended.
+    pub fn peak_rss(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        self.stat()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    }
+
     /// Sends `signal`. `Ok(false)` means that the process had ended before.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(handle) = self.open()? else { return Ok(false) };

@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | start, attach to, end a lab | [`Lab`], [`Options`], [`SharedLab`] |
 //! | add, label, cordon, fail nodes | [`Nodes`] |
+//! | have all operators and a Manager | [`Cluster`] |
 //! | run a program as a ServiceAccount with exactly its rights | [`Lab::service_account_kubeconfig`], [`Lab::spawn`] |
 //! | count who wrote what | [`Lab::audit_mark`], [`Audit`] |
 //! | break the API for one program | [`Lab::proxy`], [`proxy`] |
@@ -30,6 +31,7 @@
 pub mod assets;
 pub mod audit;
 mod bring_up;
+pub mod cluster;
 pub mod components;
 pub mod folder;
 pub mod golden;
@@ -51,6 +53,7 @@ pub mod rights;
 pub mod wait;
 
 pub use audit::{Audit, Entry, Mark};
+pub use cluster::Cluster;
 pub use components::Component;
 pub use lab::{Lab, SharedLab};
 pub use nodes::Nodes;

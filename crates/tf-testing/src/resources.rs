@@ -76,7 +76,7 @@ pub fn resource_of(kind: KindInfo) -> ApiResource {
 pub async fn get(client: &Client, kind: KindInfo, namespace: &str, name: &str) -> Result<Option<Resource>> {
     match api(client, kind, namespace).get_opt(name).await {
         Ok(object) => Ok(object.map(|object| view(kind, object))),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -87,7 +87,7 @@ pub async fn all(client: &Client, namespace: &str) -> Result<Vec<Resource>> {
     for kind in kinds::ALL {
         match api(client, kind, namespace).list(&ListParams::default()).await {
             Ok(list) => found.extend(list.items.into_iter().map(|object| view(kind, object))),
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -74,12 +74,6 @@ impl Right {
         let name = self.name.as_ref().is_none_or(|name| *name == entry.name);
         entry.code < 400 && self.group == entry.group && verb && resource && scope && name
     }
-
-    /// Whether its use can be seen in the audit log. `update` on a `finalizers` subresource cannot: the admission plugin
-    /// OwnerReferencesPermissionEnforcement asks for it when an owner reference is set, and nobody ever requests it.
-    pub fn shows_in_audit(&self) -> bool {
-        !self.resource.ends_with("/finalizers")
-    }
 }
 
 fn name_of(verb: Verb) -> &'static str {
@@ -96,9 +90,9 @@ fn name_of(verb: Verb) -> &'static str {
     }
 }
 
-/// The rights that `entries` do not show to be needed, of those whose use would show.
+/// The rights that `entries` do not show to be needed.
 pub fn idle<'a>(rights: &BTreeSet<Right>, entries: impl Iterator<Item = &'a Entry> + Clone) -> BTreeSet<Right> {
-    let idle = |right: &&Right| right.shows_in_audit() && !entries.clone().any(|entry| right.used_by(entry));
+    let idle = |right: &&Right| !entries.clone().any(|entry| right.used_by(entry));
     rights.iter().filter(idle).cloned().collect()
 }
 

@@ -133,7 +133,7 @@ pub struct CassandraConfiguration {
     /// Accepted for compatibility, has no effect: members listen on the address of their node.
     #[schemars(length(max = 253))]
     pub listen_address: Option<String>,
-    /// Accepted for compatibility, has no effect: the server's release decides whether Thrift is served.
+    /// Whether a server of release 3.11 speaks Thrift, which later ones do not know. Default: true.
     #[serde(rename = "startRPC")]
     pub start_rpc: Option<bool>,
     /// Smallest Java heap, for example 512M or 8G. Default: the server's own choice by memory of the node.
@@ -142,15 +142,15 @@ pub struct CassandraConfiguration {
     /// Largest Java heap, for example 512M or 8G. Default: the server's own choice by memory of the node.
     #[schemars(length(max = 16), regex(pattern = r"^([0-9]+[kKmMgGtT]?)?$"))]
     pub max_heap_size: Option<String>,
-    /// Free disk space in GB below which the node reports an alarm.
+    /// Size in GB of the data's file system below which the node manager reports an alarm.
     #[serde(rename = "minimumDiskGB")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub minimum_disk_gb: u32,
-    /// Whether Cassandra Reaper repairs the ring on a schedule.
+    /// Accepted for compatibility, has no effect yet: whether Cassandra Reaper repairs the ring on a schedule.
     pub reaper_enabled: bool,
-    /// Port of Reaper's user interface and API.
+    /// Accepted for compatibility, has no effect yet: port of Reaper's user interface and API.
     pub reaper_app_port: Port,
-    /// Port of Reaper's administration.
+    /// Accepted for compatibility, has no effect yet: port of Reaper's administration.
     pub reaper_adm_port: Port,
     /// Tuning of one server, under the names of cassandra.yaml.
     pub cassandra_parameters: CassandraParameters,

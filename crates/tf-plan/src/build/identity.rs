@@ -116,7 +116,7 @@ impl Identity {
         }
     }
 
-    /// The resource as controlling owner.
+    /// The resource as controlling owner. It does not block its deletion (ADR 0012).
     pub fn owner(&self) -> OwnerReference {
         OwnerReference {
             api_version: format!("{GROUP}/{VERSION}"),
@@ -124,7 +124,7 @@ impl Identity {
             name: self.name.clone(),
             uid: self.uid.clone(),
             controller: Some(true),
-            block_owner_deletion: Some(true),
+            block_owner_deletion: None,
         }
     }
 }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 pub use decision::Timing;
 use decision::{Decision, Seen, decide, may_write_for};
 
-use crate::{metrics::Metrics, object::resource_version};
+use crate::{error::in_words, metrics::Metrics, object::resource_version};
 
 /// Until when this process may write. Cheap to clone and to ask.
 #[derive(Clone, Debug)]
@@ -240,7 +240,7 @@ impl Election {
                 tracing::info!("another process wrote the leader lease first");
                 self.refresh().await;
             }
-            Ok(Err(error)) => tracing::warn!(%error, ?decision, "writing the leader lease failed"),
+            Ok(Err(error)) => tracing::warn!(error = in_words(&error), ?decision, "writing the leader lease failed"),
             Err(_) => tracing::warn!(?decision, "writing the leader lease did not finish in time"),
         }
     }
@@ -307,7 +307,7 @@ impl Election {
         let parameters = PostParams::default();
         let request = self.api.replace(&self.candidate.name, &parameters, &lease);
         if let Ok(Err(error)) = timeout(self.candidate.timing.retry, request).await {
-            tracing::warn!(%error, "releasing the leader lease failed; others wait until it expires");
+            tracing::warn!(error = in_words(&error), "releasing the leader lease failed; others wait until it expires");
         }
     }
 }

@@ -9,7 +9,12 @@ use kube::Client;
 use tf_plan::object::Kind;
 use tokio::sync::watch;
 
-/// How often a missing kind is looked for.
+use crate::error::in_words;
+
+/// How soon a missing kind is looked for again: definitions are often installed together with the operator, and the API
+/// server needs a second or two to serve a new one.
+const FIRST: Duration = Duration::from_secs(1);
+/// How often a kind is looked for that stays missing.
 const INTERVAL: Duration = Duration::from_secs(20);
 
 /// The installed kinds of our group. Cheap to clone.
@@ -31,13 +36,18 @@ impl Discovery {
         let poller = discovery.clone();
         tokio::spawn(async move {
             let mut state = poller.installed.subscribe();
+            let mut pause = FIRST;
             loop {
                 let missing = wanted.iter().any(|plural| !state.borrow_and_update().contains(plural));
                 if missing {
-                    tokio::time::sleep(super::jittered(INTERVAL)).await;
+                    tokio::time::sleep(super::jittered(pause)).await;
                     poller.ask(&client).await;
+                    let moved = state.has_changed().unwrap_or_default();
+                    pause = if moved { FIRST } else { INTERVAL.min(pause * 2) };
                 } else if state.changed().await.is_err() {
                     return;
+                } else {
+                    pause = FIRST;
                 }
             }
         });
@@ -65,9 +75,9 @@ impl Discovery {
         let group_version = format!("{}/{}", tf_api::GROUP, tf_api::VERSION);
         match client.list_api_group_resources(&group_version).await {
             Ok(list) => self.publish(list.resources.into_iter().map(|resource| resource.name).collect()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => self.publish(BTreeSet::new()),
+            Err(kube::Error::Api(status)) if status.code == 404 => self.publish(BTreeSet::new()),
             // What was known stays known; the watches themselves notice what is wrong.
-            Err(error) => tracing::warn!(%error, "looking for installed kinds failed"),
+            Err(error) => tracing::warn!(error = in_words(&error), "looking for installed kinds failed"),
         }
     }
 

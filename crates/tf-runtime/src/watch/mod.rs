@@ -27,7 +27,7 @@ pub use discovery::Discovery;
 pub use reduce::{Child, PeerEntry, PodEntry, Primary, child, decode_peer, node, pod, primary, workload, workload_of};
 pub use sink::{Changed, Kept, Sink};
 
-use crate::{metrics::Metrics, object::Key};
+use crate::{error::in_words, metrics::Metrics, object::Key};
 
 /// Watches are renewed this often; a connection that has gone silent is noticed much earlier, because the API server
 /// sends a bookmark about every minute and the client's read timeout is a little over two.
@@ -160,7 +160,7 @@ where
         if reason == Reason::ApiError && context.board.get(&self.subject) == State::Synced {
             return;
         }
-        let message = format!("cannot watch {}: {cause}", self.subject.kind.plural);
+        let message = format!("cannot watch {}: {}", self.subject.kind.plural, in_words(cause));
         self.set(context, State::Failing(Unavailable { reason, message }));
     }
 
