@@ -94,6 +94,7 @@ pub fn assess(situation: &Situation<'_>) -> Assessment {
     for draft in component_drafts(situation) {
         put(&mut drafts, draft.clone());
     }
+    carry_what_only_plans_know(situation, &mut drafts);
     summarise(situation, &mut drafts);
     let contract = contract(situation, &facts, drafts);
     let own = match situation.outcome {
@@ -112,6 +113,8 @@ struct Facts {
     /// Whether every workload exists and its controller has seen the current spec.
     settled: bool,
     has_workload: bool,
+    /// Whether this is a kind without pods of its own, and this pass learned nothing about what it stands for.
+    silent: bool,
     serving: bool,
     progressing: bool,
 }
@@ -151,7 +154,9 @@ impl Facts {
             Outcome::Deleting(_) => false,
         };
         let has_workload = rollout.is_some() || !situation.workloads.is_empty();
-        Self { initialized, wanted, ready, outdated, settled, has_workload, serving, progressing }
+        let ran_pods = has_workload || previous.is_some_and(|previous| previous.replicas.is_some());
+        let silent = initialized && plan.is_none() && !ran_pods;
+        Self { initialized, wanted, ready, outdated, settled, has_workload, silent, serving, progressing }
     }
 
     fn count(&self) -> String {
@@ -179,6 +184,8 @@ fn base_drafts(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
     ];
     drafts.push(if facts.serving {
         Draft::holds(Available, Reason::Succeeded, facts.count())
+    } else if facts.silent {
+        carried(situation, Available)
     } else if facts.initialized {
         Draft::fails(Available, Reason::ReplicasUnavailable, facts.count())
     } else {
@@ -251,6 +258,9 @@ fn carried(situation: &Situation<'_>, kind: ConditionType) -> Draft {
 
 fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
     use ConditionType::WorkloadReady;
+    if facts.silent {
+        return carried(situation, WorkloadReady);
+    }
     if !facts.has_workload {
         return match situation.outcome {
             Outcome::Planned(..) => Draft::holds(WorkloadReady, Reason::Succeeded, "the kind runs no pods of its own"),
@@ -310,6 +320,19 @@ fn component_drafts<'a>(situation: &'a Situation<'_>) -> &'a [Draft] {
         Outcome::Planned(plan, _) => &plan.drafts,
         Outcome::NotReady(not_ready) => &not_ready.drafts,
         Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => &[],
+    }
+}
+
+/// Without a plan nothing is known about dependencies and the like: their conditions stay as they were.
+fn carry_what_only_plans_know(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
+    let Some(previous) = situation.previous.filter(|_| !matches!(situation.outcome, Outcome::Planned(..))) else {
+        return;
+    };
+    let known = previous.conditions.iter().filter_map(|condition| condition.type_.parse::<ConditionType>().ok());
+    for kind in known.filter(|kind| *kind != ConditionType::Ready && !kind.is_abnormal_true()) {
+        if drafts.iter().all(|draft| draft.kind != kind) {
+            drafts.extend(status::draft(previous, kind));
+        }
     }
 }
 
@@ -465,5 +488,89 @@ fn join(items: &[String], separator: &str) -> String {
     match items.len().saturating_sub(5) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_api::contract::invariants;
+
+    use super::*;
+
+    fn plan_without_pods() -> Plan {
+        let available = Draft::holds(ConditionType::Available, Reason::Succeeded, "all parts are");
+        Plan {
+            objects: Vec::new(),
+            rollout: None,
+            members: Vec::new(),
+            endpoints: Vec::new(),
+            connection: None,
+            discovery: None,
+            version: "1".into(),
+            drafts: vec![available],
+            ignored: Vec::new(),
+            notes: Vec::new(),
+            held: None,
+            own_status: Map::new(),
+            step: None,
+        }
+    }
+
+    fn assess_after(previous: Option<&Contract>, outcome: Outcome<'_>) -> Contract {
+        let assessment = assess(&Situation {
+            generation: 1,
+            paused: false,
+            previous,
+            availability: Availability::Any,
+            workloads: &BTreeMap::new(),
+            pods: &[],
+            operator: "test",
+            now: Timestamp::UNIX_EPOCH,
+            outcome,
+        });
+        invariants::check(&assessment.contract, 1).unwrap();
+        assessment.contract
+    }
+
+    #[test]
+    fn a_pass_that_fails_says_nothing_about_the_service_of_a_kind_without_pods() {
+        let is = |contract: &Contract, kind, status| status::is(contract, kind, status);
+        let fine = assess_after(None, Outcome::Planned(&plan_without_pods(), &Applied::default()));
+        assert!(is(&fine, ConditionType::Ready, "True") && is(&fine, ConditionType::Available, "True"));
+        for outcome in [Outcome::Started, Outcome::Failed(Reason::ApiError, "a request got lost")] {
+            let after = assess_after(Some(&fine), outcome);
+            assert!(is(&after, ConditionType::Ready, "False"));
+            assert!(is(&after, ConditionType::Available, "True") && is(&after, ConditionType::WorkloadReady, "True"));
+        }
+    }
+
+    #[test]
+    fn conditions_that_only_a_plan_knows_do_not_come_and_go_with_passes_that_have_none() {
+        let mut plan = plan_without_pods();
+        plan.drafts.push(Draft::fails(ConditionType::ZookeeperReady, Reason::DependencyNotFound, "there is none"));
+        let applied = Applied::default();
+        let before = assess_after(None, Outcome::Planned(&plan, &applied));
+        let invalid = NotReady::invalid(Reason::InvalidSpec, "a mistake");
+        let without_plan = [
+            Outcome::Started,
+            Outcome::Failed(Reason::ApiError, "a request got lost"),
+            Outcome::NotReady(&invalid),
+            Outcome::Deleting("removing what is left"),
+        ];
+        for outcome in without_plan {
+            let after = assess_after(Some(&before), outcome);
+            let kept = status::draft(&after, ConditionType::ZookeeperReady);
+            assert_eq!(kept, status::draft(&before, ConditionType::ZookeeperReady));
+        }
+        let after = assess_after(Some(&before), Outcome::Planned(&plan_without_pods(), &applied));
+        assert_eq!(status::draft(&after, ConditionType::ZookeeperReady), None, "a plan knows better");
+    }
+
+    #[test]
+    fn a_kind_with_pods_whose_workload_is_gone_is_not_available() {
+        let fine = assess_after(None, Outcome::Planned(&plan_without_pods(), &Applied::default()));
+        let ran = Contract { replicas: Some(3), ..fine };
+        let after = assess_after(Some(&ran), Outcome::Failed(Reason::ApiError, "a request got lost"));
+        assert!(status::is(&after, ConditionType::Available, "False"));
     }
 }

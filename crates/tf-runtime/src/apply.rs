@@ -10,12 +10,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
     core::DynamicObject,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tf_api::{contract::Reason, names};
 use tf_plan::{
     hash,
@@ -141,7 +142,7 @@ impl Applier {
         if dry {
             return Ok(Act::Pending);
         }
-        let (applied, yielded) = self.patch(&api, object).await?;
+        let (applied, yielded) = self.patch(&api, object, live.is_some()).await?;
         self.count(object.kind, if live.is_none() { "created" } else { "changed" });
         tracing::info!(object = object.describe(), created = live.is_none(), "applied");
         self.remember(key, owner, hash, &applied);
@@ -184,6 +185,7 @@ impl Applier {
         &self,
         api: &Api<DynamicObject>,
         object: &Object,
+        exists: bool,
     ) -> Result<(DynamicObject, Vec<String>), RequestError> {
         let doing = || format!("applying {}", object.describe());
         let parameters = match object.ownership {
@@ -211,8 +213,37 @@ impl Applier {
                     conflicts.into_iter().map(|(field, why)| format!("{}{field}: {why}", object.describe())).collect();
                 Ok((applied, told))
             }
+            Err(kube::Error::Api(status))
+                if object.ownership == Ownership::Force
+                    && exists
+                    && status.is_invalid()
+                    && self.evict(api, object).await.is_ok() =>
+            {
+                let applied = api.patch(&object.name, &parameters, &Patch::Apply(&object.body)).await;
+                Ok((applied.map_err(RequestError::while_doing(doing()))?, Vec::new()))
+            }
             Err(source) => Err(RequestError { doing: doing(), source }),
         }
+    }
+
+    /// Takes away what others added to our lists. Server-side apply leaves an entry of theirs beside ours, and is refused
+    /// when the two contradict each other, like two ports of one name; a merge patch replaces the list.
+    async fn evict(&self, api: &Api<DynamicObject>, object: &Object) -> kube::Result<()> {
+        let mut body = object.body.clone();
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("metadata");
+        }
+        let parameters = PatchParams { field_manager: Some(self.operator.into()), ..PatchParams::default() };
+        let replaced = api.patch(&object.name, &parameters, &Patch::Merge(&body)).await?;
+        tracing::info!(object = object.describe(), "replaced lists that others had added to");
+        // Nobody may own what the merge patch wrote, or a field would stay when it is planned no more.
+        let ours = |entry: &ManagedFieldsEntry| {
+            entry.manager.as_deref() == Some(self.operator) && entry.operation.as_deref() == Some("Update")
+        };
+        let others: Vec<_> = replaced.metadata.managed_fields.into_iter().flatten().filter(|e| !ours(e)).collect();
+        let metadata = json!({ "managedFields": others, "resourceVersion": replaced.metadata.resource_version });
+        api.patch(&object.name, &parameters, &Patch::Merge(&json!({ "metadata": metadata }))).await?;
+        Ok(())
     }
 
     /// An object of our name may belong to nobody but this resource. One that lost its owner but still carries our label,

@@ -91,13 +91,17 @@ where
             let answer = self.inner.call(request);
             return Box::pin(async move { timeout_at(limit, answer).await.map_err(|_| TooSlow)? });
         }
-        let Some(until) = self.permit.until() else { return Box::pin(async { Err(NotLeader.into()) }) };
-        let answer = self.inner.call(request);
+        let Some(mut until) = self.permit.until() else { return Box::pin(async { Err(NotLeader.into()) }) };
+        let permit = self.permit.clone();
+        let mut answer = Box::pin(self.inner.call(request));
         Box::pin(async move {
-            match timeout_at(limit.min(until), answer).await {
-                Ok(answer) => answer,
-                Err(_) if until <= limit => Err(NotLeader.into()),
-                Err(_) => Err(TooSlow.into()),
+            loop {
+                match timeout_at(limit.min(until), &mut answer).await {
+                    Ok(answer) => return answer,
+                    Err(_) if limit <= until => return Err(TooSlow.into()),
+                    // The permit that the request began with is over. A leader has renewed it meanwhile.
+                    Err(_) => until = permit.until().ok_or(NotLeader)?,
+                }
             }
         })
     }
@@ -163,6 +167,23 @@ mod tests {
         let begun = Instant::now();
         assert!(guard.call(request(Method::PATCH)).await.unwrap_err().is::<NotLeader>());
         assert_eq!(begun.elapsed(), Duration::from_secs(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_outlives_the_permit_it_began_with_when_the_lease_is_renewed_meanwhile() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let (renewal, permit) = Permit::renewable(Duration::from_secs(3));
+        let slow = Duration::from_secs(10);
+        let mut answered = guard(permit.clone(), slow, &sent);
+        let mut hung = guard(permit, Duration::from_secs(3600), &sent);
+        let renew = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            renewal.send_replace(Some(Instant::now() + Duration::from_secs(20)));
+        };
+        let (answer, silence, ()) =
+            tokio::join!(answered.call(request(Method::PATCH)), hung.call(request(Method::PATCH)), renew);
+        answer.unwrap();
+        assert!(silence.unwrap_err().is::<TooSlow>(), "a leader that was not answered has not lost the lease");
     }
 
     #[tokio::test(start_paused = true)]

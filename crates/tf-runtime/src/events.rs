@@ -1,12 +1,13 @@
 //! Events: what people see with `kubectl describe`, beside conditions.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use tf_api::{
     Managed,
-    contract::{ConditionType, Contract},
+    contract::{ConditionType, Contract, Reason},
 };
 use tf_plan::{rollout::Restart, status};
 
@@ -59,7 +60,16 @@ impl Events {
         self.publish(cr, EventType::Warning, "Abandoned", left).await;
     }
 
+    /// A stored object does not parse.
+    pub async fn undecodable(&self, object: &ObjectReference, note: &str) {
+        self.publish_about(object, EventType::Warning, Reason::InvalidSpec.as_ref(), note).await;
+    }
+
     async fn publish<Cr: Managed>(&self, cr: &Cr, type_: EventType, reason: &str, note: &str) {
+        self.publish_about(&cr.object_ref(&()), type_, reason, note).await;
+    }
+
+    async fn publish_about(&self, object: &ObjectReference, type_: EventType, reason: &str, note: &str) {
         let end = note.floor_char_boundary(NOTE_LIMIT);
         let event = Event {
             type_,
@@ -69,7 +79,7 @@ impl Events {
             secondary: None,
         };
         // An event that gets lost is a pity and nothing more: conditions carry the truth.
-        if let Err(error) = self.recorder.publish(&event, &cr.object_ref(&())).await {
+        if let Err(error) = self.recorder.publish(&event, object).await {
             tracing::debug!(error = in_words(&error), reason, "an event was not published");
         }
     }

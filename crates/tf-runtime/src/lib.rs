@@ -25,6 +25,7 @@ mod queue;
 mod reconcile;
 mod restart;
 mod status;
+mod undecodable;
 mod watch;
 mod world;
 mod yielding;

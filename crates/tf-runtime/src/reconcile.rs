@@ -365,40 +365,6 @@ impl<C: Component> Reconciler<C> {
             }
         }
     }
-
-    /// A stored object that does not parse still has a status to say so in.
-    async fn undecodable(
-        &self,
-        key: &Key,
-        metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-        error: &str,
-    ) -> Next {
-        let generation = metadata.generation.unwrap_or_default();
-        let uid = metadata.uid.clone().unwrap_or_default();
-        let before = self.statuses.known(key, &uid, 0, Value::Null);
-        let not_ready = NotReady::invalid(
-            Reason::InvalidSpec,
-            format!("the stored resource does not parse ({error}); correct it with kubectl edit"),
-        );
-        let assessment = assess(&Situation {
-            generation,
-            paused: false,
-            previous: before.contract.as_ref(),
-            availability: C::AVAILABILITY,
-            workloads: &std::collections::BTreeMap::new(),
-            pods: &[],
-            operator: &self.observer.operator.version,
-            now: jiff::Timestamp::now(),
-            outcome: Outcome::NotReady(&not_ready),
-        });
-        match self.statuses.write(key, generation, &before, &assessment.contract, None).await {
-            Ok(_) => Next::Rest,
-            Err(error) => {
-                tracing::warn!(resource = %key, %error, "an undecodable resource could not be told so");
-                Next::Retry
-            }
-        }
-    }
 }
 
 /// What applying led to.

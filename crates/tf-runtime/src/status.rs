@@ -117,8 +117,29 @@ impl StatusWriter {
             }
             Change::Major => {}
         }
-        self.patch(key, status).await?;
+        self.patch(key, status, &PatchParams::apply(self.operator).force(), Patch::Apply).await?;
         Ok(Write::Done)
+    }
+
+    /// Writes `contract` into an object that the API server takes no server-side apply for, since it does not follow the
+    /// schema.
+    ///
+    /// # Errors
+    /// [`StatusError`]
+    pub async fn write_unchecked(
+        &self,
+        key: &Key,
+        generation: i64,
+        before: &Known,
+        contract: &Contract,
+    ) -> Result<(), StatusError> {
+        invariants::check(contract, generation)?;
+        let status = serde_json::to_value(contract).unwrap_or_default();
+        if change(&before.value, &status) != Change::None {
+            let parameters = PatchParams { field_manager: Some(self.operator.into()), ..PatchParams::default() };
+            self.patch(key, status, &parameters, Patch::Merge).await?;
+        }
+        Ok(())
     }
 
     /// Forgets a resource that is gone.
@@ -131,7 +152,13 @@ impl StatusWriter {
         PROGRESS_INTERVAL.checked_sub(elapsed).filter(|wait| !wait.is_zero())
     }
 
-    async fn patch(&self, key: &Key, status: Value) -> Result<(), RequestError> {
+    async fn patch(
+        &self,
+        key: &Key,
+        status: Value,
+        parameters: &PatchParams,
+        patch: fn(Value) -> Patch<Value>,
+    ) -> Result<(), RequestError> {
         let api = dynamic::<DynamicObject>(&self.client, self.kind, Some(&key.namespace));
         let body = json!({
             "apiVersion": self.kind.api_version(),
@@ -139,9 +166,8 @@ impl StatusWriter {
             "metadata": { "name": key.name, "namespace": key.namespace },
             "status": status,
         });
-        let parameters = PatchParams::apply(self.operator).force();
         let answer = api
-            .patch_status(&key.name, &parameters, &Patch::Apply(&body))
+            .patch_status(&key.name, parameters, &patch(body))
             .await
             .map_err(RequestError::while_doing(format!("writing status of {} {key}", self.kind.kind)))?;
         let written = Written {

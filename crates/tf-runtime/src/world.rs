@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client,
-    core::{DeserializeGuard, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
+    core::{DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
 };
 use tf_api::{Managed, names};
 use tf_plan::{
@@ -151,12 +151,13 @@ impl<Cr: Managed> World<Cr> {
                 let uid = gone.metadata().uid.clone().unwrap_or_default();
                 let _ = triggers.send(Trigger::Gone(key.clone(), uid));
             } else if substance(before) != substance(after) {
-                let _ = triggers.send(Trigger::One(key.clone()));
+                // What this one takes no longer, another of its kind may have waited for.
+                let _ = triggers.send(if before.is_some() { Trigger::All } else { Trigger::One(key.clone()) });
             }
         });
         let watch = Watch {
             subject: Subject::work(self.declaration.primary, namespace),
-            api: scoped::<DeserializeGuard<Cr>>(client, namespace),
+            api: dynamic::<DynamicObject>(client, self.declaration.primary, namespace),
             labels: None,
             reduce: primary::<Cr>,
             sink: Kept::new(self.primaries.clone(), changed),
@@ -341,10 +342,16 @@ impl<Cr: Managed> World<Cr> {
     }
 }
 
-/// What of a resource is worth a pass when it changes: everything but status and other managers' bookkeeping.
+/// What of a resource is worth a pass when it changes: everything but status and other managers' bookkeeping. Of the status
+/// only that the resource was brought up, since plans rest on it: what is planned from then on has to be carried out
+/// now and not whenever something else happens.
 fn substance<Cr: Managed>(primary: Option<&Primary<Cr>>) -> Option<impl PartialEq + use<Cr>> {
     primary.map(|primary| {
         let metadata = primary.metadata();
+        let initialized = match primary {
+            Primary::Valid(cr) => cr.contract().and_then(|contract| contract.initialized),
+            Primary::Undecodable { .. } => None,
+        };
         (
             metadata.uid.clone(),
             metadata.generation,
@@ -352,6 +359,7 @@ fn substance<Cr: Managed>(primary: Option<&Primary<Cr>>) -> Option<impl PartialE
             metadata.finalizers.clone(),
             metadata.annotations.clone(),
             matches!(primary, Primary::Undecodable { .. }),
+            initialized,
         )
     })
 }
@@ -388,4 +396,26 @@ fn wakes_all<T>(triggers: &mpsc::UnboundedSender<Trigger>) -> Changed<T> {
     Arc::new(move |_, _, _| {
         let _ = triggers.send(Trigger::All);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tf_api::Zookeeper;
+
+    use super::*;
+
+    fn primary(status: Value) -> Primary<Zookeeper> {
+        let zookeeper = json!({
+            "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Zookeeper", "metadata": {"name": "a"}, "spec": {}, "status": status,
+        });
+        Primary::Valid(Arc::new(serde_json::from_value(zookeeper).unwrap()))
+    }
+
+    #[test]
+    fn of_the_status_only_that_a_resource_was_brought_up_is_worth_a_pass() {
+        let wakes = |before, after| substance(Some(&primary(before))) != substance(Some(&primary(after)));
+        assert!(wakes(json!({}), json!({"initialized": true})));
+        assert!(!wakes(json!({"membersReady": "1/3"}), json!({"membersReady": "2/3"})));
+    }
 }

@@ -113,7 +113,9 @@ impl Cluster {
         let mut nodes: Vec<Simulated> = of(Role::ControlPlane, &CONTROL_PLANE, control_plane).collect();
         nodes.extend(of(Role::Worker, &WORKERS, workers));
         for node in &mut nodes {
-            node.name = format!("{}-{}", self.namespace, node.name);
+            // The name is also a label, of at most 63 characters.
+            let prefix: String = self.namespace.chars().take(40).collect();
+            node.name = format!("{prefix}-{}", node.name);
             node.labels.insert(NODE_LABEL.into(), self.namespace.clone());
         }
         let api = self.lab.nodes().await?;

@@ -91,11 +91,18 @@ impl Simulated {
             taints = Some(vec![Taint { key: CONTROL_PLANE.into(), effect: "NoSchedule".into(), ..Taint::default() }]);
         }
         let address = |kind: &str, address: String| NodeAddress { address, type_: kind.into() };
-        // More than any test places on one node.
-        let resources: BTreeMap<String, Quantity> =
-            [("cpu", "64"), ("memory", "256Gi"), ("ephemeral-storage", "4Ti"), ("pods", "1000")]
-                .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
-                .into();
+        // More than any test places on one node. Huge pages as an administrator sets them aside before the kubelet starts:
+        // the Go tf-operator's default Manager asks for them.
+        let resources: BTreeMap<String, Quantity> = [
+            ("cpu", "64"),
+            ("memory", "256Gi"),
+            ("hugepages-2Mi", "32Gi"),
+            ("hugepages-1Gi", "32Gi"),
+            ("ephemeral-storage", "4Ti"),
+            ("pods", "1000"),
+        ]
+        .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
+        .into();
         Node {
             metadata: ObjectMeta { name: Some(self.name.clone()), labels: Some(labels), ..ObjectMeta::default() },
             spec: Some(NodeSpec { taints, ..NodeSpec::default() }),

@@ -85,7 +85,6 @@ where
 pub async fn gone<K>(api: &Api<K>, object: &K, limit: Duration) -> Result<()>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
-    K::DynamicType: Default,
 {
     let Some(uid) = object.uid() else { bail!("{} was never stored", object.name_any()) };
     let name = object.name_any();

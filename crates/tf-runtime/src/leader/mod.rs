@@ -54,6 +54,13 @@ impl Permit {
         Self(watch::channel(Some(Instant::now() + time)).1)
     }
 
+    /// A permit that ends after the given time unless it is renewed.
+    #[cfg(test)]
+    pub fn renewable(time: Duration) -> (watch::Sender<Option<Instant>>, Self) {
+        let (sender, receiver) = watch::channel(Some(Instant::now() + time));
+        (sender, Self(receiver))
+    }
+
     /// The moment at which writing has to stop; none if it must not happen now.
     pub fn until(&self) -> Option<Instant> {
         self.0.borrow().filter(|deadline| Instant::now() < *deadline)

@@ -9,7 +9,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta};
+use kube::core::{DynamicObject, PartialObjectMeta};
 use tf_api::{Managed, contract::PeerStatus, names};
 use tf_plan::{
     object::{DAEMON_SET, Kind, STATEFUL_SET},
@@ -53,17 +53,17 @@ impl<Cr: Managed> PartialEq for Primary<Cr> {
     }
 }
 
-/// Keeps the whole resource, but for bookkeeping nobody reads.
-pub fn primary<Cr: Managed>(guarded: DeserializeGuard<Cr>) -> (Key, Primary<Cr>) {
-    let primary = match guarded.0 {
-        Ok(mut cr) => {
-            cr.meta_mut().managed_fields = None;
-            Primary::Valid(Arc::new(cr))
-        }
-        Err(mut invalid) => {
-            invalid.metadata.managed_fields = None;
-            Primary::Undecodable { metadata: Box::new(invalid.metadata), error: invalid.error }
-        }
+/// Keeps the whole resource, but for bookkeeping nobody reads. What does not parse is kept with the path to its first fault:
+/// one bad object must not hide the others from a list.
+pub fn primary<Cr: Managed>(mut object: DynamicObject) -> (Key, Primary<Cr>) {
+    object.metadata.managed_fields = None;
+    let metadata = Box::new(object.metadata.clone());
+    let parsed = serde_json::to_value(object)
+        .map_err(|error| error.to_string())
+        .and_then(|value| serde_path_to_error::deserialize(value).map_err(|error| error.to_string()));
+    let primary = match parsed {
+        Ok(cr) => Primary::Valid(Arc::new(cr)),
+        Err(error) => Primary::Undecodable { metadata, error },
     };
     (Key::of(primary.metadata()), primary)
 }

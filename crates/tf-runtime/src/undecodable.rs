@@ -1,0 +1,61 @@
+//! Stored objects that do not parse, for example because they were stored under another definition.
+//!
+//! Nothing is done about them but telling. How much can be told depends on what is wrong: the API server refuses server-side
+//! apply, also of the status, for every object that does not follow its schema, and a merge patch for one on which a rule of
+//! the schema cannot be evaluated. An event is always possible.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde_json::Value;
+use tf_api::contract::Reason;
+use tf_plan::{
+    assess::{Outcome, Situation, assess},
+    component::Component,
+    plan::NotReady,
+};
+
+use crate::{
+    object::Key,
+    reconcile::{Next, Reconciler},
+};
+
+impl<C: Component> Reconciler<C> {
+    /// Says that the object does not parse.
+    pub(crate) async fn undecodable(&self, key: &Key, metadata: &ObjectMeta, error: &str) -> Next {
+        let generation = metadata.generation.unwrap_or_default();
+        let uid = metadata.uid.clone().unwrap_or_default();
+        let message = format!("the stored resource does not parse ({error}); correct it with kubectl edit");
+        let primary = C::declaration().primary;
+        let object = ObjectReference {
+            api_version: Some(primary.api_version()),
+            kind: Some(primary.kind.to_owned()),
+            namespace: Some(key.namespace.clone()),
+            name: Some(key.name.clone()),
+            uid: Some(uid.clone()),
+            ..ObjectReference::default()
+        };
+        self.events.undecodable(&object, &message).await;
+
+        let before = self.statuses.known(key, &uid, 0, Value::Null);
+        let not_ready = NotReady::invalid(Reason::InvalidSpec, message);
+        let assessment = assess(&Situation {
+            generation,
+            paused: false,
+            previous: before.contract.as_ref(),
+            availability: C::AVAILABILITY,
+            workloads: &BTreeMap::new(),
+            pods: &[],
+            operator: &self.observer.operator.version,
+            now: jiff::Timestamp::now(),
+            outcome: Outcome::NotReady(&not_ready),
+        });
+        match self.statuses.write_unchecked(key, generation, &before, &assessment.contract).await {
+            Ok(()) => Next::Rest,
+            Err(error) => {
+                tracing::warn!(resource = %key, %error, "an undecodable resource could be told so by an event only");
+                Next::Retry
+            }
+        }
+    }
+}
