@@ -13,7 +13,7 @@
 
 {{- define "zookeeper-op.selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "zookeeper-op.labels" -}}
