@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use tf_testing::folder::{self, Folder, LabRecord};
-use tf_testing::{IpFamily, Lab, Options, Tier, kubeconfig, process};
+use tf_testing::{IpFamily, Lab, Options, Tier, assets, kubeconfig, process};
 
 /// The lab meant when no name is given.
 const DEFAULT_NAME: &str = "tf";
@@ -27,12 +27,12 @@ pub enum Command {
     },
     /// List the labs of this user and their processes
     Status,
-    /// Run a command with KUBECONFIG set to the lab's administrator
+    /// Run a command with KUBECONFIG set to the lab's administrator; kubectl is the lab's own
     Exec {
         /// Which one
         #[arg(long, default_value = DEFAULT_NAME)]
         name: String,
-        /// The command and its arguments, behind --
+        /// The command and its arguments, behind --, for example: kubectl get tf -A
         #[arg(required = true, last = true)]
         command: Vec<String>,
     },
@@ -121,7 +121,11 @@ async fn start(up: Up) -> Result<()> {
 fn exec(name: &str, command: &[String]) -> Result<ExitCode> {
     let (folder, _) = folder::find(&folder::root()?, name)?;
     let [program, arguments @ ..] = command else { bail!("no command") };
-    let status = std::process::Command::new(program)
+    let mut command = match program.as_str() {
+        "kubectl" => assets::kubectl()?,
+        _ => std::process::Command::new(program),
+    };
+    let status = command
         .args(arguments)
         .env("KUBECONFIG", folder.kubeconfig("admin"))
         .status()

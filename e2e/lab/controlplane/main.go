@@ -1,6 +1,7 @@
-// Command controlplane is etcd and the Kubernetes components in one binary; the first argument says which one runs.
+// Command controlplane is etcd, the Kubernetes components and kubectl in one binary; the first argument says which one
+// runs.
 //
-// It exists for the laboratory only: one link of about 130 MB instead of six, built from published modules by
+// It exists for the laboratory only: one link of about 150 MB instead of seven, built from published modules by
 // a plain Go toolchain.
 package main
 
@@ -15,6 +16,8 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -24,7 +27,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy [flags]")
+		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|kubectl [flags]")
 		os.Exit(2)
 	}
 	name := os.Args[1]
@@ -36,8 +39,13 @@ func main() {
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 		"kube-proxy":              proxy.NewProxyCommand,
 	}
-	if name == "etcd" {
+	switch name {
+	case "etcd":
 		etcd.Main(os.Args)
+		return
+	case "kubectl":
+		// As its own main: it words its errors itself.
+		kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
 		return
 	}
 	command, known := commands[name]
