@@ -1,5 +1,6 @@
 //! Developer commands of this repository: `cargo xtask <command>`. One module per command.
 
+mod bench;
 mod build;
 mod demo;
 mod generate;
@@ -22,6 +23,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure what the operators need
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Bring a Manager manifest up on a cluster of its own and show how
     Demo(demo::Demo),
     /// Write every file that is derived from code, or check that none has drifted
@@ -47,6 +51,7 @@ fn main() -> anyhow::Result<ExitCode> {
         .without_time()
         .init();
     match Cli::parse().command {
+        Command::Bench(bench) => bench::run(&bench),
         Command::Demo(demo) => demo::run(&demo),
         Command::Gen(options) => generate::run(&options),
         Command::Lab(command) => lab::run(command),
