@@ -95,17 +95,14 @@ impl Component for Probe {
             objects.push(config_map(&identity, "extra", [("clusterName", name.clone())]));
         }
         let mut drafts = resolved.drafts;
-        let rollout = match cr.spec.common_configuration.replicas {
-            Some(replicas) => {
-                let (set, template_hash) = stateful_set(&identity, cr, replicas);
-                let workloads = vec![(set.name.clone(), template_hash)];
-                objects.push(set);
-                Some(Rollout { workloads, wanted: Some(replicas), selector: identity.selector_text() })
-            }
-            None => {
-                drafts.push(Draft::holds(ConditionType::Available, Reason::Succeeded, "there is nothing to wait for"));
-                None
-            }
+        let rollout = if let Some(replicas) = cr.spec.common_configuration.replicas {
+            let (set, template_hash) = stateful_set(&identity, cr, replicas);
+            let workloads = vec![(set.name.clone(), template_hash)];
+            objects.push(set);
+            Some(Rollout { workloads, wanted: Some(replicas), selector: identity.selector_text() })
+        } else {
+            drafts.push(Draft::holds(ConditionType::Available, Reason::Succeeded, "there is nothing to wait for"));
+            None
         };
         Ok(Plan {
             objects,

@@ -1,0 +1,251 @@
+//! Real input: what the Go tf-operator's own tree renders, unchanged.
+//!
+//! The data say in their first lines which variables they were rendered with.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use kube::api::ListParams;
+use serde_json::Value;
+use tf_api::{KindInfo, SERVICES, kinds};
+use tf_plan::object::{self, Kind};
+use tf_testing::{
+    Cluster, Lab, Options,
+    cluster::define,
+    resources::{self, Resource},
+};
+
+use crate::support::{
+    COMPONENTS, Chronicle, became_ready_once, data, delete, each_pod_started_once, emptied, explain, list, manifest,
+    settled,
+};
+
+const NAME: &str = "cluster1";
+
+const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
+
+/// One manifest at a time in namespace `tf`, on nodes that it takes all of.
+struct Turn<'a> {
+    cluster: &'a Cluster,
+    chronicle: Chronicle,
+}
+
+impl<'a> Turn<'a> {
+    /// Applies a manifest and waits until everything that has an operator is Ready.
+    async fn apply(cluster: &'a Cluster, file: &str) -> Result<Self> {
+        let mut manager = manifest(file)?;
+        // The templates name the resource and its namespace themselves; nothing is changed here.
+        ensure!(manager["metadata"]["namespace"] == "tf" && manager["metadata"]["name"] == NAME, "another manifest");
+        let chronicle = Chronicle::begin(&cluster.client, "tf", Chronicle::everything()).await?;
+        cluster.apply_object(&manager).await?;
+        for kind in requested(&mut manager).into_iter().filter(|kind| COMPONENTS.contains(kind)) {
+            for name in names(&manager, kind) {
+                cluster.ready(kind, &name).await?;
+            }
+        }
+        settled(cluster, Duration::from_secs(1)).await?;
+        Ok(Self { cluster, chronicle })
+    }
+
+    async fn manager(&self) -> Result<Resource> {
+        self.cluster.get(kinds::MANAGER, NAME).await
+    }
+
+    /// Every part with an operator became Ready once, and no pod was started twice.
+    fn check_history(&mut self, expected: &[&str]) -> Result<()> {
+        let versions = self.chronicle.versions()?;
+        let ready = became_ready_once(&versions)?;
+        let expected: BTreeSet<String> = expected.iter().map(|&label| label.to_owned()).collect();
+        ensure!(ready == expected, "{ready:?} became Ready, expected {expected:?}");
+        each_pod_started_once(&versions)?;
+        Ok(())
+    }
+}
+
+/// Takes the manifest back.
+async fn take_back(cluster: &Cluster) -> Result<()> {
+    delete(cluster, kinds::MANAGER, NAME).await?;
+    let kinds: Vec<Kind> = COMPONENTS.map(Kind::custom).into_iter().chain([object::POD]).collect();
+    emptied(&cluster.client, "tf", &kinds, Duration::from_mins(1)).await
+}
+
+/// Kinds that a Manager lists.
+fn requested(manager: &mut Value) -> Vec<KindInfo> {
+    let services = manager["spec"]["services"].take();
+    let listed =
+        SERVICES.iter().filter(|service| !services[service.key].is_null()).map(|service| service.kind).collect();
+    manager["spec"]["services"] = services;
+    listed
+}
+
+/// Names of the entries of a kind.
+fn names(manager: &Value, kind: KindInfo) -> Vec<String> {
+    let entries =
+        SERVICES.iter().filter(|service| service.kind == kind).map(|service| &manager["spec"]["services"][service.key]);
+    let each = entries.flat_map(|entry| entry.as_array().cloned().unwrap_or_else(|| vec![entry.clone()]));
+    each.filter_map(|entry| Some(entry["metadata"]["name"].as_str()?.to_owned())).collect()
+}
+
+/// The condition of a Manager by which it shows a kind.
+fn condition(kind: KindInfo) -> String {
+    manager_op::condition(kind).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn managers_of_the_go_tf_operator_become_ready_unchanged_where_there_is_an_operator() -> Result<()> {
+    let lab = Arc::new(Lab::start(Options::fleet(3, 3)).await?);
+    let cluster = Cluster::start(&lab, "tf").await?;
+    default(&cluster).await.context("the default Manager")?;
+    take_back(&cluster).await?;
+    every_variable_set(&cluster).await.context("rendered with every variable set")?;
+    take_back(&cluster).await?;
+    without_analytics(&cluster).await.context("rendered without analytics")?;
+    take_back(&cluster).await?;
+    beside_another_network_plugin(&cluster).await.context("rendered for another network plugin")
+}
+
+/// Everything that has an operator is Ready; for the rest the Manager says what is missing and does not pretend.
+async fn default(cluster: &Cluster) -> Result<()> {
+    let mut turn = Turn::apply(cluster, DEFAULT).await?;
+    turn.check_history(&[
+        "Cassandra analyticsdb1",
+        "Cassandra configdb1",
+        "Config config1",
+        "Rabbitmq rabbitmq1",
+        "Vrouter vrouter1",
+        "Zookeeper zookeeper1",
+    ])?;
+    let manager = turn.manager().await?;
+    ensure!(manager.is("Ready", "False"), "it pretends to be complete: {}", manager.explain("Ready"));
+    let ready = manager.condition("Ready").context("no Ready")?;
+    ensure!(ready.reason == "CRDMissing", "{}", manager.explain("Ready"));
+    for kind in requested(&mut manifest(DEFAULT)?) {
+        let shown = manager.explain(&condition(kind));
+        if COMPONENTS.contains(&kind) {
+            ensure!(manager.is(&condition(kind), "True"), "{shown}");
+        } else {
+            ensure!(manager.is(&condition(kind), "False") && shown.contains("CRDMissing"), "{shown}");
+            ensure!(
+                shown.contains(kind.kind) && shown.contains(kind.operator),
+                "it does not say what to install: {shown}"
+            );
+        }
+    }
+
+    // With its definition, and still without an operator: it exists as the user wrote it, and nobody vouches for it.
+    define(&cluster.lab, &[kinds::WEBUI]).await?;
+    let shows = condition(kinds::WEBUI);
+    let manager = cluster
+        .until(kinds::MANAGER, NAME, "waiting for an operator of Webui", |manager| {
+            manager.is(&shows, "Unknown") && manager.explain(&shows).contains("webui-op")
+        })
+        .await?;
+    ensure!(!manager.is_ready());
+    let webui = cluster.get(kinds::WEBUI, "webui1").await?;
+    let written = &manifest(DEFAULT)?["spec"]["services"]["webui"];
+    ensure!(
+        webui.object.data["spec"]["serviceConfiguration"] == written["spec"]["serviceConfiguration"],
+        "Webui was not made as it was written: {}",
+        webui.object.data["spec"]
+    );
+    ensure!(webui.object.metadata.labels.context("no labels")?["tf_cluster"] == "cluster1");
+    Ok(())
+}
+
+/// Each setting arrives where it has an effect.
+async fn every_variable_set(cluster: &Cluster) -> Result<()> {
+    let mut turn = Turn::apply(cluster, &data("go-keystone.yaml")).await?;
+    turn.check_history(&[
+        "Cassandra analyticsdb1",
+        "Cassandra configdb1",
+        "Config config1",
+        "Rabbitmq rabbitmq1",
+        "Vrouter vrouter1",
+        "Zookeeper zookeeper1",
+    ])?;
+    let pods = list(&cluster.client, object::POD, "tf").await?;
+    for pod in &pods {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let secrets =
+            pod.data.pointer("/spec/imagePullSecrets").and_then(Value::as_array).context("no pull secrets")?;
+        let secrets: Vec<&str> = secrets.iter().filter_map(|secret| secret["name"].as_str()).collect();
+        ensure!(secrets == ["registry-one", "registry-two"], "{name} pulls with {secrets:?}");
+        for container in pod.data.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten() {
+            let image = container["image"].as_str().unwrap_or_default();
+            ensure!(
+                image.starts_with("registry.example:5000/tf/contrail-") && image.ends_with(":2011.L5"),
+                "{name}: {image}"
+            );
+        }
+    }
+    let config = contents(cluster, "config1").await?;
+    for setting in ["192.0.2.10", "RegionTwo", "Cloud", "64513"] {
+        ensure!(config.contains(setting), "{setting} does not arrive in the files of Config");
+    }
+    // What has no effect is said to have none.
+    let config = cluster.get(kinds::CONFIG, "config1").await?;
+    ensure!(
+        config.explain("FieldsIgnored").contains("keystoneAuthParameters.port"),
+        "{}",
+        config.explain("FieldsIgnored")
+    );
+    let vrouter = contents(cluster, "vrouter1").await?;
+    for setting in ["10.1.0.1", "eth1", "8950"] {
+        ensure!(vrouter.contains(setting), "{setting} does not arrive in the files of the vRouter");
+    }
+    let configdb = contents(cluster, "configdb1").await?;
+    ensure!(
+        configdb.contains("-Xms1024m") && configdb.contains("-Xmx2048m"),
+        "the heap does not arrive in the files of Cassandra"
+    );
+    Ok(())
+}
+
+/// Everything in the ConfigMaps and Secrets of a resource.
+async fn contents(cluster: &Cluster, name: &str) -> Result<String> {
+    let mut text = String::new();
+    let params = ListParams::default();
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(cluster.client.clone(), "tf");
+    let owned = |meta: &kube::api::ObjectMeta| meta.owner_references.iter().flatten().any(|owner| owner.name == name);
+    for map in maps.list(&params).await?.items.into_iter().filter(|map| owned(&map.metadata)) {
+        text.extend(map.data.into_iter().flatten().map(|(_, value)| value));
+    }
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> = kube::Api::namespaced(cluster.client.clone(), "tf");
+    for secret in secrets.list(&params).await?.items.into_iter().filter(|secret| owned(&secret.metadata)) {
+        text.extend(secret.data.into_iter().flatten().map(|(_, value)| String::from_utf8_lossy(&value.0).into_owned()));
+    }
+    ensure!(!text.is_empty(), "{name} has no files");
+    Ok(text)
+}
+
+/// One database less.
+async fn without_analytics(cluster: &Cluster) -> Result<()> {
+    let mut turn = Turn::apply(cluster, &data("go-without-analytics.yaml")).await?;
+    turn.check_history(&[
+        "Cassandra configdb1",
+        "Config config1",
+        "Rabbitmq rabbitmq1",
+        "Vrouter vrouter1",
+        "Zookeeper zookeeper1",
+    ])
+}
+
+/// No vRouter, and a password in a Secret that comes later than the Manager.
+async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
+    cluster.apply_object(&manifest(&data("go-another-network-plugin.yaml"))?).await?;
+    let missing =
+        |config: &Resource| config.condition("InputsReady").is_some_and(|inputs| inputs.reason == "SecretNotFound");
+    let config = cluster.until(kinds::CONFIG, "config1", "waiting for a Secret", missing).await?;
+    ensure!(config.explain("InputsReady").contains("keystone-admin"), "{}", config.explain("InputsReady"));
+    let secret =
+        "{apiVersion: v1, kind: Secret, metadata: {name: keystone-admin, namespace: tf}, stringData: {password: x}}";
+    cluster.lab.apply(secret).await?;
+    cluster.ready(kinds::CONFIG, "config1").await?;
+    let all = resources::all(&cluster.client, "tf").await?;
+    ensure!(
+        all.iter().all(|resource| resource.kind != kinds::VROUTER),
+        "nobody asked for a vRouter:\n{}",
+        explain(&all)
+    );
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! The life of a cluster, from the first object to the last, recorded once for the tests that look at it.
+//!
+//! Everything an operator has a right for happens in it: bring-up, a new release of the images, leftovers of an older
+//! operator, restarts of the operators, components that come and go, deletion. Secret values are in every place where a
+//! user may put one, and what the operators showed to anybody meanwhile is kept.
+
+use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams},
+};
+use serde_json::{Value, json};
+use tf_api::{KindInfo, kinds};
+use tf_plan::{
+    component::Component,
+    declaration::Declaration,
+    object::{self, Kind},
+};
+use tf_testing::{
+    Cluster, Entry, Lab, Options, audit::service_account, cluster::define, operators, operators::Operator,
+    wait::eventually,
+};
+use tokio::sync::OnceCell;
+
+use crate::{
+    access,
+    support::{Chronicle, everything_in, list, manifest, settled},
+};
+
+/// Namespace of the cluster.
+pub const NAMESPACE: &str = "tf";
+
+/// A namespace that the operators have nothing to do with.
+pub const ELSEWHERE: &str = "elsewhere";
+
+const NAME: &str = "cluster1";
+
+/// Secret values that the user of this story chose, with the kinds whose own `spec` states them.
+pub const CHOSEN: [(&str, &[&str]); 6] = [
+    ("sentinel-keystone-admin-password", &["Manager"]),
+    ("sentinel-metadata-proxy-secret", &["Manager", "Vrouter"]),
+    ("sentinel-barbican-password", &["Manager", "Vrouter"]),
+    ("sentinel-rabbitmq-password", &[]),
+    ("sentinel-erlang-cookie", &["Manager", "Rabbitmq"]),
+    ("sentinel-foreign-password", &[]),
+];
+
+/// Something that people who may not read Secrets can read.
+pub struct Page {
+    /// What it is.
+    pub name: String,
+    /// The kind, for objects.
+    pub kind: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What was recorded.
+pub struct Story {
+    /// Every request from before the operators began until after the last object was gone.
+    pub entries: Vec<Entry>,
+    /// What could be read, at every stop of the story.
+    pub pages: Vec<Page>,
+    /// Passwords that the operators made, with where they are kept.
+    pub generated: BTreeMap<String, String>,
+    /// What the operators may do and should not.
+    pub excess: Vec<String>,
+}
+
+/// Told once, also when it does not come to its end.
+static STORY: OnceCell<Result<Story>> = OnceCell::const_new();
+
+/// The story, told on first request.
+pub async fn story() -> Result<&'static Story> {
+    let told = STORY.get_or_init(tell).await;
+    told.as_ref().map_err(|error| anyhow::anyhow!("the story did not come to its end: {error:#}"))
+}
+
+/// The user of an operator.
+pub fn user(operator: &str) -> String {
+    service_account(NAMESPACE, operator)
+}
+
+/// What the operators own and read, with a resource of the story that each has.
+pub fn declarations() -> [(Declaration, &'static str); 6] {
+    [
+        (cassandra_op::Component::declaration(), "configdb1"),
+        (config_op::Component::declaration(), "config1"),
+        (manager_op::Component::declaration(), NAME),
+        (rabbitmq_op::Component::declaration(), "rabbitmq1"),
+        (vrouter_op::Component::declaration(), "vrouter1"),
+        (zookeeper_op::Component::declaration(), "zookeeper1"),
+    ]
+}
+
+async fn tell() -> Result<Story> {
+    let lab = Arc::new(Lab::start(Options::fleet(3, 2)).await?);
+    define(&lab, &kinds::ALL).await?;
+    let before = lab.audit_mark().await?;
+    prepare(&lab).await?;
+    let mut cluster = Cluster::start(&lab, NAMESPACE).await?;
+    let mut pages = Vec::new();
+    let manager = first_manager()?;
+    let mut chronicle = Chronicle::begin(&cluster.client, NAMESPACE, Chronicle::resources()).await?;
+
+    bring_up(&cluster, &manager).await.context("bring-up")?;
+    read_all(&cluster, "after the bring-up", &mut pages).await?;
+    let generated = passwords(&cluster.client).await?;
+    let manager = new_images(&cluster, &manager).await.context("new images")?;
+    leftovers(&cluster).await.context("leftovers")?;
+    for operator in &mut cluster.operators {
+        restart(operator).await?;
+    }
+    every_kind(&cluster, &manager).await.context("every kind")?;
+    read_all(&cluster, "with every kind", &mut pages).await?;
+    few_kinds(&cluster, &manager).await.context("few kinds")?;
+    crate::support::delete(&cluster, kinds::MANAGER, NAME).await?;
+    gone(&cluster.client).await?;
+    settled(&cluster, Duration::from_secs(1)).await?;
+
+    read_all(&cluster, "after the end", &mut pages).await?;
+    for version in chronicle.versions()? {
+        let text = serde_json::to_string(&version.object)?;
+        pages.push(Page { name: format!("a former state of {}", version.label()), kind: version.kind.into(), text });
+    }
+    let entries = lab.audit().window(before, lab.audit_mark().await?)?;
+    Ok(Story { entries, pages, generated, excess: access::excess(&cluster).await? })
+}
+
+/// What is there before the operators: facts about the cluster, and Secrets of users.
+async fn prepare(lab: &Lab) -> Result<()> {
+    let secret = |namespace: &str, name: &str, data: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "namespace": namespace, "name": name },
+            "stringData": data,
+        })
+    };
+    let fact = |name: &str, key: &str, text: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": "kube-system", "name": name },
+            "data": { key: text },
+        })
+    };
+    let kubeadm = "clusterName: story\nnetworking: {podSubnet: 10.32.0.0/12, serviceSubnet: 10.96.0.0/16}\n";
+    let openshift = "metadata: {name: story}\nnetworking: {clusterNetwork: [{cidr: 10.32.0.0/12}]}\n";
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name }});
+    let rabbitmq = json!({ "user": "clients", "password": "sentinel-rabbitmq-password", "vhost": "sdn" });
+    let objects = [
+        namespace(NAMESPACE),
+        namespace(ELSEWHERE),
+        secret(NAMESPACE, "rabbitmq-clients", rabbitmq),
+        secret(NAMESPACE, "nobodys", json!({ "password": "sentinel-foreign-password" })),
+        secret(ELSEWHERE, "nobodys", json!({ "password": "sentinel-foreign-password" })),
+        fact("kubeadm-config", "ClusterConfiguration", kubeadm),
+        fact("cluster-config-v1", "install-config", openshift),
+    ];
+    // JSON is YAML.
+    lab.apply(&json!({ "kind": "List", "items": objects }).to_string()).await?;
+    Ok(())
+}
+
+/// The Go tf-operator's default Manager, reduced to what has an operator, with secrets in all places.
+fn first_manager() -> Result<Value> {
+    let mut manager = manifest("crates/tf-api/testdata/go-tf-operator/default-manager.yaml")?;
+    manager["spec"]["commonConfiguration"]["authParameters"] = json!({
+        "authMode": "keystone",
+        "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": "sentinel-keystone-admin-password" },
+    });
+    let kept = ["cassandras", "config", "rabbitmq", "vrouters", "zookeeper"];
+    let services = manager["spec"]["services"].as_object_mut().context("no services")?;
+    services.retain(|key, _| kept.contains(&key.as_str()));
+    let rabbitmq = &mut services["rabbitmq"]["spec"]["serviceConfiguration"];
+    rabbitmq["secret"] = json!("rabbitmq-clients");
+    rabbitmq["erlangCookie"] = json!("sentinel-erlang-cookie");
+    let vrouter = &mut services["vrouters"][0]["spec"]["serviceConfiguration"];
+    vrouter["metadataProxySecret"] = json!("sentinel-metadata-proxy-secret");
+    vrouter["barbicanPassword"] = json!("sentinel-barbican-password");
+    Ok(manager)
+}
+
+async fn bring_up(cluster: &Cluster, manager: &Value) -> Result<()> {
+    cluster.apply_object(manager).await?;
+    cluster.manager_ready(NAME).await?;
+    settled(cluster, Duration::from_secs(1)).await?;
+    Ok(())
+}
+
+/// Every pod is replaced, member by member.
+async fn new_images(cluster: &Cluster, manager: &Value) -> Result<Value> {
+    let manager: Value = serde_json::from_str(&manager.to_string().replace(":latest\"", ":next\""))?;
+    cluster.apply_object(&manager).await?;
+    let mut old = Vec::new();
+    let replaced = eventually("every pod to have the new images", Duration::from_mins(2), async || {
+        let pods = list(&cluster.client, object::POD, NAMESPACE).await?;
+        let is_old = |pod: &&DynamicObject| pod.data["spec"]["containers"].to_string().contains(":latest\"");
+        old = pods.iter().filter(is_old).filter_map(|pod| pod.metadata.name.clone()).collect();
+        Ok(old.is_empty().then_some(()))
+    });
+    replaced.await.with_context(|| format!("these have the old ones: {old:?}"))?;
+    cluster.manager_ready(NAME).await?;
+    settled(cluster, Duration::from_secs(1)).await?;
+    Ok(manager)
+}
+
+/// Objects that an older operator made and the present one does not plan are removed, of every kind it may own.
+async fn leftovers(cluster: &Cluster) -> Result<()> {
+    for (declaration, name) in declarations() {
+        if declaration.operator == manager_op::OPERATOR {
+            continue; // It owns resources, which come and go below.
+        }
+        let kind = KindInfo::of(declaration.primary.kind).context("not a kind of ours")?;
+        let owner = cluster.get(kind, name).await?.object.metadata.uid.context("no uid")?;
+        let leftover = format!("leftover-{}", declaration.operator);
+        for owned in &declaration.owned {
+            cluster.apply_object(&object_of(owned.kind, &leftover, &declaration, name, &owner)).await?;
+        }
+        for owned in &declaration.owned {
+            let what = format!("{} {leftover} to be removed", owned.kind.kind);
+            eventually(&what, Duration::from_secs(20), async || {
+                let found = crate::support::api(&cluster.client, owned.kind, NAMESPACE).get_opt(&leftover).await?;
+                Ok(found.is_none().then_some(()))
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+fn object_of(kind: Kind, name: &str, declaration: &Declaration, owner: &str, uid: &str) -> Value {
+    let selector = json!({ "matchLabels": { "leftover": name } });
+    let template = json!({
+        "metadata": { "labels": { "leftover": name } },
+        "spec": { "nodeSelector": { "no-node": "has-this" }, "containers": [{ "name": "none", "image": "none" }] },
+    });
+    let spec = match kind.kind {
+        "StatefulSet" => json!({ "replicas": 0, "serviceName": name, "selector": selector, "template": template }),
+        "DaemonSet" => json!({ "selector": selector, "template": template }),
+        "Service" => json!({ "clusterIP": "None", "ports": [{ "port": 1 }] }),
+        "PodDisruptionBudget" => json!({ "maxUnavailable": 1, "selector": selector }),
+        _ => Value::Null,
+    };
+    let mut object = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": {
+            "name": name, "namespace": NAMESPACE,
+            "labels": { tf_api::names::LABEL_MANAGED_BY: declaration.operator },
+            "ownerReferences": [{
+                "apiVersion": declaration.primary.api_version(), "kind": declaration.primary.kind,
+                "name": owner, "uid": uid, "controller": true,
+            }],
+        },
+    });
+    if !spec.is_null() {
+        object["spec"] = spec;
+    }
+    object
+}
+
+/// As a kubelet does it: by request.
+async fn restart(operator: &mut Operator) -> Result<()> {
+    operator.process.stop()?;
+    operator.process.restart()?;
+    operator.ready().await
+}
+
+/// The Manager lists one of every kind.
+async fn every_kind(cluster: &Cluster, manager: &Value) -> Result<()> {
+    let all = manifest("crates/tf-api/testdata/go-tf-operator/default-manager.yaml")?;
+    let mut manager = manager.clone();
+    for (key, entry) in all["spec"]["services"].as_object().context("no services")? {
+        let services = &mut manager["spec"]["services"];
+        if services[key].is_null() {
+            services[key] = entry.clone();
+        }
+    }
+    manager["spec"]["services"]["vrouterProfiles"] = json!([{ "metadata": { "name": "profile1" } }]);
+    cluster.apply_object(&manager).await?;
+    eventually("one resource of every kind", Duration::from_secs(30), async || {
+        let found = tf_testing::resources::all(&cluster.client, NAMESPACE).await?;
+        Ok(kinds::ALL.iter().all(|kind| found.iter().any(|resource| resource.kind == *kind)).then_some(()))
+    })
+    .await?;
+    settled(cluster, Duration::from_secs(1)).await?;
+    Ok(())
+}
+
+/// The Manager lists ZooKeeper only, then RabbitMQ only; and no password.
+async fn few_kinds(cluster: &Cluster, manager: &Value) -> Result<()> {
+    for key in ["zookeeper", "rabbitmq"] {
+        let mut few = manager.clone();
+        few["spec"]["commonConfiguration"] = json!({});
+        few["spec"]["services"] = json!({ key: manager["spec"]["services"][key] });
+        // Not by server-side apply: other managers' fields of the same object would stay.
+        let managers = tf_testing::resources::api(&cluster.client, kinds::MANAGER, NAMESPACE);
+        let present = managers.get(NAME).await?;
+        few["metadata"]["resourceVersion"] = json!(present.metadata.resource_version);
+        let replacement: DynamicObject = serde_json::from_value(few)?;
+        managers.replace(NAME, &kube::api::PostParams::default(), &replacement).await?;
+        eventually(&format!("{key} to be the only component"), Duration::from_mins(1), async || {
+            let found = tf_testing::resources::all(&cluster.client, NAMESPACE).await?;
+            Ok((found.len() == 2).then_some(()))
+        })
+        .await?;
+    }
+    settled(cluster, Duration::from_secs(1)).await?;
+    Ok(())
+}
+
+/// Waits until no resource of ours and no pod is left.
+async fn gone(client: &Client) -> Result<()> {
+    let kinds: Vec<Kind> =
+        kinds::ALL.map(Kind::custom).into_iter().chain([object::POD, object::STATEFUL_SET]).collect();
+    crate::support::emptied(client, NAMESPACE, &kinds, Duration::from_mins(1)).await
+}
+
+/// Keeps what anybody can read who may not read Secrets.
+async fn read_all(cluster: &Cluster, when: &str, pages: &mut Vec<Page>) -> Result<()> {
+    for object in everything_in(&cluster.client, NAMESPACE).await? {
+        let kind = object.types.as_ref().context("an object without a kind")?.kind.clone();
+        if kind != "Secret" {
+            let name = format!("{kind} {} {when}", object.metadata.name.as_deref().unwrap_or_default());
+            pages.push(Page { name, kind, text: serde_json::to_string(&object)? });
+        }
+    }
+    for operator in &cluster.operators {
+        for path in ["/metrics", "/readyz", "/healthz"] {
+            let (_, text) = operator.get(path).await?;
+            pages.push(Page { name: format!("{path} of {} {when}", operator.name), kind: String::new(), text });
+        }
+        let path = operator.process.log();
+        let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+        ensure!(!text.is_empty(), "{} logs nothing", operator.name);
+        pages.push(Page { name: format!("log of {} {when}", operator.name), kind: String::new(), text });
+        let pid = operator.process.identity().pid;
+        let arguments = fs::read(format!("/proc/{pid}/cmdline"))?;
+        let text = String::from_utf8_lossy(&arguments).into_owned();
+        pages.push(Page { name: format!("arguments of {}", operator.name), kind: String::new(), text });
+    }
+    ensure!(cluster.operators.len() == operators::ALL.len());
+    Ok(())
+}
+
+/// Values of Secrets that the operators made and that nobody else should know.
+async fn passwords(client: &Client) -> Result<BTreeMap<String, String>> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut found = BTreeMap::new();
+    for secret in secrets.list(&ListParams::default()).await?.items {
+        let name = secret.metadata.name.unwrap_or_default();
+        let ours = secret.metadata.labels.iter().flatten().any(|(key, _)| key == tf_api::names::LABEL_MANAGED_BY);
+        for (key, value) in secret.data.into_iter().flatten().filter(|_| ours && !name.starts_with("sh.helm.")) {
+            let is_secret =
+                ["password", "cookie", "hash", "secret"].iter().any(|word| key.to_lowercase().contains(word));
+            let text = String::from_utf8_lossy(&value.0).into_owned();
+            if is_secret && !text.contains('\n') && text.len() >= 8 {
+                found.insert(text, format!("{name} {key}"));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,160 @@
+//! Clusters side by side: in namespaces of their own, under one set of operators, in one namespace; and what is left of one
+//! that is deleted.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use tf_api::kinds;
+use tf_plan::object;
+use tf_testing::{
+    Cluster, Entry,
+    cluster::NODE_LABEL,
+    operators::{self, Install, Run},
+    resources::{self, Resource},
+    wait::eventually,
+};
+
+use crate::support::{FLEET, delete, everything_in, explain, label, lines, settled, uids, writes};
+
+/// Kind and name of everything in the namespace of a cluster, Events apart: they expire.
+async fn inventory(cluster: &Cluster) -> Result<BTreeSet<String>> {
+    let all = everything_in(&cluster.client, &cluster.namespace).await?;
+    Ok(all.iter().map(label).filter(|label| !label.starts_with("Event ")).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_in_two_namespaces_do_not_meet_and_a_deleted_one_leaves_nothing() -> Result<()> {
+    let lab = FLEET.get().await?;
+    let begin = lab.audit_mark().await?;
+    let (east, west) = (Cluster::start(&lab, "two-east").await?, Cluster::start(&lab, "two-west").await?);
+    east.nodes(1, 1).await?;
+    west.nodes(1, 1).await?;
+    let before = inventory(&east).await?;
+    east.example().await?;
+    west.example().await?;
+    east.manager_ready("sdn").await?;
+    west.manager_ready("sdn").await?;
+    settled(&east, Duration::from_secs(1)).await?;
+    settled(&west, Duration::from_secs(1)).await?;
+    let during = inventory(&east).await?;
+    ensure!(during.len() > before.len() + 30, "a cluster has more than {:?}", during.difference(&before));
+    let pods = uids(&west.client, object::POD, "two-west").await?;
+
+    delete(&east, kinds::MANAGER, "sdn").await?;
+    let mut left = BTreeSet::new();
+    let empty = eventually("two-east to be as before", Duration::from_mins(1), async || {
+        left = inventory(&east).await?.difference(&before).cloned().collect();
+        Ok(left.is_empty().then_some(()))
+    });
+    empty.await.with_context(|| format!("there are still {left:?}"))?;
+    settled(&east, Duration::from_secs(1)).await?;
+
+    ensure!(west.manager_ready("sdn").await?.is_ready());
+    ensure!(uids(&west.client, object::POD, "two-west").await? == pods, "pods of the other cluster were replaced");
+    let entries = lab.audit().window(begin, lab.audit_mark().await?)?;
+    for (own, other) in [(&east, "two-west"), (&west, "two-east")] {
+        let users = own.users();
+        let strays: Vec<&Entry> =
+            entries.iter().filter(|entry| users.contains(&entry.user.as_str()) && entry.namespace == other).collect();
+        ensure!(strays.is_empty(), "operators of {} asked about {other}:\n{}", own.namespace, lines(strays));
+        let outside: Vec<Entry> =
+            writes(entries.clone(), &users).into_iter().filter(|entry| entry.namespace != own.namespace).collect();
+        ensure!(outside.is_empty(), "what is outside of the namespace stays behind:\n{}", lines(&outside));
+    }
+    a_rival_is_refused(&west).await?;
+    a_neighbour_is_not(&west).await
+}
+
+/// A second Manager in the namespace that lists the same components is told so, and changes nothing.
+async fn a_rival_is_refused(cluster: &Cluster) -> Result<()> {
+    let before = resources::all(&cluster.client, &cluster.namespace).await?;
+    let mut rival = cluster.example_manager()?;
+    rival["metadata"]["name"] = json!("rival");
+    rival["spec"]["commonConfiguration"]["logLevel"] = json!("debug");
+    cluster.apply_object(&rival).await?;
+    let refused = |manager: &Resource| manager.condition("Ready").is_some_and(|ready| ready.reason == "ObjectNotOwned");
+    let manager = cluster.until(kinds::MANAGER, "rival", "refused", refused).await?;
+    ensure!(
+        manager.explain("Ready").contains("Manager sdn"),
+        "it does not say whose they are: {}",
+        manager.explain("Ready")
+    );
+    settled(cluster, Duration::from_secs(1)).await?;
+    for was in before {
+        let is = cluster.get(was.kind, &was.name).await?;
+        ensure!(
+            is.generation == was.generation && is.object.metadata.uid == was.object.metadata.uid,
+            "{} was changed",
+            was.name
+        );
+        ensure!(is.is_ready(), "{} {}: {}", is.kind.kind, is.name, is.explain("Ready"));
+    }
+    delete(cluster, kinds::MANAGER, "rival").await?;
+    settled(cluster, Duration::from_secs(1)).await?;
+    let all = resources::all(&cluster.client, &cluster.namespace).await?;
+    ensure!(
+        all.len() == 7 && all.iter().all(Resource::is_ready),
+        "the rival took something with it:\n{}",
+        explain(&all)
+    );
+    Ok(())
+}
+
+/// A second Manager in the namespace with names and nodes of its own is as good as the first.
+async fn a_neighbour_is_not(cluster: &Cluster) -> Result<()> {
+    cluster
+        .apply_object(&json!({
+            "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Manager",
+            "metadata": { "name": "neighbour", "namespace": cluster.namespace },
+            "spec": {
+                "commonConfiguration": { "nodeSelector": { NODE_LABEL: "two-east" } },
+                "services": {
+                    "cassandras": [{ "metadata": { "name": "configdb2" } }],
+                    "zookeeper": { "metadata": { "name": "zookeeper2" } },
+                    "rabbitmq": { "metadata": { "name": "rabbitmq2" } },
+                    "config": { "metadata": { "name": "config2" }, "spec": { "dependencies": {
+                        "cassandra": { "ref": { "name": "configdb2" } },
+                        "zookeeper": { "ref": { "name": "zookeeper2" } },
+                        "rabbitmq": { "ref": { "name": "rabbitmq2" } },
+                    } } },
+                },
+            },
+        }))
+        .await?;
+    cluster.manager_ready("neighbour").await?;
+    settled(cluster, Duration::from_secs(1)).await?;
+    let all = resources::all(&cluster.client, &cluster.namespace).await?;
+    ensure!(all.len() == 7 + 5 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_set_of_operators_serves_two_namespaces() -> Result<()> {
+    let lab = FLEET.get().await?;
+    let north = Cluster::empty(&lab, "two-north").await?;
+    let south = Cluster::empty(&lab, "two-south").await?;
+    let mut shared = Cluster::empty(&lab, "two-shared").await?;
+    tf_testing::cluster::define_all(&lab).await?;
+    let watch = ["watch.scope=namespaces", "watch.namespaces={two-north,two-south}"];
+    let install = Install { values: watch.map(str::to_owned).to_vec(), ..Install::default() };
+    shared.add(&operators::ALL, &install, &Run::default()).await?;
+    for cluster in [&north, &south] {
+        cluster.nodes(1, 0).await?;
+        cluster.example().await?;
+    }
+    for cluster in [&north, &south] {
+        cluster.manager_ready("sdn").await?;
+        let all = resources::all(&cluster.client, &cluster.namespace).await?;
+        ensure!(all.len() == 7 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    }
+    // What is generated is generated for each: nothing of one lets anybody into the other.
+    let mut secrets = Vec::new();
+    for cluster in [&north, &south] {
+        let secret = everything_in(&cluster.client, &cluster.namespace).await?;
+        let secret = secret.into_iter().find(|object| label(object) == "Secret rabbitmq1-secret");
+        secrets.push(secret.context("no credentials of RabbitMQ")?.data["data"]["password"].clone());
+    }
+    ensure!(secrets[0].is_string() && secrets[0] != secrets[1], "two clusters have one password");
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! What a schema cannot see: specs that are well-formed and still cannot be carried out as they are, and clusters that
+//! are not as one expects. Each gets a condition that says what to do, or a correct result, and heals without a restart.
+
+// Says to clippy that the helpers below are tests, too, and may unwrap.
+#![cfg(test)]
+
+mod claims;
+mod names;
+mod nodes;
+mod secrets;
+mod stored;
+mod support;

@@ -1,0 +1,87 @@
+//! What the tests of this folder share.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tf_api::KindInfo;
+use tf_testing::{
+    Cluster, Lab, Options, SharedLab,
+    cluster::define_all,
+    operators::{Install, Run},
+    resources::{self, Resource},
+};
+
+static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
+
+/// A namespace with these operators.
+pub async fn cluster(namespace: &str, operators: &[&'static str]) -> Result<Cluster> {
+    let lab = FLEET.get().await?;
+    let mut cluster = Cluster::empty(&lab, namespace).await?;
+    define_all(&lab).await?;
+    cluster.add(operators, &Install::default(), &Run::default()).await?;
+    Ok(cluster)
+}
+
+/// A namespace with these operators, in a lab that nobody shares.
+pub async fn alone(options: Options, namespace: &str, operators: &[&'static str]) -> Result<Cluster> {
+    let lab = Arc::new(Lab::start(options).await?);
+    let mut cluster = Cluster::empty(&lab, namespace).await?;
+    define_all(&lab).await?;
+    cluster.add(operators, &Install::default(), &Run::default()).await?;
+    Ok(cluster)
+}
+
+/// Applies a resource whose pods go to the nodes of the cluster with a control-plane role.
+pub async fn member(cluster: &Cluster, kind: KindInfo, name: &str, mut spec: Value) -> Result<()> {
+    spec["commonConfiguration"]["nodeSelector"] = cluster.control_plane();
+    resources::apply(&cluster.client, kind, &cluster.namespace, name, spec).await?;
+    Ok(())
+}
+
+/// Waits until a condition has this status and reason; returns its message.
+pub async fn told(
+    cluster: &Cluster,
+    kind: KindInfo,
+    name: &str,
+    (condition, status, reason): (&str, &str, &str),
+) -> Result<String> {
+    let what = format!("{condition}={status} {reason}");
+    let wanted = |resource: &Resource| {
+        resource.condition(condition).is_some_and(|seen| seen.status == status && seen.reason == reason)
+    };
+    let resource = cluster.until(kind, name, &what, wanted).await?;
+    Ok(resource.condition(condition).context("no condition")?.message.clone())
+}
+
+/// Names of the objects of a kind that a resource made.
+pub async fn made<K>(cluster: &Cluster, owner: &str) -> Result<Vec<String>>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + k8s_openapi::serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let list = api.list(&ListParams::default()).await?;
+    let is_its = |object: &K| object.meta().owner_references.iter().flatten().any(|reference| reference.name == owner);
+    Ok(list.items.iter().filter(|object| is_its(object)).filter_map(|object| object.meta().name.clone()).collect())
+}
+
+/// Writes a Secret as a user would.
+pub async fn secret(cluster: &Cluster, name: &str, data: Value) -> Result<()> {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": cluster.namespace},
+        "stringData": data,
+    });
+    cluster.apply_object(&object).await
+}
+
+/// Changes part of a resource.
+pub async fn merge(cluster: &Cluster, kind: KindInfo, name: &str, patch: Value) -> Result<DynamicObject> {
+    let api = resources::api(&cluster.client, kind, &cluster.namespace);
+    Ok(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+}

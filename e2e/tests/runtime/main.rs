@@ -1,0 +1,16 @@
+//! `tf-runtime` keeps its promises against a real API server: with the operators for ZooKeeper and the Manager, and with
+//! a [probe](e2e::probe) that uses everything the runtime offers.
+
+// Says to clippy that the helpers below are tests, too, and may unwrap.
+#![cfg(test)]
+
+mod apply;
+mod definitions;
+mod deletion;
+mod election;
+mod faults;
+mod footprint;
+mod outage;
+mod service;
+mod support;
+mod watches;

@@ -1,0 +1,228 @@
+//! What people and monitors see of an operator: health, metrics, events, and that it stops when it is asked to.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
+use kube::{Api, api::ListParams};
+use serde_json::json;
+use tf_api::{
+    contract::{Contract, invariants},
+    kinds::ZOOKEEPER,
+};
+use tf_testing::{
+    operators::Run,
+    proxy::{Answer, Fault, Match, Outcome, WatchEnd, Which},
+    wait::eventually,
+};
+
+use crate::support::{
+    FLEET, History, PROBE, PROMPT, SOON, Stage, about, level, terminate, through, times, writes_of_settings,
+};
+
+/// Dashboards and alerts are written against these names and labels.
+const METRICS: [(&str, &[&str]); 14] = [
+    ("tf_api_requests_total", &["verb"]),
+    ("tf_leader", &[]),
+    ("tf_objects_total", &["action", "kind"]),
+    ("tf_pod_restarts", &[]),
+    ("tf_reconcile_duration_seconds_bucket", &["le"]),
+    ("tf_reconcile_duration_seconds_count", &[]),
+    ("tf_reconcile_duration_seconds_sum", &[]),
+    ("tf_reconcile_total", &["outcome"]),
+    ("tf_resources", &["ready"]),
+    ("tf_resources_in_backoff", &[]),
+    ("tf_undecodable_objects", &["kind"]),
+    ("tf_watch_errors_total", &["kind"]),
+    ("tf_watch_synced", &["kind"]),
+    ("process_resident_memory_bytes", &[]),
+];
+
+/// Every value that a label may have here, numbers of buckets apart.
+const VALUES: [&str; 24] = [
+    "ClusterRole",
+    "ConfigMap",
+    "Pod",
+    "Redis",
+    "Secret",
+    "StatefulSet",
+    "Zookeeper",
+    "changed",
+    "create",
+    "created",
+    "delete",
+    "deleted",
+    "deleting",
+    "failed",
+    "false",
+    "get",
+    "invalid",
+    "patch",
+    "planned",
+    "true",
+    "unchanged",
+    "unknown",
+    "update",
+    "watch",
+];
+
+type Labels = BTreeMap<String, String>;
+
+fn parse(text: &str) -> Result<Vec<(String, Labels)>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let parse = |line: &str| {
+        let (series, _) = line.rsplit_once(' ').with_context(|| line.to_owned())?;
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let pairs = labels.trim_end_matches('}').split(',').filter_map(|pair| pair.split_once('='));
+        let labels = pairs.map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned())).collect();
+        anyhow::Ok((name.to_owned(), labels))
+    };
+    lines.map(parse).collect()
+}
+
+#[tokio::test]
+async fn names_and_labels_of_metrics_are_the_documented_ones_and_no_label_names_a_resource() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "metrics", &[PROBE, ZOOKEEPER]).await?;
+    stage.install_probe(&["metrics"]).await?;
+    let proxy = stage.lab.proxy().await?;
+    let operator = stage.probe(through(&proxy)).await?;
+    for name in ["a", "with-a-name-of-its-own"] {
+        stage.apply(PROBE, name, level("info")).await?;
+        stage.ready(PROBE, name).await?;
+    }
+    proxy.add(writes_of_settings("a"), Which::First(1), Fault::Answer(Answer::internal_error()));
+    proxy.end_watches(WatchEnd::Expired);
+    stage.apply(PROBE, "a", level("debug")).await?;
+    stage.acted("a", "debug", SOON).await?;
+
+    let (_, text) = operator.get("/metrics").await?;
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, mut labels) in parse(&text)? {
+        assert_eq!(labels.remove("operator").as_deref(), Some("probe-op"), "{name}");
+        let keys = labels.keys().cloned().collect::<BTreeSet<_>>();
+        for (key, value) in labels {
+            assert!(key == "le" || VALUES.contains(&value.as_str()), "{name}: {key}={value}");
+        }
+        if !name.starts_with("process_") || name == "process_resident_memory_bytes" {
+            assert_eq!(found.entry(name.clone()).or_insert_with(|| keys.clone()), &keys, "{name}");
+        }
+    }
+    let documented = METRICS.map(|(name, labels)| (name.to_owned(), labels.iter().map(|l| (*l).to_owned()).collect()));
+    assert_eq!(found, BTreeMap::from(documented));
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(operator.get(path).await?, (200, "ok\n".to_owned()), "{path}");
+    }
+    Ok(())
+}
+
+/// Reasons of the events about a resource and how often each was told.
+async fn told(stage: &Stage, name: &str) -> Result<BTreeMap<String, i32>> {
+    let events: Api<Event> = Api::namespaced(stage.client.clone(), &stage.namespace);
+    let mut told = BTreeMap::new();
+    for event in events.list(&ListParams::default()).await? {
+        let about = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
+        if about == Some(name) && event.reporting_controller.as_deref() == Some("probe-op") {
+            let times = event.series.as_ref().map_or(1, |series| series.count);
+            *told.entry(event.reason.unwrap_or_default()).or_insert(0) += times;
+        }
+    }
+    Ok(told)
+}
+
+#[tokio::test]
+async fn a_transition_is_told_once_and_every_status_on_the_way_keeps_the_contract() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "events", &[PROBE]).await?;
+    stage.install_probe(&["events"]).await?;
+    let mut operator = stage.probe(Run::default()).await?;
+    let history = History::of(&stage, PROBE, "a").await?;
+    let is_told = async |expected: &[(&str, i32)]| {
+        let expected: BTreeMap<String, i32> = expected.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+        eventually(&format!("exactly these events: {expected:?}"), SOON, async || {
+            let told = told(&stage, "a").await?;
+            ensure!(told.iter().all(|(reason, times)| expected.get(reason) >= Some(times)), "{told:?}");
+            Ok((told == expected).then_some(()))
+        })
+        .await
+    };
+    stage.apply(PROBE, "a", level("info")).await?;
+    stage.ready(PROBE, "a").await?;
+    is_told(&[("Ready", 1)]).await?;
+
+    // Neither another process nor another pass is news.
+    terminate(&mut operator, SOON).await?;
+    let operator = stage.probe(Run::default()).await?;
+    eventually("a pass", SOON, async || {
+        Ok((operator.metric("tf_reconcile_total", &[r#"outcome="planned""#]).await? > 0.0).then_some(()))
+    })
+    .await?;
+    is_told(&[("Ready", 1)]).await?;
+
+    stage.apply(PROBE, "a", json!({ "version": "0.0" })).await?;
+    let invalid = stage.until(PROBE, "a", "stalled", SOON, |a| a.is("Stalled", "True")).await?;
+    let reason = invalid.condition("Stalled").context("no reason")?.reason.clone();
+    is_told(&[("Ready", 1), (&reason, 1)]).await?;
+    stage.apply(PROBE, "a", level("debug")).await?;
+    stage.ready(PROBE, "a").await?;
+    is_told(&[("Ready", 2), (&reason, 1)]).await?;
+
+    let versions = history.versions()?;
+    let mut statuses = 0;
+    for version in &versions {
+        let status = version.data.get("status").cloned().unwrap_or_default();
+        if status.get("contract").is_some() {
+            let contract: Contract = serde_json::from_value(status)?;
+            // The spec may have moved on before the status that describes its predecessor arrived.
+            ensure!(Some(contract.observed_generation) <= version.metadata.generation);
+            invariants::check(&contract, contract.observed_generation)?;
+            statuses += 1;
+        }
+    }
+    ensure!(statuses >= 5, "only {statuses} of {} versions had a status", versions.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_to_stop_lets_the_pass_under_way_finish_and_frees_the_lease() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "stopped", &[PROBE]).await?;
+    stage.install_probe(&["stopped"]).await?;
+    let proxy = stage.lab.proxy().await?;
+    let mut operator = stage.probe(through(&proxy)).await?;
+    let slow = about("a").and(Match::writes());
+    proxy.add(slow.clone(), Which::Every, Fault::Delay(Duration::from_millis(700)));
+    stage.apply(PROBE, "a", level("info")).await?;
+    let roles = Match::resource("clusterroles").and(Match::writes());
+    eventually("the pass to be half done", SOON, async || {
+        Ok((times(&proxy, &roles, Outcome::Answered(201)) > 0).then_some(()))
+    })
+    .await?;
+    let took = terminate(&mut operator, SOON).await?;
+    assert!(took < Duration::from_secs(5), "it took {took:?} to end");
+    stage.acted("a", "info", PROMPT).await?;
+    let a = stage.get(PROBE, "a").await?;
+    assert!(a.is_ready(), "{}", a.explain("Ready"));
+    let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "stopped");
+    let lease = leases.get("probe-op").await?.spec.context("an empty lease")?;
+    assert_eq!(lease.holder_identity, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_is_never_answered_does_not_keep_the_process_from_stopping() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "stopping", &[PROBE]).await?;
+    stage.install_probe(&["stopping"]).await?;
+    let proxy = stage.lab.proxy().await?;
+    let mut operator = stage.probe(through(&proxy)).await?;
+    proxy.add(writes_of_settings("a"), Which::Every, Fault::Hang);
+    stage.apply(PROBE, "a", level("info")).await?;
+    eventually("a request to hang", SOON, async || {
+        Ok((times(&proxy, &writes_of_settings("a"), Outcome::Dropped) > 0).then_some(()))
+    })
+    .await?;
+    // A kubelet kills after 30 s.
+    let took = terminate(&mut operator, SOON).await?;
+    assert!(took < Duration::from_secs(15), "it took {took:?} to end");
+    Ok(())
+}
