@@ -2,10 +2,12 @@
 
 mod bench;
 mod build;
+mod cargo_test;
 mod demo;
 mod generate;
 mod lab;
 mod lint;
+mod soak;
 mod test;
 
 use std::io::IsTerminal as _;
@@ -35,6 +37,9 @@ enum Command {
     /// A Kubernetes of your own on this machine: a real control plane with simulated nodes
     #[command(subcommand)]
     Lab(lab::Command),
+    /// Run in full what is too long for each change
+    #[command(subcommand)]
+    Soak(soak::Soak),
     /// Run every layer of tests and say what came of each
     Test(test::Test),
 }
@@ -56,6 +61,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Gen(options) => generate::run(&options),
         Command::Lab(command) => lab::run(command),
         Command::Lint => lint::run(),
+        Command::Soak(soak) => soak::run(&soak),
         Command::Test(test) => test::run(&test),
     }
 }

@@ -106,11 +106,9 @@ impl Stage {
         let turn = self.clusters % self.pools.len();
         let namespace = format!("cluster-{}", self.clusters);
         self.clusters += 1;
-        let t = Instant::now();
         if let Some(last) = self.pools[turn].last.take() {
             self.gone(&last).await?;
         }
-        println!("gone {:?}", t.elapsed());
         self.pools[turn].last = Some(namespace.clone());
         let outcome = self.run(&self.pools[turn], &namespace, crash, expected).await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());

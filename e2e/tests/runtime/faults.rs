@@ -210,9 +210,11 @@ async fn watches_that_are_dropped_cut_or_expired_miss_nothing() -> Result<()> {
     stage.apply(PROBE, "a", level("warning")).await?;
     stage.acted("a", "warning", recovery).await?;
 
-    // Every watch anew, several times in a row: expired as it begins, or cut in the middle of an event.
-    for (fault, wanted) in [(Fault::WatchExpired, "error"), (Fault::Reset(ResetAt::Body(20)), "critical")] {
-        proxy.add(Match::verb(Verb::Watch), Which::First(16), fault);
+    // Several times in a row: expired as it begins, or cut in the middle of an event. After each cut the pause doubles, and
+    // all of them may meet one watch.
+    for (fault, times, wanted) in [(Fault::WatchExpired, 16, "error"), (Fault::Reset(ResetAt::Body(20)), 5, "critical")]
+    {
+        proxy.add(Match::verb(Verb::Watch), Which::First(times), fault);
         proxy.end_watches(WatchEnd::Closed);
         stage.apply(PROBE, "a", level(wanted)).await?;
         stage.acted("a", wanted, SOON).await?;

@@ -1,6 +1,5 @@
 //! `cargo xtask test`: every layer of tests, with one line about each at the end.
 
-mod cargo_test;
 mod checks;
 
 use std::{
@@ -12,8 +11,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use tf_testing::assets::{self, Tool};
 
-use crate::build::{self, Operators};
-use cargo_test::Environment;
+use crate::{
+    build::{self, Operators},
+    cargo_test::{self, CrashPoints, Environment},
+};
+
+/// Crash points of each operator that every run of the tests tries; `cargo xtask soak crash-points` tries all.
+const CRASH_POINTS: CrashPoints = CrashPoints::Sample(2);
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
@@ -33,8 +37,10 @@ enum Layer {
     Checks,
     /// Pure functions, goldens, properties
     Unit,
-    /// A real API server
+    /// A real API server and one operator, or none
     Api,
+    /// Several operators, simulated nodes, real controllers
+    Fleet,
 }
 
 impl Layer {
@@ -42,18 +48,19 @@ impl Layer {
     fn targets(self) -> &'static [&'static str] {
         match self {
             Self::Checks | Self::Unit => &[],
-            Self::Api => &["lab"],
+            Self::Api => &["lab", "runtime", "api"],
+            Self::Fleet => &["bringup", "inputs", "crash"],
         }
     }
 }
 
 /// What came of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Summary {
-    passed: u32,
-    failed: Vec<String>,
+pub struct Summary {
+    pub passed: u32,
+    pub failed: Vec<String>,
     /// Tests that this machine or this command does not run, by name.
-    skipped: Vec<String>,
+    pub skipped: Vec<String>,
     took: Duration,
 }
 
@@ -62,7 +69,8 @@ pub fn run(test: &Test) -> Result<ExitCode> {
     let layers = if test.layer.is_empty() { Layer::value_variants() } else { &test.layer };
     let seed = test.seed.unwrap_or_else(rand::random);
     let operators = layers.iter().any(|layer| !layer.targets().is_empty()).then(prepare).transpose()?;
-    let environment = Environment { seed, operators: operators.as_ref().map(Operators::folder) };
+    let environment =
+        Environment { seed, operators: operators.as_ref().map(Operators::folder), crash_points: CRASH_POINTS };
     let mut summaries = Vec::new();
     for layer in layers {
         println!("\n=== {layer:?} ===");
@@ -70,7 +78,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
         let mut summary = match layer {
             Layer::Checks => checks::run()?,
             Layer::Unit => cargo_test::run(&["--workspace", "--exclude", "e2e"], &environment)?,
-            Layer::Api => {
+            Layer::Api | Layer::Fleet => {
                 let targets = layer.targets().iter().flat_map(|target| ["--test", target]);
                 cargo_test::run(&["-p", "e2e"].into_iter().chain(targets).collect::<Vec<_>>(), &environment)?
             }
@@ -88,7 +96,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
 }
 
 /// What the tests with an API server need. Made first, so that no test's time holds it.
-fn prepare() -> Result<Operators> {
+pub fn prepare() -> Result<Operators> {
     for tool in Tool::ALL {
         assets::find(tool)?;
     }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::Summary;
+use crate::test::Summary;
 
 /// Variable with the seed of tests that sample.
 const SEED: &str = "TF_TEST_SEED";
@@ -16,12 +16,26 @@ const SEED: &str = "TF_TEST_SEED";
 /// Variable with the folder of the operators' executables.
 const OPERATORS: &str = "TF_OPERATORS";
 
+/// Variable with the crash points to try for each operator.
+const CRASH_POINTS: &str = "TF_CRASH_POINTS";
+
+/// How many crash points are tried for each operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashPoints {
+    /// Every one.
+    All,
+    /// So many, drawn with the seed.
+    Sample(u64),
+}
+
 /// What tests learn from their environment.
 pub struct Environment<'a> {
     /// Seed of what is sampled.
     pub seed: u64,
     /// Folder of the operators' executables, for tests that run them.
     pub operators: Option<&'a Path>,
+    /// Crash points for each operator.
+    pub crash_points: CrashPoints,
 }
 
 /// Runs `cargo test` with these arguments.
@@ -29,6 +43,10 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--no-fail-fast"]).args(arguments).current_dir(crate::root()?);
     command.env(SEED, environment.seed.to_string());
+    match environment.crash_points {
+        CrashPoints::All => command.env(CRASH_POINTS, "all"),
+        CrashPoints::Sample(number) => command.env(CRASH_POINTS, number.to_string()),
+    };
     if let Some(operators) = environment.operators {
         command.env(OPERATORS, operators);
     }
