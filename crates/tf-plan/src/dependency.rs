@@ -44,6 +44,9 @@ pub struct Dependency {
     pub endpoint: &'static str,
     /// How much it matters.
     pub need: Need,
+    /// Whether what the service's connection Secret holds is used: a user, or certificates to check its own against. Where
+    /// nothing is, the Secret need not exist.
+    pub uses_secret: bool,
 }
 
 /// What is needed to talk to a service.
@@ -145,6 +148,23 @@ pub fn resolve<Cr>(
     }
 }
 
+/// Settings of `spec.dependencies` that have no effect, with why. The fields are called as the kinds are.
+pub fn ignored(dependencies: &[Dependency]) -> Vec<String> {
+    let unread = dependencies.iter().filter(|dependency| {
+        let external = dependency.source.as_ref().and_then(|source| source.external.as_ref());
+        !dependency.uses_secret && external.is_some_and(|external| external.secret_ref.is_some())
+    });
+    unread
+        .map(|dependency| {
+            format!(
+                "spec.dependencies.{}.external.secretRef: nobody logs in there, and certificates are checked against those of \
+                 the cluster",
+                dependency.kind.kind.to_lowercase()
+            )
+        })
+        .collect()
+}
+
 fn summary(dependencies: &[Dependency], drafts: &[Draft]) -> Draft {
     let failing = dependencies
         .iter()
@@ -181,6 +201,9 @@ fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Fou
     let kind = dependency.kind.kind;
     if let Some(reference) = &source.reference {
         let namespace = reference.namespace.as_deref().unwrap_or(home);
+        if let Some(why) = observed.unseen.get(kind).and_then(|namespaces| namespaces.get(namespace)) {
+            return unavailable(dependency, &source, why.reason, &why.message);
+        }
         return match peers.iter().find(|peer| peer.namespace == namespace && peer.name == reference.name) {
             Some(peer) => found_peer(dependency, home, peer, observed),
             None => absent(Reason::DependencyNotFound, format!("{kind} {namespace}/{} does not exist", reference.name)),
@@ -232,7 +255,7 @@ fn by_convention<'a>(dependency: &Dependency, home: &str, peers: &'a [Peer]) -> 
 }
 
 fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &Observed<Cr>) -> Found {
-    let secret = peer.status.connection_secret_ref.as_ref();
+    let secret = peer.status.connection_secret_ref.as_ref().filter(|_| dependency.uses_secret);
     let credentials = match secret {
         Some(reference) => observed.secrets.get(&snapshot_key(home, &peer.namespace, &reference.name)),
         None => None,
@@ -283,7 +306,7 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
             format!("the external {} needs an endpoint named {}", dependency.kind.kind, dependency.endpoint),
         );
     }
-    let credentials = match &external.secret_ref {
+    let credentials = match external.secret_ref.as_ref().filter(|_| dependency.uses_secret) {
         None => SecretData::default(),
         Some(reference) => match observed.secrets.get(&reference.name) {
             Some(data) => data.clone(),
@@ -349,4 +372,33 @@ fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, Stri
 
 fn by_name(endpoints: &[Endpoint]) -> BTreeMap<String, Endpoint> {
     endpoints.iter().map(|endpoint| (endpoint.name.clone(), endpoint.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_api::{dependencies::ResourceReference, kinds::ZOOKEEPER};
+
+    use super::*;
+    use crate::observed::Unavailable;
+
+    #[test]
+    fn a_namespace_that_is_not_watched_is_not_one_in_which_nothing_exists() {
+        let reference = ResourceReference { name: "zk".into(), namespace: Some("c".into()) };
+        let dependency = Dependency {
+            condition: ConditionType::ZookeeperReady,
+            kind: Kind::custom(ZOOKEEPER),
+            source: Some(DependencySource { reference: Some(reference), ..DependencySource::default() }),
+            default_name: "zookeeper1",
+            endpoint: "client",
+            uses_secret: false,
+            need: Need::BringUp,
+        };
+        let mut observed = Observed::<()>::default();
+        let said = |observed: &Observed<()>| find(&dependency, "tf", observed).draft.message;
+        assert_eq!(said(&observed), "Zookeeper c/zk does not exist");
+        let message = "namespace c is not watched by this operator".to_owned();
+        let why = Unavailable { reason: Reason::DependencyNotFound, message: message.clone() };
+        observed.unseen.entry("Zookeeper".into()).or_default().insert("c".into(), why);
+        assert_eq!(said(&observed), message);
+    }
 }

@@ -125,6 +125,9 @@ pub struct Peer {
     pub status: PeerStatus,
 }
 
+/// Namespaces of peers that cannot be looked into, and why: by kind, then by namespace.
+pub type Unseen = BTreeMap<String, BTreeMap<String, Unavailable>>;
+
 /// The operator itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -153,6 +156,9 @@ pub struct Observed<Cr> {
     pub workloads: BTreeMap<String, Workload>,
     /// Other operators' resources that the component may depend on, by kind.
     pub peers: BTreeMap<String, Source<Vec<Peer>>>,
+    /// Other namespaces the resource refers to whose peers are not in `peers`, existing or not.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unseen: Unseen,
     /// Secrets that the resource refers to and credentials generated for it, by name. Absent means: does not exist.
     pub secrets: BTreeMap<String, SecretData>,
     /// ConfigMaps that the resource refers to, by name. Absent means: does not exist.
@@ -172,6 +178,7 @@ impl<Cr> Default for Observed<Cr> {
             pods: Source::default(),
             workloads: BTreeMap::new(),
             peers: BTreeMap::new(),
+            unseen: Unseen::new(),
             secrets: BTreeMap::new(),
             config_maps: BTreeMap::new(),
             facts: BTreeMap::new(),

@@ -8,6 +8,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -22,24 +23,48 @@ use tf_plan::{
     hash,
     object::{Kind, Object, Ownership},
 };
+use tokio::time::Instant;
 
 use crate::{
     covers::{covers, owners_covered},
     error::RequestError,
+    managed::applied_no_more_than,
     metrics::Metrics,
-    object::{Key, describe_owner, resource_version},
+    object::{Key, LAG, describe_owner, resource_version},
     watch::Child,
     world::dynamic,
+    yielding::{self, undeclared},
 };
 
+/// Fields that were left out are asked for again by the first pass after this time: that somebody gave a field up, or that a
+/// definition knows it by now, changes neither a value nor the generation.
+const ASK_AGAIN: Duration = Duration::from_mins(1);
+
 /// The live object as it was when it last agreed with what we want.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Record {
     owner: String,
     hash: String,
     uid: String,
     version: u64,
     generation: i64,
+    omitted: Omitted,
+    at: Instant,
+}
+
+/// Fields of an object that were not applied, each with why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Omitted {
+    /// Others hold them with another value.
+    pub held: Vec<String>,
+    /// The API server's definition of the kind does not have them.
+    pub unknown: Vec<String>,
+}
+
+impl Omitted {
+    fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.unknown.is_empty()
+    }
 }
 
 /// What became of one object.
@@ -53,8 +78,10 @@ pub enum Act {
     Pending,
     /// It is being deleted; it is made anew when it is gone.
     Terminating,
-    /// It was applied but for these fields, which somebody else holds.
-    Yielded(Vec<String>),
+    /// It is what a deleted resource of the same name left; it is made anew when the garbage collector has removed it.
+    Leftover,
+    /// It was applied but for these fields.
+    Partly(Omitted),
 }
 
 /// Why an object was not applied.
@@ -86,7 +113,11 @@ impl ApplyError {
 /// Whose objects are applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
-    /// Uid of the resource.
+    /// Kind of the resource.
+    pub kind: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
     pub uid: &'a str,
 }
 
@@ -120,8 +151,9 @@ impl Applier {
         if let (Some(record), Some(seen)) = (self.record(&key), seen)
             && record.hash == hash
             && untouched(object, owner, &record, seen)
+            && (record.omitted.is_empty() || record.at.elapsed() < ASK_AGAIN)
         {
-            return Ok(Act::Unchanged);
+            return Ok(if record.omitted.is_empty() { Act::Unchanged } else { Act::Partly(record.omitted) });
         }
         let api = dynamic::<DynamicObject>(&self.client, object.kind, object.namespace.as_deref());
         let live = api
@@ -129,12 +161,15 @@ impl Applier {
             .await
             .map_err(RequestError::while_doing(format!("reading {}", object.describe())))?;
         if let Some(live) = &live {
-            self.check_owner(object, owner, live)?;
             if live.metadata.deletion_timestamp.is_some() {
                 return Ok(Act::Terminating);
             }
-            if as_planned(live, &object.body) {
-                self.remember(key, owner, hash, live);
+            if is_leftover(live, owner) {
+                return Ok(Act::Leftover);
+            }
+            self.check_owner(object, owner, live)?;
+            if applied_no_more_than(&live.metadata, self.operator, &object.body) && as_planned(live, &object.body) {
+                self.remember(key, owner, hash, live, Omitted::default());
                 self.count(object.kind, "unchanged");
                 return Ok(Act::Unchanged);
             }
@@ -142,11 +177,11 @@ impl Applier {
         if dry {
             return Ok(Act::Pending);
         }
-        let (applied, yielded) = self.patch(&api, object, live.is_some()).await?;
+        let (applied, omitted) = self.patch(&api, object, live.is_some()).await?;
         self.count(object.kind, if live.is_none() { "created" } else { "changed" });
         tracing::info!(object = object.describe(), created = live.is_none(), "applied");
-        self.remember(key, owner, hash, &applied);
-        if yielded.is_empty() { Ok(Act::Applied(Box::new(applied))) } else { Ok(Act::Yielded(yielded)) }
+        self.remember(key, owner, hash, &applied, omitted.clone());
+        if omitted.is_empty() { Ok(Act::Applied(Box::new(applied))) } else { Ok(Act::Partly(omitted)) }
     }
 
     /// Deletes an object we own; one that was replaced meanwhile is not hit.
@@ -177,22 +212,49 @@ impl Applier {
     }
 
     /// Forgets the objects of a resource that is gone.
-    pub fn forget(&self, owner: Owner<'_>) {
-        self.lock().retain(|_, record| record.owner != owner.uid);
+    pub fn forget(&self, owner: &str) {
+        self.lock().retain(|_, record| record.owner != owner);
     }
 
+    /// Applies as much of an object as the API server takes. It refuses the whole for one field that the definition does not
+    /// have, as a component's older definition does with what a newer Manager passes on.
     async fn patch(
         &self,
         api: &Api<DynamicObject>,
         object: &Object,
         exists: bool,
-    ) -> Result<(DynamicObject, Vec<String>), RequestError> {
-        let doing = || format!("applying {}", object.describe());
+    ) -> Result<(DynamicObject, Omitted), RequestError> {
+        let mut outcome = self.patch_with(api, object, &object.body, exists).await;
+        let unknown = match &outcome {
+            Err(kube::Error::Api(status)) => undeclared(&status.message),
+            _ => Vec::new(),
+        };
+        if !unknown.is_empty() {
+            let mut body = object.body.clone();
+            for field in &unknown {
+                yielding::remove(&mut body, field);
+            }
+            outcome = self.patch_with(api, object, &body, exists).await;
+        }
+        let (applied, held) = outcome.map_err(RequestError::while_doing(format!("applying {}", object.describe())))?;
+        let why = format!("the installed definition of {} does not have this field", object.kind.kind);
+        let unknown = unknown.iter().map(|field| format!("{}{field}: {why}", object.describe())).collect();
+        Ok((applied, Omitted { held, unknown }))
+    }
+
+    /// Applies this body of an object, without the fields that others hold.
+    async fn patch_with(
+        &self,
+        api: &Api<DynamicObject>,
+        object: &Object,
+        body: &Value,
+        exists: bool,
+    ) -> kube::Result<(DynamicObject, Vec<String>)> {
         let parameters = match object.ownership {
             Ownership::Force => PatchParams::apply(self.operator).force(),
             Ownership::Respect => PatchParams::apply(self.operator),
         };
-        match api.patch(&object.name, &parameters, &Patch::Apply(&object.body)).await {
+        match api.patch(&object.name, &parameters, &Patch::Apply(body)).await {
             Ok(applied) => Ok((applied, Vec::new())),
             Err(kube::Error::Api(status)) if object.ownership == Ownership::Respect && status.is_conflict() => {
                 let conflicts: Vec<(String, String)> = status
@@ -201,14 +263,11 @@ impl Applier {
                     .flat_map(|details| &details.causes)
                     .map(|cause| (cause.field.clone(), cause.message.clone()))
                     .collect();
-                let mut body = object.body.clone();
+                let mut body = body.clone();
                 for (field, _) in &conflicts {
-                    crate::yielding::remove(&mut body, field);
+                    yielding::remove(&mut body, field);
                 }
-                let applied = api
-                    .patch(&object.name, &parameters, &Patch::Apply(&body))
-                    .await
-                    .map_err(RequestError::while_doing(doing()))?;
+                let applied = api.patch(&object.name, &parameters, &Patch::Apply(&body)).await?;
                 let told =
                     conflicts.into_iter().map(|(field, why)| format!("{}{field}: {why}", object.describe())).collect();
                 Ok((applied, told))
@@ -219,10 +278,9 @@ impl Applier {
                     && status.is_invalid()
                     && self.evict(api, object).await.is_ok() =>
             {
-                let applied = api.patch(&object.name, &parameters, &Patch::Apply(&object.body)).await;
-                Ok((applied.map_err(RequestError::while_doing(doing()))?, Vec::new()))
+                Ok((api.patch(&object.name, &parameters, &Patch::Apply(body)).await?, Vec::new()))
             }
-            Err(source) => Err(RequestError { doing: doing(), source }),
+            Err(error) => Err(error),
         }
     }
 
@@ -264,13 +322,15 @@ impl Applier {
         self.lock().get(key).cloned()
     }
 
-    fn remember(&self, key: (Kind, Key), owner: Owner<'_>, hash: String, live: &DynamicObject) {
+    fn remember(&self, key: (Kind, Key), owner: Owner<'_>, hash: String, live: &DynamicObject, omitted: Omitted) {
         let record = Record {
             owner: owner.uid.to_owned(),
             hash,
             uid: live.metadata.uid.clone().unwrap_or_default(),
             version: resource_version(&live.metadata).unwrap_or_default(),
             generation: live.metadata.generation.unwrap_or_default(),
+            omitted,
+            at: Instant::now(),
         };
         self.lock().insert(key, record);
     }
@@ -289,7 +349,7 @@ fn untouched(object: &Object, owner: Owner<'_>, record: &Record, seen: &Child) -
     if seen.uid != record.uid {
         return false;
     }
-    if seen.version <= record.version {
+    if seen.version == record.version || seen.version < record.version && record.at.elapsed() < LAG {
         return true;
     }
     // Status moved the resource version; the generation tells about the spec, the rest is in the metadata.
@@ -302,6 +362,13 @@ fn metadata_intact(object: &Object, owner: Owner<'_>, seen: &Child) -> bool {
         wanted.into_iter().flatten().all(|(key, value)| live.get(key).map(String::as_str) == value.as_str())
     };
     seen.owner.as_deref() == Some(owner.uid) && holds("labels", &seen.labels) && holds("annotations", &seen.annotations)
+}
+
+/// Whether the live object was made for a resource that had the name of this one. Its deletion is under way.
+fn is_leftover(live: &DynamicObject, owner: Owner<'_>) -> bool {
+    let owners = live.metadata.owner_references.as_deref().unwrap_or_default();
+    let controller = owners.iter().find(|owner| owner.controller == Some(true));
+    controller.is_some_and(|found| found.kind == owner.kind && found.name == owner.name && found.uid != owner.uid)
 }
 
 /// Whether the live object carries every field we want.

@@ -1,14 +1,20 @@
 //! The loop: triggers in, passes out.
 
-use std::{sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use tf_api::Managed;
 use tf_plan::component::Component;
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{
+    sync::mpsc,
+    task::{self, JoinSet},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    apply::Owner,
     backoff::Backoff,
     health::Health,
     leader::Permit,
@@ -23,6 +29,8 @@ use crate::{
 const CONCURRENCY: usize = 4;
 /// How long passes that are under way may go on after a request to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// Values of [`is_ready`].
+const READINESS: [&str; 3] = ["true", "false", "unknown"];
 
 /// Runs passes while this process leads.
 pub struct Controller<C: Component> {
@@ -38,27 +46,42 @@ pub struct Controller<C: Component> {
     pub health: Arc<Health>,
 }
 
+/// A pass under way.
+struct Pass {
+    key: Key,
+    uid: String,
+}
+
+#[derive(Default)]
 struct Work {
     queue: Queue,
     backoff: Backoff,
-    tasks: JoinSet<(Key, Next)>,
+    tasks: JoinSet<Next>,
+    passes: HashMap<task::Id, Pass>,
 }
 
 impl<C: Component> Controller<C> {
     /// Runs until `stop`; then lets passes finish.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut work = Work { queue: Queue::default(), backoff: Backoff::default(), tasks: JoinSet::new() };
+        let mut work = Work::default();
+        let mut changes = self.board.changes();
         // The first snapshot needs every watch to have had its say; one that fails has had it.
-        tokio::select! {
-            () = self.board.tried() => {}
-            () = stop.cancelled() => return,
+        let board = self.board.clone();
+        let mut tried = pin!(board.tried());
+        loop {
+            self.health.beat();
+            tokio::select! {
+                () = &mut tried => break,
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(Health::INTERVAL) => {}
+            }
         }
+        changes.mark_unchanged();
         self.add_all(&mut work.queue);
         loop {
             self.health.beat();
             let leads = self.permit.until().is_some();
             let free = leads && work.tasks.len() < CONCURRENCY;
-            let board = self.board.clone();
             tokio::select! {
                 () = stop.cancelled() => break,
                 trigger = self.triggers.recv() => match trigger {
@@ -66,13 +89,13 @@ impl<C: Component> Controller<C> {
                     None => break,
                 },
                 key = work.queue.next(), if free => self.start(key, &mut work),
-                Some(ended) = work.tasks.join_next() => self.end(ended, &mut work),
+                Some(ended) = work.tasks.join_next_with_id() => self.end(ended, &mut work),
                 alive = self.permit.changed() => {
                     if !alive { break }
                     self.add_all(&mut work.queue);
                 }
                 // A watch that began or ceased to work may be what a condition waits for.
-                () = board.changed() => self.add_all(&mut work.queue),
+                Ok(()) = changes.changed() => self.add_all(&mut work.queue),
                 () = tokio::time::sleep(Health::INTERVAL) => {}
             }
         }
@@ -83,15 +106,23 @@ impl<C: Component> Controller<C> {
         match trigger {
             Trigger::One(key) => work.queue.add(key),
             Trigger::Gone(key, uid) => {
-                self.reconciler.applier.forget(Owner { uid: &uid });
-                work.queue.forget(&key);
-                work.backoff.succeeded(&key);
-                self.reconciler.statuses.forget(&key);
-                self.reconciler.world.inputs.forget(&key);
+                self.forget(&key, &uid, work);
+                self.measure(work);
                 // Others may have waited for its place.
                 self.add_all(&mut work.queue);
             }
             Trigger::All => self.add_all(&mut work.queue),
+        }
+    }
+
+    /// Keeps nothing of a resource that is gone, unless another one has taken its name.
+    fn forget(&self, key: &Key, uid: &str, work: &mut Work) {
+        self.reconciler.applier.forget(uid);
+        if self.reconciler.world.primaries.get(key).is_none() {
+            work.queue.forget(key);
+            work.backoff.succeeded(key);
+            self.reconciler.statuses.forget(key);
+            self.reconciler.world.inputs.forget(key);
         }
     }
 
@@ -101,22 +132,34 @@ impl<C: Component> Controller<C> {
         }
     }
 
-    fn start(&self, key: Key, work: &mut Work) {
-        let reconciler = self.reconciler.clone();
-        let failures = work.backoff.failures(&key);
-        work.tasks.spawn(async move {
-            let next = reconciler.reconcile(&key, failures).await;
-            (key, next)
-        });
+    /// Uid of the resource that has this name now.
+    fn uid(&self, key: &Key) -> Option<String> {
+        Some(self.reconciler.world.primaries.get(key)?.metadata().uid.clone().unwrap_or_default())
     }
 
-    fn end(&self, ended: Result<(Key, Next), tokio::task::JoinError>, work: &mut Work) {
-        let Ok((key, next)) = ended else {
-            tracing::error!("a pass ended abnormally");
-            return;
+    fn start(&self, key: Key, work: &mut Work) {
+        let Some(uid) = self.uid(&key) else {
+            work.queue.done(&key);
+            return work.queue.forget(&key);
         };
+        let reconciler = self.reconciler.clone();
+        let failures = work.backoff.failures(&key);
+        let pass = Pass { key: key.clone(), uid };
+        let task = work.tasks.spawn(async move { reconciler.reconcile(&key, failures).await });
+        work.passes.insert(task.id(), pass);
+    }
+
+    fn end(&self, ended: Result<(task::Id, Next), task::JoinError>, work: &mut Work) {
+        let (id, next) = ended.unwrap_or_else(|error| {
+            tracing::error!(%error, "a pass ended abnormally");
+            (error.id(), Next::Retry)
+        });
+        let Some(Pass { key, uid }) = work.passes.remove(&id) else { return };
         work.queue.done(&key);
-        if next == Next::Retry {
+        if self.uid(&key).as_ref() != Some(&uid) {
+            // It was deleted meanwhile, and what the pass remembered of it is new since we were told so.
+            self.forget(&key, &uid, work);
+        } else if next == Next::Retry {
             let delay = work.backoff.failed(&key);
             work.queue.add_after(key, delay);
         } else {
@@ -127,15 +170,22 @@ impl<C: Component> Controller<C> {
                 Next::Rest | Next::Retry => {}
             }
         }
+        self.measure(work);
+    }
+
+    fn measure(&self, work: &Work) {
         let metrics = &self.reconciler.metrics;
         metrics.in_backoff.set(work.backoff.len() as i64);
-        metrics.resources.reset();
+        let mut counts: HashMap<&str, i64> = READINESS.iter().map(|ready| (*ready, 0)).collect();
         for (_, primary) in self.reconciler.world.primaries.select(|_, _| true) {
             let contract = match &*primary {
                 Primary::Valid(cr) => cr.contract(),
                 Primary::Undecodable { .. } => None,
             };
-            metrics.resources.with_label_values(&[is_ready(contract)]).inc();
+            *counts.entry(is_ready(contract)).or_default() += 1;
+        }
+        for (ready, count) in counts {
+            metrics.resources.with_label_values(&[ready]).set(count);
         }
     }
 

@@ -56,8 +56,8 @@ impl Events {
     }
 
     /// Objects were left behind because they could not be removed in time.
-    pub async fn abandoned<Cr: Managed>(&self, cr: &Cr, left: &str) {
-        self.publish(cr, EventType::Warning, "Abandoned", left).await;
+    pub async fn abandoned(&self, object: &ObjectReference, left: &str) {
+        self.publish_about(object, EventType::Warning, "Abandoned", left).await;
     }
 
     /// A stored object does not parse.

@@ -1,8 +1,8 @@
 //! The finalizer: only for components that own cluster-scoped objects, and never for ever.
 //!
 //! Everything in the resource's namespace goes with it by owner reference. A cluster-scoped object cannot have a namespaced
-//! owner, so the finalizer holds the resource until those are deleted. If that does not work out within
-//! [`PATIENCE`], the resource is let go and an event names what is left.
+//! owner, so the finalizer holds the resource until those are deleted. That nothing is left is only believed of a watch that
+//! works. If all that does not work out within [`PATIENCE`], the resource is let go and an event names what is left.
 
 use std::time::Duration;
 
@@ -90,6 +90,10 @@ impl Finalizer {
         }
         let mut left = Vec::new();
         for kind in &self.cluster_kinds {
+            if !world.is_synced(*kind, "") {
+                // What is not in the cache may still be there.
+                left.push(format!("{} that cannot be looked for", kind.plural));
+            }
             for (object, child) in world.children_of(*kind, uid) {
                 let name = format!("{} {object}", kind.kind);
                 match applier.delete(*kind, &object, &child.uid).await {
@@ -130,4 +134,93 @@ impl Finalizer {
 fn is_overdue(meta: &ObjectMeta) -> bool {
     let patience = SignedDuration::try_from(PATIENCE).unwrap_or_default();
     meta.deletion_timestamp.as_ref().is_some_and(|since| Timestamp::now().duration_since(since.0) > patience)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use http::{Request, Response};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kube::client::Body;
+    use tf_api::{Zookeeper, contract::Reason, kinds::ZOOKEEPER};
+    use tf_plan::{
+        component::Component,
+        declaration::Owned,
+        object::CLUSTER_ROLE,
+        observed::{Observed, Unavailable},
+        plan::{NotReady, Plan},
+    };
+    use tower::BoxError;
+
+    use super::*;
+    use crate::{
+        metrics::Metrics,
+        watch::{Board, State, Subject},
+        world::Scope,
+    };
+
+    struct Owning;
+
+    impl Component for Owning {
+        type Cr = Zookeeper;
+
+        fn declaration() -> Declaration {
+            Declaration {
+                operator: "test-op",
+                primary: Kind::custom(ZOOKEEPER),
+                owned: vec![Owned { kind: CLUSTER_ROLE, reason: "what has no namespace" }],
+                peers: Vec::new(),
+                reads: Vec::new(),
+                restarts_pods: false,
+            }
+        }
+
+        fn plan(_: &Zookeeper, _: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
+            Err(NotReady::waiting(Reason::DependencyNotFound, "not asked for"))
+        }
+    }
+
+    /// Releases a resource whose deletion began so long ago. Returns the requests, too.
+    async fn release(watch: State, since: Duration) -> (Cleanup, usize) {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = sent.clone();
+        let client = Client::new(
+            tower::service_fn(move |_: Request<Body>| {
+                count.fetch_add(1, Ordering::SeqCst);
+                let stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": { "name": "a" } });
+                async move { Ok::<_, BoxError>(Response::new(Body::from(stored.to_string().into_bytes()))) }
+            }),
+            "tf",
+        );
+        let board = Arc::new(Board::default());
+        board.set(&Subject::work(CLUSTER_ROLE, None), watch);
+        let world = World::<Zookeeper>::new::<Owning>(Scope::All, board);
+        let applier = Applier::new(client.clone(), "test-op", Arc::new(Metrics::new("test-op").unwrap()));
+        let finalizer = Finalizer::new(client, &Owning::declaration());
+        let meta = ObjectMeta {
+            finalizers: Some(vec![finalizer.name.clone()]),
+            deletion_timestamp: Some(Time(Timestamp::now() - SignedDuration::try_from(since).unwrap())),
+            ..ObjectMeta::default()
+        };
+        let end = finalizer.release(&Key::new("tf", "a"), &meta, "1", &world, &applier).await.unwrap();
+        (end, sent.load(Ordering::SeqCst))
+    }
+
+    #[tokio::test]
+    async fn that_nothing_is_left_is_only_believed_of_a_watch_that_works() {
+        let denied = || State::Failing(Unavailable { reason: Reason::Forbidden, message: "denied".into() });
+        assert_eq!(release(State::Synced, Duration::ZERO).await, (Cleanup::Finished, 1));
+        for blind in [State::Pending, denied()] {
+            let (Cleanup::Waiting(why), 0) = release(blind, Duration::ZERO).await else { panic!("it was let go") };
+            assert_eq!(why, "removing clusterroles that cannot be looked for");
+        }
+        let (Cleanup::Abandoned(left), 1) = release(denied(), PATIENCE * 2).await else {
+            panic!("it is held for ever")
+        };
+        assert_eq!(left, "gave up removing clusterroles that cannot be looked for; delete by hand");
+    }
 }

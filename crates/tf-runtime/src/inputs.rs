@@ -28,6 +28,12 @@ impl Inputs {
         self.lock().remove(resource);
     }
 
+    /// Whether nobody refers to anything.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn referring(&self, kind: Kind, object: &Key) -> Vec<Key> {
         let wanted = (kind, object.clone());
         self.lock().iter().filter(|(_, objects)| objects.contains(&wanted)).map(|(key, _)| key.clone()).collect()

@@ -17,6 +17,7 @@ mod finalizer;
 mod health;
 mod inputs;
 mod leader;
+mod managed;
 mod metrics;
 mod object;
 mod observe;

@@ -1,8 +1,14 @@
 //! Small helpers around objects of the API.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject};
 use tf_plan::object::Kind;
+
+/// A cache lags behind our own writes for less than this. Versions that are still behind then went backwards, as after a restore of
+/// the cluster's store.
+pub const LAG: Duration = Duration::from_mins(5);
 
 /// Namespace (empty for cluster-scoped objects) and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

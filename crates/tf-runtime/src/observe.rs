@@ -7,13 +7,13 @@ use std::{
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
-use tf_api::Resource;
+use tf_api::{Resource, contract::Reason};
 use tf_plan::{
     component::Component,
     declaration::Read,
     dependency::snapshot_key,
     object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
-    observed::{Observed, Operator, Source, Workload},
+    observed::{Observed, Operator, Source, Unavailable, Unseen, Workload},
     secret::SecretData,
 };
 
@@ -47,6 +47,7 @@ impl<C: Component> Observer<C> {
     /// When an object that the resource refers to cannot be read.
     pub async fn observe(&self, key: &Key, cr: &C::Cr) -> Result<Observed<C::Cr>, RequestError> {
         let mut observed = self.cached(key, cr.meta().uid.as_deref().unwrap_or_default());
+        observed.unseen = self.unseen(&key.namespace, cr);
         self.read_references(key, cr, &mut observed).await?;
         self.read_credentials(key, cr, &mut observed).await?;
         self.read_facts(&mut observed).await?;
@@ -97,6 +98,28 @@ impl<C: Component> Observer<C> {
             Some(State::Failing(why)) => Source::Unavailable(why),
             _ => Source::Known(cached()),
         }
+    }
+
+    /// Namespaces the resource refers to that cannot be looked into: what is there must not look like what does not exist.
+    fn unseen(&self, home: &str, cr: &C::Cr) -> Unseen {
+        let mut unseen = Unseen::default();
+        for dependency in C::dependencies(cr) {
+            let reference = dependency.source.and_then(|source| source.reference);
+            let Some(namespace) = reference.and_then(|reference| reference.namespace).filter(|name| name != home)
+            else {
+                continue;
+            };
+            let why = match self.board.covering(dependency.kind, &namespace) {
+                Some(State::Synced | State::Pending) => continue,
+                Some(State::Failing(why)) => why,
+                None => Unavailable {
+                    reason: Reason::DependencyNotFound,
+                    message: format!("namespace {namespace} is not watched by this operator"),
+                },
+            };
+            unseen.entry(dependency.kind.kind.to_owned()).or_default().insert(namespace, why);
+        }
+        unseen
     }
 
     fn siblings(&self, key: &Key) -> Vec<C::Cr> {
@@ -177,7 +200,7 @@ impl<C: Component> Observer<C> {
                 }
                 Ok(None) => {}
                 // Not everybody may read cluster facts; then the spec has to say what they would have said.
-                Err(error) if error.reason() == tf_api::contract::Reason::Forbidden => {}
+                Err(error) if error.reason() == Reason::Forbidden => {}
                 Err(error) => return Err(error),
             }
         }

@@ -124,7 +124,7 @@ pub async fn run<C: Component>(
     let listener = listen(arguments.listen).await?;
     let server = tokio::spawn(serve(listener, health.clone(), metrics.clone(), stop.clone()));
 
-    let world = Arc::new(World::<C::Cr>::new::<C>(arguments.scope()));
+    let world = Arc::new(World::<C::Cr>::new::<C>(arguments.scope(), board.clone()));
     let discovery = Discovery::start(plain.clone(), declaration.watched_kinds()).await;
     let context = Context { board: board.clone(), discovery, metrics: metrics.clone() };
     let (sender, triggers) = mpsc::unbounded_channel();

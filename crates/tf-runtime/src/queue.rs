@@ -90,6 +90,12 @@ impl Queue {
         }
     }
 
+    /// Whether it knows of no key at all.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty() && self.again.is_empty() && self.last.is_empty()
+    }
+
     /// The resource is gone.
     pub fn forget(&mut self, key: &Key) {
         self.last.remove(key);

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use tf_api::{
@@ -25,7 +26,7 @@ use crate::{
     object::{Key, resource_version},
     observe::Observer,
     restart::Restarter,
-    status::{Known, StatusError, StatusWriter, Write},
+    status::{Known, StatusError, StatusWriter, Target, Write},
     watch::Primary,
     world::World,
 };
@@ -101,10 +102,16 @@ impl PassError {
 /// The resource of a pass, with its status as it is known.
 struct Subject<'a, Cr> {
     key: &'a Key,
-    cr: &'a Cr,
+    cr: Arc<Cr>,
     uid: String,
     generation: i64,
     before: Known,
+}
+
+impl<Cr> Subject<'_, Cr> {
+    fn target(&self) -> Target<'_> {
+        Target { key: self.key, uid: &self.uid, generation: self.generation }
+    }
 }
 
 impl<C: Component> Reconciler<C> {
@@ -115,6 +122,9 @@ impl<C: Component> Reconciler<C> {
         let pass = async {
             match &*primary {
                 Primary::Valid(cr) => self.pass(key, cr, failures).await,
+                Primary::Undecodable { metadata, .. } if metadata.deletion_timestamp.is_some() => {
+                    ("deleting", self.release(key, metadata).await.0)
+                }
                 Primary::Undecodable { metadata, error } => ("invalid", self.undecodable(key, metadata, error).await),
             }
         };
@@ -126,15 +136,15 @@ impl<C: Component> Reconciler<C> {
         next
     }
 
-    async fn pass(&self, key: &Key, cr: &C::Cr, failures: u32) -> (&'static str, Next) {
+    async fn pass(&self, key: &Key, cr: &Arc<C::Cr>, failures: u32) -> (&'static str, Next) {
         let subject = self.subject(key, cr);
         if cr.meta().deletion_timestamp.is_some() {
-            return ("deleting", self.release(&subject).await);
+            return ("deleting", self.say_goodbye(&subject).await);
         }
         if let Err(error) = self.finalizer.ensure(key, cr.meta()).await {
             return ("failed", self.failed(&subject, &error.into(), failures).await);
         }
-        let end = match self.observer.observe(key, cr).await {
+        let end = match self.observer.observe(key, &subject.cr).await {
             Ok(observed) => self.carry_out(&subject, &observed).await,
             Err(error) => Err(error.into()),
         };
@@ -144,12 +154,21 @@ impl<C: Component> Reconciler<C> {
         }
     }
 
-    fn subject<'a>(&self, key: &'a Key, cr: &'a C::Cr) -> Subject<'a, C::Cr> {
-        let meta = cr.meta();
+    /// The resource with the status that we wrote last. Plans rest on it: members keep their numbers also while the cache
+    /// has not seen that they got them.
+    fn subject<'a>(&self, key: &'a Key, cached: &Arc<C::Cr>) -> Subject<'a, C::Cr> {
+        let meta = cached.meta();
         let uid = meta.uid.clone().unwrap_or_default();
-        let cached = serde_json::to_value(cr).map(|mut value| value["status"].take()).unwrap_or_default();
-        let before = self.statuses.known(key, &uid, resource_version(meta).unwrap_or_default(), cached);
-        Subject { key, cr, uid, generation: meta.generation.unwrap_or_default(), before }
+        let generation = meta.generation.unwrap_or_default();
+        let newer = self.statuses.newer(key, &uid, resource_version(meta).unwrap_or_default());
+        let mut value = serde_json::to_value(&**cached).unwrap_or_default();
+        let Some(status) = newer else {
+            let before = Known::of(value["status"].take());
+            return Subject { key, cr: Arc::clone(cached), uid, generation, before };
+        };
+        value["status"].clone_from(&status);
+        let cr = serde_json::from_value(value).map_or_else(|_| Arc::clone(cached), Arc::new);
+        Subject { key, cr, uid, generation, before: Known::of(status) }
     }
 
     /// Plans and does what the plan says. Status is written before the first change and after the last.
@@ -158,21 +177,22 @@ impl<C: Component> Reconciler<C> {
         subject: &Subject<'_, C::Cr>,
         observed: &Observed<C::Cr>,
     ) -> Result<(&'static str, Next), PassError> {
-        match C::plan(subject.cr, observed) {
+        match C::plan(&subject.cr, observed) {
             Ok(plan) => {
                 let before = self.announce(subject, observed, Some(&plan)).await?;
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
                 // A step rests on what was observed; what this pass changed has to be observed first.
-                let settled = applied.answers.is_empty() && applied.report == Applied::default();
-                if let Some(step) = plan.step.as_ref().filter(|_| settled) {
+                let settled = applied.answers.is_empty() && applied.report.is_complete();
+                if let Some(step) = plan.step.as_ref().filter(|_| settled && !subject.cr.paused()) {
                     self.restarter.restart(subject.key, step).await?;
-                    self.events.restarted(subject.cr, step).await;
+                    self.events.restarted(&*subject.cr, step).await;
                 }
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
-                // What was refused may be let in later without anything happening that would wake this resource.
-                let next = if applied.report.refused.is_empty() { next } else { Next::Retry };
+                // What was refused may be let in later, and what a former resource left be removed, without anything
+                // happening that would wake this resource.
+                let next = if applied.report.refused.is_empty() && !applied.leftovers { next } else { Next::Retry };
                 Ok(("planned", next))
             }
             Err(not_ready) => {
@@ -220,7 +240,7 @@ impl<C: Component> Reconciler<C> {
     /// Applies the objects in order; then prunes what is ours and no longer planned.
     async fn apply(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<Results, PassError> {
         let dry = subject.cr.paused();
-        let owner = Owner { uid: &subject.uid };
+        let owner = Owner { kind: C::Cr::INFO.kind, name: &subject.key.name, uid: &subject.uid };
         let mut results = Results::default();
         for object in &plan.objects {
             let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
@@ -228,8 +248,16 @@ impl<C: Component> Reconciler<C> {
             match self.applier.apply(object, owner, seen.as_ref(), dry).await {
                 Ok(Act::Unchanged) => {}
                 Ok(Act::Applied(answer)) => results.answers.push((object.kind, answer)),
-                Ok(Act::Pending | Act::Terminating) => results.report.pending.push(object.describe()),
-                Ok(Act::Yielded(fields)) => results.report.conflicts.extend(fields),
+                Ok(Act::Pending) => results.report.pending.push(object.describe()),
+                Ok(Act::Terminating) => results.report.leaving.push(object.describe()),
+                Ok(Act::Leftover) => {
+                    results.leftovers = true;
+                    results.report.leaving.push(format!("{} of a former resource of this name", object.describe()));
+                }
+                Ok(Act::Partly(omitted)) => {
+                    results.report.conflicts.extend(omitted.held);
+                    results.report.unknown.extend(omitted.unknown);
+                }
                 // Objects that stand for themselves do not hold each other up.
                 Err(error) if object.independent && !is_ours_to_retry(&error) => {
                     results.report.refused.push((error.reason(), error.to_string()));
@@ -250,7 +278,8 @@ impl<C: Component> Reconciler<C> {
                     let namespace = object.namespace.as_deref().unwrap_or_default();
                     object.kind == owned.kind && object.name == key.name && namespace == key.namespace
                 });
-                if !planned && !child.terminating {
+                // What is planned may rest on whether a kind can be seen at all: nothing is removed in the dark.
+                if !planned && !child.terminating && self.world.is_synced(owned.kind, &key.namespace) {
                     self.applier.delete(owned.kind, &key, &child.uid).await?;
                 }
             }
@@ -302,9 +331,9 @@ impl<C: Component> Reconciler<C> {
         assessment: &Assessment,
     ) -> Result<Write, StatusError> {
         let own = assessment.own.as_ref();
-        let write = self.statuses.write(subject.key, subject.generation, before, &assessment.contract, own).await?;
+        let write = self.statuses.write(subject.target(), before, &assessment.contract, own).await?;
         if write == Write::Done {
-            self.events.conditions_changed(subject.cr, before.contract.as_ref(), &assessment.contract).await;
+            self.events.conditions_changed(&*subject.cr, before.contract.as_ref(), &assessment.contract).await;
         }
         Ok(write)
     }
@@ -320,11 +349,13 @@ impl<C: Component> Reconciler<C> {
         if transient && failures == 0 || matches!(error, PassError::Status(_)) {
             return Next::Retry;
         }
+        // The pass may have written already: the members it announced have to stay.
+        let subject = self.subject(subject.key, &subject.cr);
         let observed = self.observer.cached(subject.key, &subject.uid);
         let message = error.to_string();
         let outcome = Outcome::Failed(error.reason(), &message);
-        let assessment = self.assess(subject, &subject.before, &observed, outcome);
-        if let Err(error) = self.write(subject, &subject.before, &assessment).await {
+        let assessment = self.assess(&subject, &subject.before, &observed, outcome);
+        if let Err(error) = self.write(&subject, &subject.before, &assessment).await {
             tracing::warn!(resource = %subject.key, %error, "the failure could not be written into status");
         }
         Next::Retry
@@ -344,24 +375,31 @@ impl<C: Component> Reconciler<C> {
         Next::Retry
     }
 
-    async fn release(&self, subject: &Subject<'_, C::Cr>) -> Next {
-        match self.finalizer.release(subject.key, subject.cr.meta(), &subject.uid, &self.world, &self.applier).await {
-            Ok(Cleanup::Nothing | Cleanup::Finished) => Next::Rest,
+    async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
+        let (next, waiting) = self.release(subject.key, subject.cr.meta()).await;
+        if let Some(message) = waiting {
+            let observed = self.observer.cached(subject.key, &subject.uid);
+            let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
+            if let Err(error) = self.write(subject, &subject.before, &assessment).await {
+                tracing::debug!(resource = %subject.key, %error, "status of a deleted resource was not written");
+            }
+        }
+        next
+    }
+
+    /// Lets a resource go that is being deleted, or says what that waits for.
+    async fn release(&self, key: &Key, metadata: &ObjectMeta) -> (Next, Option<String>) {
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier).await {
+            Ok(Cleanup::Nothing | Cleanup::Finished) => (Next::Rest, None),
             Ok(Cleanup::Abandoned(left)) => {
-                self.events.abandoned(subject.cr, &left).await;
-                Next::Rest
+                self.events.abandoned(&self.reference(key, metadata), &left).await;
+                (Next::Rest, None)
             }
-            Ok(Cleanup::Waiting(message)) => {
-                let observed = self.observer.cached(subject.key, &subject.uid);
-                let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
-                if let Err(error) = self.write(subject, &subject.before, &assessment).await {
-                    tracing::debug!(resource = %subject.key, %error, "status of a deleted resource was not written");
-                }
-                Next::Within(Duration::from_secs(5))
-            }
+            Ok(Cleanup::Waiting(message)) => (Next::Within(Duration::from_secs(5)), Some(message)),
             Err(error) => {
-                tracing::warn!(resource = %subject.key, %error, "cleaning up failed");
-                Next::Retry
+                tracing::warn!(resource = %key, %error, "cleaning up failed");
+                (Next::Retry, None)
             }
         }
     }
@@ -371,6 +409,8 @@ impl<C: Component> Reconciler<C> {
 #[derive(Default)]
 struct Results {
     report: Applied,
+    /// Whether an object of a former resource is in the way.
+    leftovers: bool,
     answers: Vec<(Kind, Box<DynamicObject>)>,
 }
 

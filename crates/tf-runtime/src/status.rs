@@ -19,7 +19,11 @@ use tf_plan::{
 };
 use tokio::time::Instant;
 
-use crate::{error::RequestError, object::Key, object::resource_version, world::dynamic};
+use crate::{
+    error::RequestError,
+    object::{Key, LAG, resource_version},
+    world::dynamic,
+};
 
 /// Least time between two writes that only report progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -32,6 +36,17 @@ struct Written {
     at: Instant,
 }
 
+/// The resource that a status is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Where it is.
+    pub key: &'a Key,
+    /// Its uid.
+    pub uid: &'a str,
+    /// Its generation.
+    pub generation: i64,
+}
+
 /// A status before or after a pass.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -39,6 +54,16 @@ pub struct Known {
     pub contract: Option<Contract>,
     /// The whole status as JSON.
     pub value: Value,
+}
+
+impl Known {
+    /// A stored status.
+    pub fn of(value: Value) -> Self {
+        // The schema's default is a status nobody wrote.
+        let reported = value.get("contract").is_some();
+        let contract = reported.then(|| serde_json::from_value(value.clone()).ok()).flatten();
+        Self { contract, value }
+    }
 }
 
 /// What became of a status.
@@ -77,17 +102,13 @@ impl StatusWriter {
         Self { client, operator, kind, written: Mutex::default() }
     }
 
-    /// The status as it is: what the cache has, or what we wrote since.
-    pub fn known(&self, key: &Key, uid: &str, version: u64, cached: Value) -> Known {
+    /// What we wrote since this version of the resource: the cache lags behind our own writes.
+    pub fn newer(&self, key: &Key, uid: &str, version: u64) -> Option<Value> {
         let written = self.lock();
-        let value = match written.get(key) {
-            Some(written) if written.uid == uid && written.version > version => written.status.clone(),
-            _ => cached,
-        };
-        // The schema's default is a status nobody wrote.
-        let reported = value.get("contract").is_some();
-        let contract = reported.then(|| serde_json::from_value(value.clone()).ok()).flatten();
-        Known { contract, value }
+        let newer = written
+            .get(key)
+            .filter(|written| written.uid == uid && written.version > version && written.at.elapsed() < LAG);
+        newer.map(|written| written.status.clone())
     }
 
     /// Writes `contract` and `own` if they differ from `before` in anything but times.
@@ -96,13 +117,12 @@ impl StatusWriter {
     /// [`StatusError`]
     pub async fn write(
         &self,
-        key: &Key,
-        generation: i64,
+        target: Target<'_>,
         before: &Known,
         contract: &Contract,
         own: Option<&Map<String, Value>>,
     ) -> Result<Write, StatusError> {
-        invariants::check(contract, generation)?;
+        invariants::check(contract, target.generation)?;
         let mut status = serde_json::to_value(contract).unwrap_or_default();
         let kept = own.cloned().or_else(|| Some(kind_specific(&before.value))).unwrap_or_default();
         if let Some(fields) = status.as_object_mut() {
@@ -111,13 +131,13 @@ impl StatusWriter {
         match change(&before.value, &status) {
             Change::None => return Ok(Write::Unchanged),
             Change::Minor => {
-                if let Some(wait) = self.too_soon(key) {
+                if let Some(wait) = self.too_soon(target.key) {
                     return Ok(Write::Deferred(wait));
                 }
             }
             Change::Major => {}
         }
-        self.patch(key, status, &PatchParams::apply(self.operator).force(), Patch::Apply).await?;
+        self.patch(target, status, &PatchParams::apply(self.operator).force(), Patch::Apply).await?;
         Ok(Write::Done)
     }
 
@@ -128,16 +148,15 @@ impl StatusWriter {
     /// [`StatusError`]
     pub async fn write_unchecked(
         &self,
-        key: &Key,
-        generation: i64,
+        target: Target<'_>,
         before: &Known,
         contract: &Contract,
     ) -> Result<(), StatusError> {
-        invariants::check(contract, generation)?;
+        invariants::check(contract, target.generation)?;
         let status = serde_json::to_value(contract).unwrap_or_default();
         if change(&before.value, &status) != Change::None {
             let parameters = PatchParams { field_manager: Some(self.operator.into()), ..PatchParams::default() };
-            self.patch(key, status, &parameters, Patch::Merge).await?;
+            self.patch(target, status, &parameters, Patch::Merge).await?;
         }
         Ok(())
     }
@@ -154,16 +173,18 @@ impl StatusWriter {
 
     async fn patch(
         &self,
-        key: &Key,
+        target: Target<'_>,
         status: Value,
         parameters: &PatchParams,
         patch: fn(Value) -> Patch<Value>,
     ) -> Result<(), RequestError> {
+        let Target { key, uid, .. } = target;
         let api = dynamic::<DynamicObject>(&self.client, self.kind, Some(&key.namespace));
         let body = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.kind,
-            "metadata": { "name": key.name, "namespace": key.namespace },
+            // With the uid, what is known about a resource is never written into another one of its name.
+            "metadata": { "name": key.name, "namespace": key.namespace, "uid": uid },
             "status": status,
         });
         let answer = api
@@ -192,4 +213,60 @@ fn kind_specific(status: &Value) -> Map<String, Value> {
     let mut rest = status.as_object().cloned().unwrap_or_default();
     rest.retain(|field, _| contract.get(field).is_none());
     rest
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tf_api::{contract::ConditionType, kinds::ZOOKEEPER};
+    use tower::BoxError;
+
+    use super::*;
+
+    /// A writer that counts the requests it sends.
+    fn writer() -> (StatusWriter, Arc<AtomicUsize>) {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = sent.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": { "name": "a" } });
+            async move { Ok::<_, BoxError>(Response::new(Body::from(stored.to_string().into_bytes()))) }
+        });
+        (StatusWriter::new(Client::new(service, "tf"), "test-op", Kind::custom(ZOOKEEPER)), sent)
+    }
+
+    /// A status that says all is well, and what else is said.
+    fn ready_and(more: &[ConditionType]) -> Contract {
+        let condition = |kind: &ConditionType| {
+            let bad = matches!(kind, ConditionType::Degraded | ConditionType::Progressing);
+            json!({
+                "type": kind.as_ref(), "status": if bad { "False" } else { "True" }, "reason": "Succeeded", "message": "",
+                "lastTransitionTime": "2026-11-21T10:00:00Z", "observedGeneration": 1,
+            })
+        };
+        let mut conditions: Vec<Value> = ConditionType::ALWAYS.iter().chain(more).map(condition).collect();
+        conditions.sort_by_key(|condition| condition["type"].to_string());
+        serde_json::from_value(json!({ "contract": "v1", "observedGeneration": 1, "conditions": conditions })).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_status_that_would_break_the_contract_is_never_sent() {
+        let (writer, sent) = writer();
+        let target = Target { key: &Key::new("tf", "a"), uid: "1", generation: 1 };
+        let stalled = ready_and(&[ConditionType::Stalled]);
+        let refused = writer.write(target, &Known::default(), &stalled, None).await;
+        assert!(matches!(refused, Err(StatusError::Contract(_))), "{refused:?}");
+        let refused = writer.write_unchecked(target, &Known::default(), &stalled).await;
+        assert!(matches!(refused, Err(StatusError::Contract(_))), "{refused:?}");
+        assert_eq!(sent.load(Ordering::SeqCst), 0);
+
+        let written = writer.write(target, &Known::default(), &ready_and(&[]), None).await.unwrap();
+        assert_eq!((written, sent.load(Ordering::SeqCst)), (Write::Done, 1), "the same without Stalled is");
+    }
 }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use serde_json::Value;
 use tf_api::contract::Reason;
 use tf_plan::{
     assess::{Outcome, Situation, assess},
@@ -18,26 +17,31 @@ use tf_plan::{
 use crate::{
     object::Key,
     reconcile::{Next, Reconciler},
+    status::{Known, Target},
 };
 
 impl<C: Component> Reconciler<C> {
+    /// The resource as events name it.
+    pub(crate) fn reference(&self, key: &Key, metadata: &ObjectMeta) -> ObjectReference {
+        let primary = self.world.declaration.primary;
+        ObjectReference {
+            api_version: Some(primary.api_version()),
+            kind: Some(primary.kind.to_owned()),
+            namespace: Some(key.namespace.clone()),
+            name: Some(key.name.clone()),
+            uid: metadata.uid.clone(),
+            ..ObjectReference::default()
+        }
+    }
+
     /// Says that the object does not parse.
     pub(crate) async fn undecodable(&self, key: &Key, metadata: &ObjectMeta, error: &str) -> Next {
         let generation = metadata.generation.unwrap_or_default();
         let uid = metadata.uid.clone().unwrap_or_default();
         let message = format!("the stored resource does not parse ({error}); correct it with kubectl edit");
-        let primary = C::declaration().primary;
-        let object = ObjectReference {
-            api_version: Some(primary.api_version()),
-            kind: Some(primary.kind.to_owned()),
-            namespace: Some(key.namespace.clone()),
-            name: Some(key.name.clone()),
-            uid: Some(uid.clone()),
-            ..ObjectReference::default()
-        };
-        self.events.undecodable(&object, &message).await;
+        self.events.undecodable(&self.reference(key, metadata), &message).await;
 
-        let before = self.statuses.known(key, &uid, 0, Value::Null);
+        let before = Known::of(self.statuses.newer(key, &uid, 0).unwrap_or_default());
         let not_ready = NotReady::invalid(Reason::InvalidSpec, message);
         let assessment = assess(&Situation {
             generation,
@@ -50,7 +54,8 @@ impl<C: Component> Reconciler<C> {
             now: jiff::Timestamp::now(),
             outcome: Outcome::NotReady(&not_ready),
         });
-        match self.statuses.write_unchecked(key, generation, &before, &assessment.contract).await {
+        let target = Target { key, uid: &uid, generation };
+        match self.statuses.write_unchecked(target, &before, &assessment.contract).await {
             Ok(()) => Next::Rest,
             Err(error) => {
                 tracing::warn!(resource = %key, %error, "an undecodable resource could be told so by an event only");

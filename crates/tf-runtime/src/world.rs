@@ -27,8 +27,8 @@ use crate::{
     inputs::{InputSink, Inputs},
     object::{Key, api_resource},
     watch::{
-        Cache, Changed, Child, Context, Kept, PeerEntry, PodEntry, Primary, Purpose, Subject, Watch, child,
-        decode_peer, node, pod, primary, workload,
+        Board, Cache, Changed, Child, Context, Kept, PeerEntry, PodEntry, Primary, Purpose, State, Subject, Watch,
+        child, decode_peer, node, pod, primary, workload,
     },
 };
 
@@ -76,6 +76,8 @@ pub struct World<Cr> {
     pub declaration: Declaration,
     /// Which namespaces are watched.
     pub scope: Scope,
+    /// State of the watches that fill the caches.
+    pub board: Arc<Board>,
     /// Resources of the operator's own kind.
     pub primaries: Arc<Cache<Primary<Cr>>>,
     /// Objects the operator owns, by kind. Kinds that are peers too are in `peers`.
@@ -91,8 +93,8 @@ pub struct World<Cr> {
 }
 
 impl<Cr: Managed> World<Cr> {
-    /// Empty caches for a component.
-    pub fn new<C: Component<Cr = Cr>>(scope: Scope) -> Self {
+    /// Empty caches for a component; `board` will show the state of their watches.
+    pub fn new<C: Component<Cr = Cr>>(scope: Scope, board: Arc<Board>) -> Self {
         let declaration = C::declaration();
         let peers: HashMap<_, _> =
             declaration.peers.iter().map(|peer| (peer.kind, Arc::new(Cache::default()))).collect();
@@ -105,6 +107,7 @@ impl<Cr: Managed> World<Cr> {
         Self {
             declaration,
             scope,
+            board,
             primaries: Arc::default(),
             children,
             peers,
@@ -146,13 +149,8 @@ impl<Cr: Managed> World<Cr> {
         let changed: Changed<Primary<Cr>> = Arc::new(move |key, before, after| {
             let bad = |primary: Option<&Primary<Cr>>| matches!(primary, Some(Primary::Undecodable { .. }));
             metrics.undecodable.with_label_values(&[kind]).add(i64::from(bad(after)) - i64::from(bad(before)));
-            // Our own status writes come back as events; only what others can change is worth a pass.
-            if let (Some(gone), None) = (before, after) {
-                let uid = gone.metadata().uid.clone().unwrap_or_default();
-                let _ = triggers.send(Trigger::Gone(key.clone(), uid));
-            } else if substance(before) != substance(after) {
-                // What this one takes no longer, another of its kind may have waited for.
-                let _ = triggers.send(if before.is_some() { Trigger::All } else { Trigger::One(key.clone()) });
+            for trigger in triggers_of(key, before, after) {
+                let _ = triggers.send(trigger);
             }
         });
         let watch = Watch {
@@ -162,7 +160,7 @@ impl<Cr: Managed> World<Cr> {
             reduce: primary::<Cr>,
             sink: Kept::new(self.primaries.clone(), changed),
         };
-        tasks.spawn(watch.run(context.clone()));
+        watch.start(context, tasks);
     }
 
     fn watch_children(
@@ -185,17 +183,17 @@ impl<Cr: Managed> World<Cr> {
                 STATEFUL_SET => {
                     let api = scoped::<StatefulSet>(client, namespace);
                     let watch = Watch { subject, api, labels, reduce: workload::<StatefulSet>, sink };
-                    tasks.spawn(watch.run(context.clone()));
+                    watch.start(context, tasks);
                 }
                 DAEMON_SET => {
                     let api = scoped::<DaemonSet>(client, namespace);
                     let watch = Watch { subject, api, labels, reduce: workload::<DaemonSet>, sink };
-                    tasks.spawn(watch.run(context.clone()));
+                    watch.start(context, tasks);
                 }
                 _ => {
                     let api = dynamic::<PartialObjectMeta<DynamicObject>>(client, *kind, namespace);
                     let watch = Watch { subject, api, labels, reduce: child, sink };
-                    tasks.spawn(watch.run(context.clone()));
+                    watch.start(context, tasks);
                 }
             }
         }
@@ -233,7 +231,7 @@ impl<Cr: Managed> World<Cr> {
                 // A reference may cross namespaces, and there are few resources: all of them look.
                 sink: Kept::new(cache.clone(), wakes_all(triggers)),
             };
-            tasks.spawn(watch.run(context.clone()));
+            watch.start(context, tasks);
         }
     }
 
@@ -261,7 +259,7 @@ impl<Cr: Managed> World<Cr> {
             reduce: pod,
             sink: Kept::new(self.pods.clone(), changed),
         };
-        tasks.spawn(watch.run(context.clone()));
+        watch.start(context, tasks);
     }
 
     fn watch_nodes(
@@ -278,7 +276,7 @@ impl<Cr: Managed> World<Cr> {
             reduce: node,
             sink: Kept::new(self.nodes.clone(), wakes_all(triggers)),
         };
-        tasks.spawn(watch.run(context.clone()));
+        watch.start(context, tasks);
     }
 
     /// Secrets and ConfigMaps of users: nothing of them is kept, a change only wakes the resources of its namespace, and
@@ -307,8 +305,15 @@ impl<Cr: Managed> World<Cr> {
                 reduce: |object| (Key::of(&object.metadata), ()),
                 sink: Arc::new(InputSink { kind, inputs: self.inputs.clone(), triggers: triggers.clone() }),
             };
-            tasks.spawn(watch.run(context.clone()));
+            watch.start(context, tasks);
         }
+    }
+
+    /// Whether the cache of a kind holds what the API server has in this namespace (empty for cluster-scoped kinds). Before
+    /// the first list has come to its end, or while the watch does not work, it may hold a part only: nothing may be
+    /// concluded from what is missing in it.
+    pub fn is_synced(&self, kind: Kind, namespace: &str) -> bool {
+        self.board.covering(kind, namespace) == Some(State::Synced)
     }
 
     /// The owned object of this kind and key, as last seen.
@@ -340,6 +345,22 @@ impl<Cr: Managed> World<Cr> {
         let pods = self.pods.select(|key, entry| key.namespace == owner.namespace && belongs::<Cr>(entry, owner));
         pods.into_iter().map(|(_, entry)| entry.pod.clone()).collect()
     }
+}
+
+/// Whom a change of a resource of our own kind wakes. Our own status writes come back as events; only what others can change
+/// is worth a pass.
+fn triggers_of<Cr: Managed>(key: &Key, before: Option<&Primary<Cr>>, after: Option<&Primary<Cr>>) -> Vec<Trigger> {
+    let uid = |primary: &Primary<Cr>| primary.metadata().uid.clone().unwrap_or_default();
+    let mut triggers = Vec::new();
+    // A watch that was away for a while may deliver a new resource of the same name in place of the old one.
+    if let Some(before) = before.filter(|before| after.is_none_or(|after| uid(after) != uid(before))) {
+        triggers.push(Trigger::Gone(key.clone(), uid(before)));
+    }
+    if after.is_some() && substance(before) != substance(after) {
+        // What this one takes no longer, another of its kind may have waited for.
+        triggers.push(if before.is_some() { Trigger::All } else { Trigger::One(key.clone()) });
+    }
+    triggers
 }
 
 /// What of a resource is worth a pass when it changes: everything but status and other managers' bookkeeping. Of the status
@@ -417,5 +438,23 @@ mod tests {
         let wakes = |before, after| substance(Some(&primary(before))) != substance(Some(&primary(after)));
         assert!(wakes(json!({}), json!({"initialized": true})));
         assert!(!wakes(json!({"membersReady": "1/3"}), json!({"membersReady": "2/3"})));
+    }
+    fn versioned(uid: &str, version: &str) -> Primary<Zookeeper> {
+        let Primary::Valid(cr) = primary(json!({})) else { unreachable!() };
+        let mut cr = (*cr).clone();
+        cr.metadata.uid = Some(uid.into());
+        cr.metadata.resource_version = Some(version.into());
+        Primary::Valid(Arc::new(cr))
+    }
+
+    #[test]
+    fn of_a_resource_that_took_the_name_of_another_unseen_both_are_told() {
+        let key = Key::new("tf", "a");
+        let (old, moved, new) = (versioned("1", "5"), versioned("1", "6"), versioned("2", "7"));
+        let gone = Trigger::Gone(key.clone(), "1".into());
+        assert_eq!(triggers_of(&key, Some(&old), Some(&new)), [gone.clone(), Trigger::All]);
+        assert_eq!(triggers_of(&key, Some(&old), None), [gone]);
+        assert_eq!(triggers_of(&key, None, Some(&new)), [Trigger::One(key.clone())]);
+        assert_eq!(triggers_of(&key, Some(&old), Some(&moved)), [], "a write of ours");
     }
 }

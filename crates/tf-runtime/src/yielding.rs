@@ -1,4 +1,5 @@
-//! Removing the fields from a patch that another field manager holds.
+//! Removing the fields from a patch that the API server does not take from us: those that another field manager holds, and
+//! those that the definition of the kind does not have.
 
 use serde_json::Value;
 
@@ -7,6 +8,21 @@ use serde_json::Value;
 /// list is left to the other manager when the item cannot be told apart here.
 pub fn remove(body: &mut Value, field: &str) {
     remove_at(body, &segments(field));
+}
+
+/// The fields for which the API server refuses a patch because its definition of the kind does not have them; none if it
+/// says something else. Its words are those of structured-merge-diff: one line for each field, behind the object's name.
+///
+/// Inside of lists it is left to people: without its item a list would say something else.
+pub fn undeclared(message: &str) -> Vec<String> {
+    let (_, told) = message.split_once("failed to create typed patch object (").unwrap_or_default();
+    let (_, told) = told.split_once("): ").unwrap_or_default();
+    let lines = told.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "errors:");
+    let field = |line: &str| {
+        let field = line.strip_suffix(": field not declared in schema")?;
+        (field.starts_with('.') && !field.contains('[')).then(|| field.to_owned())
+    };
+    lines.map(field).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 #[derive(Debug, PartialEq)]
@@ -82,5 +98,22 @@ mod tests {
         remove(&mut body, ".b.c");
         remove(&mut body, "");
         assert_eq!(body, json!({"a": 1}));
+    }
+
+    #[test]
+    fn fields_that_a_definition_does_not_have_are_known_by_the_words_of_the_api_server() {
+        let told = |rest: &str| {
+            undeclared(&format!(
+                "failed to create typed patch object (tf/a; tf.tungsten.io/v1alpha1, Kind=Zookeeper): {rest}"
+            ))
+        };
+        assert_eq!(told(".spec.b: field not declared in schema"), [".spec.b"]);
+        let two = "errors:\n  .spec.a: field not declared in schema\n  .spec.b.c: field not declared in schema";
+        assert_eq!(told(two), [".spec.a", ".spec.b.c"]);
+        let mixed = "errors:\n  .spec.a: field not declared in schema\n  .spec.b: expected numeric (int), got string";
+        for other in [mixed, r#".spec.containers[name="a"].b: field not declared in schema"#, ""] {
+            assert_eq!(told(other), Vec::<String>::new(), "{other}");
+        }
+        assert_eq!(undeclared(".spec.b: field not declared in schema"), Vec::<String>::new());
     }
 }

@@ -5,6 +5,8 @@
 //! loop goes on trying to get the lease back.
 
 mod decision;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -28,47 +30,60 @@ use tokio_util::sync::CancellationToken;
 pub use decision::Timing;
 use decision::{Decision, Seen, decide, may_write_for};
 
-use crate::{error::in_words, metrics::Metrics, object::resource_version};
+use crate::{error::in_words, metrics::Metrics, object::resource_version, watch::resumes};
 
 /// Until when this process may write. Cheap to clone and to ask.
 #[derive(Clone, Debug)]
-pub struct Permit(watch::Receiver<Option<Instant>>);
+pub struct Permit(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// There is no election.
+    Unconditional,
+    /// The election says.
+    Lease(watch::Receiver<Option<Instant>>),
+}
 
 impl Permit {
     /// A permit that never ends, for processes without election.
     pub fn forever() -> Self {
-        // About a century; `Instant` has no maximum.
-        let far = Instant::now() + Duration::from_hours(1_000_000);
-        Self(watch::channel(Some(far)).1)
+        Self(Source::Unconditional)
     }
 
     /// A permit that is already over.
     #[cfg(test)]
     pub fn ended() -> Self {
-        Self(watch::channel(None).1)
+        Self(Source::Lease(watch::channel(None).1))
     }
 
     /// A permit that ends after the given time.
     #[cfg(test)]
     pub fn ending_in(time: Duration) -> Self {
-        Self(watch::channel(Some(Instant::now() + time)).1)
+        Self(Source::Lease(watch::channel(Some(Instant::now() + time)).1))
     }
 
     /// A permit that ends after the given time unless it is renewed.
     #[cfg(test)]
     pub fn renewable(time: Duration) -> (watch::Sender<Option<Instant>>, Self) {
         let (sender, receiver) = watch::channel(Some(Instant::now() + time));
-        (sender, Self(receiver))
+        (sender, Self(Source::Lease(receiver)))
     }
 
     /// The moment at which writing has to stop; none if it must not happen now.
     pub fn until(&self) -> Option<Instant> {
-        self.0.borrow().filter(|deadline| Instant::now() < *deadline)
+        match &self.0 {
+            // About a century; `Instant` has no maximum.
+            Source::Unconditional => Some(Instant::now() + Duration::from_hours(1_000_000)),
+            Source::Lease(deadline) => deadline.borrow().filter(|deadline| Instant::now() < *deadline),
+        }
     }
 
-    /// Completes when the permit is gained or lost.
+    /// Completes when the permit is gained or lost; false when nobody campaigns any more. A permit for ever is neither.
     pub async fn changed(&mut self) -> bool {
-        self.0.changed().await.is_ok()
+        match &mut self.0 {
+            Source::Unconditional => std::future::pending().await,
+            Source::Lease(deadline) => deadline.changed().await.is_ok(),
+        }
     }
 }
 
@@ -98,11 +113,12 @@ pub fn campaign(
         candidate,
         permit: sender,
         metrics,
+        leads: false,
         lease: Sight::Unknown,
         last_change: Instant::now(),
         renewed: None,
     };
-    (Permit(receiver), tokio::spawn(election.run(stop)))
+    (Permit(Source::Lease(receiver)), tokio::spawn(election.run(stop)))
 }
 
 /// What is known of the lease object.
@@ -132,6 +148,8 @@ struct Election {
     candidate: Candidate,
     permit: watch::Sender<Option<Instant>>,
     metrics: Arc<Metrics>,
+    /// What was told last.
+    leads: bool,
     /// As last seen.
     lease: Sight,
     /// When we saw it change.
@@ -143,7 +161,9 @@ struct Election {
 impl Election {
     async fn run(mut self, stop: CancellationToken) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.candidate.name)).timeout(1800);
-        let mut changes = Box::pin(watcher(self.api.clone(), config));
+        let api = self.api.clone();
+        let watch = move || Box::pin(watcher(api.clone(), config.clone()));
+        let mut changes = watch();
         let mut pause = Duration::ZERO;
         loop {
             let next_change = async {
@@ -153,7 +173,12 @@ impl Election {
             let wait = self.wait();
             tokio::select! {
                 () = stop.cancelled() => break,
-                event = next_change => pause = self.note(event),
+                event = next_change => {
+                    if matches!(&event, Some(Err(watcher::Error::WatchStartFailed(error))) if !resumes(error)) {
+                        changes = watch();
+                    }
+                    pause = self.note(event);
+                }
                 () = tokio::time::sleep(wait) => {}
             }
             self.act().await;
@@ -212,11 +237,19 @@ impl Election {
         let arrived = lease.as_ref().and_then(|lease| resource_version(&lease.metadata));
         // The watch may still deliver what our own write has overtaken.
         let stale = known.zip(arrived).is_some_and(|(known, arrived)| arrived < known);
-        if !stale && (known != arrived || matches!(self.lease, Sight::Unknown)) {
+        if !stale {
+            self.replace(lease);
+        }
+        self.publish();
+    }
+
+    /// Takes what is there for true. Its age counts from now if it is another version than the one known.
+    fn replace(&mut self, lease: Option<Lease>) {
+        let version = |lease: Option<&Lease>| lease.and_then(|lease| resource_version(&lease.metadata));
+        if matches!(self.lease, Sight::Unknown) || version(self.lease.lease()) != version(lease.as_ref()) {
             self.lease = lease.into();
             self.last_change = Instant::now();
         }
-        self.publish();
     }
 
     async fn act(&mut self) {
@@ -243,8 +276,10 @@ impl Election {
                 self.last_change = sent;
                 self.renewed = Some(sent);
             }
-            Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
-                tracing::info!("another process wrote the leader lease first");
+            Ok(Err(kube::Error::Api(status)))
+                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
+            {
+                tracing::info!("the leader lease is no longer what it was; another process may have written it first");
                 self.refresh().await;
             }
             Ok(Err(error)) => tracing::warn!(error = in_words(&error), ?decision, "writing the leader lease failed"),
@@ -252,10 +287,11 @@ impl Election {
         }
     }
 
-    /// Reads the lease after a lost race, so that the next decision does not rest on what was just proved stale.
+    /// Reads the lease after a lost race, so that the next decision does not rest on what was just proved stale. What is
+    /// read counts whatever its version: after a restore of the cluster from a snapshot, versions are lower than before.
     async fn refresh(&mut self) {
         if let Ok(Ok(lease)) = timeout(self.candidate.timing.retry, self.api.get_opt(&self.candidate.name)).await {
-            self.see(lease);
+            self.replace(lease);
         }
     }
 
@@ -286,21 +322,21 @@ impl Election {
         }
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         let left = may_write_for(&self.seen(), &self.candidate.timing);
         let deadline = (left > Duration::ZERO).then(|| Instant::now() + left);
-        let was = self.permit.borrow().is_some_and(|deadline| Instant::now() < deadline);
-        self.metrics.leader.set(i64::from(deadline.is_some()));
-        if was == deadline.is_some() {
-            // Only the date moved: those who ask see it, those who wait for a change of fortune are not woken.
-            self.permit.send_if_modified(|current| {
-                *current = deadline;
-                false
-            });
-        } else {
-            tracing::info!(leader = deadline.is_some(), identity = self.candidate.identity, "leadership changed");
-            self.permit.send_replace(deadline);
+        let leads = deadline.is_some();
+        self.metrics.leader.set(i64::from(leads));
+        // Compared with what was told, not with the deadline: that passes without anybody telling.
+        let turned = leads != std::mem::replace(&mut self.leads, leads);
+        if turned {
+            tracing::info!(leader = leads, identity = self.candidate.identity, "leadership changed");
         }
+        // Where only the date moved, those who ask see it; those who wait for a change of fortune are not woken.
+        self.permit.send_if_modified(|current| {
+            *current = deadline;
+            turned
+        });
     }
 
     async fn release(&mut self) {

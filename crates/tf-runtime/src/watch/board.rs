@@ -6,7 +6,7 @@ use std::{
 };
 
 use tf_plan::{object::Kind, observed::Unavailable};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 /// What a watch is for. Secrets, for example, are watched both as objects we own and as objects users refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,8 @@ pub enum State {
 #[derive(Debug, Default)]
 pub struct Board {
     states: Mutex<HashMap<Subject, State>>,
-    changed: Notify,
+    /// Counts changes.
+    changed: watch::Sender<()>,
 }
 
 impl Board {
@@ -58,7 +59,7 @@ impl Board {
     pub fn set(&self, subject: &Subject, state: State) {
         let previous = self.lock().insert(subject.clone(), state.clone());
         if previous.as_ref() != Some(&state) {
-            self.changed.notify_waiters();
+            self.changed.send_replace(());
         }
     }
 
@@ -88,20 +89,14 @@ impl Board {
 
     /// Completes when every watch has succeeded or failed at least once.
     pub async fn tried(&self) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.all_tried() {
-                return;
-            }
-            changed.await;
-        }
+        let mut changes = self.changes();
+        // The sender lives as long as `self`.
+        while !self.all_tried() && changes.changed().await.is_ok() {}
     }
 
-    /// Completes when the state of any watch changes.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// Tells of every change of the state of any watch from now on, also of one that happened while nobody was waiting.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Subject, State>> {

@@ -9,6 +9,8 @@ mod cache;
 mod discovery;
 mod reduce;
 mod sink;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -20,6 +22,10 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tf_api::contract::Reason;
 use tf_plan::observed::Unavailable;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
 
 pub use board::{Board, Purpose, State, Subject};
 pub use cache::Cache;
@@ -32,10 +38,17 @@ use crate::{error::in_words, metrics::Metrics, object::Key};
 /// Watches are renewed this often; a connection that has gone silent is noticed much earlier, because the API server
 /// sends a bookmark about every minute and the client's read timeout is a little over two.
 const WATCH_SECONDS: u32 = 1800;
+/// Objects per page of a list. The allocator keeps the room of a page: 10,000 foreign Secrets cost 2 MiB with kube's own 500.
+const PAGE: u32 = 200;
 /// Pause after the first error of a watch, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A watch that goes on for this long without an error works. That it was accepted cannot be seen from outside of kube's
+/// watcher; that it was refused can, at once.
+const PROOF: Duration = Duration::from_secs(5);
+/// A page of a list arrives within this time or not at all. The limit of the client ends with the head of the answer.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// One watch: a kind in one namespace, or in all.
 pub struct Watch<K, T> {
@@ -62,25 +75,81 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
 }
 
+/// Why a list or a watch did not come about.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{}", in_words(.0))]
+    Request(kube::Error),
+    #[error("a list did not arrive within {} s", PAGE_LIMIT.as_secs())]
+    Slow,
+    #[error("the watch ended")]
+    Ended,
+}
+
+/// How the attempts went so far.
+struct Attempts {
+    /// How long to wait after the next error.
+    pause: Duration,
+    /// The watch was refused last time, so a list alone does not show that all is well again.
+    refused: bool,
+}
+
+impl Attempts {
+    const NONE: Self = Self { pause: FIRST_PAUSE, refused: false };
+
+    async fn wait(&mut self) {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(jittered(pause)).await;
+    }
+}
+
+/// What is expected next.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Pages of a list.
+    Listing,
+    /// Changes, or soon an error.
+    Starting { proven: Instant },
+    /// Changes.
+    Proven,
+}
+
+impl Stage {
+    fn starting() -> Self {
+        Self::Starting { proven: Instant::now() + PROOF }
+    }
+
+    fn limit(self) -> Option<Instant> {
+        match self {
+            Self::Listing => Some(Instant::now() + PAGE_LIMIT),
+            Self::Starting { proven } => Some(proven),
+            Self::Proven => None,
+        }
+    }
+}
+
 impl<K, T> Watch<K, T>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     T: Send + Sync + 'static,
 {
+    /// Starts a task for it. The board knows of it at once, so that nobody takes the others for all.
+    pub fn start(self, context: &Context, tasks: &mut JoinSet<()>) {
+        self.set(context, State::Pending);
+        tasks.spawn(self.run(context.clone()));
+    }
+
     /// Runs until the task is dropped.
-    pub async fn run(self, context: Context) {
-        let mut pause = FIRST_PAUSE;
-        context.board.set(&self.subject, State::Pending);
+    async fn run(self, context: Context) {
+        let mut attempts = Attempts::NONE;
         loop {
             if self.subject.kind.group == tf_api::GROUP {
                 self.wait_for_definition(&context).await;
             }
-            let error = self.follow(&context, &mut pause).await;
-            context.metrics.watch_errors.with_label_values(&[self.subject.kind.kind]).inc();
-            tracing::warn!(kind = self.subject.kind.kind, namespace = self.subject.namespace, %error, "watch failed");
-            self.fail(&context, &error);
-            tokio::time::sleep(jittered(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            let failure = self.follow(&context, &mut attempts).await;
+            self.fail(&context, &failure);
+            attempts.wait().await;
         }
     }
 
@@ -97,33 +166,61 @@ where
         context.discovery.wait_for(kind).await;
     }
 
-    /// Follows the watch until it has to be begun anew. Errors in between that kube's watcher recovers from are waited
-    /// out here, because it does not wait by itself.
-    async fn follow(&self, context: &Context, pause: &mut Duration) -> watcher::Error {
-        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
+    /// Follows the watch until it has to be begun anew. Errors in between that kube's watcher recovers from, going on
+    /// where it was, are waited out here, because it does not wait by itself.
+    async fn follow(&self, context: &Context, attempts: &mut Attempts) -> Failure {
+        let mut config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
         config.label_selector.clone_from(&self.labels);
         let mut events = Box::pin(watcher(self.api.clone(), config));
+        let mut stage = Stage::Listing;
         loop {
-            match events.next().await {
-                Some(Ok(event)) => {
-                    if matches!(event, Event::InitDone) {
-                        self.set(context, State::Synced);
-                    }
-                    if !matches!(event, Event::Init) {
-                        *pause = FIRST_PAUSE;
+            let next = match stage.limit() {
+                Some(limit) => timeout_at(limit, events.next()).await,
+                None => Ok(events.next().await),
+            };
+            if let Stage::Starting { proven } = stage
+                && Instant::now() >= proven
+                && !matches!(next, Ok(Some(Err(_))))
+            {
+                *attempts = Attempts::NONE;
+                self.set(context, State::Synced);
+                stage = Stage::Proven;
+            }
+            match (next, stage) {
+                (Ok(Some(Ok(event))), _) => {
+                    let listed = matches!(event, Event::InitDone);
+                    if matches!(event, Event::Init) {
+                        stage = Stage::Listing;
                     }
                     self.take(event);
+                    if listed {
+                        stage = Stage::starting();
+                        if !attempts.refused {
+                            self.set(context, State::Synced);
+                        }
+                    }
                 }
-                Some(Err(error @ (watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_)))) => {
-                    return error;
+                (Ok(Some(Err(watcher::Error::InitialListFailed(error)))), _) => return Failure::Request(error),
+                (Ok(Some(Err(watcher::Error::WatchStartFailed(error)))), _) => {
+                    let resumes = resumes(&error);
+                    let failure = Failure::Request(error);
+                    if !resumes {
+                        return failure;
+                    }
+                    attempts.refused = true;
+                    self.fail(context, &failure);
+                    attempts.wait().await;
+                    stage = Stage::starting();
                 }
-                Some(Err(error)) => {
+                (Ok(Some(Err(error))), _) => {
                     context.metrics.watch_errors.with_label_values(&[self.subject.kind.kind]).inc();
                     tracing::debug!(kind = self.subject.kind.kind, %error, "watch interrupted");
-                    tokio::time::sleep(jittered(*pause)).await;
-                    *pause = (*pause * 2).min(LONGEST_PAUSE);
+                    attempts.wait().await;
+                    stage = Stage::starting();
                 }
-                None => return watcher::Error::NoResourceVersion,
+                (Ok(None), _) => return Failure::Ended,
+                (Err(_), Stage::Listing) => return Failure::Slow,
+                (Err(_), Stage::Starting { .. } | Stage::Proven) => {}
             }
         }
     }
@@ -140,34 +237,43 @@ where
         }
     }
 
-    fn fail(&self, context: &Context, error: &watcher::Error) {
-        let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) = error else {
-            return;
-        };
-        let status = match cause {
-            kube::Error::Api(status) => Some(status),
-            _ => None,
-        };
-        let reason = match status.map(|status| status.code) {
-            Some(404) => {
-                context.discovery.suspect(self.subject.kind);
-                Reason::CrdMissing
-            }
-            Some(401 | 403) => Reason::Forbidden,
+    fn fail(&self, context: &Context, failure: &Failure) {
+        let kind = self.subject.kind;
+        context.metrics.watch_errors.with_label_values(&[kind.kind]).inc();
+        tracing::warn!(kind = kind.kind, namespace = self.subject.namespace, error = %failure, "watch failed");
+        let reason = match failure {
+            Failure::Request(kube::Error::Api(status)) => match status.code {
+                404 => {
+                    context.discovery.suspect(kind);
+                    Reason::CrdMissing
+                }
+                401 | 403 => Reason::Forbidden,
+                _ => Reason::ApiError,
+            },
             _ => Reason::ApiError,
         };
         // What was seen before stays in use through a passing failure; being denied or gone is not passing.
         if reason == Reason::ApiError && context.board.get(&self.subject) == State::Synced {
             return;
         }
-        let message = format!("cannot watch {}: {}", self.subject.kind.plural, in_words(cause));
+        let message = format!("cannot watch {}: {failure}", kind.plural);
         self.set(context, State::Failing(Unavailable { reason, message }));
     }
 
     fn set(&self, context: &Context, state: State) {
-        let synced = i64::from(state == State::Synced);
-        context.metrics.watch_synced.with_label_values(&[self.subject.kind.kind]).set(synced);
         context.board.set(&self.subject, state);
+        // The metric is one for all watches of the kind: it holds if it holds for each.
+        let synced = i64::from(context.board.synced(self.subject.kind));
+        context.metrics.watch_synced.with_label_values(&[self.subject.kind.kind]).set(synced);
+    }
+}
+
+/// Whether a watch that was refused like this can go on where it was: not if what it watched is gone, or the version it
+/// would go on from.
+pub fn resumes(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 401 | 403 | 408 | 429) || status.code >= 500,
+        _ => true,
     }
 }
 

@@ -1,0 +1,161 @@
+//! The conditions that every resource carries, before the component's own are added.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use tf_api::contract::{ConditionType, Draft, Reason};
+
+use super::{Outcome, Situation, facts::Facts, shorten, shorten_messages};
+use crate::status;
+
+/// How long a roll-out may go without completing before the resource is Degraded.
+const ROLLOUT_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+/// How long members may be missing, without a roll-out that explains it, before the resource is Degraded.
+const MEMBER_DEADLINE: SignedDuration = SignedDuration::from_mins(5);
+
+/// All of them but Degraded.
+pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
+    use ConditionType::{Available, ConfigReady, InputsReady, Progressing, Upgradeable, WorkloadReady};
+    let mut drafts = vec![
+        inputs(situation),
+        config(situation),
+        workload(situation, facts),
+        Draft::holds(Upgradeable, Reason::Succeeded, "nothing forbids an upgrade"),
+    ];
+    drafts.push(if facts.serving {
+        Draft::holds(Available, Reason::Succeeded, facts.count())
+    } else if facts.silent {
+        carried(situation, Available)
+    } else if facts.initialized {
+        Draft::fails(Available, Reason::ReplicasUnavailable, facts.count())
+    } else {
+        Draft::fails(Available, Reason::NotYetReported, "the first bring-up is not complete")
+    });
+    drafts.push(if facts.progressing {
+        let reason = if facts.initialized { Reason::RolloutInProgress } else { Reason::Progressing };
+        Draft::holds(Progressing, reason, progress(situation, facts))
+    } else {
+        Draft::fails(Progressing, Reason::Succeeded, "no roll-out is under way")
+    });
+    debug_assert!(drafts.iter().any(|draft| draft.kind == InputsReady));
+    debug_assert!(drafts.iter().any(|draft| draft.kind == ConfigReady));
+    debug_assert!(drafts.iter().any(|draft| draft.kind == WorkloadReady));
+    drafts
+}
+
+fn progress(situation: &Situation<'_>, facts: &Facts) -> String {
+    match &situation.outcome {
+        Outcome::Started => "the current generation is being looked at".into(),
+        Outcome::NotReady(not_ready) => not_ready.message.clone(),
+        Outcome::Failed(_, message) => (*message).to_owned(),
+        Outcome::Planned(..) | Outcome::Deleting(_) => facts.count(),
+    }
+}
+
+fn inputs(situation: &Situation<'_>) -> Draft {
+    use ConditionType::InputsReady;
+    match situation.outcome {
+        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(situation, InputsReady),
+        Outcome::Planned(..) | Outcome::NotReady(_) => {
+            Draft::holds(InputsReady, Reason::Succeeded, "everything the spec refers to exists")
+        }
+    }
+}
+
+fn config(situation: &Situation<'_>) -> Draft {
+    use ConditionType::ConfigReady;
+    match &situation.outcome {
+        Outcome::Planned(_, applied) if !applied.refused.is_empty() => {
+            let (reason, _) = applied.refused[0];
+            let messages: Vec<String> = applied.refused.iter().map(|(_, message)| message.clone()).collect();
+            Draft::fails(ConfigReady, reason, shorten_messages(&messages))
+        }
+        Outcome::Planned(_, applied) if !applied.conflicts.is_empty() => Draft::fails(
+            ConfigReady,
+            Reason::FieldConflict,
+            format!("others hold fields with other values: {}", shorten_messages(&applied.conflicts)),
+        ),
+        Outcome::Planned(_, applied) if !applied.leaving.is_empty() => Draft::fails(
+            ConfigReady,
+            Reason::Progressing,
+            format!("being deleted, and made anew when gone: {}", shorten(&applied.leaving)),
+        ),
+        Outcome::Planned(_, applied) if !applied.pending.is_empty() => Draft::fails(
+            ConfigReady,
+            Reason::Paused,
+            format!("changes wait until reconciling is resumed: {}", shorten(&applied.pending)),
+        ),
+        Outcome::Planned(plan, _) => {
+            Draft::holds(ConfigReady, Reason::Succeeded, format!("{} objects are as planned", plan.objects.len()))
+        }
+        Outcome::Failed(reason, message) => Draft::fails(ConfigReady, *reason, *message),
+        Outcome::Started | Outcome::NotReady(_) | Outcome::Deleting(_) => carried(situation, ConfigReady),
+    }
+}
+
+/// A condition that this pass learned nothing about: as it was, else unknown.
+fn carried(situation: &Situation<'_>, kind: ConditionType) -> Draft {
+    situation
+        .previous
+        .and_then(|previous| status::draft(previous, kind))
+        .unwrap_or_else(|| Draft::unknown(kind, Reason::NotYetReported, "not looked at yet"))
+}
+
+fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
+    use ConditionType::WorkloadReady;
+    if facts.silent {
+        return carried(situation, WorkloadReady);
+    }
+    if !facts.has_workload {
+        return match situation.outcome {
+            Outcome::Planned(..) => Draft::holds(WorkloadReady, Reason::Succeeded, "the kind runs no pods of its own"),
+            _ => Draft::fails(WorkloadReady, Reason::NotYetReported, "the workload does not exist yet"),
+        };
+    }
+    let mut message = facts.count();
+    if let Some(pod) = situation.pods.iter().find(|pod| !pod.ready && pod.trouble.is_some()) {
+        message = format!("{message}; pod {}: {}", pod.name, pod.trouble.as_deref().unwrap_or_default());
+    }
+    if let Outcome::Planned(plan, _) = situation.outcome {
+        plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
+    }
+    if facts.wanted < 1 && facts.settled {
+        Draft::fails(WorkloadReady, Reason::NoMatchingNodes, format!("no node matches; {message}"))
+    } else if facts.ready < facts.wanted || !facts.settled {
+        // One reason for the whole of a bring-up: that it takes its time is no news.
+        let reason = if facts.progressing { Reason::Progressing } else { Reason::ReplicasUnavailable };
+        Draft::fails(WorkloadReady, reason, message)
+    } else if !facts.outdated.is_empty() {
+        let pods = shorten(&facts.outdated);
+        Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; an older template runs in {pods}"))
+    } else {
+        Draft::holds(WorkloadReady, Reason::Succeeded, message)
+    }
+}
+
+/// Degraded, and when time alone would change it.
+pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft]) -> (Draft, Option<Duration>) {
+    use ConditionType::{Degraded, Progressing, WorkloadReady};
+    let fine = || Draft::fails(Degraded, Reason::Succeeded, "nothing is missing for longer than its deadline");
+    if let Outcome::Failed(reason, message) = situation.outcome {
+        return (Draft::holds(Degraded, reason, message), None);
+    }
+    let incomplete = drafts.iter().any(|draft| draft.kind == WorkloadReady && !draft.is_true());
+    let (since, deadline, reason) = if facts.progressing {
+        (Progressing, ROLLOUT_DEADLINE, Reason::RolloutTimedOut)
+    } else if incomplete && facts.initialized {
+        (WorkloadReady, MEMBER_DEADLINE, Reason::ReplicasUnavailable)
+    } else {
+        return (fine(), None);
+    };
+    let unchanged = |draft: &&Draft| draft.kind == since;
+    let same_status = drafts.iter().find(unchanged).map(|draft| draft.status);
+    let began =
+        situation.previous.and_then(|previous| status::since(previous, since, same_status?)).unwrap_or(situation.now);
+    let left = deadline - situation.now.duration_since(began);
+    if left > SignedDuration::ZERO {
+        return (fine(), Duration::try_from(left).ok());
+    }
+    let minutes = deadline.as_mins();
+    (Draft::holds(Degraded, reason, format!("for more than {minutes} minutes: {}", facts.count())), None)
+}

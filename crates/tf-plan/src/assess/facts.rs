@@ -1,0 +1,79 @@
+//! Numbers and verdicts that several conditions share.
+
+use tf_api::contract::ConditionType;
+
+use super::{Outcome, Situation};
+use crate::{
+    observed::Pod,
+    plan::{Obstacle, Rollout},
+    status,
+};
+
+/// What is the case.
+pub(super) struct Facts {
+    pub(super) initialized: bool,
+    pub(super) wanted: i32,
+    pub(super) ready: i32,
+    pub(super) outdated: Vec<String>,
+    /// Whether every workload exists and its controller has seen the current spec.
+    pub(super) settled: bool,
+    pub(super) has_workload: bool,
+    /// Whether this is a kind without pods of its own, and this pass learned nothing about what it stands for.
+    pub(super) silent: bool,
+    pub(super) serving: bool,
+    pub(super) progressing: bool,
+}
+
+impl Facts {
+    pub(super) fn gather(situation: &Situation<'_>) -> Self {
+        let previous = situation.previous;
+        let initialized = previous.is_some_and(|previous| previous.initialized == Some(true));
+        let plan = match situation.outcome {
+            Outcome::Planned(plan, _) => Some(plan),
+            _ => None,
+        };
+        let rollout = plan.and_then(|plan| plan.rollout.as_ref());
+        let live_wanted = situation.workloads.values().map(|workload| workload.wanted).sum();
+        let wanted = rollout
+            .and_then(|rollout| rollout.wanted)
+            .or_else(|| previous.and_then(|previous| previous.replicas).filter(|_| plan.is_none()))
+            .unwrap_or(live_wanted);
+        let ready = situation.workloads.values().map(|workload| workload.ready).sum();
+        let outdated = rollout.map(|rollout| outdated(situation.pods, rollout)).unwrap_or_default();
+        let settled = rollout.is_none_or(|rollout| {
+            rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))
+        });
+        let serving = situation.availability.holds(ready, wanted);
+        let complete = plan.is_some() && settled && outdated.is_empty() && ready >= wanted;
+        let changed = previous.is_none_or(|previous| previous.observed_generation != situation.generation);
+        let under_way = previous.is_some_and(|previous| status::is(previous, ConditionType::Progressing, "True"));
+        let progressing = match &situation.outcome {
+            Outcome::Started => true,
+            Outcome::Planned(..) => {
+                !complete && (!initialized || changed || under_way || !settled || !outdated.is_empty())
+            }
+            Outcome::NotReady(not_ready) => {
+                not_ready.obstacle == Obstacle::Waiting && (!initialized || changed || under_way)
+            }
+            Outcome::Failed(..) => !initialized || changed || under_way,
+            Outcome::Deleting(_) => false,
+        };
+        let has_workload = rollout.is_some() || !situation.workloads.is_empty();
+        let ran_pods = has_workload || previous.is_some_and(|previous| previous.replicas.is_some());
+        let silent = initialized && plan.is_none() && !ran_pods;
+        Self { initialized, wanted, ready, outdated, settled, has_workload, silent, serving, progressing }
+    }
+
+    pub(super) fn count(&self) -> String {
+        format!("{} of {} members are ready", self.ready, self.wanted)
+    }
+}
+
+fn outdated(pods: &[Pod], rollout: &Rollout) -> Vec<String> {
+    let template_of =
+        |pod: &Pod| rollout.workloads.iter().find(|(name, _)| pod.workload() == name).map(|(_, hash)| hash);
+    pods.iter()
+        .filter(|pod| template_of(pod).is_some_and(|hash| pod.template.as_ref() != Some(hash)))
+        .map(|pod| pod.name.clone())
+        .collect()
+}

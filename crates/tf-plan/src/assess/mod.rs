@@ -1,0 +1,165 @@
+//! From what was planned, applied and observed to the conditions of a resource.
+//!
+//! One function for every component, so that the same situation reads the same everywhere. Components add drafts of
+//! their own through the plan; those win over the ones computed here.
+//!
+//! What several conditions share is gathered first (`facts`); then come the conditions that every resource carries
+//! (`conditions`), those that follow from the others (`summary`), and the rest of the status (`contract`).
+
+mod conditions;
+mod contract;
+mod facts;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tf_api::contract::{ConditionStatus, ConditionType, Contract, Draft, Reason};
+
+use crate::{
+    observed::{Pod, Workload},
+    plan::{Availability, NotReady, Plan},
+    status,
+};
+
+use facts::Facts;
+
+/// How a pass over the resource ended.
+#[derive(Clone, Debug)]
+pub enum Outcome<'a> {
+    /// It has only begun: the first word about a new generation.
+    Started,
+    /// There is a plan and it was applied.
+    Planned(&'a Plan, &'a Applied),
+    /// There is no plan.
+    NotReady(&'a NotReady),
+    /// Observing or applying failed.
+    Failed(Reason, &'a str),
+    /// The resource is being deleted; the text says what that waits for.
+    Deleting(&'a str),
+}
+
+/// What applying did, as far as status speaks of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Objects that differ from the plan and were left alone because the resource is paused.
+    pub pending: Vec<String>,
+    /// Objects that are being deleted, and have to be gone before they can be made anew.
+    pub leaving: Vec<String>,
+    /// Fields that another field manager holds with another value, on objects we share.
+    pub conflicts: Vec<String>,
+    /// Fields that the definition of a kind does not have: they are left out.
+    pub unknown: Vec<String>,
+    /// Objects that the API server refused, of those that stand for themselves.
+    pub refused: Vec<(Reason, String)>,
+}
+
+impl Applied {
+    /// Whether everything is as planned that can be: fields that nobody knows do not become known by waiting.
+    pub fn is_complete(&self) -> bool {
+        let waits = [&self.pending, &self.leaving, &self.conflicts];
+        waits.iter().all(|list| list.is_empty()) && self.refused.is_empty()
+    }
+}
+
+/// Everything the conditions depend on.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// Generation of the resource.
+    pub generation: i64,
+    /// Whether reconciling is suspended.
+    pub paused: bool,
+    /// Status as it is, if there is one.
+    pub previous: Option<&'a Contract>,
+    /// How many ready members make the service usable.
+    pub availability: Availability,
+    /// Live workloads of the resource.
+    pub workloads: &'a BTreeMap<String, Workload>,
+    /// Pods of the resource.
+    pub pods: &'a [Pod],
+    /// Version of the operator.
+    pub operator: &'a str,
+    /// Time of the pass.
+    pub now: Timestamp,
+    /// How the pass ended.
+    pub outcome: Outcome<'a>,
+}
+
+/// The new status.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assessment {
+    /// Contract part.
+    pub contract: Contract,
+    /// Fields only this kind has; none if the pass did not get as far as a plan.
+    pub own: Option<Map<String, Value>>,
+    /// When a condition will change by the passing of time alone.
+    pub again: Option<Duration>,
+}
+
+/// Computes the status that describes `situation`.
+pub fn assess(situation: &Situation<'_>) -> Assessment {
+    let facts = Facts::gather(situation);
+    let mut drafts = conditions::base(situation, &facts);
+    let (degraded, again) = conditions::degraded(situation, &facts, &drafts);
+    put(&mut drafts, degraded);
+    for draft in component_drafts(situation) {
+        put(&mut drafts, draft.clone());
+    }
+    carry_what_only_plans_know(situation, &mut drafts);
+    summary::add(situation, &mut drafts);
+    let contract = contract::contract(situation, &facts, drafts);
+    let own = match situation.outcome {
+        Outcome::Planned(plan, _) => Some(plan.own_status.clone()),
+        _ => None,
+    };
+    Assessment { contract, own, again }
+}
+
+fn component_drafts<'a>(situation: &'a Situation<'_>) -> &'a [Draft] {
+    match situation.outcome {
+        Outcome::Planned(plan, _) => &plan.drafts,
+        Outcome::NotReady(not_ready) => &not_ready.drafts,
+        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => &[],
+    }
+}
+
+/// Without a plan nothing is known about dependencies and the like: their conditions stay as they were.
+fn carry_what_only_plans_know(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
+    let Some(previous) = situation.previous.filter(|_| !matches!(situation.outcome, Outcome::Planned(..))) else {
+        return;
+    };
+    let known = previous.conditions.iter().filter_map(|condition| condition.type_.parse::<ConditionType>().ok());
+    for kind in known.filter(|kind| *kind != ConditionType::Ready && !kind.is_abnormal_true()) {
+        if drafts.iter().all(|draft| draft.kind != kind) {
+            drafts.extend(status::draft(previous, kind));
+        }
+    }
+}
+
+/// Replaces the draft of the same type.
+fn put(drafts: &mut Vec<Draft>, draft: Draft) {
+    debug_assert!(!draft.kind.is_abnormal_true() || draft.status == ConditionStatus::True);
+    drafts.retain(|present| present.kind != draft.kind);
+    drafts.push(draft);
+}
+
+/// At most five names of a list, with how many more there are.
+pub fn shorten(names: &[String]) -> String {
+    join(names, ", ")
+}
+
+/// At most five sentences of a list, with how many more there are.
+pub fn shorten_messages(messages: &[String]) -> String {
+    join(messages, "; ")
+}
+
+fn join(items: &[String], separator: &str) -> String {
+    let shown = items.iter().take(5).cloned().collect::<Vec<_>>().join(separator);
+    match items.len().saturating_sub(5) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,79 @@
+//! The conditions that follow from the others: Ready, and those that are only ever True.
+
+use tf_api::contract::{ConditionType, Draft, Reason};
+
+use super::{Outcome, Situation, put};
+use crate::{plan::Obstacle, status};
+
+/// Adds them.
+pub(super) fn add(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
+    use ConditionType::{Deleting, FieldsIgnored, Paused, Progressing, Ready, Reconciling, Stalled};
+    let obstacle = obstacle(situation, drafts);
+    let ready = match &obstacle {
+        Some((reason, message)) => Draft::fails(Ready, *reason, message.clone()),
+        None => Draft::holds(Ready, Reason::Succeeded, ready_message(drafts)),
+    };
+    let stalled = obstacle.as_ref().filter(|_| is_stalled(situation));
+    if let Some((reason, message)) = stalled {
+        put(drafts, Draft::holds(Stalled, *reason, message.clone()));
+    } else if obstacle.is_some() && drafts.iter().any(|draft| draft.kind == Progressing && draft.is_true()) {
+        put(drafts, Draft::holds(Reconciling, ready.reason, ready.message.clone()));
+    }
+    put(drafts, ready);
+    if situation.paused {
+        put(drafts, Draft::holds(Paused, Reason::Paused, "reconciling is suspended by the resource"));
+    }
+    if let Outcome::Deleting(message) = situation.outcome {
+        put(drafts, Draft::holds(Deleting, Reason::Deleting, message));
+    }
+    let (ignored, unknown): (&[String], &[String]) = match situation.outcome {
+        Outcome::Planned(plan, applied) => (&plan.ignored, &applied.unknown),
+        Outcome::NotReady(not_ready) => (&not_ready.ignored, &[]),
+        _ => (&[], &[]),
+    };
+    let ignored = [ignored, unknown].concat();
+    if !ignored.is_empty() {
+        put(drafts, Draft::holds(FieldsIgnored, Reason::NoEffect, ignored.join("; ")));
+    } else if let (Outcome::Started | Outcome::Failed(..), Some(carried)) =
+        (&situation.outcome, situation.previous.and_then(|previous| status::draft(previous, FieldsIgnored)))
+    {
+        put(drafts, carried);
+    }
+}
+
+fn ready_message(drafts: &[Draft]) -> String {
+    let workload = drafts.iter().find(|draft| draft.kind == ConditionType::WorkloadReady);
+    workload.map(|draft| draft.message.clone()).unwrap_or_default()
+}
+
+/// What keeps the resource from being Ready, the most telling cause first.
+fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, String)> {
+    use ConditionType::{Available, ConfigReady, DependenciesReady, InputsReady, Progressing, WorkloadReady};
+    match &situation.outcome {
+        Outcome::Deleting(message) => return Some((Reason::Deleting, (*message).to_owned())),
+        Outcome::Failed(reason, message) => return Some((*reason, (*message).to_owned())),
+        Outcome::NotReady(not_ready) => return Some((not_ready.reason, not_ready.message.clone())),
+        Outcome::Started => return Some((Reason::Progressing, "the current generation is being looked at".into())),
+        Outcome::Planned(plan, _) => {
+            if let Some(held) = &plan.held {
+                return Some(held.clone());
+            }
+        }
+    }
+    let failing = |kind: ConditionType| drafts.iter().find(|draft| draft.kind == kind && !draft.is_true());
+    [InputsReady, DependenciesReady, ConfigReady, WorkloadReady, Available]
+        .into_iter()
+        .find_map(failing)
+        .or_else(|| drafts.iter().find(|draft| draft.kind == ConditionType::Degraded && draft.is_true()))
+        .or_else(|| drafts.iter().find(|draft| draft.kind == Progressing && draft.is_true()))
+        .map(|draft| (draft.reason, draft.message.clone()))
+}
+
+fn is_stalled(situation: &Situation<'_>) -> bool {
+    match &situation.outcome {
+        Outcome::NotReady(not_ready) => not_ready.obstacle == Obstacle::Invalid,
+        Outcome::Failed(reason, _) => matches!(reason, Reason::Forbidden | Reason::ImmutableFieldChanged),
+        Outcome::Planned(plan, _) => plan.held.as_ref().is_some_and(|(reason, _)| *reason == Reason::InvalidSpec),
+        Outcome::Started | Outcome::Deleting(_) => false,
+    }
+}

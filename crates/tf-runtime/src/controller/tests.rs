@@ -1,0 +1,283 @@
+//! The loop with a component that plans nothing, against an API server that takes every status.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{Request, Response};
+use kube::{Client, client::Body};
+use serde_json::json;
+use tf_api::{
+    Zookeeper,
+    contract::{ConditionType, Reason},
+    dependencies::{DependencySource, ResourceReference},
+    kinds::ZOOKEEPER,
+};
+use tf_plan::{
+    declaration::Declaration,
+    dependency::{Dependency, Need},
+    object::Kind,
+    observed::{Observed, Operator, Unavailable},
+    plan::{NotReady, Plan},
+};
+use tower::BoxError;
+
+use super::*;
+use crate::{
+    apply::Applier,
+    events::Events,
+    finalizer::Finalizer,
+    metrics::Metrics,
+    observe::Observer,
+    restart::Restarter,
+    status::StatusWriter,
+    watch::{State, Subject},
+    world::{Scope, World},
+};
+
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// Waits for something, for ever. With `FRAGILE` a plan panics while [`BROKEN`] says so.
+struct Idle<const FRAGILE: bool>;
+
+impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
+    type Cr = Zookeeper;
+
+    fn declaration() -> Declaration {
+        Declaration {
+            operator: "test-op",
+            primary: Kind::custom(ZOOKEEPER),
+            owned: Vec::new(),
+            peers: Vec::new(),
+            reads: Vec::new(),
+            restarts_pods: false,
+        }
+    }
+
+    fn dependencies(_: &Zookeeper) -> Vec<Dependency> {
+        let elsewhere = ResourceReference { name: "b".into(), namespace: Some("elsewhere".into()) };
+        vec![Dependency {
+            condition: ConditionType::ZookeeperReady,
+            kind: Kind::custom(ZOOKEEPER),
+            source: Some(DependencySource { reference: Some(elsewhere), ..DependencySource::default() }),
+            default_name: "a",
+            endpoint: "client",
+            need: Need::BringUp,
+            uses_secret: false,
+        }]
+    }
+
+    fn plan(_: &Zookeeper, _: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
+        assert!(!FRAGILE || !BROKEN.load(Ordering::SeqCst), "a defect of the component");
+        Err(NotReady::waiting(Reason::DependencyNotFound, "nothing to do"))
+    }
+}
+
+fn key() -> Key {
+    Key::new("tf", "a")
+}
+
+fn resource(uid: &str) -> Primary<Zookeeper> {
+    let zookeeper = json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Zookeeper", "spec": {},
+        "metadata": { "namespace": "tf", "name": "a", "uid": uid, "generation": 1, "resourceVersion": "1" },
+    });
+    Primary::Valid(Arc::new(serde_json::from_value(zookeeper).unwrap()))
+}
+
+fn server() -> Client {
+    let service = tower::service_fn(|_: Request<Body>| async {
+        let stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": { "name": "a", "resourceVersion": "2" } });
+        Ok::<_, BoxError>(Response::new(Body::from(stored.to_string().into_bytes())))
+    });
+    Client::new(service, "tf")
+}
+
+fn controller<C: Component<Cr = Zookeeper>>(permit: Permit) -> (Controller<C>, mpsc::UnboundedSender<Trigger>) {
+    let (client, board) = (server(), Arc::new(Board::default()));
+    let metrics = Arc::new(Metrics::new("test-op").unwrap());
+    let declaration = C::declaration();
+    let world = Arc::new(World::<C::Cr>::new::<C>(Scope::All, board.clone()));
+    let applier = Arc::new(Applier::new(client.clone(), "test-op", metrics.clone()));
+    let reconciler = Arc::new(Reconciler::<C> {
+        observer: Observer {
+            world: world.clone(),
+            board: board.clone(),
+            applier: applier.clone(),
+            client: client.clone(),
+            operator: Operator::default(),
+        },
+        applier,
+        statuses: StatusWriter::new(client.clone(), "test-op", declaration.primary),
+        restarter: Restarter::new(client.clone(), metrics.clone()),
+        finalizer: Finalizer::new(client.clone(), &declaration),
+        events: Events::new(client, "test-op", "test"),
+        metrics,
+        world,
+    });
+    let health = Arc::new(Health::new(board.clone(), declaration.primary));
+    let (sender, triggers) = mpsc::unbounded_channel();
+    (Controller { reconciler, triggers, permit, board, health }, sender)
+}
+
+impl<C: Component<Cr = Zookeeper>> Controller<C> {
+    fn put(&self, uid: &str) {
+        self.reconciler.world.primaries.put(key(), resource(uid));
+    }
+
+    fn gone(&self, uid: &str, work: &mut Work) {
+        self.reconciler.world.primaries.remove(&key());
+        self.take(Trigger::Gone(key(), uid.into()), work);
+    }
+
+    async fn begin(&self, work: &mut Work) {
+        work.queue.add(key());
+        let key = work.queue.next().await;
+        self.start(key, work);
+    }
+
+    async fn await_end(&self, work: &mut Work) {
+        let ended = work.tasks.join_next_with_id().await.unwrap();
+        self.end(ended, work);
+    }
+
+    fn resources(&self) -> Vec<i64> {
+        READINESS.iter().map(|ready| self.reconciler.metrics.resources.with_label_values(&[ready]).get()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_deleted_during_its_pass_leaves_nothing_behind() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    controller.begin(&mut work).await;
+    work.queue.add(key());
+    controller.gone("1", &mut work);
+    controller.await_end(&mut work).await;
+    assert!(work.queue.is_empty(), "{:?}", work.queue);
+    assert!(controller.reconciler.world.inputs.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_took_the_name_of_another_is_looked_at_after_the_pass_over_that() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    controller.begin(&mut work).await;
+    controller.put("2");
+    controller.take(Trigger::Gone(key(), "1".into()), &mut work);
+    controller.await_end(&mut work).await;
+    assert_eq!(tokio::time::timeout(Duration::from_secs(1), work.queue.next()).await, Ok(key()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_are_no_longer_counted_when_the_last_one_is_gone() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    controller.begin(&mut work).await;
+    controller.await_end(&mut work).await;
+    work.backoff.failed(&key());
+    assert_eq!(controller.resources(), [0, 0, 1]);
+    controller.gone("1", &mut work);
+    assert_eq!(controller.resources(), [0, 0, 0]);
+    assert_eq!(controller.reconciler.metrics.in_backoff.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_panics_is_tried_again() {
+    let (controller, _triggers) = controller::<Idle<true>>(Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    BROKEN.store(true, Ordering::SeqCst);
+    controller.begin(&mut work).await;
+    controller.await_end(&mut work).await;
+    assert_eq!((work.backoff.failures(&key()), work.passes.len()), (1, 0));
+    BROKEN.store(false, Ordering::SeqCst);
+    let due = tokio::time::timeout(Duration::from_secs(2), work.queue.next()).await.unwrap();
+    controller.start(due, &mut work);
+    controller.await_end(&mut work).await;
+    assert_eq!(work.backoff.failures(&key()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_election_the_loop_runs_until_it_is_told_to_stop() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    controller.put("1");
+    controller.board.set(&Subject::work(Kind::custom(ZOOKEEPER), None), State::Synced);
+    let (health, metrics, stop) =
+        (controller.health.clone(), controller.reconciler.metrics.clone(), CancellationToken::new());
+    let running = tokio::spawn(controller.run(stop.clone()));
+    tokio::time::sleep(RESYNC * 3).await;
+    assert!(!running.is_finished() && health.is_alive());
+    assert!(metrics.reconciles.with_label_values(&["waiting"]).get() >= 3, "first pass and two of the resync");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_waits_for_the_first_lists_is_alive() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    controller.board.set(&Subject::work(Kind::custom(ZOOKEEPER), None), State::Pending);
+    let (health, stop) = (controller.health.clone(), CancellationToken::new());
+    let running = tokio::spawn(controller.run(stop.clone()));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(health.is_alive());
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_resource_refers_to_where_nobody_looks_is_not_said_to_be_missing() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    let subject = |namespace| Subject::work(Kind::custom(ZOOKEEPER), namespace);
+    let why = async || {
+        let Primary::Valid(cr) = resource("1") else { unreachable!() };
+        let mut observed = controller.reconciler.observer.observe(&key(), &cr).await.unwrap();
+        observed.unseen.remove("Zookeeper").and_then(|mut namespaces| namespaces.remove("elsewhere"))
+    };
+    controller.board.set(&subject(Some("tf")), State::Synced);
+    assert_eq!(why().await.unwrap().message, "namespace elsewhere is not watched by this operator");
+    let denied = Unavailable { reason: Reason::Forbidden, message: "denied".into() };
+    controller.board.set(&subject(Some("elsewhere")), State::Failing(denied.clone()));
+    assert_eq!(why().await, Some(denied));
+    controller.board.set(&subject(Some("elsewhere")), State::Synced);
+    assert_eq!(why().await, None);
+}
+
+impl<C: Component<Cr = Zookeeper>> Controller<C> {
+    /// How long after a pass that ended like this the resource is looked at again; none if it is not within a day.
+    async fn pause_after(&self, next: Next) -> Option<Duration> {
+        let mut work = Work::default();
+        work.queue.add(key());
+        let key = work.queue.next().await;
+        let task = work.tasks.spawn(async move { next });
+        work.passes.insert(task.id(), Pass { key, uid: "1".into() });
+        self.await_end(&mut work).await;
+        let ended = Instant::now();
+        tokio::time::timeout(Duration::from_hours(24), work.queue.next()).await.ok().map(|_| ended.elapsed())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_is_looked_at_again_after_ten_minutes_and_up_to_a_quarter_more() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    controller.put("1");
+    let mut pauses = Vec::new();
+    for _ in 0..50 {
+        pauses.push(controller.pause_after(Next::Resync).await.unwrap().as_secs_f64() / 60.0);
+    }
+    assert!(pauses.iter().all(|minutes| (10.0..=12.501).contains(minutes)), "{pauses:?}");
+    let least = pauses.iter().copied().fold(f64::MAX, f64::min);
+    let most = pauses.iter().copied().fold(0.0, f64::max);
+    assert!(most - least > 0.5, "resources that were looked at together stay together: {least} to {most} minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_names_a_time_is_followed_then_but_not_later_than_any_other() {
+    let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
+    controller.put("1");
+    let seconds = async |next| controller.pause_after(next).await.map(|pause| pause.as_secs());
+    assert_eq!(seconds(Next::Within(Duration::from_secs(3))).await, Some(3));
+    assert_eq!(seconds(Next::Within(Duration::from_hours(5))).await, Some(600));
+    assert_eq!(seconds(Next::Rest).await, None);
+}

@@ -1,0 +1,268 @@
+//! Watches against an API server that answers as the test says, on a clock that only moves when everybody waits.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::body::Body;
+use futures::stream;
+use http::{Request, Response};
+use kube::{
+    Client,
+    core::{DynamicObject, PartialObjectMeta},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tf_plan::object::CONFIG_MAP;
+use tower::BoxError;
+
+use super::*;
+use crate::world::dynamic;
+
+const LONG: Duration = Duration::from_mins(10);
+/// Attempts in ten minutes with pauses that double up to the longest.
+const FEW: usize = 30;
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Asked {
+    List,
+    Page,
+    Watch,
+}
+
+/// The requests so far.
+#[derive(Default)]
+struct Seen {
+    lists: AtomicUsize,
+    watches: AtomicUsize,
+    queries: Mutex<Vec<String>>,
+}
+
+struct Scene {
+    board: Arc<Board>,
+    metrics: Arc<Metrics>,
+    cache: Arc<Cache<()>>,
+    seen: Arc<Seen>,
+    /// Every state the board showed.
+    states: Arc<Mutex<Vec<State>>>,
+    _tasks: JoinSet<()>,
+}
+
+fn subject() -> Subject {
+    Subject::work(CONFIG_MAP, Some("tf"))
+}
+
+fn json_answer(code: u16, body: &Value) -> Response<Body> {
+    Response::builder().status(code).body(Body::from(body.to_string())).unwrap()
+}
+
+fn refusal(code: u16) -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("no: {code}"), "reason": "Test", "code": code,
+    });
+    json_answer(code, &status)
+}
+
+fn silence() -> Response<Body> {
+    Response::new(Body::from_stream(stream::pending::<Result<Vec<u8>, BoxError>>()))
+}
+
+fn page(names: &[&str], more: &str) -> Response<Body> {
+    let item = |name: &&str| json!({ "metadata": { "namespace": "tf", "name": name, "resourceVersion": "3" } });
+    let metadata = json!({ "resourceVersion": "5", "continue": more });
+    let items: Vec<Value> = names.iter().map(item).collect();
+    json_answer(
+        200,
+        &json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items }),
+    )
+}
+
+/// Starts a watch; `answer` is told what was asked and how many requests of a watch came before.
+async fn scene(answer: impl Fn(Asked, usize) -> Response<Body> + Send + Sync + 'static) -> Scene {
+    let seen = Arc::new(Seen::default());
+    let counted = seen.clone();
+    let answer = Arc::new(answer);
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let asked = match &query {
+            query if query.contains("watch=true") => Asked::Watch,
+            query if query.contains("continue=") => Asked::Page,
+            _ => Asked::List,
+        };
+        let watches = &counted.watches;
+        let before = if asked == Asked::Watch {
+            watches.fetch_add(1, Ordering::SeqCst)
+        } else {
+            counted.lists.fetch_add(1, Ordering::SeqCst);
+            watches.load(Ordering::SeqCst)
+        };
+        counted.queries.lock().unwrap().push(query);
+        let answer = answer.clone();
+        async move { Ok::<_, BoxError>(answer(asked, before)) }
+    });
+    let client = Client::new(service, "tf");
+    let board = Arc::new(Board::default());
+    let metrics = Arc::new(Metrics::new("test").unwrap());
+    let discovery = Discovery::start(client.clone(), Vec::new()).await;
+    let context = Context { board: board.clone(), discovery, metrics: metrics.clone() };
+    let mut tasks = JoinSet::new();
+    let (mut changes, states) = (board.changes(), Arc::new(Mutex::default()));
+    let (log, watched): (Arc<Mutex<Vec<State>>>, _) = (states.clone(), board.clone());
+    tasks.spawn(async move {
+        while changes.changed().await.is_ok() {
+            log.lock().unwrap().push(watched.get(&subject()));
+        }
+    });
+    let cache = Arc::new(Cache::default());
+    let watch = Watch {
+        subject: subject(),
+        api: dynamic::<PartialObjectMeta<DynamicObject>>(&client, CONFIG_MAP, Some("tf")),
+        labels: None,
+        reduce: |object| (Key::of(&object.metadata), ()),
+        sink: Kept::new(cache.clone(), Arc::new(|_, _, _| {})),
+    };
+    watch.start(&context, &mut tasks);
+    Scene { board, metrics, cache, seen, states, _tasks: tasks }
+}
+
+impl Scene {
+    fn state(&self) -> State {
+        self.board.get(&subject())
+    }
+
+    fn failing_for(&self) -> Option<Reason> {
+        match self.state() {
+            State::Failing(why) => Some(why.reason),
+            _ => None,
+        }
+    }
+
+    fn lists(&self) -> usize {
+        self.seen.lists.load(Ordering::SeqCst)
+    }
+
+    fn watches(&self) -> usize {
+        self.seen.watches.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_denied_while_lists_are_not_is_tried_ever_more_rarely_and_never_shown_as_working_again() {
+    let scene = scene(|asked, _| if asked == Asked::Watch { refusal(403) } else { page(&["a"], "") }).await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!(scene.lists(), 1, "what was listed can be gone on from");
+    assert!((10..FEW).contains(&scene.watches()), "{}", scene.watches());
+    assert_eq!(scene.failing_for(), Some(Reason::Forbidden));
+    let states = scene.states.lock().unwrap();
+    assert_eq!(states.len(), 3, "pending, listed, denied; every turn wakes every resource: {states:?}");
+    assert_eq!(scene.metrics.watch_synced.with_label_values(&["ConfigMap"]).get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_watch_counts_as_working_again_when_it_lasts() {
+    let scene = scene(|asked, before| match asked {
+        Asked::Watch if before < 3 => refusal(403),
+        Asked::Watch => silence(),
+        _ => page(&["a"], ""),
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(scene.failing_for(), Some(Reason::Forbidden));
+    tokio::time::sleep(Duration::from_secs(3) + PROOF).await;
+    assert_eq!(scene.state(), State::Synced);
+    assert_eq!((scene.lists(), scene.watches()), (1, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_refused_for_a_moment_goes_on_where_it_was_and_stays_synchronised() {
+    let scene = scene(|asked, before| match asked {
+        Asked::Watch if before < 5 => refusal(503),
+        Asked::Watch => silence(),
+        _ => page(&["a"], ""),
+    })
+    .await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!((scene.lists(), scene.watches()), (1, 6), "{:?}", scene.seen.queries.lock().unwrap());
+    assert!(scene.seen.queries.lock().unwrap().iter().skip(1).all(|query| query.contains("resourceVersion=5")));
+    assert_eq!(*scene.states.lock().unwrap(), [State::Pending, State::Synced]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_version_is_gone_begins_with_a_new_list() {
+    let scene = scene(|asked, before| match asked {
+        Asked::Watch if before == 0 => refusal(410),
+        Asked::Watch => silence(),
+        _ => page(&["a"], ""),
+    })
+    .await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!((scene.lists(), scene.watches()), (2, 2));
+    assert_eq!(scene.state(), State::Synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_after_its_first_page_is_no_knowledge_and_is_not_repeated_without_pause() {
+    let scene = scene(|asked, _| if asked == Asked::Page { refusal(500) } else { page(&["a"], "more") }).await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!(scene.cache.keys(), [Key::new("tf", "a")], "a part of what there is");
+    assert_eq!(scene.failing_for(), Some(Reason::ApiError));
+    assert!(!scene.states.lock().unwrap().contains(&State::Synced));
+    assert!((20..2 * FEW).contains(&scene.lists()), "two requests an attempt: {}", scene.lists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_begins_and_never_ends_has_had_its_say_within_a_minute() {
+    let scene = scene(|_, _| silence()).await;
+    tokio::time::timeout(PAGE_LIMIT + PROOF, scene.board.tried()).await.unwrap();
+    assert_eq!(scene.failing_for(), Some(Reason::ApiError));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_metric_of_a_kind_holds_only_if_every_watch_of_it_works() {
+    let works = |asked, _| if asked == Asked::Watch { silence() } else { page(&["a"], "") };
+    for (other, metric) in [(State::Synced, 1), (State::Pending, 0)] {
+        let scene = scene(works).await;
+        scene.board.set(&Subject { purpose: Purpose::Input, ..subject() }, other);
+        tokio::time::sleep(PROOF * 2).await;
+        assert_eq!(scene.state(), State::Synced);
+        assert_eq!(scene.metrics.watch_synced.with_label_values(&["ConfigMap"]).get(), metric);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_between_two_looks_is_not_missed() {
+    let board = Board::default();
+    let mut changes = board.changes();
+    board.set(&subject(), State::Synced);
+    tokio::time::timeout(Duration::ZERO, changes.changed()).await.unwrap().unwrap();
+    board.set(&subject(), State::Synced);
+    assert!(!changes.has_changed().unwrap(), "the same again is no change");
+}
+
+proptest! {
+    #[test]
+    fn a_jittered_pause_is_up_to_a_quarter_longer_and_varies(milliseconds in 1_u64..86_400_000) {
+        let pause = Duration::from_millis(milliseconds);
+        let pauses: Vec<_> = (0..20).map(|_| jittered(pause)).collect();
+        prop_assert!(pauses.iter().all(|jittered| (pause..=pause.mul_f64(1.25)).contains(jittered)), "{:?}", pauses);
+        prop_assert!(pauses.iter().any(|jittered| *jittered != pauses[0]), "{:?}", pauses);
+    }
+}
+
+/// Definitions go and come back: the list after that is proof enough, and readiness waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_what_was_gone_and_is_back_counts_as_working_when_it_is_listed() {
+    let scene = scene(|asked, before| match asked {
+        Asked::Watch if before == 0 => refusal(404),
+        Asked::Watch => silence(),
+        _ => page(&["a"], ""),
+    })
+    .await;
+    tokio::time::sleep(FIRST_PAUSE / 2).await;
+    assert_eq!(scene.failing_for(), Some(Reason::CrdMissing));
+    tokio::time::sleep(FIRST_PAUSE).await;
+    assert_eq!(scene.state(), State::Synced);
+}
