@@ -1,7 +1,8 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
-//! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], which members are its seeds in
-//! [`seeds`].
+//! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
+//! [`claim`], which members are its seeds in [`seeds`].
 
+pub mod claim;
 pub mod config;
 pub mod directory;
 pub mod plan;

@@ -20,7 +20,7 @@ use tf_plan::{
     dependency::{self, Connection, Dependency, Need},
     ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
     images::{Builtin, Chosen},
-    members::{Leaving, SizeRule},
+    members::{Joining, Leaving, SizeRule},
     node,
     nodemanager::{self, Database},
     object::Kind,
@@ -29,7 +29,7 @@ use tf_plan::{
     secret::SecretData,
 };
 
-use crate::{OPERATOR, config, config::Ring, directory, role::Role, seeds};
+use crate::{OPERATOR, claim, config, config::Ring, directory, role::Role, seeds};
 
 /// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
 /// and tolerate no loss that matters here.
@@ -51,9 +51,11 @@ pub const KEYSTORE_PASSWORD: &str = "keystorePassword";
 /// See [`KEYSTORE_PASSWORD`].
 pub const TRUSTSTORE_PASSWORD: &str = "truststorePassword";
 
-/// Name of the Secret with generated passwords: `<name>-secret`, the Go tf-operator's.
+/// Name of the Secret with generated passwords. The Go tf-operator's `<name>-secret` is also that of a Rabbitmq of the same
+/// name, and its `<name>-cassandra-secret` the token of a ServiceAccount, whose type cannot change (peer-operator 1). Nothing
+/// on a disk depends on the passwords, so an installation that is taken over gets new ones.
 pub fn passwords_name(cr: &Cassandra) -> String {
-    identity::fit(&format!("{}-secret", cr.title()), 63)
+    identity::fit(&format!("{}-cassandra-passwords", cr.title()), 63)
 }
 
 /// Collectors, where a node manager reports to them.
@@ -65,12 +67,13 @@ pub fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
         default_name: "analytics1",
         endpoint: nodemanager::COLLECTOR,
         need: Need::Optional,
+        uses_secret: false,
     };
     if lists(&cr.spec.service_configuration, nodemanager::CONTAINER.name) { vec![collectors] } else { Vec::new() }
 }
 
 /// Whether the spec's container list names the container.
-fn lists(spec: &CassandraConfiguration, container: &str) -> bool {
+pub fn lists(spec: &CassandraConfiguration, container: &str) -> bool {
     spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
 }
 
@@ -110,12 +113,13 @@ fn ring(
             containers: &spec.containers,
             obsolete: &OBSOLETE,
             rule: SizeRule::OddUpTo(LARGEST),
+            joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
         },
     )?;
-    directory::claim(cr, ensemble.members(), observed)?;
+    claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
     let passwords = passwords(cr, observed)?;
     let files = files(&ensemble, role, &passwords, initialized, collectors)?;
@@ -263,7 +267,7 @@ fn copy_of_configuration(chosen: &Chosen) -> Container {
 
 /// Ports that others connect to. `storagePort` is not among them: between members everything is encrypted, and then the
 /// server opens `sslStoragePort` alone (`MessagingService.getServerSockets`, 3.11).
-fn open_ports(spec: &CassandraConfiguration) -> Vec<(&'static str, Port)> {
+pub fn open_ports(spec: &CassandraConfiguration) -> Vec<(&'static str, Port)> {
     let thrift = config::yaml::thrift(spec).map(|port| ("thrift", port));
     [("cql", spec.cql_port), ("internode", spec.ssl_storage_port)].into_iter().chain(thrift).collect()
 }
@@ -301,12 +305,13 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         (spec.reaper_app_port != ports::REAPER_APP, "reaperAppPort", "Reaper does not run"),
         (spec.reaper_adm_port != ports::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
     ];
-    let dependency = (cr.spec.dependencies.analytics.is_some() && !node_manager)
+    let unasked = (cr.spec.dependencies.analytics.is_some() && !node_manager)
         .then(|| format!("spec.dependencies.analytics: {unused}"));
     settings
         .into_iter()
         .filter(|(set, ..)| *set)
         .map(|(_, field, why)| format!("spec.serviceConfiguration.{field}: {why}"))
-        .chain(dependency)
+        .chain(unasked)
+        .chain(dependency::ignored(&dependencies(cr)))
         .collect()
 }

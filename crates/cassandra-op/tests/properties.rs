@@ -169,20 +169,24 @@ proptest! {
     }
 
     #[test]
-    fn a_joining_node_changes_no_pod_that_runs((cr, mut observed) in situations()) {
+    fn a_ring_that_has_members_keeps_exactly_them_whoever_joins((cr, mut observed) in situations()) {
         let Ok(before) = Component::plan(&cr, &observed) else { return Ok(()) };
-        let mut grown = cr.clone();
-        grown.status.get_or_insert_default().contract.members.clone_from(&before.members);
-        grown.spec.common_configuration.replicas = Some(before.members.len() as i32 + 1);
+        let mut founded = cr.clone();
+        founded.status.get_or_insert_default().contract.members.clone_from(&before.members);
+        let before = Component::plan(&founded, &observed).unwrap();
+        let mut asked = founded.clone();
+        asked.spec.common_configuration.replicas = Some(before.members.len() as i32 + 1);
         if let Source::Known(nodes) = &mut observed.nodes {
             let address = nodes.first().and_then(|node| node.address.clone()).unwrap_or_default();
             let address = if address.contains(':') { "2001:10::1" } else { "192.0.2.1" };
             let labels = BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]);
             nodes.insert(0, Node { name: "a-node".into(), address: Some(address.into()), labels });
         }
-        let after = Component::plan(&grown, &observed).unwrap();
-        prop_assert_eq!(after.members.len(), before.members.len() + 1);
-        let hash = |plan: &Plan| plan.rollout.as_ref().unwrap().workloads[0].1.clone();
-        prop_assert_eq!(hash(&after), hash(&before));
+        let joined = Component::plan(&founded, &observed).unwrap();
+        let asked = Component::plan(&asked, &observed).unwrap();
+        prop_assert!(asked.held.is_some_and(|(_, why)| why.contains("stays at")));
+        for after in [(joined.members, joined.objects), (asked.members, asked.objects)] {
+            prop_assert_eq!(&after, &(before.members.clone(), before.objects.clone()));
+        }
     }
 }

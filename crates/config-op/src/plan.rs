@@ -14,7 +14,7 @@ use tf_plan::{
     dependency,
     ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
     keystone::{self, Keystone},
-    members::{Leaving, SizeRule},
+    members::{Joining, Leaving, SizeRule},
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
@@ -81,12 +81,19 @@ fn carry_out(
             containers: &spec.containers,
             obsolete: &OBSOLETE,
             rule: SizeRule::EveryNode,
+            joining: Joining::Anytime,
             leaving: Leaving::Dropped,
             has_data: false,
             uses_auth: true,
         },
     )?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
+    let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
+    if ensemble.members().len() > 1 && runs_device_manager && manages_fabric(spec) {
+        ensemble.membership.notes.push(
+            "every member gets the one address of fabricMgmtIP; devices reach only the member that has it".to_owned(),
+        );
+    }
     let cluster = Cluster {
         spec,
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
@@ -195,7 +202,7 @@ fn ignored(cr: &Config) -> Vec<String> {
         (spec.bgp_enable_4_byte != usual.bgp_enable_4_byte, "bgpEnable4Byte"),
         (spec.global_asn_number != usual.global_asn_number, "globalASNNumber"),
     ];
-    let fabric = spec.fabric_mgmt_ip.as_ref().is_some_and(|address| !address.is_empty());
+    let fabric = manages_fabric(spec);
     let device_manager = spec.device_manager_introspect_port != usual.device_manager_introspect_port;
     let of_containers = [
         (fabric, "fabricMgmtIP", DEVICE_MANAGER),
@@ -215,7 +222,12 @@ fn ignored(cr: &Config) -> Vec<String> {
         .filter(|(set, _, container)| *set && !spec.containers.is_empty() && !lists(spec, container))
         .map(|(_, name, container)| field(name, &format!("containers does not list {container}")));
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    registered.chain(of_containers).chain(keystone::ignored(auth)).collect()
+    let dependencies = dependency::ignored(&services::dependencies(cr));
+    registered.chain(of_containers).chain(keystone::ignored(auth)).chain(dependencies).collect()
+}
+
+fn manages_fabric(spec: &ConfigConfiguration) -> bool {
+    spec.fabric_mgmt_ip.as_ref().is_some_and(|address| !address.is_empty())
 }
 
 /// Whether the spec's container list names the container.

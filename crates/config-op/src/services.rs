@@ -31,6 +31,7 @@ pub fn dependencies(cr: &Config) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, CollectorReady, RabbitmqReady, ZookeeperReady};
     let from = &cr.spec.dependencies;
     let dependency = |condition, kind: KindInfo, source: &Option<_>, default_name, endpoint, need| Dependency {
+        uses_secret: matches!(condition, CassandraReady | RabbitmqReady),
         condition,
         kind: Kind::custom(kind),
         source: source.clone(),
@@ -172,8 +173,10 @@ fn rabbitmq(connection: &Connection) -> Result<Rabbitmq, NotReady> {
         Some(value) if is_safe(value) => Ok(value.to_owned()),
         Some(_) => Err(format!("has a {name} that URLs would change (use ASCII letters, digits, `-`, `_` and `.`)")),
     };
-    let (user, password, vhost) =
-        (key("username", url::is_safe), key("password", url::is_safe), key("vhost", url::is_safe_vhost));
+    // Who writes a Secret by hand and names no virtual host means RabbitMQ's own default.
+    let named = connection.credentials.get("vhost").is_some_and(|vhost| !vhost.is_empty());
+    let vhost = if named { key("vhost", url::is_safe_vhost) } else { Ok("/".to_owned()) };
+    let (user, password) = (key("username", url::is_safe), key("password", url::is_safe));
     let (Ok(user), Ok(password), Ok(vhost)) = (&user, &password, &vhost) else {
         let wrong: Vec<String> = [user, password, vhost].into_iter().filter_map(Result::err).collect();
         let message = format!(

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use support::{Planned, World, config, initialized, is_ini};
-use tf_api::ConfigConfiguration;
 use tf_plan::{files::read, node};
 
 const API: &str = "contrail-api-0.conf.10.0.0.2";
@@ -275,36 +274,4 @@ fn without_dnsmasq_the_device_manager_gives_no_addresses() {
 fn all_containers() -> Value {
     let names = ["api", "devicemanager", "dnsmasq", "schematransformer", "servicemonitor", "nodemanager"];
     json!(names.map(|name| json!({"name": name})))
-}
-
-/// No field lies: each one changes an object, or is told to be without effect.
-#[test]
-fn every_field_of_the_service_has_an_effect_or_is_told() {
-    let fields = json!({
-        "containers": all_containers(),
-        "apiPort": 1001,
-        "apiAdminPort": 1002,
-        "apiIntrospectPort": 1003,
-        "apiWorkerCount": 2,
-        "schemaIntrospectPort": 1004,
-        "svcMonitorIntrospectPort": 1005,
-        "deviceManagerIntrospectPort": 1006,
-        "aaaMode": "rbac",
-        "fabricMgmtIP": "192.0.2.1",
-        "linklocalServiceConfig": {"name": "metadata"},
-        "useExternalTFTP": true,
-        "bgpAutoMesh": false,
-        "bgpEnable4Byte": true,
-        "globalASNNumber": 65000,
-    });
-    let all: ConfigConfiguration = serde_json::from_value(fields.clone()).unwrap();
-    let known = serde_json::to_value(&all).unwrap();
-    let fields = fields.as_object().unwrap();
-    assert!(known.as_object().unwrap().keys().eq(fields.keys()), "a field is missing in this test");
-    let usual = Planned::of(&World::default(), json!({})).0;
-    for (field, value) in fields {
-        let planned = Planned::of(&World::default(), json!({"serviceConfiguration": {field: value}})).0;
-        let told = planned.ignored.iter().any(|line| line.contains(field));
-        assert_ne!(planned.objects != usual.objects, told, "{field}");
-    }
 }

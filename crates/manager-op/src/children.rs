@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use tf_api::{Manager, Service, ServiceInfo, contract::Reason, names};
 use tf_plan::{
-    build::{identity::Identity, publish},
+    build::{
+        identity::{Identity, LABEL_LIMIT, fit},
+        publish,
+    },
     object::{Kind, Object},
     plan::NotReady,
     secret::SecretData,
@@ -79,8 +82,8 @@ fn child(cr: &Manager, identity: &Identity, service: &'static ServiceInfo, entry
     };
     let secret = lift_password(&mut spec, identity, &secret_name);
     let kind = Kind::custom(service.kind);
-    let mut labels = entry.metadata.labels.clone();
-    labels.extend(own_labels());
+    let mut ignored = inherited.ignored;
+    let labels = labels(service, &name, &entry.metadata.labels, &mut ignored);
     let body = json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
@@ -93,24 +96,41 @@ fn child(cr: &Manager, identity: &Identity, service: &'static ServiceInfo, entry
         "spec": spec,
     });
     let object = Object::shared(kind, &identity.namespace, &name, body);
-    Child { service, name, object, secret, ignored: inherited.ignored }
+    Child { service, name, object, secret, ignored }
 }
 
-fn own_labels() -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (names::LABEL_MANAGED_BY.to_owned(), OPERATOR.to_owned()),
+/// The recommended labels and those of the entry, which win but for the one that watches select by.
+fn labels(
+    service: &ServiceInfo,
+    name: &str,
+    own: &BTreeMap<String, String>,
+    ignored: &mut Vec<String>,
+) -> BTreeMap<String, String> {
+    let type_name = service.kind.kind.to_lowercase();
+    let mut labels = BTreeMap::from([
+        (names::LABEL_NAME.to_owned(), type_name.clone()),
+        (names::LABEL_INSTANCE.to_owned(), fit(name, LABEL_LIMIT)),
+        (names::LABEL_COMPONENT.to_owned(), type_name),
         (names::LABEL_PART_OF.to_owned(), names::PART_OF.to_owned()),
-    ])
+    ]);
+    labels.extend(own.clone());
+    let replaced = labels.insert(names::LABEL_MANAGED_BY.to_owned(), OPERATOR.to_owned());
+    if replaced.is_some_and(|value| value != OPERATOR) {
+        let (key, label) = (service.key, names::LABEL_MANAGED_BY);
+        ignored.push(format!("spec.services.{key}[{name}].metadata.labels[{label}]: the operator sets it"));
+    }
+    labels
 }
 
 /// A Keystone password that the spec states goes into a Secret, and the component's spec refers to it: who may read
-/// resources need not be allowed to read passwords.
+/// resources need not be allowed to read passwords. An empty one is none, and the reference of the spec stays.
 fn lift_password(spec: &mut Value, identity: &Identity, secret_name: &str) -> Option<Object> {
     let auth = spec.pointer_mut("/commonConfiguration/authParameters")?.as_object_mut()?;
     let keystone = auth.get_mut("keystoneAuthParameters").and_then(Value::as_object_mut);
     let password = keystone.and_then(|keystone| keystone.remove("adminPassword"))?;
+    let password = password.as_str().filter(|password| !password.is_empty())?;
     auth.insert("keystoneSecretName".into(), json!(secret_name));
-    let data: SecretData = [("password".to_owned(), password.as_str()?.to_owned())].into_iter().collect();
+    let data: SecretData = [("password".to_owned(), password.to_owned())].into_iter().collect();
     Some(publish::credentials(identity, secret_name, &data))
 }
 

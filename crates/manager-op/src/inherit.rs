@@ -38,8 +38,8 @@ const OWN_WINS: [&str; 11] = [
 pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, Value>) -> Inherited {
     let mut spec = own.clone();
     let mut ignored = Vec::new();
-    if service.kind.kind == "VrouterProfile" {
-        return Inherited { spec, shares_auth: false, ignored }; // It has no pods and no common settings.
+    if has_no_pods(service) {
+        return Inherited { spec, shares_auth: false, ignored };
     }
     let settings = serde_json::to_value(&cr.spec.common_configuration.common).unwrap_or_default();
     let settings = settings.as_object().cloned().unwrap_or_default();
@@ -52,7 +52,8 @@ pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, V
             common.insert(field.to_owned(), own_directory(field, value.clone(), service, name));
         }
     }
-    let auth = settings.get("authParameters").filter(|_| concerns("authParameters", service));
+    let auth = settings.get("authParameters").filter(|_| concerns("authParameters", service)).map(effective);
+    let auth = auth.as_ref();
     if let Some(auth) = auth {
         let replaced = common.insert("authParameters".into(), auth.clone());
         if replaced.is_some_and(|own| own != *auth) {
@@ -61,6 +62,11 @@ pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, V
                 service.key
             ));
         }
+    }
+    if let Some(field) =
+        common.get_mut("authParameters").and_then(drop_password_without_keystone).filter(|_| auth.is_none())
+    {
+        ignored.push(format!("spec.services.{}[{name}].spec.commonConfiguration.{field}", service.key));
     }
     let common = without_empty(common);
     if common.is_empty() {
@@ -76,6 +82,21 @@ pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, V
     Inherited { spec, shares_auth: auth.is_some(), ignored }
 }
 
+/// Settings that none of the components takes over, with why.
+pub fn unused(cr: &Manager) -> Vec<String> {
+    let settings = serde_json::to_value(&cr.spec.common_configuration.common).unwrap_or_default();
+    let set = settings.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
+    let unused = set.filter(|field| {
+        cr.spec.services.requested().all(|(service, _)| has_no_pods(service) || !concerns(field, service))
+    });
+    unused.map(|field| format!("spec.commonConfiguration.{field}: no component that is listed uses it")).collect()
+}
+
+/// Whether the kind is a piece of configuration, without common settings.
+fn has_no_pods(service: &ServiceInfo) -> bool {
+    service.kind.kind == "VrouterProfile"
+}
+
 /// Whether a common setting can have an effect on the component. Where it cannot, passing it on would only make the
 /// component report it.
 fn concerns(field: &str, service: &ServiceInfo) -> bool {
@@ -83,8 +104,35 @@ fn concerns(field: &str, service: &ServiceInfo) -> bool {
         "replicas" => service.kind.scales,
         "distribution" => service.kind.kind == "Vrouter",
         "authParameters" => !matches!(service.kind.kind, "Cassandra" | "Rabbitmq" | "Redis" | "Zookeeper"),
+        "storage" => !matches!(service.kind.kind, "Config" | "Control" | "Kubemanager" | "Vrouter" | "Webui"),
         _ => true,
     }
+}
+
+/// The Manager's `authParameters` without what has no effect in it, which the Manager itself tells of.
+fn effective(auth: &Value) -> Value {
+    let mut auth = auth.clone();
+    if is_without_keystone(&auth)
+        && let Some(fields) = auth.as_object_mut()
+    {
+        fields.retain(|field, _| !field.starts_with("keystone"));
+    }
+    auth
+}
+
+/// Takes away a password that nobody will use. What is returned is said about it.
+fn drop_password_without_keystone(auth: &mut Value) -> Option<&'static str> {
+    if !is_without_keystone(auth) {
+        return None;
+    }
+    let password = auth.pointer_mut("/keystoneAuthParameters")?.as_object_mut()?.remove("adminPassword")?;
+    let said = "authParameters.keystoneAuthParameters.adminPassword: authMode is not keystone";
+    (!says_nothing(Some(&password))).then_some(said)
+}
+
+/// Modes that a later release of a component may know are left to it.
+fn is_without_keystone(auth: &Value) -> bool {
+    matches!(auth.get("authMode").and_then(Value::as_str), None | Some("noauth"))
 }
 
 /// Two components must not keep their data in one directory, so each gets its own below an inherited one.

@@ -8,13 +8,14 @@ pub mod inherit;
 use serde_json::{Map, Value, json};
 use tf_api::{
     KindInfo, Manager, SERVICES,
+    common::{AuthMode, AuthParameters},
     contract::{ConditionType, Reason},
     kinds,
 };
 use tf_plan::{
     component,
     declaration::{Declaration, Owned, PeerKind},
-    images,
+    images, keystone,
     object::{Kind, Object, SECRET},
     observed::Observed,
     plan::{NotReady, Plan},
@@ -84,8 +85,10 @@ pub fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady
     let mut objects: Vec<Object> = children.iter().filter_map(|child| child.secret.clone()).collect();
     objects.sort_by(|a, b| a.name.cmp(&b.name));
     objects.dedup_by(|a, b| a.name == b.name);
-    // What is not installed cannot be made, and says so in its condition.
-    let installed = children.iter().filter(|child| observed.peers(child.service.kind.kind).is_ok());
+    // What is not installed cannot be made, and says so in its condition. That a kind cannot be seen for the moment says
+    // nothing about it: what is not planned is removed.
+    let missing = |kind| observed.peers(kind).is_err_and(|why| why.reason == Reason::CrdMissing);
+    let installed = children.iter().filter(|child| !missing(child.service.kind.kind));
     objects.extend(installed.map(|child| child.object.clone()));
     Ok(Plan {
         objects,
@@ -117,8 +120,16 @@ fn ignored(cr: &Manager, children: &[children::Child]) -> Vec<String> {
         .into_iter()
         .filter(|(set, ..)| *set)
         .map(|(_, field, why)| format!("spec.commonConfiguration.{field}: {why}"))
+        .chain(inherit::unused(cr))
+        .chain(without_keystone(settings.common.auth_parameters.as_ref()))
         .chain(children.iter().flat_map(|child| child.ignored.iter().cloned()))
         .collect()
+}
+
+/// What of `authParameters` is not passed on.
+fn without_keystone(auth: Option<&AuthParameters>) -> Vec<String> {
+    let auth = auth.filter(|auth| auth.auth_mode != Some(AuthMode::Keystone));
+    keystone::ignored(auth)
 }
 
 /// State of one component as the Go tf-operator published it.

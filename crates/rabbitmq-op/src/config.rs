@@ -8,6 +8,7 @@ use tf_api::{RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
 use tf_plan::{
     files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
     node,
+    nodemanager::NodeType,
 };
 
 use crate::{definitions, nodes::Node, ports::Ports};
@@ -174,7 +175,11 @@ pub fn plugins_file() -> String {
 
 /// Environment that does not differ between members, in the container's own so that commands run by people have it too.
 pub fn environment() -> Vec<(String, String)> {
-    vec![("HOME".to_owned(), DATA_DIR.to_owned()), ("ERL_INETRC".to_owned(), in_etc(INETRC_FILE))]
+    vec![
+        ("HOME".to_owned(), DATA_DIR.to_owned()),
+        ("ERL_INETRC".to_owned(), in_etc(INETRC_FILE)),
+        ("NODE_TYPE".to_owned(), NodeType::ConfigDatabase.name().to_owned()),
+    ]
 }
 
 /// TLS 1.2 and no other: what all clients of Tungsten Fabric speak (tf-components 1.5).

@@ -14,7 +14,7 @@ use tf_plan::{
     },
     ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
     images::Builtin,
-    members::{Leaving, SizeRule},
+    members::{Joining, Leaving, SizeRule},
     observed::Observed,
     plan::{NotReady, Plan},
 };
@@ -55,6 +55,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             containers: &spec.containers,
             obsolete: &[],
             rule: SizeRule::OddUpTo(LARGEST),
+            joining: Joining::Anytime,
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,

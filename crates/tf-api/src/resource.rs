@@ -26,11 +26,17 @@ pub trait Managed:
     /// `spec.commonConfiguration`.
     fn common(&self) -> &PodConfiguration;
     /// `spec.paused`.
-    fn paused(&self) -> bool;
+    fn spec_paused(&self) -> bool;
     /// `spec.version`.
     fn version(&self) -> Option<&str>;
     /// The contract part of `status`, if a status was ever written.
     fn contract(&self) -> Option<&Contract>;
+
+    /// Whether reconciling is suspended, by the spec or by [`ANNOTATION_PAUSED`](crate::names::ANNOTATION_PAUSED).
+    fn paused(&self) -> bool {
+        let annotation = self.meta().annotations.as_ref().and_then(|all| all.get(crate::names::ANNOTATION_PAUSED));
+        self.spec_paused() || annotation.is_some_and(|value| value == "true")
+    }
 
     /// Namespace of the resource; empty for a manifest that names none.
     fn home(&self) -> &str {
@@ -58,7 +64,7 @@ macro_rules! managed {
                 &self.spec.common_configuration
             }
 
-            fn paused(&self) -> bool {
+            fn spec_paused(&self) -> bool {
                 self.spec.paused
             }
 
@@ -73,3 +79,29 @@ macro_rules! managed {
     };
 }
 pub(crate) use managed;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Manager, Zookeeper, names::ANNOTATION_PAUSED};
+
+    fn is_paused<Cr: Managed>(annotation: Option<&str>, spec: bool) -> bool {
+        let annotations = annotation.map(|value| json!({ ANNOTATION_PAUSED: value }));
+        let kind = Cr::INFO.kind;
+        let resource = json!({
+            "apiVersion": "tf.tungsten.io/v1alpha1", "kind": kind,
+            "metadata": { "name": "a", "annotations": annotations }, "spec": { "paused": spec },
+        });
+        serde_json::from_value::<Cr>(resource).unwrap().paused()
+    }
+
+    #[test]
+    fn the_spec_and_the_annotation_pause_alike() {
+        for paused in [is_paused::<Manager>, is_paused::<Zookeeper>] {
+            assert!(!paused(None, false) && !paused(Some("false"), false));
+            assert!(paused(Some("true"), false) && paused(None, true) && paused(Some("false"), true));
+        }
+    }
+}

@@ -24,7 +24,7 @@ use crate::{
     },
     files::Unrepresentable,
     images::{self, Builtin, Chosen, Release},
-    members::{self, Leaving, Membership, SizeRule, Wish},
+    members::{self, Joining, Leaving, Membership, SizeRule, Wish},
     object::Object,
     observed::Observed,
     placement::{self, Placement},
@@ -47,6 +47,8 @@ pub struct Traits<'a> {
     pub obsolete: &'a [(&'static str, &'static str)],
     /// Number of members if the spec does not say.
     pub rule: SizeRule,
+    /// When nodes may become members.
+    pub joining: Joining,
     /// What happens to members that lose their node.
     pub leaving: Leaving,
     /// Whether members keep data.
@@ -127,14 +129,26 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
         let previous = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
-        let wish =
-            Wish { placement: &placement, replicas: common.replicas, rule: traits.rule, leaving: traits.leaving };
+        let wish = Wish {
+            placement: &placement,
+            replicas: common.replicas,
+            rule: traits.rule,
+            joining: traits.joining,
+            leaving: traits.leaving,
+        };
         let membership = members::choose(previous, nodes, &wish);
         if membership.members.is_empty() {
             return Err(NotReady::waiting(
                 Reason::NoMatchingNodes,
                 format!("no node matches {}; label nodes or change nodeSelector", placement.describe()),
             ));
+        }
+        // What is founded too small stays too small.
+        if traits.joining == Joining::AtFoundation
+            && previous.is_empty()
+            && let Some(missing) = &membership.held
+        {
+            return Err(NotReady::waiting(Reason::NoMatchingNodes, format!("{missing}; all start together")));
         }
         let Selection { release, containers, ignored } = selection;
         Ok(Self { identity: Identity::of(traits.operator, cr), cr, observed, release, containers, membership, ignored })
@@ -192,7 +206,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
 
         let mut ignored = self.ignored;
         ignored.append(&mut parts.ignored);
-        ignored.extend(pod::unknown_overrides(self.cr.common(), &parts.daemons));
+        ignored.extend(pod::ignored_overrides(identity, self.cr.common(), &parts.daemons));
         let name = identity.workload_name("statefulset");
         let (claims, volume) = match parts.data.take() {
             Some(Data::Claim(claim)) => (vec![*claim], None),

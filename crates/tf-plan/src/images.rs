@@ -114,7 +114,7 @@ pub fn choose(
     let unknown = list
         .iter()
         .filter_map(|container| container.name.clone())
-        .filter(|name| builtins.iter().all(|builtin| builtin.name != name))
+        .filter(|name| !name.is_empty() && builtins.iter().all(|builtin| builtin.name != name))
         .collect();
     (chosen, unknown)
 }

@@ -4,10 +4,14 @@
 //! known from Node objects before any pod exists. Identities are kept in the resource's status, in the order members
 //! joined: lists in configuration files only ever grow at the end, because their order has meaning to several daemons
 //! (tf-components 1.2).
+//!
+//! Stores whose servers do not find each other by themselves have the members they were founded with, see [`Joining`].
 
 use tf_api::contract::MemberStatus;
 
 use crate::{observed::Node, placement::Placement};
+
+const NO_GROWTH: &str = "growing a running ensemble needs reconfiguration, which this release does not do";
 
 /// How many members a service takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,16 @@ pub enum Leaving {
     Dropped,
 }
 
+/// When a node may become a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// Whenever it matches: an empty member finds the others and takes part.
+    Anytime,
+    /// Only when the first members are chosen. Members that were founded alone and members that learn of them later may
+    /// form two services (ZooKeeper), or a change of size has to be followed by work on the data (Cassandra). See ADR 0013.
+    AtFoundation,
+}
+
 /// The wish, as far as the spec states it.
 #[derive(Clone, Debug)]
 pub struct Wish<'a> {
@@ -49,6 +63,8 @@ pub struct Wish<'a> {
     pub replicas: Option<i32>,
     /// Number of members otherwise.
     pub rule: SizeRule,
+    /// When nodes may become members.
+    pub joining: Joining,
     /// What happens to members that lose their node.
     pub leaving: Leaving,
 }
@@ -75,15 +91,19 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
         ..Membership::default()
     };
     result.members = keep(previous, &matching, wish.leaving, &mut result.notes);
-    let next_id = previous.iter().map(|member| member.id).max().unwrap_or_default() + 1;
-    let joining: Vec<&&Node> =
-        matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
     let room = usize::try_from(result.wanted).unwrap_or_default().saturating_sub(result.members.len());
-    result.members.extend(joining.iter().take(room).zip(next_id..).map(|(node, id)| MemberStatus {
-        id,
-        node: node.name.clone(),
-        address: node.address.clone().unwrap_or_default(),
-    }));
+    if room > 0 && wish.joining == Joining::AtFoundation && !previous.is_empty() {
+        refuse_growth(&mut result, wish);
+    } else {
+        let next_id = previous.iter().map(|member| member.id).max().unwrap_or_default() + 1;
+        let joining: Vec<&&Node> =
+            matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
+        result.members.extend(joining.iter().take(room).zip(next_id..).map(|(node, id)| MemberStatus {
+            id,
+            node: node.name.clone(),
+            address: node.address.clone().unwrap_or_default(),
+        }));
+    }
     shrink(&mut result, wish);
     explain(&mut result, &matching, wish);
     result
@@ -104,6 +124,17 @@ fn keep(previous: &[MemberStatus], matching: &[&Node], leaving: Leaving, notes: 
             None => None,
         })
         .collect()
+}
+
+/// A store that was founded does not grow.
+fn refuse_growth(result: &mut Membership, wish: &Wish<'_>) {
+    let members = result.members.len() as i32;
+    result.wanted = members;
+    result.held = wish.replicas.map(|replicas| {
+        format!(
+            "{replicas} members are asked for; {NO_GROWTH}, so it stays at {members}: set replicas back to {members}"
+        )
+    });
 }
 
 fn shrink(result: &mut Membership, wish: &Wish<'_>) {
@@ -134,7 +165,9 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
             wish.placement.describe()
         ));
     } else if wish.replicas.is_none() && matching > members {
-        result.notes.push(format!("{matching} nodes match, {members} are used: sizes are odd and limited"));
+        let growth = wish.rule.default_size(matching) > members;
+        let why = if growth { NO_GROWTH } else { "sizes are odd and limited" };
+        result.notes.push(format!("{matching} nodes match, {members} are used: {why}"));
     }
     if let (Some(replicas), SizeRule::OddUpTo(_)) = (wish.replicas, wish.rule)
         && replicas % 2 == 0
@@ -157,7 +190,7 @@ mod tests {
     }
 
     fn wish(replicas: Option<i32>, rule: SizeRule, leaving: Leaving) -> Wish<'static> {
-        Wish { placement: &Placement::Everywhere, replicas, rule, leaving }
+        Wish { placement: &Placement::Everywhere, replicas, rule, joining: Joining::Anytime, leaving }
     }
 
     fn names(membership: &Membership) -> Vec<(u32, &str)> {
@@ -199,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_node_is_replaced_where_there_is_no_data_and_its_identity_is_not_reused() {
+    fn a_lost_node_is_replaced_where_there_is_no_data_by_a_member_with_another_identity() {
         let rule = wish(None, SizeRule::EveryNode, Leaving::Dropped);
         let before = choose(&[], &nodes(&["1", "2"]), &rule);
         let after = choose(&before.members, &nodes(&["1", "4"]), &rule);
@@ -213,6 +246,36 @@ mod tests {
             choose(&before.members, &nodes(&["1", "2", "3"]), &wish(Some(1), SizeRule::OddUpTo(5), Leaving::Kept));
         assert_eq!(after.members.len(), 3);
         assert!(after.held.is_some_and(|why| why.contains("set replicas back to 3")));
+    }
+
+    #[test]
+    fn a_founded_store_does_not_grow_by_itself_and_says_so() {
+        let store =
+            |replicas| Wish { joining: Joining::AtFoundation, ..wish(replicas, SizeRule::OddUpTo(5), Leaving::Kept) };
+        let one = choose(&[], &nodes(&["2"]), &store(None));
+        let three = nodes(&["1", "2", "3"]);
+        let silent = choose(&one.members, &three, &store(None));
+        assert_eq!((names(&silent), silent.wanted, &silent.held), (vec![(1, "2")], 1, &None));
+        assert!(
+            silent.notes[0].contains("3 nodes match, 1 are used: growing a running ensemble"),
+            "{:?}",
+            silent.notes
+        );
+        let asked = choose(&one.members, &three, &store(Some(3)));
+        assert_eq!((names(&asked), asked.wanted), (vec![(1, "2")], 1));
+        assert!(asked.held.is_some_and(|why| why.contains("set replicas back to 1")));
+    }
+
+    #[test]
+    fn a_founded_store_keeps_its_members_when_fewer_or_other_nodes_match() {
+        let store =
+            |replicas| Wish { joining: Joining::AtFoundation, ..wish(replicas, SizeRule::OddUpTo(5), Leaving::Kept) };
+        let three = choose(&[], &nodes(&["1", "2", "3"]), &store(None));
+        for (replicas, present) in [(None, vec!["1"]), (None, vec!["3", "4", "5", "6", "7"]), (Some(3), vec!["4"])] {
+            let after = choose(&three.members, &nodes(&present), &store(replicas));
+            assert_eq!(names(&after), names(&three), "{replicas:?} {present:?}");
+        }
+        assert!(choose(&three.members, &nodes(&["1"]), &store(Some(1))).held.is_some());
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Selection {
         }
         let mut ignored = ignored_common(cr.common(), offer.uses);
         ignored.extend(unknown.into_iter().map(|name| ignored_container(&name, offer)));
+        ignored.extend(unclear_containers(offer.containers));
         Ok(Self { release, containers, ignored })
     }
 }
@@ -84,6 +85,20 @@ fn ignored_container(name: &str, offer: &Offer<'_>) -> String {
     format!("spec.serviceConfiguration.containers[{name}]: {why}")
 }
 
+/// Entries that do not tell which container they are about.
+fn unclear_containers(containers: &[Container]) -> impl Iterator<Item = String> {
+    let name = |container: &Container| container.name.clone().unwrap_or_default();
+    let unclear = containers.iter().enumerate().filter_map(move |(position, container)| {
+        let name = name(container);
+        if name.is_empty() {
+            return Some((position.to_string(), "the entry has no name"));
+        }
+        let repeated = containers[..position].iter().any(|former| former.name.as_ref() == Some(&name));
+        repeated.then_some((name, "an earlier entry has the same name and is used"))
+    });
+    unclear.map(|(which, why)| format!("spec.serviceConfiguration.containers[{which}]: {why}"))
+}
+
 /// Common settings that are set and cannot have an effect on this component.
 fn ignored_common(common: &PodConfiguration, uses: Uses) -> Vec<String> {
     let settings = [
@@ -100,4 +115,24 @@ fn ignored_common(common: &PodConfiguration, uses: Uses) -> Vec<String> {
         .filter(|(set, ..)| *set)
         .map(|(_, field, why)| format!("spec.commonConfiguration.{field}: {why}"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_without_a_name_and_repeated_ones_are_told() {
+        let entry = |name: Option<&str>| Container { name: name.map(str::to_owned), ..Container::default() };
+        let list = [entry(Some("api")), entry(None), entry(Some("api")), entry(Some("")), entry(Some("dnsmasq"))];
+        let told: Vec<String> = unclear_containers(&list).collect();
+        assert_eq!(
+            told,
+            [
+                "spec.serviceConfiguration.containers[1]: the entry has no name",
+                "spec.serviceConfiguration.containers[api]: an earlier entry has the same name and is used",
+                "spec.serviceConfiguration.containers[3]: the entry has no name",
+            ]
+        );
+    }
 }

@@ -102,14 +102,11 @@ fn complete(
         release: selection.release,
         overrides: &observed.operator.images,
         cluster: &cluster,
+        parameters: &parameters,
         variables: &variables,
         cni_map: &cni_map,
     }
-    .pods()
-    .ok_or_else(|| {
-        let message = format!("serviceConfiguration.containers leaves out {}; add it", pods::AGENT);
-        NotReady::invalid(Reason::InvalidSpec, message)
-    })?;
+    .pods()?;
 
     let mut objects = vec![workload::service_account(&identity)];
     objects.push(publish::endpoints_map(&identity, services::map_name(&identity), &services.endpoints()));
@@ -248,7 +245,8 @@ impl World<'_> {
 
     fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters]) -> Vec<String> {
         ignored.extend(self.pods.ignored.clone());
-        ignored.extend(pod::unknown_overrides(&self.cr.spec.common_configuration, &self.pods.daemons));
+        let common = &self.cr.spec.common_configuration;
+        ignored.extend(pod::ignored_overrides(self.identity, common, &self.pods.daemons));
         ignored.extend(groups::ignored(self.cr));
         let spec = &self.cr.spec.service_configuration;
         if spec.agent_mode.as_deref() == Some("dpdk") {
@@ -258,6 +256,7 @@ impl World<'_> {
         if spec.cni_mtu.is_some() && !self.pods.cni {
             ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
         }
+        ignored.extend(dependency::ignored(&services::dependencies(self.cr)));
         ignored.extend(parameters::left_out(self.cr));
         ignored.extend(parameters::ignored(sets));
         ignored

@@ -13,20 +13,24 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
-use tf_api::{Vrouter, VrouterConfiguration, common::Container as Listed, ports};
+use tf_api::{Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports};
 use tf_plan::{
     build::{
         identity::Identity,
         pod::{Daemon, Privileges, agent_mount, env_from, mount, read_only, security_context},
-        storage::{self, host_path},
+        storage::{self, host_path, memory_dir},
     },
     cluster::{Cluster, Platform},
     images::{self, Builtin, Chosen, ImageOverrides, Release},
     node,
     nodemanager::{self, NodeType},
+    plan::NotReady,
 };
 
-use crate::config::{self, cni};
+use crate::{
+    config::{self, cni},
+    parameters::{Name, Parameters},
+};
 
 /// The agent.
 pub const AGENT: &str = "vrouteragent";
@@ -58,6 +62,7 @@ const DEVICES: &str = "dev";
 /// The name the node manager's volumes give it too.
 const RUN: &str = "var-run";
 const STATE: &str = "var-lib-contrail";
+const STATE_DIR: &str = "/var/lib/contrail";
 const CNI_CONFIG: &str = "cni-config";
 const CNI_FILES: &str = "cni-config-files";
 const CNI_BIN: &str = "cni-bin";
@@ -96,6 +101,8 @@ pub struct Ingredients<'a> {
     pub overrides: &'a ImageOverrides,
     /// The cluster.
     pub cluster: &'a Cluster,
+    /// Parameters that the groups have in common.
+    pub parameters: &'a Parameters,
     /// Secret with variables for init containers.
     pub variables: &'a str,
     /// ConfigMap with the CNI configuration.
@@ -103,23 +110,33 @@ pub struct Ingredients<'a> {
 }
 
 impl Ingredients<'_> {
-    /// Puts the pods together. None if the spec's list leaves the agent out.
-    pub fn pods(&self) -> Option<Pods> {
-        let agent = self.chosen(AGENT)?;
+    /// Puts the pods together.
+    ///
+    /// # Errors
+    /// When the spec's list leaves the agent out, or a parameter means nothing.
+    pub fn pods(&self) -> Result<Pods, NotReady> {
+        let agent = self.chosen(AGENT).ok_or_else(|| {
+            let message = format!("serviceConfiguration.containers leaves out {AGENT}; add it");
+            NotReady::invalid(Reason::InvalidSpec, message)
+        })?;
         let cni = self.chosen(CNI_INIT);
         let manager = self.chosen(nodemanager::CONTAINER.name);
         let (kernel, ignored) = self.kernel();
         let mut init: Vec<Container> = kernel.iter().map(|kernel| self.kernel_init(kernel)).collect();
         init.extend(cni.map(|chosen| self.cni_init(chosen)));
-        let mut daemons: Vec<Daemon> =
-            manager.map(|chosen| nodemanager::daemon(chosen, NodeType::Vrouter, LOGS)).into_iter().collect();
-        daemons.push(self.agent(agent, cni.is_some()));
+        let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
+        daemons.push(self.agent(agent, cni.is_some())?);
         let mut volumes = self.volumes(cni.is_some());
+        for daemon in &mut daemons {
+            let files = files_volume(daemon.name);
+            daemon.mounts.insert(0, mount(&files, node::RUN_DIR));
+            volumes.push(memory_dir(&files));
+        }
         if manager.is_some() {
             let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
             volumes.extend(more.collect::<Vec<_>>());
         }
-        Some(Pods { init, daemons, volumes, cni: cni.is_some(), ignored })
+        Ok(Pods { init, daemons, volumes, cni: cni.is_some(), ignored })
     }
 
     fn chosen(&self, name: &str) -> Option<&Chosen> {
@@ -203,29 +220,31 @@ impl Ingredients<'_> {
         }
     }
 
-    /// Privileged: it loads the module, makes `vhost0` out of the node's interface and talks to the module.
-    fn agent(&self, chosen: &Chosen, cni: bool) -> Daemon {
-        let log_dir = self.spec().log_dir.as_deref().filter(|directory| !directory.is_empty());
+    /// Privileged: it loads the module, makes `vhost0` out of the node's interface and talks to the module. What of the
+    /// parameters stands here is a directory, a port and numbers, which are no secrets wherever they come from.
+    fn agent(&self, chosen: &Chosen, cni: bool) -> Result<Daemon, NotReady> {
+        let log_dir = config::agent::log_dir(self.parameters)?;
+        let introspect = config::agent::introspect_port(self.parameters)?;
         let mut mounts = vec![
             mount(DEVICES, "/dev"),
             mount(RUN, "/var/run"),
             read_only(MODULES, "/lib/modules"),
-            mount(STATE, "/var/lib/contrail"),
-            mount(LOGS, log_dir.unwrap_or(config::LOG_DIR)),
+            mount(STATE, STATE_DIR),
+            mount(LOGS, log_dir),
         ];
         let mut env = vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())];
         if cni {
             mounts.extend(self.cni_mounts());
             env.push((node::CNI_TARGETS.to_owned(), self.cni_targets()));
         }
-        Daemon {
-            ports: vec![("introspect", ports::AGENT_INTROSPECT), ("port-api", ports::AGENT_PORT_API)],
+        Ok(Daemon {
+            ports: vec![("introspect", introspect), ("port-api", ports::AGENT_PORT_API)],
             env,
             mounts,
             privileges: Privileges::Host,
-            resources: huge_pages(self.spec()),
+            resources: huge_pages(self.parameters)?,
             ..Daemon::new(AGENT, chosen.image.clone(), chosen.command.clone())
-        }
+        })
     }
 
     fn cni_mounts(&self) -> Vec<VolumeMount> {
@@ -253,7 +272,7 @@ impl Ingredients<'_> {
             existing(RUN, "/var/run"),
             existing(MODULES, "/lib/modules"),
             host_path(SOURCES, "/usr/src"),
-            host_path(STATE, "/var/lib/contrail"),
+            host_path(STATE, STATE_DIR),
         ];
         if cni {
             volumes.extend([
@@ -279,6 +298,18 @@ impl Ingredients<'_> {
     }
 }
 
+/// It reads the statistics of load balancers from below the agent's directory (tf-components 3.5).
+fn node_manager(chosen: &Chosen) -> Daemon {
+    let mut daemon = nodemanager::daemon(chosen, NodeType::Vrouter, LOGS);
+    daemon.mounts.push(mount(STATE, STATE_DIR));
+    daemon
+}
+
+/// Volume of the files that one container's daemon reads: in memory because they hold secrets.
+fn files_volume(container: &str) -> String {
+    format!("files-{container}")
+}
+
 /// A directory that every node has; a node without it is not one to change.
 fn existing(name: &str, path: &str) -> Volume {
     Volume {
@@ -290,9 +321,9 @@ fn existing(name: &str, path: &str) -> Volume {
 
 /// Huge pages of both sizes. Kubernetes wants their request to equal their limit, and a request of memory or CPU beside
 /// them; the Go tf-operator asked for as much memory.
-fn huge_pages(spec: &VrouterConfiguration) -> Option<ResourceRequirements> {
-    let small = u64::from(spec.hugepages_2m.unwrap_or_default()) * 2;
-    let large = u64::from(spec.hugepages_1g.unwrap_or_default()) * 1024;
+fn huge_pages(parameters: &Parameters) -> Result<Option<ResourceRequirements>, NotReady> {
+    let small = u64::from(parameters.pages(Name::HugePages2M)?) * 2;
+    let large = u64::from(parameters.pages(Name::HugePages1G)?) * 1024;
     let mut limits = BTreeMap::new();
     if small > 0 {
         limits.insert("hugepages-2Mi".to_owned(), mebibytes(small));
@@ -301,11 +332,11 @@ fn huge_pages(spec: &VrouterConfiguration) -> Option<ResourceRequirements> {
         limits.insert("hugepages-1Gi".to_owned(), mebibytes(large));
     }
     if limits.is_empty() {
-        return None;
+        return Ok(None);
     }
     let mut requests = limits.clone();
     requests.insert("memory".to_owned(), mebibytes(small + large));
-    Some(ResourceRequirements { limits: Some(limits), requests: Some(requests), ..ResourceRequirements::default() })
+    Ok(Some(ResourceRequirements { limits: Some(limits), requests: Some(requests), ..ResourceRequirements::default() }))
 }
 
 /// As the API server writes it: with the largest unit that leaves a whole number.

@@ -48,6 +48,7 @@ pub fn dependencies(cr: &Vrouter) -> Vec<Dependency> {
         default_name,
         endpoint,
         need: Need::Optional,
+        uses_secret: false,
     };
     vec![
         optional(ConditionType::ControlReady, CONTROL, control, "control1", XMPP),

@@ -1,6 +1,6 @@
 //! Files of a ZooKeeper server.
 //!
-//! The static file is the same for every member and every size; members are listed in the dynamic file, which ZooKeeper
+//! The static file is the same for every member; members are listed in the dynamic file, which ZooKeeper
 //! itself rewrites at a reconfiguration (stateful-services 2.1). The node agent copies both to the data directory.
 
 use tf_api::{ZookeeperConfiguration, common::LogLevel, contract::MemberStatus};
@@ -18,13 +18,16 @@ pub const ID_FILE: &str = "myid";
 pub const LOG_FILE: &str = "log4j.properties";
 
 /// Four-letter words that probes and people need. None of them changes anything.
-const FOUR_LETTER_WORDS: &str = "conf,isro,mntr,ruok,srvr";
+const FOUR_LETTER_WORDS: &str = "conf,isro,mntr,ruok,srvr,stat";
 
 /// `zoo.cfg`.
 ///
+/// The AdminServer asks for no password and tells everything about the server, so it is for the node alone.
+///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn static_file(spec: &ZookeeperConfiguration) -> Result<String, Unrepresentable> {
+pub fn static_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> Result<String, Unrepresentable> {
+    let ipv6 = members.iter().all(|member| member.address.contains(':'));
     let mut file = Properties::zookeeper(STATIC_FILE);
     file.set("dataDir", DATA_DIR)
         .set("dynamicConfigFile", format!("{DATA_DIR}/{DYNAMIC_FILE}"))
@@ -42,6 +45,7 @@ pub fn static_file(spec: &ZookeeperConfiguration) -> Result<String, Unrepresenta
         .set("autopurge.purgeInterval", 1)
         .set("4lw.commands.whitelist", FOUR_LETTER_WORDS)
         .set("admin.enableServer", spec.admin_enabled)
+        .set("admin.serverAddress", if ipv6 { "::1" } else { "127.0.0.1" })
         .set("admin.serverPort", spec.admin_port);
     file.render()
 }

@@ -1,7 +1,7 @@
 //! Desired state of an ensemble.
 
 use serde_json::{Map, json};
-use tf_api::{Zookeeper, contract::Protocol};
+use tf_api::{Zookeeper, ZookeeperConfiguration, contract::Protocol};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -10,7 +10,8 @@ use tf_plan::{
     },
     ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
-    members::{Leaving, SizeRule},
+    members::{Joining, Leaving, SizeRule},
+    nodemanager::NodeType,
     observed::Observed,
     plan::{NotReady, Plan},
 };
@@ -36,13 +37,14 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             containers: &spec.containers,
             obsolete: &[],
             rule: SizeRule::OddUpTo(LARGEST),
+            joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
         },
     )?;
     let mut files = Files::default();
-    files.shared(config::STATIC_FILE, config::static_file(spec)?);
+    files.shared(config::STATIC_FILE, config::static_file(spec, ensemble.members())?);
     files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
     let members = config::dynamic_file(spec, ensemble.members())?;
     for member in ensemble.members() {
@@ -53,16 +55,16 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let identity = &ensemble.identity;
     let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &["zookeeper1"], identity);
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
-    let mut ports = vec![("client", spec.client_port), ("quorum", spec.election_port), ("election", spec.server_port)];
-    if spec.admin_enabled {
-        ports.push(("admin", spec.admin_port));
-    }
+    let ports = vec![("client", spec.client_port), ("quorum", spec.election_port), ("election", spec.server_port)];
+    // Reachable on the loopback address only, but that is the node's, where no two may use one port.
+    let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
     let daemons = ensemble
         .containers
         .iter()
         .map(|container| Daemon {
-            ports: ports.clone(),
+            ports: ports.iter().copied().chain(admin).collect(),
+            env: vec![("NODE_TYPE".into(), NodeType::ConfigDatabase.name().into())],
             mounts: mounts.clone(),
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
@@ -77,7 +79,14 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         ports,
         endpoints,
         grace_seconds: 120,
+        ignored: ignored(spec),
         own_status,
         ..Parts::default()
     })
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(spec: &ZookeeperConfiguration) -> Vec<String> {
+    let port = !spec.admin_enabled && spec.admin_port != ZookeeperConfiguration::default().admin_port;
+    port.then(|| "spec.serviceConfiguration.adminPort: adminEnabled is false".to_owned()).into_iter().collect()
 }

@@ -54,8 +54,10 @@ fn heap(spec: &CassandraConfiguration) -> Result<Vec<String>, NotReady> {
     {
         return Err(invalid(format!("minHeapSize {min} is larger than maxHeapSize {max}; swap or change them")));
     }
+    // One alone would meet the other as cassandra-env.sh reckons it from the node's memory, and Java does not start with a
+    // smallest heap above the largest.
     let option = |flag: &str, size: Option<(&str, u64)>| size.map(|(text, _)| format!("-{flag}{text}"));
-    Ok([option("Xms", smallest), option("Xmx", largest)].into_iter().flatten().collect())
+    Ok([option("Xms", smallest.or(largest)), option("Xmx", largest.or(smallest))].into_iter().flatten().collect())
 }
 
 /// A size as Java reads it, with its bytes. The Go tf-operator's default for an unset size is an empty one.
@@ -109,9 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn each_heap_size_is_given_for_itself_and_an_empty_one_is_none() {
-        assert!(options(&heap("512M", ""), false).unwrap().ends_with(&["-Xms512M".into()]));
-        assert!(options(&heap("", "8G"), false).unwrap().ends_with(&["-Xmx8G".into()]));
+    fn one_heap_size_stands_for_both_and_an_empty_one_is_none() {
+        assert!(options(&heap("512M", ""), false).unwrap().ends_with(&["-Xms512M".into(), "-Xmx512M".into()]));
+        assert!(options(&heap("", "8G"), false).unwrap().ends_with(&["-Xms8G".into(), "-Xmx8G".into()]));
+        assert!(options(&heap("", ""), false).unwrap().iter().all(|option| !option.starts_with("-Xm")));
         assert!(options(&heap("1g", "1024m"), false).unwrap().ends_with(&["-Xms1g".into(), "-Xmx1024m".into()]));
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
@@ -53,7 +53,7 @@ pub struct NodeStatus {
 }
 
 /// One member of the service: a node that holds, or will hold, one of its pods. The identity never changes while the
-/// member exists and is never given to another node.
+/// member exists; where members keep data it is never given to another node.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -93,7 +93,7 @@ pub struct Contract {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberStatus>,
     /// Addresses that this service offers to others.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     pub endpoints: Vec<Endpoint>,
     /// Secret with what a client needs to connect (Service Binding layout).
     pub connection_secret_ref: Option<NameReference>,
@@ -104,7 +104,7 @@ pub struct Contract {
     /// ConfigMap that repeats the endpoints as plain keys.
     pub discovery_config_map_ref: Option<NameReference>,
     /// Conditions, see the status contract.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "complete_conditions")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     pub conditions: Vec<Condition>,
     /// True while the service can be used; same as condition Available.
     pub active: Option<bool>,
@@ -144,11 +144,12 @@ impl Default for Contract {
     }
 }
 
-/// Reads a list of conditions without those that lack a field. The Go tf-operator left conditions of type and status
-/// only, and one of them must not make the whole object unreadable.
-pub(crate) fn complete_conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
+/// Reads a list without the entries that this release cannot read, so that one of them does not make the whole object
+/// unreadable: the Go tf-operator left conditions of type and status only, and a later release of ours may know protocols
+/// that this one does not.
+pub(crate) fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let all = Vec::<Value>::deserialize(deserializer)?;
-    Ok(all.into_iter().filter_map(|condition| serde_json::from_value(condition).ok()).collect())
+    Ok(all.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect())
 }
 
 /// Status of a kind: the contract plus fields of its own.

@@ -23,13 +23,14 @@ pub struct PeerStatus {
     /// Members with identities.
     pub members: Vec<MemberStatus>,
     /// Published endpoints.
+    #[serde(deserialize_with = "super::readable")]
     pub endpoints: Vec<Endpoint>,
     /// Secret with credentials.
     pub connection_secret_ref: Option<NameReference>,
     /// Changes when endpoints or credentials change.
     pub connection_hash: Option<String>,
     /// Conditions, whatever their type.
-    #[serde(deserialize_with = "super::complete_conditions")]
+    #[serde(deserialize_with = "super::readable")]
     pub conditions: Vec<Condition>,
 }
 

@@ -304,7 +304,7 @@ impl Managed for Manager {
         &self.spec.common_configuration.common
     }
 
-    fn paused(&self) -> bool {
+    fn spec_paused(&self) -> bool {
         self.spec.paused
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tf_api::{
-    contract::PeerStatus,
+    contract::{Contract, PeerStatus},
     kinds::{Manager, SERVICES},
 };
 
@@ -53,6 +53,24 @@ fn requested_services_come_under_the_keys_they_have_in_the_manifest() {
         .unwrap();
         let keys: Vec<_> = manager.spec.services.requested().map(|(info, _)| info.key).collect();
         assert_eq!(keys, [info.key]);
+    }
+}
+
+/// An operator that is rolled back reads what the later release wrote, of its own resource and of others.
+#[test]
+fn an_endpoint_of_a_later_release_does_not_make_a_status_unreadable() {
+    let status = json!({
+        "initialized": true,
+        "endpoints": [
+            { "name": "cql", "protocol": "TCP", "port": 9042 },
+            { "name": "metrics", "protocol": "QUIC", "port": 9100 },
+        ],
+    });
+    let peer: PeerStatus = serde_json::from_value(status.clone()).unwrap();
+    let own: Contract = serde_json::from_value(status).unwrap();
+    for endpoints in [peer.endpoints, own.endpoints] {
+        let names: Vec<_> = endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+        assert_eq!(names, ["cql"]);
     }
 }
 

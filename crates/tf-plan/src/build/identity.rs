@@ -8,7 +8,7 @@ use tf_api::{GROUP, Managed, VERSION, names};
 use crate::hash;
 
 /// Longest value of a label, and longest name of a Service or of a pod's host.
-const LABEL_LIMIT: usize = 63;
+pub const LABEL_LIMIT: usize = 63;
 /// Longest name of a workload: its controller adds a dash and a hash of up to 10 characters and uses the result as a
 /// label value.
 const WORKLOAD_LIMIT: usize = 52;
@@ -165,6 +165,28 @@ mod tests {
         let identity = identity("zookeeper1");
         assert_eq!(identity.workload_name("statefulset"), "zookeeper1-zookeeper-statefulset");
         assert_eq!(identity.selector_text(), "tf_manager=zookeeper,zookeeper=zookeeper1");
+    }
+
+    /// What selects, reports and adopts by labels depends on every one of them.
+    #[test]
+    fn labels_are_those_of_the_go_tf_operator_and_the_recommended_ones() {
+        let labels = identity("zookeeper1").labels();
+        let labels: Vec<_> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(
+            labels,
+            [
+                ("app.kubernetes.io/component", "zookeeper"),
+                ("app.kubernetes.io/instance", "zookeeper1"),
+                ("app.kubernetes.io/managed-by", "zookeeper-op"),
+                ("app.kubernetes.io/name", "zookeeper"),
+                ("app.kubernetes.io/part-of", "tungsten-fabric"),
+                ("tf_manager", "zookeeper"),
+                ("zookeeper", "zookeeper1"),
+            ]
+        );
+        let group = identity("zookeeper1").in_group("edge").labels();
+        assert_eq!(group.len(), labels.len() + 1);
+        assert_eq!(group["tf.tungsten.io/group"], "edge");
     }
 
     #[test]

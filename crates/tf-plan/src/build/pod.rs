@@ -412,13 +412,17 @@ fn override_container(wanted: &ContainerOverrides, container: &mut Container) {
     }
 }
 
-/// Container names in the overrides that the pod does not have, as paths.
-pub fn unknown_overrides(common: &PodConfiguration, daemons: &[Daemon]) -> Vec<String> {
+/// What of the overrides has no effect, as paths: labels that the operator sets, and containers that the pod does not have.
+pub fn ignored_overrides(identity: &Identity, common: &PodConfiguration, daemons: &[Daemon]) -> Vec<String> {
+    const PATH: &str = "spec.commonConfiguration.podOverrides";
+    let own = identity.labels();
+    let labels = common.pod_overrides.iter().filter_map(|o| o.metadata.as_ref()).flat_map(|metadata| &metadata.labels);
     let containers = common.pod_overrides.iter().filter_map(|o| o.spec.as_ref()).flat_map(|spec| &spec.containers);
-    containers
+    let labels = labels
+        .filter(|(key, value)| own.get(*key).is_some_and(|own| own != *value))
+        .map(|(key, _)| format!("{PATH}.metadata.labels[{key}]: the operator sets it"));
+    let containers = containers
         .filter(|wanted| daemons.iter().all(|daemon| daemon.name != wanted.name))
-        .map(|wanted| {
-            format!("spec.commonConfiguration.podOverrides.spec.containers[{}]: no such container", wanted.name)
-        })
-        .collect()
+        .map(|wanted| format!("{PATH}.spec.containers[{}]: no such container", wanted.name));
+    labels.chain(containers).collect()
 }

@@ -1,6 +1,6 @@
 //! `contrail-vrouter-agent.conf`, complete (tf-components 8.1): a template that every node completes.
 
-use tf_api::ports;
+use tf_api::{ports, schema::Port};
 use tf_plan::{node, node::template::Local, plan::NotReady};
 
 use super::{LOG_DIR, qos, sheet::Sheet};
@@ -54,7 +54,7 @@ fn defaults(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> 
     } else {
         sheet.node(SECTION, "http_server_ip", Local::Address);
     }
-    let port = parameters.port(Name::VrouterAgentIntrospectPort)?.unwrap_or(ports::AGENT_INTROSPECT.get());
+    let port = introspect_port(parameters)?;
     sheet.set(SECTION, "http_server_port", port);
     sheet.set(SECTION, "rest_port", ports::AGENT_PORT_API);
     sheet.list(SECTION, "collectors", &services.collectors(parameters)?);
@@ -87,8 +87,19 @@ fn defaults(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> 
     Ok(())
 }
 
-/// The node's directory is mounted there, so it must not cover anything else.
-fn log_dir(parameters: &Parameters) -> Result<&str, NotReady> {
+/// Port of introspection.
+///
+/// # Errors
+/// When the spec gives no port.
+pub fn introspect_port(parameters: &Parameters) -> Result<Port, NotReady> {
+    Ok(parameters.port(Name::VrouterAgentIntrospectPort)?.map_or(ports::AGENT_INTROSPECT, Port))
+}
+
+/// Directory of the log. The node's directory is mounted there, so it must not cover anything else.
+///
+/// # Errors
+/// When it is not below `/var/log`.
+pub fn log_dir(parameters: &Parameters) -> Result<&str, NotReady> {
     let Some(directory) = parameters.get(Name::LogDir) else { return Ok(LOG_DIR) };
     let plain = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -207,8 +218,8 @@ fn restart(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
             sheet.template("RESTART", key, format!("{directory}/bridge {directory}/flow"));
         }
     };
-    let small = parameters.pages(Name::HugePages2M)?;
-    if parameters.pages(Name::HugePages1G)? {
+    let small = parameters.pages(Name::HugePages2M)? > 0;
+    if parameters.pages(Name::HugePages1G)? > 0 {
         tables("huge_page_1G", Name::HugePages1GDir, Local::HugePages1G);
     } else if small {
         tables("huge_page_2M", Name::HugePages2MDir, Local::HugePages2M);

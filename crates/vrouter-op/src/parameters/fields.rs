@@ -286,6 +286,12 @@ fn secret(name: Name, field: &str, value: Option<&Sensitive>) -> Field {
     Field { secret: true, ..in_service(name, field, value) }
 }
 
+/// Whether a spec that does not state the field says the same.
+pub fn is_usual(name: Name, value: &str) -> bool {
+    let usual = common(&PodConfiguration::default(), None).into_iter().chain(service(&VrouterConfiguration::default()));
+    usual.into_iter().any(|field| field.name == name && field.value.as_deref() == Some(value))
+}
+
 /// Why a field had no effect.
 pub fn why_ignored(name: Name) -> &'static str {
     match name {

@@ -3,7 +3,7 @@
 //! A parameter comes from a field of the spec or from `envVariablesConfig`, which wins. Files are rendered from parameters
 //! and nothing else of the spec, so an override reaches whatever the field would have reached. Reading is recorded: a
 //! field that no file asked for had no effect, and a file that asked for a secret belongs into the Secret. Neither can be
-//! forgotten, because neither is written down anywhere.
+//! forgotten, because neither is written down anywhere. A field that another one replaces has no effect either.
 
 mod fields;
 mod read;
@@ -166,6 +166,8 @@ pub struct AgentOption {
 pub struct Parameters {
     values: BTreeMap<Name, Parameter>,
     variables: BTreeMap<String, String>,
+    /// Fields that something else replaces, with what does.
+    replaced: Vec<String>,
     asked: RefCell<BTreeSet<Name>>,
     secret: Cell<bool>,
 }
@@ -176,12 +178,15 @@ impl Parameters {
     /// # Errors
     /// When a variable asks for what this release cannot do.
     pub fn of(cr: &Vrouter, password: Option<AdminPassword<'_>>) -> Result<Self, NotReady> {
-        let mut values = BTreeMap::new();
+        let mut values: BTreeMap<Name, Parameter> = BTreeMap::new();
+        let mut replaced = Vec::new();
         let fields = fields::common(&cr.spec.common_configuration, password).into_iter();
         for field in fields.chain(fields::service(&cr.spec.service_configuration)) {
             // An empty text means the same as none, as in the Go tf-operator.
             if let Some(value) = field.value.filter(|value| !value.is_empty()) {
-                values.insert(field.name, Parameter { value, path: field.path, secret: field.secret });
+                let wins = format!("{} wins", field.path);
+                let former = values.insert(field.name, Parameter { value, path: field.path, secret: field.secret });
+                replaced.extend(former.map(|former| format!("{}: {wins}", former.path)));
             }
         }
         let variables: BTreeMap<String, String> = cr
@@ -196,13 +201,15 @@ impl Parameters {
             let Ok(name) = variable.parse::<Name>() else { continue };
             let path = format!("spec.serviceConfiguration.envVariablesConfig[{variable}]");
             // An empty variable stands for the image's default, whatever a field says.
-            if value.is_empty() {
-                values.remove(&name);
+            let former = if value.is_empty() {
+                values.remove(&name)
             } else {
-                values.insert(name, Parameter { value: value.clone(), path, secret: true });
-            }
+                values.insert(name, Parameter { value: value.clone(), path, secret: true })
+            };
+            let differs = former.filter(|former| former.value != *value && !fields::is_usual(name, &former.value));
+            replaced.extend(differs.map(|former| format!("{}: envVariablesConfig[{variable}] wins", former.path)));
         }
-        let parameters = Self { values, variables, ..Self::default() };
+        let parameters = Self { values, variables, replaced, ..Self::default() };
         match parameters.get(Name::AgentMode) {
             None | Some("kernel") => Ok(parameters),
             Some(_) => Err(parameters.invalid(Name::AgentMode, "this release forwards in the kernel only")),
@@ -213,10 +220,12 @@ impl Parameters {
     #[must_use]
     pub fn with_gateway(&self, group: &str, gateway: Option<&str>) -> Self {
         let mut parameters = self.clone();
-        if let Some(gateway) = gateway.filter(|gateway| !gateway.is_empty())
-            && !self.variables.contains_key(Name::VrouterGateway.as_ref())
-        {
-            let path = format!("spec.groups[{group}].vrouterGateway");
+        let Some(gateway) = gateway.filter(|gateway| !gateway.is_empty()) else { return parameters };
+        let path = format!("spec.groups[{group}].vrouterGateway");
+        let variable = Name::VrouterGateway.as_ref();
+        if self.variables.contains_key(variable) {
+            parameters.replaced.push(format!("{path}: envVariablesConfig[{variable}] wins"));
+        } else {
             parameters.values.insert(Name::VrouterGateway, Parameter { value: gateway.into(), path, secret: false });
         }
         parameters
@@ -286,7 +295,8 @@ impl Parameters {
     }
 }
 
-/// Fields that no file of any of the given sets asked for, with why. Variables are left out: they reach the containers.
+/// Fields that were replaced, and those that no file of any of the given sets asked for, with why. Variables are left out:
+/// they reach the containers.
 pub fn ignored(sets: &[Parameters]) -> Vec<String> {
     let keystone = sets.iter().any(Parameters::keystone);
     let asked: BTreeSet<Name> = sets.iter().flat_map(|set| set.asked.borrow().clone()).collect();
@@ -301,6 +311,7 @@ pub fn ignored(sets: &[Parameters]) -> Vec<String> {
                 format!("{}: {}", parameter.path, fields::why_ignored(*name))
             }
         })
+        .chain(sets.iter().flat_map(|set| set.replaced.clone()))
         .collect();
     ignored.sort_unstable();
     ignored.dedup();

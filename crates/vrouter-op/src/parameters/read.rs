@@ -41,13 +41,13 @@ impl Parameters {
         value.trim().parse().map(Some).map_err(|_| self.invalid(name, hint))
     }
 
-    /// Whether pages are asked for.
+    /// A number of pages; 0 if the parameter is not set.
     ///
     /// # Errors
     /// When the value is no number.
-    pub fn pages(&self, name: Name) -> Result<bool, NotReady> {
-        let Some(value) = self.get(name) else { return Ok(false) };
-        value.trim().parse().map(|count: u32| count > 0).map_err(|_| self.invalid(name, "use a number of pages"))
+    pub fn pages(&self, name: Name) -> Result<u32, NotReady> {
+        let Some(value) = self.get(name) else { return Ok(0) };
+        value.trim().parse().map_err(|_| self.invalid(name, "use a number of pages"))
     }
 
     /// Items between commas or blanks; none if the parameter is not set. `[]` is the image's word for no item.

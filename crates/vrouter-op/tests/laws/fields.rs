@@ -1,26 +1,38 @@
 //! Every field of the spec changes the plan or is told to have no effect, and no field does both.
 
-use serde_json::{Map, Value, json};
-use tf_api::VrouterConfiguration;
+use serde_json::{Value, json};
+use tf_testing::{golden::situation, laws::fields::Stage};
+use vrouter_op::Component;
 
 use crate::world::{observed, plan, vrouter};
 
+const SERVICE: &str = "serviceConfiguration.";
+
 /// Values that mean something where any text would not do.
-fn sample(field: &str) -> Option<Value> {
+fn sample(path: &str) -> Option<Value> {
+    let Some(field) = path.strip_prefix(SERVICE) else {
+        return match path {
+            "commonConfiguration.distribution" => Some(json!("ubuntu")),
+            "groups.[].vrouterGateway" => Some(json!("10.9.0.1")),
+            _ => None,
+        };
+    };
     Some(match field {
         "agentMode" => json!("dpdk"),
         "cniMTU" => json!(1400),
-        "containers" => json!([{"name": "vrouteragent", "image": "example/agent:1"}]),
         "dataSubnet" | "l3mhCidr" | "kubernetesPodSubnet" => json!("10.9.0.0/16"),
         "envVariablesConfig" => json!({"VROUTER_MODULE_OPTIONS": "vr_flow_entries=1048576"}),
         "fabricSntHashTableSize" | "fabricSnatHashTableSize" => json!("8192"),
         "keystoneAuthProto" => json!("http"),
+        "keystoneAuthInsecure" | "sslEnable" => json!(false),
+        "logLocal" => json!(0),
         "metadataSslEnable" => json!("true"),
         "logDir" => json!("/var/log/elsewhere"),
-        "logLocal" => json!(0),
         "priorityBandwidth" => json!("10"),
+        "priorityId" | "qosQueueId" => json!("1"),
+        "priorityScheduling" => json!("strict"),
         "sampleDestination" | "sloDestination" => json!("file"),
-        "sslEnable" => json!(false),
+        "sriovVf" => json!("7"),
         "tsnAgentMode" => json!("tsn"),
         "vrouterGateway" => json!("10.9.0.1"),
         port if port.ends_with("Port") => json!("12345"),
@@ -29,128 +41,42 @@ fn sample(field: &str) -> Option<Value> {
     })
 }
 
-/// A value that the schema of a field allows.
-fn value(field: &str, schema: &Value) -> Value {
-    let kind = match &schema["type"] {
-        Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or_default(),
-        kind => kind.clone(),
-    };
-    sample(field).unwrap_or_else(|| match kind.as_str() {
-        Some("string") => json!("some-text"),
-        Some("integer") => json!(7),
-        Some("boolean") => json!(true),
-        _ => panic!("{field}: no sample for {schema}"),
-    })
-}
-
-fn fields() -> Map<String, Value> {
-    let schema = schemars::schema_for!(VrouterConfiguration).to_value();
-    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
-    assert!(properties.len() >= 88, "the schema has {} fields only", properties.len());
-    properties
-}
-
 /// Settings without which a field means nothing, and that have an effect of their own.
-fn company(field: &str) -> Option<Value> {
-    Some(match field {
+fn company(path: &str) -> Option<Value> {
+    if path.starts_with("groups.[].") {
+        return Some(json!({"groups": [{"name": "a"}]}));
+    }
+    let field = path.strip_prefix(SERVICE)?;
+    let service = match field {
         "priorityId" => json!({"priorityBandwidth": "10", "priorityScheduling": "rr"}),
+        "priorityBandwidth" | "priorityScheduling" => {
+            json!({"priorityId": "1", "priorityBandwidth": "20", "priorityScheduling": "rr"})
+        }
         "qosQueueId" => json!({"qosLogicalQueues": "[1]"}),
         "sriovVf" => json!({"sriovPhysicalInterface": "eth3"}),
         "sriovPhysicalInterface" => json!({"sriovVf": "7"}),
+        field if field.starts_with("metadata") => json!({"metadataSslEnable": "false"}),
+        field if field.starts_with("keystone") => json!({}),
         _ => return None,
-    })
-}
-
-fn with(company: Option<&Value>, field: &str, value: Value) -> Value {
-    let mut service = company.cloned().unwrap_or_else(|| json!({}));
-    service[field] = value;
-    json!({ "serviceConfiguration": service })
+    };
+    let auth = json!({"authMode": "keystone", "keystoneAuthParameters": {"authProtocol": "https"}});
+    let keystone = field.starts_with("keystone").then(|| json!({"authParameters": auth}));
+    Some(json!({"serviceConfiguration": service, "commonConfiguration": keystone.unwrap_or_else(|| json!({}))}))
 }
 
 #[test]
-fn every_field_alone_changes_the_plan_or_is_told_to_have_no_effect() {
-    let observed = observed();
-    let base = plan(&vrouter(json!({})), &observed).expect("a plan");
-    assert_eq!(base.ignored, Vec::<String>::new());
-    for (field, schema) in fields() {
-        let value = match field.as_str() {
-            "priorityId" | "qosQueueId" => continue, // Refused alone; the next test has them in company.
-            "sriovVf" => json!("7"),
-            _ => value(&field, &schema),
-        };
-        let spec = with(None, &field, value);
-        let with_field = plan(&vrouter(spec), &observed).unwrap_or_else(|why| panic!("{field}: {}", why.message));
-        let changed = with_field.objects != base.objects || with_field.drafts != base.drafts;
-        let path = format!("spec.serviceConfiguration.{field}:");
-        let ignored = with_field.ignored.iter().any(|ignored| ignored.starts_with(&path));
-        assert!(changed != ignored, "{field}: changed {changed}, ignored {ignored}: {:?}", with_field.ignored);
-        assert_eq!(with_field.ignored.len(), usize::from(ignored), "{field}: {:?}", with_field.ignored);
-    }
-}
-
-#[test]
-fn fields_that_need_company_take_effect_in_it() {
-    let observed = observed();
-    let base = plan(&vrouter(json!({})), &observed).expect("a plan");
-    for field in ["priorityId", "qosQueueId", "sriovVf", "sriovPhysicalInterface"] {
-        let company = company(field);
-        let spec = with(company.as_ref(), field, json!("1"));
-        let plan = plan(&vrouter(spec), &observed).unwrap_or_else(|why| panic!("{field}: {}", why.message));
-        assert_ne!(plan.objects, base.objects, "{field}");
-        assert_eq!(plan.ignored, Vec::<String>::new(), "{field}");
-    }
-}
-
-/// The settings of Keystone and of the metadata service that are told to have no effect without them.
-#[test]
-fn fields_of_services_that_are_switched_on_take_effect() {
-    let observed = observed();
-    let auth = json!({"authParameters": {"authMode": "keystone", "keystoneAuthParameters": {"authProtocol": "https"}}});
-    let spec = |service: Value| vrouter(json!({"commonConfiguration": auth, "serviceConfiguration": service}));
-    let base = plan(&spec(json!({"metadataSslEnable": "true"})), &observed).expect("a plan");
-    assert_eq!(base.ignored, Vec::<String>::new());
-    let fields =
-        fields().into_iter().filter(|(field, _)| field.starts_with("keystone") || field.starts_with("metadata"));
-    for (field, schema) in fields.filter(|(field, _)| field != "metadataSslEnable") {
-        let mut service = json!({"metadataSslEnable": "true"});
-        service[&field] = if field == "keystoneAuthInsecure" { json!(false) } else { value(&field, &schema) };
-        let plan = plan(&spec(service), &observed).unwrap_or_else(|why| panic!("{field}: {}", why.message));
-        assert_ne!(plan.objects, base.objects, "{field}");
-        assert_eq!(plan.ignored, Vec::<String>::new(), "{field}");
-    }
-}
-
-#[test]
-fn every_other_setting_of_the_spec_changes_the_plan_or_is_told() {
-    let observed = observed();
-    let base = plan(&vrouter(json!({})), &observed).expect("a plan");
-    for spec in [
-        json!({"version": "tungstenfabric-latest"}),
-        json!({"dependencies": {"control": {"ref": {"name": "other"}}}}),
-        json!({"dependencies": {"config": {"ref": {"name": "other"}}}}),
-        json!({"dependencies": {"analytics": {"ref": {"name": "other"}}}}),
-        json!({"groups": [{"name": "a"}]}),
-        json!({"groups": [{"name": "a", "nodeSelector": {"a": "b"}}]}),
-        json!({"groups": [{"name": "a", "tolerations": [{"operator": "Exists"}]}]}),
-        json!({"groups": [{"name": "a", "vrouterGateway": "10.0.0.254"}]}),
-        json!({"groups": [{"name": "a", "profiles": ["p"]}]}),
-        json!({"commonConfiguration": {"logLevel": "debug"}}),
-        json!({"commonConfiguration": {"distribution": "ubuntu"}}),
-        json!({"commonConfiguration": {"imagePullSecrets": ["s"]}}),
-        json!({"commonConfiguration": {"nodeSelector": {"a": "b"}}}),
-        json!({"commonConfiguration": {"tolerations": [{"operator": "Exists"}]}}),
-        json!({"commonConfiguration": {"hostNetwork": false}}),
-        json!({"commonConfiguration": {"replicas": 3}}),
-        json!({"commonConfiguration": {"podOverrides": {"spec": {"priorityClassName": "mine"}}}}),
-        json!({"commonConfiguration": {"storage": {"emptyDir": {}}}}),
-        json!({"commonConfiguration": {"networkPolicy": true}}),
-        json!({"commonConfiguration": {"certificates": {"issuer": "mine"}}}),
-        json!({"commonConfiguration": {"authParameters": {"authMode": "keystone"}}}),
-    ] {
-        let plan = plan(&vrouter(spec.clone()), &observed).unwrap_or_else(|why| panic!("{spec}: {}", why.message));
-        let differs = plan.objects != base.objects || plan.drafts != base.drafts || plan.version != base.version;
-        assert!(differs || !plan.ignored.is_empty(), "{spec}");
-    }
+fn no_field_lies() {
+    let (resource, observed) = situation::<Component>(env!("CARGO_MANIFEST_DIR"), "every-node-with-all-services");
+    let stage = Stage::<Component> {
+        resource,
+        observed,
+        container: "vrouteragent",
+        dependencies: &[("config", "api"), ("control", "xmpp"), ("analytics", "collector")],
+        sample: &sample,
+        company: &company,
+        except: &[],
+    };
+    assert!(stage.no_field_lies() > 120);
 }
 
 #[test]

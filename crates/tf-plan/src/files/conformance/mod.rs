@@ -1,9 +1,11 @@
 //! The writers and readers against the parsers they are made for, where those are installed: Python's `configparser`, PyYAML,
-//! `java.util.Properties` and the shell. Each test starts one process for all its cases. What is not installed is a line
-//! that begins with `SKIP` on standard error.
+//! `java.util.Properties` and the shell. Each test starts one process for all its cases. A test whose parser is not installed
+//! says so in a line that begins with `SKIP` on standard error and in the file `TF_TEST_SKIPS`, from which
+//! `cargo xtask test` counts it as skipped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::process::{Command, Stdio};
 
@@ -34,9 +36,12 @@ fn written<T, E>(examples: Vec<T>, write: impl Fn(&T) -> Result<String, E>) -> (
 fn ask(command: &mut Command, input: String) -> Option<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let skip = |what: &str| {
-        // Not `eprintln!`, which the test harness captures.
-        let check = std::thread::current().name().unwrap_or_default().to_owned();
-        writeln!(std::io::stderr(), "SKIP 1 check: {check}: {what} is not installed").unwrap();
+        let line = format!("{}: {what} is not installed\n", std::thread::current().name().unwrap_or_default());
+        // Not `eprint!`, which the test harness captures.
+        write!(std::io::stderr(), "SKIP {line}").unwrap();
+        if let Some(file) = std::env::var_os("TF_TEST_SKIPS") {
+            File::options().append(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
+        }
         None
     };
     let mut child = match command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {

@@ -1,0 +1,143 @@
+//! What a ring has to itself on its nodes: its directory and its ports.
+//!
+//! Two servers on one directory destroy each other's data, and nothing in Cassandra prevents it. Of two servers with one port
+//! the second is never scheduled, and nothing says why. Usual names have directories of their own; a path in the spec may
+//! name another ring's, and ports of two rings are the same unless the spec moves them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tf_api::{
+    Cassandra, Managed as _,
+    contract::{MemberStatus, Reason},
+    schema::Port,
+};
+use tf_plan::{nodemanager, observed::Observed, placement::Placement, plan::NotReady};
+
+use crate::{directory::used, plan, role::Role};
+
+/// Makes sure that `members` have the ring's directory and ports on their nodes to themselves. Of two rings the one that was
+/// brought up keeps them, of two equal ones the older.
+///
+/// # Errors
+/// `InvalidSpec` if another ring keeps them.
+pub fn claim(cr: &Cassandra, members: &[MemberStatus], observed: &Observed<Cassandra>) -> Result<(), NotReady> {
+    let mut stronger: Vec<&Cassandra> =
+        observed.siblings.iter().filter(|sibling| strength(sibling) < strength(cr)).collect();
+    stronger.sort_by_key(|sibling| strength(sibling));
+    let (directory, ports) = (used(cr), ports(cr));
+    for holder in stronger {
+        let theirs = holder.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
+        let shares = theirs.iter().any(|their| members.iter().any(|our| our.node == their.node));
+        // A ring that has no members yet may get any. For the directory that is reason enough to wait.
+        let may_share = theirs.is_empty() && placement(holder).covers_or_is_covered(&placement(cr));
+        let refused = |what: &str, cure: &str| {
+            let message = format!(
+                "{what} of the nodes belongs to Cassandra {}/{}; {cure}, or a nodeSelector for other nodes",
+                holder.home(),
+                holder.title()
+            );
+            Err(NotReady::invalid(Reason::InvalidSpec, message))
+        };
+        if let Some(directory) = &directory
+            && (shares || theirs.is_empty())
+            && used(holder).as_ref() == Some(directory)
+        {
+            return refused(&format!("directory {directory}"), "set another storage.hostPath.path");
+        }
+        let taken = self::ports(holder);
+        if let Some(port) = ports.iter().find(|port| taken.contains(port)).filter(|_| shares || may_share) {
+            return refused(&format!("port {port}"), "set other ports in serviceConfiguration");
+        }
+    }
+    Ok(())
+}
+
+fn placement(cr: &Cassandra) -> Placement {
+    Placement::from_selector(&cr.common().node_selector, Placement::ControlPlane)
+}
+
+/// Ports that the ring opens on its nodes, loopback ones included.
+fn ports(cr: &Cassandra) -> Vec<Port> {
+    let spec = &cr.spec.service_configuration;
+    let manager = plan::lists(spec, nodemanager::CONTAINER.name).then(|| Role::of(cr.title()).node_type().port());
+    plan::open_ports(spec).into_iter().map(|(_, port)| port).chain([spec.jmx_local_port]).chain(manager).collect()
+}
+
+/// How good the claim of a ring is: less is better.
+fn strength(cr: &Cassandra) -> (bool, Option<&Time>, &str, &str) {
+    let brought_up = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    (!brought_up, cr.metadata.creation_timestamp.as_ref(), cr.home(), cr.title())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A ring with ports of its own.
+    fn ring(name: &str, path: Option<&str>, brought_up: bool, nodes: &[&str]) -> Cassandra {
+        let base = 1000 * u16::from(name.as_bytes()[0] - b'`');
+        let ports = json!({"port": base, "cqlPort": base + 1, "sslStoragePort": base + 2, "jmxLocalPort": base + 3});
+        with_ports(name, path, brought_up, nodes, &ports)
+    }
+
+    fn with_ports(name: &str, path: Option<&str>, brought_up: bool, nodes: &[&str], ports: &Value) -> Cassandra {
+        let members: Vec<_> = nodes.iter().map(|node| json!({"id": 1, "node": node, "address": "10.0.0.1"})).collect();
+        serde_json::from_value(json!({
+            "apiVersion": "tf.tungsten.io/v1alpha1",
+            "kind": "Cassandra",
+            "metadata": {"name": name, "namespace": "tf"},
+            "spec": {"commonConfiguration": {"storage": {"hostPath": {"path": path}}}, "serviceConfiguration": ports},
+            "status": {"initialized": brought_up, "members": members},
+        }))
+        .unwrap()
+    }
+
+    fn refused(cr: &Cassandra, sibling: &Cassandra) -> bool {
+        let members = &cr.contract().unwrap().members;
+        claim(cr, members, &Observed { siblings: vec![sibling.clone()], ..Observed::default() }).is_err()
+    }
+
+    #[test]
+    fn usual_names_do_not_meet() {
+        let (config, analytics) = (ring("configdb1", None, true, &["a"]), ring("analyticsdb1", None, true, &["a"]));
+        assert!(!refused(&config, &analytics) && !refused(&analytics, &config));
+    }
+
+    #[test]
+    fn the_ring_that_was_brought_up_keeps_its_directory() {
+        let config = ring("configdb1", Some("/var/lib/contrail/database/"), true, &["a", "b"]);
+        let analytics = ring("analyticsdb1", None, false, &["b"]);
+        assert!(refused(&analytics, &config));
+        assert!(!refused(&config, &analytics));
+    }
+
+    #[test]
+    fn of_two_new_rings_exactly_one_gives_way_even_before_the_other_has_members() {
+        let (a, b) = (ring("a", Some("/d"), false, &[]), ring("b", Some("/d"), false, &["n"]));
+        assert!(refused(&a, &b) ^ refused(&b, &a));
+    }
+
+    #[test]
+    fn rings_on_different_nodes_may_use_the_same_path() {
+        let (a, b) = (ring("a", Some("/d"), true, &["n"]), ring("b", Some("/d"), false, &["m"]));
+        assert!(!refused(&b, &a));
+    }
+
+    #[test]
+    fn the_younger_of_two_rings_with_one_port_is_told_whose_it_is() {
+        let config = with_ports("configdb1", None, true, &["a"], &json!({}));
+        for ports in [json!({}), json!({"port": 1, "cqlPort": 2, "sslStoragePort": 3})] {
+            let analytics = with_ports("analyticsdb1", None, false, &["a"], &ports);
+            assert!(!refused(&config, &analytics), "{ports}");
+            let observed = Observed { siblings: vec![config.clone()], ..Observed::default() };
+            let members = &analytics.contract().unwrap().members;
+            let why = claim(&analytics, members, &observed).unwrap_err().message;
+            assert!(why.contains("port") && why.contains("Cassandra tf/configdb1"), "{why}");
+        }
+        let elsewhere = with_ports("analyticsdb1", None, false, &["b"], &json!({}));
+        assert!(!refused(&elsewhere, &config));
+        let without_thrift = json!({"startRPC": false, "cqlPort": 2, "sslStoragePort": 3, "jmxLocalPort": 4});
+        assert!(!refused(&with_ports("analyticsdb1", None, false, &["a"], &without_thrift), &config));
+    }
+}

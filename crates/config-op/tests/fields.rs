@@ -1,0 +1,37 @@
+//! Every field of a Config has an effect or is told to have none.
+
+use config_op::Component;
+use serde_json::{Value, json};
+use tf_testing::{golden::situation, laws::fields::Stage};
+
+/// RabbitMQ cannot be used without credentials.
+fn company(path: &str) -> Option<Value> {
+    let field = path.strip_prefix("dependencies.rabbitmq.external.endpoints.[].")?;
+    let nodes = if field == "service" { json!([]) } else { json!(["192.0.2.9"]) };
+    let endpoints = json!([{"name": "amqp", "port": 4321, "nodes": nodes}]);
+    let source = json!({"external": {"endpoints": endpoints, "secretRef": {"name": "rabbitmq1-rabbitmq-connection"}}});
+    Some(json!({"dependencies": {"rabbitmq": source}}))
+}
+
+#[test]
+fn no_field_lies() {
+    let (resource, observed) = situation::<Component>(env!("CARGO_MANIFEST_DIR"), "twelve-control-nodes");
+    let stage = Stage::<Component> {
+        resource,
+        observed,
+        container: "api",
+        dependencies: &[
+            ("cassandra", "cql"),
+            ("zookeeper", "client"),
+            ("rabbitmq", "amqp"),
+            ("analytics", "collector"),
+        ],
+        sample: &|_| None,
+        company: &company,
+        except: &[(
+            "dependencies.zookeeper.external.endpoints.[].tls",
+            "with TLS the spec is refused: the service monitor does not speak it to ZooKeeper",
+        )],
+    };
+    assert!(stage.no_field_lies() > 60);
+}

@@ -1,0 +1,26 @@
+//! Every field of a Rabbitmq has an effect or is told to have none.
+
+use rabbitmq_op::Component;
+use serde_json::Value;
+use tf_testing::{golden::situation, laws::fields::Stage};
+
+/// The server's own value of both is true.
+fn sample(path: &str) -> Option<Value> {
+    let options = ["serviceConfiguration.tcpListenOptions.lingerOn", "serviceConfiguration.tcpListenOptions.nodelay"];
+    options.contains(&path).then_some(Value::Bool(false))
+}
+
+#[test]
+fn no_field_lies() {
+    let (resource, observed) = situation::<Component>(env!("CARGO_MANIFEST_DIR"), "three-nodes");
+    let stage = Stage::<Component> {
+        resource,
+        observed,
+        container: "rabbitmq",
+        dependencies: &[],
+        sample: &sample,
+        company: &|_| None,
+        except: &[],
+    };
+    assert!(stage.no_field_lies() > 40);
+}

@@ -1,0 +1,209 @@
+//! What holds for every ensemble, whatever the spec and the nodes.
+
+#![expect(clippy::unwrap_used, reason = "a failing property is a panicking test")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tf_api::{Zookeeper, contract::Reason};
+use tf_plan::{
+    component::Component as _,
+    files::read,
+    object::{CONFIG_MAP, STATEFUL_SET},
+    observed::{Node, Observed, Source},
+    plan::Plan,
+};
+use tf_testing::laws;
+use zookeeper_op::{Component, config};
+
+fn address() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![3 => any::<[u8; 4]>().prop_map(IpAddr::from), 1 => any::<[u16; 8]>().prop_map(IpAddr::from)]
+}
+
+/// Nodes by name, some of them control-plane nodes.
+fn nodes() -> impl Strategy<Value = Vec<Node>> {
+    let name = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?(\\.[a-z0-9]{1,8}){0,2}";
+    prop::collection::btree_map(name, (prop::option::weighted(0.9, address()), prop::bool::weighted(0.8)), 0..9)
+        .prop_map(|nodes| {
+            let node = |(name, (address, member)): (String, (Option<IpAddr>, bool))| Node {
+                name,
+                address: address.map(|address| address.to_string()),
+                labels: member
+                    .then(|| ("node-role.kubernetes.io/control-plane".to_owned(), String::new()))
+                    .into_iter()
+                    .collect(),
+            };
+            nodes.into_iter().map(node).collect()
+        })
+}
+
+/// Ports that the schema lets through, with or without the administration.
+fn ports() -> impl Strategy<Value = Value> {
+    (prop::sample::subsequence((1..=60_u16).map(|n| n * 1000).collect::<Vec<_>>(), 4).prop_shuffle(), any::<bool>())
+        .prop_map(|(ports, admin)| {
+            json!({
+                "clientPort": ports[0], "electionPort": ports[1], "serverPort": ports[2], "adminPort": ports[3],
+                "adminEnabled": admin,
+            })
+        })
+}
+
+/// Changes to the pod template, sensible or not.
+fn overrides() -> impl Strategy<Value = Value> {
+    let word = "[a-z]([-a-z0-9]{0,12}[a-z0-9])?";
+    let container = (prop::sample::select(vec!["zookeeper", "tf-node", "other"]), "[A-Z_]{1,12}", "[ -~]{0,20}")
+        .prop_map(|(name, variable, value)| json!({"name": name, "env": [{"name": variable, "value": value}]}));
+    let labels = prop::collection::btree_map(
+        prop_oneof![Just("tf_manager".to_owned()), word.prop_map(String::from)],
+        word,
+        0..3,
+    );
+    (labels, prop::option::of(word), prop::option::of(0..4000_i64), prop::collection::vec(container, 0..2)).prop_map(
+        |(labels, class, grace, containers)| {
+            json!({
+                "metadata": {"labels": labels, "annotations": {"example.com/note": "x"}},
+                "spec": {
+                    "priorityClassName": class, "terminationGracePeriodSeconds": grace, "containers": containers,
+                },
+            })
+        },
+    )
+}
+
+prop_compose! {
+    fn specs()(
+        service in ports(),
+        level in prop::sample::select(vec!["info", "debug", "warning", "error", "critical", "none"]),
+        replicas in prop::option::of(1..7),
+        overrides in prop::option::of(overrides()),
+        image in prop::option::of("[a-z]{1,8}/[a-z]{1,8}:[0-9]"),
+    ) -> Value {
+        let mut service = service;
+        service["containers"] = image.map_or(json!([]), |image| json!([{"name": "zookeeper", "image": image}]));
+        json!({
+            "commonConfiguration": {"logLevel": level, "replicas": replicas, "podOverrides": overrides},
+            "serviceConfiguration": service,
+        })
+    }
+}
+
+fn zookeeper(name: &str, spec: &Value, status: &Value) -> Zookeeper {
+    let metadata = json!({"name": name, "namespace": "tf", "uid": "u", "generation": 1});
+    let resource = json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Zookeeper", "metadata": metadata, "spec": spec, "status": status,
+    });
+    serde_json::from_value(resource).unwrap()
+}
+
+fn observed(nodes: &[Node]) -> Observed<Zookeeper> {
+    Observed { nodes: Source::Known(nodes.to_vec()), ..Observed::default() }
+}
+
+fn files(plan: &Plan) -> BTreeMap<String, String> {
+    let map =
+        plan.objects.iter().find(|object| object.kind == CONFIG_MAP && object.name.ends_with("-configmap")).unwrap();
+    serde_json::from_value(map.body["data"].clone()).unwrap()
+}
+
+fn hash(plan: &Plan) -> &str {
+    &plan.rollout.as_ref().unwrap().workloads[0].1
+}
+
+/// What ZooKeeper makes of `server.<id>`: host, quorum port, election port, host for clients and their port.
+fn server(text: &str) -> (String, u16, u16, String, u16) {
+    let (members, clients) = text.split_once(":participant;").unwrap();
+    let split = |text: &str| {
+        let (rest, port) = text.rsplit_once(':').unwrap();
+        (rest.to_owned(), port.parse::<u16>().unwrap())
+    };
+    let host = |text: &str| match text.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').unwrap().to_owned(),
+        None => text.to_owned(),
+    };
+    let (rest, election) = split(members);
+    let (quorum_host, quorum) = split(&rest);
+    let (client_host, client) = split(clients);
+    (host(&quorum_host), quorum, election, host(&client_host), client)
+}
+
+proptest! {
+    #[test]
+    fn every_server_reads_what_the_spec_says_and_the_same_members(
+        name in "[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?",
+        spec in specs(),
+        nodes in nodes(),
+    ) {
+        let (cr, observed) = (zookeeper(&name, &spec, &json!({})), observed(&nodes));
+        let result = Component::plan(&cr, &observed);
+        laws::check::<Component>("property", &cr, &observed, &result);
+        let plan = match result {
+            Ok(plan) => plan,
+            Err(why) => {
+                prop_assert_eq!(why.reason, Reason::NoMatchingNodes, "{}", why.message);
+                return Ok(());
+            }
+        };
+        let files = files(&plan);
+        let settings = read::properties(&files[config::STATIC_FILE]).unwrap();
+        let service = &cr.spec.service_configuration;
+        prop_assert_eq!(&settings["admin.enableServer"], &service.admin_enabled.to_string());
+        prop_assert_eq!(&settings["admin.serverPort"], &service.admin_port.to_string());
+        prop_assert_eq!(&settings["dynamicConfigFile"], "/var/lib/zookeeper/zoo.cfg.dynamic");
+        prop_assert_eq!(&settings["standaloneEnabled"], "false");
+        prop_assert!(settings.keys().all(|key| !key.starts_with("server.") && key != "clientPort"), "{:?}", settings);
+        prop_assert!(read::properties(&files[config::LOG_FILE]).is_ok());
+
+        let ids: BTreeSet<u32> = plan.members.iter().map(|member| member.id).collect();
+        prop_assert_eq!(ids.len(), plan.members.len(), "two members have one identity");
+        prop_assert!(ids.iter().all(|id| (1..=255).contains(id)), "{:?}", ids);
+        for member in &plan.members {
+            let key = |file: &str| format!("{file}.{}", member.address.replace(':', "-"));
+            let list = read::properties(&files[&key(config::DYNAMIC_FILE)]).unwrap();
+            prop_assert_eq!(list.len(), plan.members.len());
+            for other in &plan.members {
+                let (quorum_host, quorum, election, client_host, client) = server(&list[&format!("server.{}", other.id)]);
+                prop_assert_eq!((&quorum_host, &client_host), (&other.address, &other.address));
+                let ports = [service.election_port, service.server_port, service.client_port].map(tf_api::schema::Port::get);
+                prop_assert_eq!([quorum, election, client], ports);
+            }
+            let id: u32 = files[&key(config::ID_FILE)].parse().unwrap();
+            // Members with one address share a file: no two nodes of a cluster have one.
+            let same = plan.members.iter().filter(|other| other.address == member.address).count();
+            prop_assert!(id == member.id || same > 1, "{} is told {}", member.id, id);
+        }
+    }
+
+    /// Nodes come and go, a Zookeeper that runs keeps identities and pods.
+    #[test]
+    fn nodes_that_join_or_leave_restart_nobody_and_give_no_identity_twice(
+        spec in specs(),
+        before in nodes(),
+        after in nodes(),
+        more in prop::option::of(1..7),
+    ) {
+        let Ok(first) = Component::plan(&zookeeper("zookeeper1", &spec, &json!({})), &observed(&before)) else { return Ok(()) };
+        let status = json!({"contract": "v1", "initialized": true, "members": first.members});
+        let mut grown = spec;
+        if more.is_some() {
+            grown["commonConfiguration"]["replicas"] = json!(more);
+        }
+        let mut nodes = before;
+        nodes.extend(after.into_iter().filter(|node| node.name.len() > 3));
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        nodes.dedup_by(|a, b| a.name == b.name);
+        let second = Component::plan(&zookeeper("zookeeper1", &grown, &status), &observed(&nodes)).unwrap();
+        prop_assert_eq!(hash(&second), hash(&first));
+        for member in &first.members {
+            let same = second.members.iter().find(|other| other.id == member.id);
+            prop_assert_eq!(same.map(|same| &same.node), Some(&member.node));
+        }
+        let ids: BTreeSet<u32> = second.members.iter().map(|member| member.id).collect();
+        prop_assert_eq!(ids.len(), second.members.len());
+        let set = second.objects.iter().find(|object| object.kind == STATEFUL_SET).unwrap();
+        prop_assert_eq!(&set.body["spec"]["replicas"], &json!(second.members.len()));
+    }
+}
