@@ -78,6 +78,7 @@ impl Component for Probe {
             default_name: "zookeeper1",
             endpoint: "client",
             need: Need::Optional,
+            uses_secret: true,
         }]
     }
 

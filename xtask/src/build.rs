@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
     time::Instant,
 };
 
@@ -11,18 +10,33 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tf_testing::operators;
 
-/// Executables of the operators, as they were when they were built. Gone when dropped.
-pub struct Operators(TempDir);
+/// Executables of the operators, as they were when they were built.
+pub enum Operators {
+    /// Built by this command. Gone when dropped.
+    Built(TempDir),
+    /// Built by whoever set [`FOLDER`].
+    Given(PathBuf),
+}
 
 impl Operators {
     /// Their folder.
     pub fn folder(&self) -> &Path {
-        self.0.path()
+        match self {
+            Self::Built(folder) => folder.path(),
+            Self::Given(folder) => folder,
+        }
     }
 }
 
-/// Builds every operator in the lab's profile.
+/// Variable with the folder of operators that are built already.
+pub const FOLDER: &str = "TF_OPERATORS";
+
+/// Builds every operator in the lab's profile, unless [`FOLDER`] says where they are.
 pub fn operators() -> Result<Operators> {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        println!("operators are those in {}", folder.display());
+        return Ok(Operators::Given(folder.into()));
+    }
     let begun = Instant::now();
     println!("building {} operators (the first time takes minutes, later ones seconds)", operators::ALL.len());
     let target = target()?;
@@ -30,7 +44,7 @@ pub fn operators() -> Result<Operators> {
     // Another checkout may share the target folder: what was built is taken before it builds its own to the same place.
     let lock = File::create(target.join(".operators.lock"))?;
     lock.lock()?;
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo();
     command.args(["build", "--profile", "lab"]).current_dir(crate::root()?);
     for operator in operators::ALL {
         command.args(["-p", operator]);
@@ -41,7 +55,7 @@ pub fn operators() -> Result<Operators> {
         fs::hard_link(target.join("lab").join(operator), folder.path().join(operator))?;
     }
     println!("built in {:.0} s", begun.elapsed().as_secs_f64());
-    Ok(Operators(folder))
+    Ok(Operators::Built(folder))
 }
 
 fn target() -> Result<PathBuf> {

@@ -1,6 +1,6 @@
 //! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say.
 
-use std::{collections::BTreeSet, process::Command, process::ExitCode};
+use std::{collections::BTreeSet, process::ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -51,7 +51,7 @@ const LAYERS: [Layer; 12] = [
 
 /// Runs the command.
 pub fn run() -> Result<ExitCode> {
-    let output = Command::new(env!("CARGO"))
+    let output = crate::cargo()
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(crate::root()?)
         .output()?;

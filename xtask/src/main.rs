@@ -71,6 +71,18 @@ fn root() -> anyhow::Result<PathBuf> {
     Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?)
 }
 
+/// Cargo as it is outside of `cargo run`. What that says about the package it runs is an input of build scripts (ring's), so
+/// with it they, and all that depends on them, would be built again, and once more by the next command without it.
+fn cargo() -> std::process::Command {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;

@@ -29,7 +29,8 @@ use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
 
 use crate::{
-    Lab,
+    Lab, Proxy,
+    kubeconfig::Endpoint,
     manifests::documents,
     nodes::{Role, Simulated},
     operators::{self, Install, Operator, Run, repository},
@@ -71,6 +72,27 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Like [`start`](Self::start), with a proxy between each operator and the API server: one each, in the order of
+    /// [`operators::ALL`]. `run` says the rest.
+    ///
+    /// # Errors
+    /// When a chart cannot be installed or an operator does not become ready.
+    pub async fn start_behind_proxies(lab: &Arc<Lab>, namespace: &str, run: &Run) -> Result<(Self, Vec<Proxy>)> {
+        let mut cluster = Self::empty(lab, namespace).await?;
+        define_all(lab).await?;
+        let install = Install::default();
+        let started = try_join_all(operators::ALL.map(async |name| {
+            let proxy = lab.proxy().await?;
+            let endpoint = Some(Endpoint { url: proxy.url(), ca: None });
+            let operator = cluster.begin(name, &install, &Run { endpoint, ..run.clone() }).await?;
+            anyhow::Ok((operator, proxy))
+        }))
+        .await?;
+        let (operators, proxies) = started.into_iter().unzip();
+        cluster.operators = operators;
+        Ok((cluster, proxies))
+    }
+
     /// The namespace, without definitions and operators.
     ///
     /// # Errors
@@ -87,16 +109,17 @@ impl Cluster {
     /// # Errors
     /// When a chart cannot be installed or an operator does not become ready.
     pub async fn add(&mut self, names: &[&'static str], install: &Install, run: &Run) -> Result<()> {
-        let install = Install { without_definitions: true, ..install.clone() };
-        let started = try_join_all(names.iter().map(async |name| {
-            self.lab.install(name, &self.namespace, &install).await?;
-            let operator = self.lab.operate(name, &self.namespace, run).await?;
-            operator.ready().await?;
-            anyhow::Ok(operator)
-        }))
-        .await?;
+        let started = try_join_all(names.iter().map(|name| self.begin(name, install, run))).await?;
         self.operators.extend(started);
         Ok(())
+    }
+
+    async fn begin(&self, name: &'static str, install: &Install, run: &Run) -> Result<Operator> {
+        let install = Install { without_definitions: true, ..install.clone() };
+        self.lab.install(name, &self.namespace, &install).await?;
+        let operator = self.lab.operate(name, &self.namespace, run).await?;
+        operator.ready().await?;
+        Ok(operator)
     }
 
     /// Nodes that only this cluster selects, by [`NODE_LABEL`], with the roles of [`Role`]. Returns their names,

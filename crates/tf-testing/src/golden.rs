@@ -1,7 +1,7 @@
 //! Golden tests of planners: `testdata/<situation>/{cr.yaml, observed.yaml}` in, everything the operator would do out.
 //!
 //! The golden `plan.snap` holds the conditions, the rest of the status and every object, Secrets decoded. Besides the
-//! comparison, laws that hold for every component are checked in every situation.
+//! comparison, the [`laws`] that hold for every component are checked in every situation.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a failing golden is a panicking test")]
 
@@ -10,19 +10,18 @@ use std::{fmt::Write as _, fs, path::Path};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::{
-    Managed, Resource,
+    Managed,
     contract::{Contract, invariants},
 };
 use tf_plan::{
     assess::{Applied, Outcome, Situation, assess},
     component::Component,
     object::{CONFIG_MAP, SECRET},
-    observed::{Observed, Source},
+    observed::Observed,
     plan::{NotReady, Plan},
 };
 
-/// Values shorter than this appear by chance.
-const SECRET_LENGTH: usize = 8;
+use crate::laws::{self, security};
 
 /// Runs every situation below `testdata` of a crate. `root` is the crate's folder.
 ///
@@ -37,85 +36,41 @@ pub fn check<C: Component>(root: &str) {
         .collect();
     cases.sort();
     assert!(!cases.is_empty(), "no situation in {}", folder.display());
-    for case in cases {
-        check_case::<C>(&case);
-    }
+    let plans: Vec<Plan> = cases.iter().filter_map(|case| check_case::<C>(case)).collect();
+    security::no_exception_is_unused(C::declaration().operator, &plans);
 }
 
-fn check_case<C: Component>(case: &Path) {
-    let name = case.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let cr: C::Cr = parse(&case.join("cr.yaml"));
+/// The resource and the snapshot of one situation. `root` is the crate's folder.
+///
+/// # Panics
+/// When the situation cannot be read.
+pub fn situation<C: Component>(root: &str, name: &str) -> (C::Cr, Observed<C::Cr>) {
+    read(&Path::new(root).join("testdata").join(name))
+}
+
+fn read<Cr: Managed>(case: &Path) -> (Cr, Observed<Cr>) {
     let file = case.join("observed.yaml");
-    let observed: Observed<C::Cr> = if file.exists() { parse(&file) } else { Observed::default() };
+    let observed = if file.exists() { parse(&file) } else { Observed::default() };
+    (parse(&case.join("cr.yaml")), observed)
+}
+
+fn check_case<C: Component>(case: &Path) -> Option<Plan> {
+    let name = case.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (cr, observed) = read::<C::Cr>(case);
     let result = C::plan(&cr, &observed);
-    laws::<C>(&name, &cr, &observed, &result);
+    laws::check::<C>(&name, &cr, &observed, &result);
     let text = render(&cr, &observed, C::AVAILABILITY, &result);
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(case);
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!("plan", text));
+    result.ok()
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &Path) -> T {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-}
-
-/// What must hold whatever the situation.
-fn laws<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, result: &Result<Plan, NotReady>) {
-    assert_eq!(C::plan(cr, observed), *result, "{name}: planning twice gives two results");
-    assert_eq!(C::plan(cr, &reordered(observed)), *result, "{name}: the order of observed lists leaks into the plan");
-    let Ok(plan) = result else { return };
-    let owned: Vec<_> = C::declaration().owned.iter().map(|owned| owned.kind).collect();
-    for object in &plan.objects {
-        let label = object.describe();
-        assert!(owned.contains(&object.kind), "{name}: {label} is of a kind that is not declared as owned");
-        assert_eq!(object.body["metadata"]["name"], json!(object.name), "{name}: {label}");
-        assert_eq!(object.body["apiVersion"], json!(object.kind.api_version()), "{name}: {label}");
-        if object.kind.namespaced {
-            assert_eq!(object.namespace.as_deref(), Some(cr.home()), "{name}: {label} is in another namespace");
-            let uid = json!(cr.meta().uid.clone().unwrap_or_default());
-            assert_eq!(object.body["metadata"]["ownerReferences"][0]["uid"], uid, "{name}: {label} has another owner");
-        }
-    }
-    no_secret_outside_of_secrets(name, cr, observed, plan);
-}
-
-/// No secret value that the planner was given appears in anything but a Secret.
-fn no_secret_outside_of_secrets<Cr: Managed>(name: &str, cr: &Cr, observed: &Observed<Cr>, plan: &Plan) {
-    let values: Vec<&str> = observed
-        .secrets
-        .values()
-        .flat_map(tf_plan::secret::SecretData::iter)
-        .filter(|(key, value)| is_secret(key) && value.len() >= SECRET_LENGTH)
-        .map(|(_, value)| value)
-        .collect();
-    let status =
-        format!("{:?} {:?} {:?} {}", plan.drafts, plan.ignored, plan.notes, Value::Object(plan.own_status.clone()));
-    for value in values {
-        assert!(!status.contains(value), "{name}: a secret of {} is in the status", cr.title());
-        for object in plan.objects.iter().filter(|object| object.kind != SECRET) {
-            let text = object.body.to_string();
-            assert!(!text.contains(value), "{name}: {} holds a secret", object.describe());
-        }
-    }
-}
-
-/// Keys of Secrets whose values are no secrets: names and addresses.
-fn is_secret(key: &str) -> bool {
-    !matches!(key, "user" | "username" | "vhost" | "type" | "provider" | "host" | "port" | "ca.crt")
-}
-
-fn reordered<Cr: Clone>(observed: &Observed<Cr>) -> Observed<Cr> {
-    let mut observed = observed.clone();
-    observed.siblings.reverse();
-    for peers in observed.peers.values_mut() {
-        if let Source::Known(peers) = peers {
-            peers.reverse();
-        }
-    }
-    observed
 }
 
 fn render<Cr: Managed>(

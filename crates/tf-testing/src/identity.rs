@@ -31,6 +31,8 @@ pub struct Identity {
 pub struct Usage {
     /// Resident memory in bytes, shared pages included.
     pub rss_bytes: u64,
+    /// The part of it that the process made itself, in bytes: no code, which comes and goes as it is used.
+    pub anonymous_bytes: u64,
     /// User and system time since its start, at the kernel's resolution (usually 10 ms).
     pub cpu: Duration,
 }
@@ -61,15 +63,20 @@ impl Identity {
         let page = rustix::param::page_size() as u64;
         Some(Usage {
             rss_bytes: stat.rss_pages * page,
+            anonymous_bytes: self.status_bytes("RssAnon:")?,
             cpu: Duration::from_millis(stat.cpu_ticks * 1000 / ticks_per_second),
         })
     }
 
     /// The most memory the process ever had resident, in bytes, or `None` when it has ended.
     pub fn peak_rss(&self) -> Option<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, field: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         self.stat()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
     }
 

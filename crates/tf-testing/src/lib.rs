@@ -19,10 +19,11 @@
 //! | add, label, cordon, fail nodes | [`Nodes`] |
 //! | have all operators and a Manager | [`Cluster`] |
 //! | run a program as a ServiceAccount with exactly its rights | [`Lab::service_account_kubeconfig`], [`Lab::spawn`] |
-//! | count who wrote what | [`Lab::audit_mark`], [`Audit`] |
+//! | count who wrote what | [`Lab::audit_mark`], [`Audit`], [`work`] |
 //! | break the API for one program | [`Lab::proxy`], [`proxy`] |
 //! | break the API for everybody | [`Lab::pause`], [`Lab::kill`], [`Lab::restart`] |
 //! | render charts, and see what they grant | [`helm`], [`rights`] |
+//! | draw what can be drawn again | [`seed`] |
 //! | wait | [`wait`] |
 //!
 //! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
@@ -39,6 +40,7 @@ pub mod helm;
 pub mod identity;
 pub mod kubeconfig;
 pub mod lab;
+pub mod laws;
 pub mod manifests;
 pub mod nodes;
 pub mod operators;
@@ -50,7 +52,9 @@ pub mod proxy;
 pub mod request;
 pub mod resources;
 pub mod rights;
+pub mod seed;
 pub mod wait;
+pub mod work;
 
 pub use audit::{Audit, Entry, Mark};
 pub use cluster::Cluster;

@@ -32,6 +32,19 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// An object of this kind as it was read. A status that is none counts as not reported.
+    pub fn new(kind: KindInfo, object: DynamicObject) -> Self {
+        let status = object.data.get("status").cloned().unwrap_or_default();
+        Self {
+            kind,
+            namespace: object.metadata.namespace.clone().unwrap_or_default(),
+            name: object.metadata.name.clone().unwrap_or_default(),
+            generation: object.metadata.generation.unwrap_or_default(),
+            status: serde_json::from_value(status).unwrap_or_default(),
+            object,
+        }
+    }
+
     /// A condition.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.condition(kind)
@@ -75,7 +88,7 @@ pub fn resource_of(kind: KindInfo) -> ApiResource {
 /// One resource.
 pub async fn get(client: &Client, kind: KindInfo, namespace: &str, name: &str) -> Result<Option<Resource>> {
     match api(client, kind, namespace).get_opt(name).await {
-        Ok(object) => Ok(object.map(|object| view(kind, object))),
+        Ok(object) => Ok(object.map(|object| Resource::new(kind, object))),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -86,7 +99,7 @@ pub async fn all(client: &Client, namespace: &str) -> Result<Vec<Resource>> {
     let mut found = Vec::new();
     for kind in kinds::ALL {
         match api(client, kind, namespace).list(&ListParams::default()).await {
-            Ok(list) => found.extend(list.items.into_iter().map(|object| view(kind, object))),
+            Ok(list) => found.extend(list.items.into_iter().map(|object| Resource::new(kind, object))),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(error.into()),
         }
@@ -139,16 +152,4 @@ pub fn conditions(resource: &Resource) -> String {
     let lines: BTreeMap<_, _> =
         resource.status.conditions.iter().map(|c| (&c.type_, resource.explain(&c.type_))).collect();
     lines.into_values().collect::<Vec<_>>().join("\n")
-}
-
-fn view(kind: KindInfo, object: DynamicObject) -> Resource {
-    let status = object.data.get("status").cloned().unwrap_or_default();
-    Resource {
-        kind,
-        namespace: object.metadata.namespace.clone().unwrap_or_default(),
-        name: object.metadata.name.clone().unwrap_or_default(),
-        generation: object.metadata.generation.unwrap_or_default(),
-        status: serde_json::from_value(status).unwrap_or_default(),
-        object,
-    }
 }

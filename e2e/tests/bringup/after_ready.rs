@@ -1,14 +1,17 @@
-//! The example becomes Ready, once; after that the operators do nothing but keep their leases.
+//! The example becomes Ready, once, for a bounded number of requests; after that the operators do nothing but keep their
+//! leases, and are small.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use tf_api::kinds;
 use tf_testing::{
-    Cluster, Lab, Options,
+    Cluster, Entry, Lab, Options,
     audit::count_by_user,
+    operators::{Operator, binary},
     resources::{self, Resource},
+    work::{self, Work},
 };
 
 use crate::support::{
@@ -24,6 +27,16 @@ const REQUESTS: u64 = 10;
 /// Renewals of its lease, a minute.
 const RENEWALS: u64 = 6;
 
+/// Mutating requests of all operators for each object that they create, from the manifest to the end of the bring-up: status
+/// and events included, leases apart.
+const WRITES_PER_OBJECT: u64 = 2;
+
+/// The same for one operator alone: manager-op creates few objects, and tells how each of them is.
+const WRITES_PER_OBJECT_OF_ONE: u64 = 4;
+
+/// Resident memory of an idle operator, in KiB.
+const RESIDENT: u64 = 15 * 1024;
+
 /// The one long test: it begins first, by its name, and the others run beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes() -> Result<()> {
@@ -32,10 +45,13 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let lab = Arc::new(Lab::start(Options::fleet(3, 3)).await?);
     let cluster = Cluster::start(&lab, "tf").await?;
     let mut chronicle = Chronicle::begin(&cluster.client, "tf", Chronicle::everything()).await?;
+    let applied = lab.audit_mark().await?;
     cluster.apply_object(&manifest("examples/manager.yaml")?).await?;
     cluster.manager_ready("sdn").await?;
 
-    let begin = settled(&cluster, Duration::from_secs(3)).await?;
+    // Longer than the runtime holds back a status that tells only of progress.
+    let begin = settled(&cluster, Duration::from_secs(6)).await?;
+    writes_are_few(&cluster, &lab.audit().window(applied, begin)?)?;
     let resources = resources::all(&cluster.client, "tf").await?;
     ensure!(resources.len() == 7 && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
@@ -59,6 +75,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
             own()
         );
     }
+    operators_are_small(&cluster)?;
     let written = writes(entries, &cluster.users());
     ensure!(written.is_empty(), "operators wrote though nothing had changed:\n{}", lines(&written));
 
@@ -69,4 +86,50 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let manager = cluster.get(kinds::MANAGER, "sdn").await?;
     ensure!(manager.object.data.pointer("/status/initialized") == Some(&Value::Bool(true)), "{:?}", manager.status);
     Ok(())
+}
+
+/// By all operators together, and by each.
+fn writes_are_few(cluster: &Cluster, entries: &[Entry]) -> Result<()> {
+    let work: Vec<Work> = cluster.operators.iter().map(|operator| work::of(entries, &operator.user)).collect();
+    let sum = |count: fn(&Work) -> u64| work.iter().map(count).sum::<u64>();
+    let (all_writes, all_objects) = (sum(|work| work.writes), sum(|work| work.objects));
+    let line = |(operator, work): (&Operator, &Work)| {
+        format!("{}: {} writes for {} objects", operator.name, work.writes, work.objects)
+    };
+    let each = cluster.operators.iter().zip(&work).map(line).collect::<Vec<_>>().join("\n");
+    let report = format!("{all_writes} writes for {all_objects} objects\n{each}");
+    println!("{report}");
+    let few = all_writes <= WRITES_PER_OBJECT * all_objects
+        && work.iter().all(|work| work.objects > 0 && work.writes <= WRITES_PER_OBJECT_OF_ONE * work.objects);
+    ensure!(few, "too many:\n{report}\n{}", lines(&writes(entries.to_vec(), &cluster.users())));
+    Ok(())
+}
+
+/// As `cargo xtask test` builds them. A development build is several times as large, and has half of it in memory.
+fn operators_are_small(cluster: &Cluster) -> Result<()> {
+    for operator in &cluster.operators {
+        let usage = operator.process.usage().with_context(|| format!("{} has ended", operator.name))?;
+        let resident = usage.rss_bytes / 1024;
+        if is_development_build(&binary(operator.name)?)? {
+            println!("{}: {resident} KiB resident, not judged: it is a development build", operator.name);
+            continue;
+        }
+        println!("{}: {resident} KiB resident", operator.name);
+        ensure!(resident <= RESIDENT, "{} has {resident} KiB resident, more than {RESIDENT}", operator.name);
+    }
+    Ok(())
+}
+
+/// Whether an executable has a symbol table, which profile `lab` strips: a section of type 2 in an ELF file.
+fn is_development_build(executable: &Path) -> Result<bool> {
+    let file = File::open(executable).with_context(|| format!("{}", executable.display()))?;
+    let number = |offset: u64, size: usize| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes[..size], offset)?;
+        anyhow::Ok(u64::from_le_bytes(bytes))
+    };
+    let (sections, size, count) = (number(0x28, 8)?, number(0x3a, 2)?, number(0x3c, 2)?);
+    let types = (0..count).map(|index| number(sections + index * size + 4, 4)).collect::<Result<Vec<_>>>()?;
+    ensure!(!types.is_empty(), "{} is no ELF file", executable.display());
+    Ok(types.contains(&2))
 }

@@ -8,12 +8,16 @@
 
 mod access;
 mod after_ready;
+#[path = "../shared/credentials.rs"]
+mod credentials;
+mod faults;
 mod grow;
 mod manifest;
 mod order;
 mod rights;
 mod secrets;
 mod selective;
+mod shared;
 mod story;
 mod support;
 mod two;

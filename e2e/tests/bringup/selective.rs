@@ -1,6 +1,6 @@
 //! Each operator works alone, and what is missing can be installed later.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,19 +10,28 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
+use tf_plan::object;
 use tf_testing::{
-    Cluster, Options, SharedLab,
-    operators::{Install, Run},
+    Cluster, Lab, Options, SharedLab,
+    operators::{self, Install, Run},
     resources::{self, Resource},
     wait::eventually,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
-use crate::support::{everything_in, label, settled};
+use crate::support::{everything_in, label, settled, uids};
 
-/// Definitions are of the whole cluster, so these tests have a lab of their own and take turns in it.
+/// Definitions are of the whole cluster, so tests that change them have a lab of their own and take turns in it.
 static LAB: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The lab without any definition of ours, however the test before it ended, for as long as the guard is held.
+pub async fn turn() -> Result<(Arc<Lab>, MutexGuard<'static, ()>)> {
+    let lab = LAB.get().await?;
+    let turn = TURN.lock().await;
+    undefine(&lab).await?;
+    Ok((lab, turn))
+}
 
 /// Installs an operator with the definitions that its chart brings, and starts it.
 async fn install(cluster: &mut Cluster, operator: &'static str) -> Result<()> {
@@ -34,20 +43,20 @@ async fn install(cluster: &mut Cluster, operator: &'static str) -> Result<()> {
 }
 
 /// Plural names of our kinds that are defined.
-async fn defined(cluster: &Cluster) -> Result<Vec<String>> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+async fn defined(lab: &Lab) -> Result<Vec<String>> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(lab.client().await?);
     let all = definitions.list(&ListParams::default()).await?.items.into_iter().map(|definition| definition.spec);
     Ok(all.filter(|spec| spec.group == tf_api::GROUP).map(|spec| spec.names.plural).collect())
 }
 
 /// Takes all definitions away, and with them all resources.
-async fn undefine(cluster: &Cluster) -> Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    for plural in defined(cluster).await? {
+async fn undefine(lab: &Lab) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(lab.client().await?);
+    for plural in defined(lab).await? {
         definitions.delete(&format!("{plural}.{}", tf_api::GROUP), &DeleteParams::default()).await?;
     }
     eventually("the definitions to be gone", Duration::from_secs(30), async || {
-        Ok(defined(cluster).await?.is_empty().then_some(()))
+        Ok(defined(lab).await?.is_empty().then_some(()))
     })
     .await
 }
@@ -75,35 +84,29 @@ fn specs() -> [(KindInfo, &'static str, Value); 5] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_operator_works_alone_with_only_its_own_definitions() -> Result<()> {
-    let lab = LAB.get().await?;
-    let _turn = TURN.lock().await;
+    let (lab, _turn) = turn().await?;
     for (kind, name, mut spec) in specs() {
         let mut cluster = Cluster::empty(&lab, &format!("only-{}", kind.operator)).await?;
         cluster.nodes(1, 0).await?;
         install(&mut cluster, kind.operator).await?;
         let own: Vec<&str> =
             kinds::ALL.iter().filter(|other| other.operator == kind.operator).map(|own| own.plural).collect();
-        ensure!(
-            defined(&cluster).await? == own,
-            "the chart of {} defines {:?}",
-            kind.operator,
-            defined(&cluster).await?
-        );
+        ensure!(defined(&lab).await? == own, "the chart of {} defines {:?}", kind.operator, defined(&lab).await?);
         spec["commonConfiguration"] = json!({ "nodeSelector": cluster.everywhere() });
         let login = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "rabbitmq-login", "namespace": cluster.namespace },
-            "stringData": { "username": "config", "password": "p&\"+%", "vhost": "/" },
+            "stringData": { "username": "config", "password": "Good-enough_1.x", "vhost": "/" },
         });
         cluster.apply_object(&login).await?;
         resources::apply(&cluster.client, kind, &cluster.namespace, name, spec).await?;
         let ready = cluster.ready(kind, name).await.with_context(|| format!("{} alone", kind.operator))?;
         ensure!(ready.status.members_ready.as_deref() == Some("1/1"), "{:?}", ready.status.members_ready);
-        undefine(&cluster).await?;
+        undefine(&lab).await?;
     }
 
     let mut cluster = Cluster::empty(&lab, "only-manager-op").await?;
     install(&mut cluster, "manager-op").await?;
-    ensure!(defined(&cluster).await? == ["managers"]);
+    ensure!(defined(&lab).await? == ["managers"]);
     cluster.example().await?;
     let tells = |manager: &Resource| manager.condition("Ready").is_some_and(|ready| ready.reason == "CRDMissing");
     let manager = cluster.until(kinds::MANAGER, "sdn", "telling what is missing", tells).await?;
@@ -111,63 +114,89 @@ async fn each_operator_works_alone_with_only_its_own_definitions() -> Result<()>
         let shown = manager.explain(manager_op::condition(kind).as_ref());
         ensure!(shown.contains("CRDMissing") && shown.contains(kind.operator), "{shown}");
     }
-    undefine(&cluster).await
+    Ok(())
 }
 
-/// What identifies an object and its content, as far as its operator decides it.
-fn substance(object: &DynamicObject) -> (String, Option<String>, Option<i64>, Option<String>) {
+/// What identifies an object and its content, as far as its operator decides it: uid, generation, resource version.
+type Substance = (Option<String>, Option<i64>, Option<String>);
+
+fn substance(object: &DynamicObject) -> Substance {
     let meta = &object.metadata;
     // What has no status changes only if somebody writes it.
     let plain = matches!(label(object).split(' ').next(), Some("ConfigMap" | "Secret" | "Service" | "ServiceAccount"));
-    (label(object), meta.uid.clone(), meta.generation, meta.resource_version.clone().filter(|_| plain))
+    (meta.uid.clone(), meta.generation, meta.resource_version.clone().filter(|_| plain))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_installed_later_completes_the_cluster_and_nothing_else_is_touched() -> Result<()> {
-    let lab = LAB.get().await?;
-    let _turn = TURN.lock().await;
-    let mut cluster = Cluster::empty(&lab, "later").await?;
+    let (lab, _turn) = turn().await?;
+    for late in [kinds::RABBITMQ, kinds::CONFIG, kinds::CASSANDRA] {
+        installed_later(&lab, late).await.with_context(|| format!("{} installed later", late.operator))?;
+        undefine(&lab).await?;
+    }
+    Ok(())
+}
+
+async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
+    let mut cluster = Cluster::empty(lab, &format!("later-{}", late.operator)).await?;
     cluster.nodes(1, 1).await?;
-    for operator in ["cassandra-op", "config-op", "manager-op", "vrouter-op", "zookeeper-op"] {
+    for operator in operators::ALL.into_iter().filter(|operator| *operator != late.operator) {
         install(&mut cluster, operator).await?;
     }
     cluster.example().await?;
-    for (kind, name) in
-        [(kinds::CASSANDRA, "configdb1"), (kinds::ZOOKEEPER, "zookeeper1"), (kinds::VROUTER, "vrouter1")]
-    {
+    // What needs no other component; Config needs all stores.
+    let independent = [
+        (kinds::CASSANDRA, "analyticsdb1"),
+        (kinds::CASSANDRA, "configdb1"),
+        (kinds::RABBITMQ, "rabbitmq1"),
+        (kinds::VROUTER, "vrouter1"),
+        (kinds::ZOOKEEPER, "zookeeper1"),
+    ];
+    let present = || independent.into_iter().filter(|(kind, _)| *kind != late);
+    for (kind, name) in present() {
         cluster.ready(kind, name).await?;
     }
-    cluster.ready(kinds::CASSANDRA, "analyticsdb1").await?;
+    let shown = manager_op::condition(late);
     let missing =
-        |resource: &Resource| resource.condition("RabbitmqReady").is_some_and(|shown| shown.reason == "CRDMissing");
-    cluster.until(kinds::CONFIG, "config1", "waiting for RabbitMQ", missing).await?;
-    let manager = cluster.until(kinds::MANAGER, "sdn", "waiting for RabbitMQ", missing).await?;
+        |resource: &Resource| resource.condition(shown.as_ref()).is_some_and(|shown| shown.reason == "CRDMissing");
+    if late != kinds::CONFIG {
+        cluster.until(kinds::CONFIG, "config1", "waiting for it", missing).await?;
+    }
+    let manager = cluster.until(kinds::MANAGER, "sdn", "waiting for it", missing).await?;
     ensure!(
-        !manager.is_ready() && manager.explain("RabbitmqReady").contains("rabbitmq-op"),
+        !manager.is_ready() && manager.explain(shown.as_ref()).contains(late.operator),
         "{}",
-        manager.explain("Ready")
+        manager.explain(shown.as_ref())
     );
     settled(&cluster, Duration::from_secs(1)).await?;
-    let untouched = ["configdb1", "analyticsdb1", "zookeeper1"];
-    let of_them = |object: &DynamicObject| {
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        untouched.iter().any(|prefix| name.starts_with(prefix)) && !label(object).starts_with("Event ")
-    };
-    let snapshot = async |cluster: &Cluster| {
-        let all = everything_in(&cluster.client, "later").await?;
-        let of_them = all.iter().filter(|object| of_them(object)).map(|object| (label(object), substance(object)));
-        anyhow::Ok(of_them.collect::<BTreeMap<_, _>>())
-    };
-    let before = snapshot(&cluster).await?;
-    ensure!(before.len() > 3 * 6, "only {:?}", before.keys());
 
-    install(&mut cluster, "rabbitmq-op").await?;
+    // Agents may learn of new servers, in files that they read again; their pods stay.
+    let stores: Vec<&str> = present().filter(|(kind, _)| *kind != kinds::VROUTER).map(|(_, name)| name).collect();
+    let before = snapshot(&cluster, &stores).await?;
+    ensure!(before.len() > stores.len() * 6, "only {:?}", before.keys());
+    let pods = uids(&cluster.client, object::POD, &cluster.namespace).await?;
+    ensure!(pods.len() == stores.len() + 2, "a pod of each store and two agents: {:?}", pods.keys());
+
+    install(&mut cluster, late.operator).await?;
     cluster.manager_ready("sdn").await?;
     settled(&cluster, Duration::from_secs(1)).await?;
-    let after = snapshot(&cluster).await?;
+    let after = snapshot(&cluster, &stores).await?;
     let touched: Vec<_> =
         before.iter().filter(|(label, was)| after.get(*label) != Some(*was)).map(|(label, _)| label).collect();
     ensure!(touched.is_empty(), "these were changed or replaced: {touched:?}");
     ensure!(after.len() == before.len(), "new: {:?}", after.keys().filter(|label| !before.contains_key(*label)));
-    undefine(&cluster).await
+    let now = uids(&cluster.client, object::POD, &cluster.namespace).await?;
+    let replaced: Vec<&String> = pods.iter().filter(|(name, uid)| now.get(*name) != Some(*uid)).map(|p| p.0).collect();
+    ensure!(replaced.is_empty(), "these pods are gone or others by now: {replaced:?}");
+    Ok(())
+}
+
+/// Everything of these resources, Events apart.
+async fn snapshot(cluster: &Cluster, names: &[&str]) -> Result<BTreeMap<String, Substance>> {
+    let of_them = |object: &&DynamicObject| {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        names.iter().any(|prefix| name.starts_with(prefix)) && !label(object).starts_with("Event ")
+    };
+    let all = everything_in(&cluster.client, &cluster.namespace).await?;
+    Ok(all.iter().filter(of_them).map(|object| (label(object), substance(object))).collect())
 }

@@ -1,17 +1,15 @@
 //! The life of a cluster, from the first object to the last, recorded once for the tests that look at it.
 //!
 //! Everything an operator has a right for happens in it: bring-up, a new release of the images, leftovers of an older
-//! operator, restarts of the operators, components that come and go, deletion. Secret values are in every place where a
-//! user may put one, and what the operators showed to anybody meanwhile is kept.
+//! operator, a lost race for the lease, restarts of the operators, components that come and go, deletion. Secret values are
+//! in every place where a user may put one, and what the operators showed to anybody meanwhile is kept. They log as much
+//! as they can.
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, Client,
-    api::{DynamicObject, ListParams},
-};
+use kube::{Api, Client, api::DynamicObject};
 use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
 use tf_plan::{
@@ -20,13 +18,18 @@ use tf_plan::{
     object::{self, Kind},
 };
 use tf_testing::{
-    Cluster, Entry, Lab, Options, audit::service_account, cluster::define, operators, operators::Operator,
+    Cluster, Entry, Lab, Options, Proxy, Verb,
+    audit::service_account,
+    cluster::define,
+    operators::{self, Operator, Run},
+    proxy::{Answer, Fault, Match, Which},
     wait::eventually,
 };
 use tokio::sync::OnceCell;
 
 use crate::{
     access,
+    credentials::generated,
     support::{Chronicle, everything_in, list, manifest, settled},
 };
 
@@ -38,9 +41,18 @@ pub const ELSEWHERE: &str = "elsewhere";
 
 const NAME: &str = "cluster1";
 
+/// A resource beside the Manager's whose credentials are all generated; the Manager's has some of a user's.
+const SECOND: &str = "rabbitmq2";
+
+/// Keys of generated credentials that are no secret: names that clients show.
+const PUBLIC: [&str; 2] = ["user", "vhost"];
+
+/// With characters that URLs and forms write in another way.
+const KEYSTONE: &str = "sentinel-keystone+admin%password";
+
 /// Secret values that the user of this story chose, with the kinds whose own `spec` states them.
 pub const CHOSEN: [(&str, &[&str]); 6] = [
-    ("sentinel-keystone-admin-password", &["Manager"]),
+    (KEYSTONE, &["Manager"]),
     ("sentinel-metadata-proxy-secret", &["Manager", "Vrouter"]),
     ("sentinel-barbican-password", &["Manager", "Vrouter"]),
     ("sentinel-rabbitmq-password", &[]),
@@ -58,13 +70,22 @@ pub struct Page {
     pub text: String,
 }
 
+const EVENT: Kind = Kind {
+    group: "events.k8s.io",
+    version: "v1",
+    kind: "Event",
+    plural: "events",
+    namespaced: true,
+    counts_generations: false,
+};
+
 /// What was recorded.
 pub struct Story {
     /// Every request from before the operators began until after the last object was gone.
     pub entries: Vec<Entry>,
     /// What could be read, at every stop of the story.
     pub pages: Vec<Page>,
-    /// Passwords that the operators made, with where they are kept.
+    /// Secret values that the operators made, with the key and the Secret they are kept in.
     pub generated: BTreeMap<String, String>,
     /// What the operators may do and should not.
     pub excess: Vec<String>,
@@ -101,21 +122,26 @@ async fn tell() -> Result<Story> {
     define(&lab, &kinds::ALL).await?;
     let before = lab.audit_mark().await?;
     prepare(&lab).await?;
-    let mut cluster = Cluster::start(&lab, NAMESPACE).await?;
+    let run = Run { env: vec![("LOG_LEVEL".into(), "debug".into())], ..Run::default() };
+    let (mut cluster, proxies) = Cluster::start_behind_proxies(&lab, NAMESPACE, &run).await?;
     let mut pages = Vec::new();
     let manager = first_manager()?;
-    let mut chronicle = Chronicle::begin(&cluster.client, NAMESPACE, Chronicle::resources()).await?;
+    let mut chronicle = Chronicle::begin(&cluster.client, NAMESPACE, legible()).await?;
 
+    lose_the_lease_once(&proxies);
     bring_up(&cluster, &manager).await.context("bring-up")?;
     read_all(&cluster, "after the bring-up", &mut pages).await?;
-    let generated = passwords(&cluster.client).await?;
+    let generated = passwords(&cluster).await?;
     let manager = new_images(&cluster, &manager).await.context("new images")?;
     leftovers(&cluster).await.context("leftovers")?;
+    every_kind(&cluster, &manager).await.context("every kind")?;
+    // With everything there: what was not made by this process is read before it is left alone.
     for operator in &mut cluster.operators {
         restart(operator).await?;
     }
-    every_kind(&cluster, &manager).await.context("every kind")?;
+    settled(&cluster, Duration::from_secs(1)).await?;
     read_all(&cluster, "with every kind", &mut pages).await?;
+    crate::support::delete(&cluster, kinds::RABBITMQ, SECOND).await?;
     few_kinds(&cluster, &manager).await.context("few kinds")?;
     crate::support::delete(&cluster, kinds::MANAGER, NAME).await?;
     gone(&cluster.client).await?;
@@ -128,6 +154,20 @@ async fn tell() -> Result<Story> {
     }
     let entries = lab.audit().window(before, lab.audit_mark().await?)?;
     Ok(Story { entries, pages, generated, excess: access::excess(&cluster).await? })
+}
+
+/// Kinds that people may read who may not read Secrets, and that could repeat one.
+fn legible() -> Vec<Kind> {
+    let made = [object::CONFIG_MAP, object::STATEFUL_SET, object::DAEMON_SET, EVENT];
+    made.into_iter().chain(Chronicle::resources()).collect()
+}
+
+/// As if another process of each operator had written the lease first.
+fn lose_the_lease_once(proxies: &[Proxy]) {
+    for proxy in proxies {
+        let renewals = Match::resource("leases").and(Match::verb(Verb::Update));
+        proxy.add(renewals, Which::First(1), Fault::Answer(Answer::conflict()));
+    }
 }
 
 /// What is there before the operators: facts about the cluster, and Secrets of users.
@@ -167,7 +207,7 @@ fn first_manager() -> Result<Value> {
     let mut manager = manifest("crates/tf-api/testdata/go-tf-operator/default-manager.yaml")?;
     manager["spec"]["commonConfiguration"]["authParameters"] = json!({
         "authMode": "keystone",
-        "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": "sentinel-keystone-admin-password" },
+        "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": KEYSTONE },
     });
     let kept = ["cassandras", "config", "rabbitmq", "vrouters", "zookeeper"];
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
@@ -183,6 +223,16 @@ fn first_manager() -> Result<Value> {
 
 async fn bring_up(cluster: &Cluster, manager: &Value) -> Result<()> {
     cluster.apply_object(manager).await?;
+    // Beside the Manager's on the same nodes, and with the images that all will have.
+    let spec = json!({
+        "commonConfiguration": { "nodeSelector": { "node-role.kubernetes.io/master": "" } },
+        "serviceConfiguration": {
+            "port": 5683, "erlEpmdPort": 4370,
+            "containers": [{ "name": "rabbitmq", "image": "registry.example/rabbitmq:next" }],
+        },
+    });
+    tf_testing::resources::apply(&cluster.client, kinds::RABBITMQ, NAMESPACE, SECOND, spec).await?;
+    cluster.ready(kinds::RABBITMQ, SECOND).await?;
     cluster.manager_ready(NAME).await?;
     settled(cluster, Duration::from_secs(1)).await?;
     Ok(())
@@ -344,20 +394,17 @@ async fn read_all(cluster: &Cluster, when: &str, pages: &mut Vec<Page>) -> Resul
     Ok(())
 }
 
-/// Values of Secrets that the operators made and that nobody else should know.
-async fn passwords(client: &Client) -> Result<BTreeMap<String, String>> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+/// What the components say they generate, without what the user chose instead.
+async fn passwords(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
+    let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     let mut found = BTreeMap::new();
-    for secret in secrets.list(&ListParams::default()).await?.items {
-        let name = secret.metadata.name.unwrap_or_default();
-        let ours = secret.metadata.labels.iter().flatten().any(|(key, _)| key == tf_api::names::LABEL_MANAGED_BY);
-        for (key, value) in secret.data.into_iter().flatten().filter(|_| ours && !name.starts_with("sh.helm.")) {
-            let is_secret =
-                ["password", "cookie", "hash", "secret"].iter().any(|word| key.to_lowercase().contains(word));
-            let text = String::from_utf8_lossy(&value.0).into_owned();
-            if is_secret && !text.contains('\n') && text.len() >= 8 {
-                found.insert(text, format!("{name} {key}"));
-            }
+    for (name, key) in generated(&tf_testing::resources::all(&cluster.client, NAMESPACE).await?)? {
+        let data = secrets.get(&name).await?.data.unwrap_or_default();
+        let value = data.get(&key).with_context(|| format!("Secret {name} has no {key}"))?;
+        let text = String::from_utf8(value.0.clone()).context("a credential is text")?;
+        ensure!(text.len() >= 8, "{key} of {name} can be guessed");
+        if !PUBLIC.contains(&key.as_str()) && CHOSEN.iter().all(|(chosen, _)| *chosen != text) {
+            found.insert(text, format!("{name} {key}"));
         }
     }
     Ok(found)

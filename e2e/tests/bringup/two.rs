@@ -1,9 +1,14 @@
 //! Clusters side by side: in namespaces of their own, under one set of operators, in one namespace; and what is left of one
 //! that is deleted.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::Api;
 use serde_json::json;
 use tf_api::kinds;
 use tf_plan::object;
@@ -15,6 +20,7 @@ use tf_testing::{
     wait::eventually,
 };
 
+use crate::credentials::{Name, generated};
 use crate::support::{FLEET, delete, everything_in, explain, label, lines, settled, uids, writes};
 
 /// Kind and name of everything in the namespace of a cluster, Events apart: they expire.
@@ -149,12 +155,21 @@ async fn one_set_of_operators_serves_two_namespaces() -> Result<()> {
         ensure!(all.len() == 7 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     }
     // What is generated is generated for each: nothing of one lets anybody into the other.
-    let mut secrets = Vec::new();
-    for cluster in [&north, &south] {
-        let secret = everything_in(&cluster.client, &cluster.namespace).await?;
-        let secret = secret.into_iter().find(|object| label(object) == "Secret rabbitmq1-secret");
-        secrets.push(secret.context("no credentials of RabbitMQ")?.data["data"]["password"].clone());
-    }
-    ensure!(secrets[0].is_string() && secrets[0] != secrets[1], "two clusters have one password");
+    let (of_north, of_south) = (credentials(&north).await?, credentials(&south).await?);
+    ensure!(of_north.len() >= 8 && of_north.keys().eq(of_south.keys()), "another set: {:?}", of_north.keys());
+    let alike: Vec<&Name> = of_north.iter().filter(|(name, value)| of_south[*name] == **value).map(|c| c.0).collect();
+    ensure!(alike.is_empty(), "two clusters share {alike:?}");
     Ok(())
+}
+
+/// What the components of a cluster generated.
+async fn credentials(cluster: &Cluster) -> Result<BTreeMap<Name, ByteString>> {
+    let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let mut found = BTreeMap::new();
+    for name in generated(&resources::all(&cluster.client, &cluster.namespace).await?)? {
+        let data = secrets.get(&name.0).await?.data.unwrap_or_default();
+        let value = data.get(&name.1).with_context(|| format!("Secret {} has no {}", name.0, name.1))?;
+        found.insert(name, value.clone());
+    }
+    Ok(found)
 }

@@ -11,6 +11,7 @@
 // Says to clippy that the helpers below are tests, too, and may unwrap.
 #![cfg(test)]
 
+#[path = "../shared/credentials.rs"]
 mod credentials;
 mod points;
 mod snapshot;

@@ -4,15 +4,12 @@ use std::{collections::BTreeSet, env};
 
 use anyhow::{Context as _, Result};
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
-use tf_testing::operators;
+use tf_testing::{operators, seed};
 
 use crate::stage::{Crash, Stage};
 
 /// Variable with the number of points for each operator, or `all`.
 const POINTS: &str = "TF_CRASH_POINTS";
-
-/// Variable with the seed that they are drawn with.
-const SEED: &str = "TF_TEST_SEED";
 
 /// Points for each operator if nothing else is said.
 const DEFAULT: u64 = 2;
@@ -29,11 +26,7 @@ impl Points {
             return Ok(Self::All);
         }
         let each = points.parse().with_context(|| format!("{POINTS}={points} is neither a number nor all"))?;
-        let seed = match env::var(SEED) {
-            Ok(seed) => seed.parse().with_context(|| format!("{SEED}={seed} is not a number"))?,
-            Err(_) => rand::random(),
-        };
-        Ok(Self::Sample { each, seed })
+        Ok(Self::Sample { each, seed: seed::from_environment()? })
     }
 
     /// The points of an operator that writes so often. All of them go on until there is none any more.
@@ -55,7 +48,8 @@ impl Points {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_cluster_in_the_end() -> Result<()> {
     let points = Points::from_environment()?;
-    let seed = if let Points::Sample { seed, .. } = &points { format!(" ({SEED}={seed})") } else { String::new() };
+    let seed =
+        if let Points::Sample { seed, .. } = &points { format!(" ({}={seed})", seed::VARIABLE) } else { String::new() };
     let mut stage = Stage::set().await?;
     let undisturbed = stage.bring_up(None, None).await.context("undisturbed")?;
     let (mut reached, mut failures) = (0, Vec::new());

@@ -285,7 +285,8 @@ async fn start(lab: &Lab, name: &'static str) -> Result<Running> {
     lab.install(name, HOME, &install).await?;
     let proxy = lab.proxy().await?;
     let endpoint = Endpoint { url: proxy.url(), ca: None };
-    let operator = lab.operate(name, HOME, &Run { endpoint: Some(endpoint), ..Run::default() }).await?;
+    let how = Run { endpoint: Some(endpoint), env: vec![("LEADER_ELECTION".into(), "false".into())], ..Run::default() };
+    let operator = lab.operate(name, HOME, &how).await?;
     operator.ready().await?;
     let user = operator.user.clone();
     Ok(Running { proxy, operator: Arc::new(Mutex::new(operator)), user })

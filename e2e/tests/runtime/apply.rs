@@ -22,7 +22,7 @@ use crate::support::{FLEET, PROBE, PROMPT, SOON, Stage, lines, terminate};
 /// A Zookeeper of three members that is Ready, and its operator.
 async fn ensemble(stage: &Stage) -> Result<Operator> {
     stage.nodes(3).await?;
-    let operator = stage.zookeeper_op(Run::default()).await?;
+    let operator = stage.install("zookeeper-op", Run::default()).await?;
     stage.apply(ZOOKEEPER, "zookeeper1", json!({ "commonConfiguration": stage.placed() })).await?;
     stage.ready(ZOOKEEPER, "zookeeper1").await?;
     Ok(operator)

@@ -24,6 +24,9 @@ use crate::support::{
     writes_of_settings,
 };
 
+/// What a busy machine adds to a pause.
+const BUSY: Duration = Duration::from_secs(2);
+
 /// One resource that faults are about, another that they are not about, and the operator of both behind a proxy.
 pub struct Scene {
     pub stage: Stage,
@@ -66,6 +69,19 @@ impl Scene {
         });
         assert!(wrong.is_empty(), "{:#?}", lines(&wrong));
         Ok(())
+    }
+
+    /// Resources that the operator says it tries again later.
+    async fn in_backoff(&self) -> Result<String> {
+        Ok(self.operator.metric("tf_resources_in_backoff", &[]).await?.to_string())
+    }
+
+    /// Seconds between requests that match and were answered with 500, of those after the first `skipped` of all.
+    fn pauses(&self, when: &Match, skipped: usize) -> Vec<f64> {
+        let mut attempts = self.proxy.seen();
+        attempts.drain(..skipped);
+        attempts.retain(|seen| seen.outcome == Outcome::Injected(500) && when.matches(&seen.request));
+        attempts.windows(2).map(|pair| pair[1].arrived.duration_since(pair[0].arrived).as_secs_f64()).collect()
     }
 
     async fn failed_passes(&self) -> Result<String> {
@@ -139,6 +155,8 @@ async fn one_server_error_does_not_show_and_one_that_lasts_is_told_until_it_is_o
     let versions = history.versions()?;
     assert!(versions.is_empty(), "a lost request is no reason to call a resource not Ready: {versions:#?}");
 
+    let about_bystander = Match::when(|request| is_of("bystander", &request.name));
+    let asked = scene.proxy.seen().len();
     let lasting = scene.proxy.add(writes_of_settings("a"), Which::Every, Fault::Answer(Answer::internal_error()));
     spoil().await?;
     let told = scene
@@ -147,9 +165,23 @@ async fn one_server_error_does_not_show_and_one_that_lasts_is_told_until_it_is_o
         .await?;
     assert!(told.is("Degraded", "True") && told.is("Available", "True"), "{}", told.explain("Available"));
     assert!(told.condition("Stalled").is_none(), "trying again may help: {}", told.explain("Stalled"));
+    assert_eq!(scene.in_backoff().await?, "1");
+    let pauses = eventually("four attempts", SOON, async || {
+        let pauses = scene.pauses(&writes_of_settings("a"), asked);
+        Ok((pauses.len() >= 3).then_some(pauses))
+    })
+    .await?;
+    for (pause, least) in pauses.iter().zip([1.0, 2.0, 4.0]) {
+        let most = least * 1.25 + BUSY.as_secs_f64();
+        assert!((least..most).contains(pause), "pauses of {pauses:?} s are not 1 s, 2 s, 4 s and up to a quarter more");
+    }
     scene.proxy.remove(lasting);
     scene.stage.acted("a", "info", SOON).await?;
     scene.stage.ready(PROBE, "a").await?;
+    assert_eq!(scene.in_backoff().await?, "0");
+    let seen = scene.proxy.seen();
+    let disturbed: Vec<_> = seen[asked..].iter().filter(|seen| about_bystander.matches(&seen.request)).collect();
+    assert!(disturbed.is_empty(), "{disturbed:#?}");
     scene.nothing_wrong_was_done(&["a"]).await
 }
 

@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod apply;
+mod changes;
 mod definitions;
 mod deletion;
 mod election;

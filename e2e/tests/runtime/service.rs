@@ -226,3 +226,21 @@ async fn a_request_that_is_never_answered_does_not_keep_the_process_from_stoppin
     assert!(took < Duration::from_secs(15), "it took {took:?} to end");
     Ok(())
 }
+
+#[tokio::test]
+async fn without_election_a_process_works_and_goes_on_working_and_asks_for_no_lease() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "alone", &[PROBE]).await?;
+    stage.install_probe(&["alone"]).await?;
+    let alone = Run { env: vec![("LEADER_ELECTION".into(), "false".into())], ..Run::default() };
+    let operator = stage.probe(alone).await?;
+    for wanted in ["info", "debug"] {
+        stage.apply(PROBE, "a", level(wanted)).await?;
+        stage.acted("a", wanted, SOON).await?;
+    }
+    stage.ready(PROBE, "a").await?;
+    assert!(operator.process.is_running());
+    assert!(operator.metric("tf_leader", &[]).await? > 0.0);
+    let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "alone");
+    assert!(leases.get_opt("probe-op").await?.is_none(), "somebody campaigned");
+    Ok(())
+}

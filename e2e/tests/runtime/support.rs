@@ -119,11 +119,11 @@ impl Stage {
         self.lab.operate(probe::OPERATOR, &self.namespace, &how).await
     }
 
-    /// Installs the operator for ZooKeeper from its chart, starts it, and waits until it is ready.
-    pub async fn zookeeper_op(&self, how: Run) -> Result<Operator> {
+    /// Installs an operator from its chart, starts it, and waits until it is ready.
+    pub async fn install(&self, name: &'static str, how: Run) -> Result<Operator> {
         let install = Install { without_definitions: true, ..Install::default() };
-        self.lab.install("zookeeper-op", &self.namespace, &install).await?;
-        let operator = self.lab.operate("zookeeper-op", &self.namespace, &how).await?;
+        self.lab.install(name, &self.namespace, &install).await?;
+        let operator = self.lab.operate(name, &self.namespace, &how).await?;
         operator.ready().await?;
         Ok(operator)
     }

@@ -1,7 +1,10 @@
 //! Watches are independent: one that is dead or forbidden holds up nothing else and is named. And they look where they
 //! were told to look, and nowhere else.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use kube::api::DynamicObject;
@@ -76,6 +79,36 @@ async fn a_right_that_is_taken_away_is_named_holds_up_nothing_and_heals_when_it_
     set_rules(&stage, rules).await?;
     stage.until(PROBE, "a", "healed", RETURN, |a| zookeeper_is(a, "NotRequested")).await?;
     assert!(operator.process.is_running());
+    Ok(())
+}
+
+/// Every list succeeds and every watch after it is refused: whoever believed the list would change its mind, and wake every
+/// resource, twice a second.
+#[tokio::test]
+async fn a_right_to_list_without_the_right_to_watch_is_named_and_not_tried_in_a_hurry() -> Result<()> {
+    const WINDOW: Duration = Duration::from_secs(10);
+    let stage = Stage::set(FLEET.get().await?, "listed", &[PROBE, ZOOKEEPER]).await?;
+    stage.install_probe(&["listed"]).await?;
+    let mut rules = stage.api(ROLE).get("probe-op").await?.data["rules"].clone();
+    let theirs = |rule: &&mut Value| rule["resources"] == json!([ZOOKEEPER.plural]);
+    let rule = rules.as_array_mut().into_iter().flatten().find(theirs).context("no rule for zookeepers")?;
+    rule["verbs"] = json!(["get", "list"]);
+    set_rules(&stage, rules).await?;
+    let operator = stage.probe(Run::default()).await?;
+    stage.apply(PROBE, "a", level("info")).await?;
+    stage.ready(PROBE, "a").await?;
+    stage.until(PROBE, "a", "told", SOON, |a| zookeeper_is(a, "Forbidden")).await?;
+
+    let mark = stage.mark().await?;
+    tokio::time::sleep(WINDOW).await;
+    let entries = stage.lab.audit().window(mark, stage.mark().await?)?;
+    let tried: Vec<Entry> =
+        entries.into_iter().filter(|entry| entry.user == operator.user && entry.resource == ZOOKEEPER.plural).collect();
+    // A refused watch is in the log twice. Half a second, one, two, four, eight.
+    let requests: BTreeSet<&str> = tried.iter().map(|entry| entry.id.as_str()).collect();
+    assert!(requests.len() <= 5, "{:?}", crate::support::lines(&tried));
+    let writes = stage.writes_since(mark, &operator.user).await?;
+    assert!(writes.is_empty(), "{:?}", crate::support::lines(&writes));
     Ok(())
 }
 

@@ -16,9 +16,10 @@ use tf_testing::{
     operators::{self, Install, Operator, Run},
     resources,
     wait::eventually,
+    work::{self, Work},
 };
 
-use super::{Bringup, foreign, join, requests};
+use super::{Bringup, foreign, join, waiting};
 use crate::build::Operators;
 
 /// Where the cluster is.
@@ -45,7 +46,7 @@ pub struct Figures {
     /// Seconds from the manifest applied to the Manager Ready.
     pub ready: f64,
     /// How much of it Kubernetes had our workloads in its hands.
-    pub workloads: requests::Waiting,
+    pub workloads: waiting::Waiting,
     /// What each operator did and used.
     pub operators: BTreeMap<&'static str, Used>,
     /// What a joining control-plane node led to.
@@ -58,7 +59,7 @@ pub struct Figures {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Used {
     /// Requests from the manifest applied to [`SETTLE`] after Ready.
-    pub bringup: requests::Work,
+    pub bringup: Work,
     /// Requests a minute in the idle window.
     pub idle_requests: f64,
     /// Those of them that change something other than the operator's lease.
@@ -105,7 +106,7 @@ pub async fn measure(options: &Bringup, workers: u32, manifest: &str, binaries: 
         used.insert(
             operator.name,
             Used {
-                bringup: requests::of(&entries, &operator.user),
+                bringup: work::of(&entries, &operator.user),
                 cpu: self::cpu(operator).saturating_sub(before).as_secs_f64(),
                 peak: operator.process.identity().peak_rss().unwrap_or_default(),
                 ..Used::default()
@@ -119,7 +120,7 @@ pub async fn measure(options: &Bringup, workers: u32, manifest: &str, binaries: 
     let idle = lab.audit().window(settled, end)?;
     let per_minute = |count: u64| f64::from(u32::try_from(count).unwrap_or(u32::MAX)) * 60.0 / f64::from(options.idle);
     for operator in &running {
-        let work = requests::of(&idle, &operator.user);
+        let work = work::of(&idle, &operator.user);
         let used = used.entry(operator.name).or_default();
         used.idle_requests = per_minute(work.requests);
         used.idle_writes = per_minute(work.writes);
@@ -161,10 +162,10 @@ pub async fn until_ready(client: &Client) -> Result<()> {
     }
 }
 
-fn kubernetes_at_work(entries: &[Entry], running: &[Operator], at: Timestamp, ready: Duration) -> requests::Waiting {
+fn kubernetes_at_work(entries: &[Entry], running: &[Operator], at: Timestamp, ready: Duration) -> waiting::Waiting {
     let users: Vec<&str> = running.iter().map(|operator| operator.user.as_str()).collect();
     let until = at.checked_add(ready).unwrap_or(Timestamp::MAX);
-    requests::waiting(entries, &users, NAMESPACE, until)
+    waiting::waiting(entries, &users, NAMESPACE, until)
 }
 
 fn cpu(operator: &Operator) -> Duration {

@@ -5,7 +5,7 @@ mod foreign;
 mod join;
 mod peer;
 mod report;
-mod requests;
+mod waiting;
 
 use std::{fs, path::PathBuf, process::ExitCode};
 

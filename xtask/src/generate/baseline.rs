@@ -2,24 +2,33 @@
 //!
 //! `crds/baseline.txt` holds, for every field of the last release, what its schema demands. The check compares today's
 //! schemas with it: a field that is gone, a type that changed, a choice that is missing, a bound that is narrower, a rule
-//! or pattern that is new or different, and a default that changed are reported.
+//! or pattern that is new or different, a default that changed, and content that was free and is not any more are reported.
+//! A keyword that the check knows nothing about may not change at all. A baseline that lacks a line or a kind is no baseline.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 /// Where the last release's demands are kept.
 pub const FILE: &str = "crds/baseline.txt";
+
+/// Begins the line that says how many fields follow, so that a file that was cut off does not pass for a short one.
+const COUNT: &str = "# Fields: ";
 
 /// Demands by field: name of the demand and its value.
 type Demands = BTreeMap<String, BTreeMap<String, Value>>;
 
 /// Today's schemas in the form of the file.
 pub fn current() -> String {
+    let demands = demands();
     let mut text =
         String::from("# What the schemas of the last release demand. Written by cargo xtask gen --accept-baseline.\n");
-    for (field, demands) in demands() {
+    let _ = writeln!(text, "{COUNT}{}", demands.len());
+    for (field, demands) in demands {
         let object: serde_json::Map<String, Value> = demands.into_iter().collect();
         let _ = writeln!(text, "{field} {}", Value::Object(object));
     }
@@ -28,7 +37,15 @@ pub fn current() -> String {
 
 /// Changes since `baseline` that refuse what was accepted, or give it another meaning.
 pub fn tightened(baseline: &str) -> Result<Vec<String>> {
-    Ok(compare(&parse(baseline)?, &demands()))
+    let before = parse(baseline)?;
+    for definition in tf_api::definitions() {
+        let kind = definition.info.kind;
+        ensure!(
+            before.contains_key(kind),
+            "{FILE} says nothing about {kind}: cargo xtask gen --accept-baseline adds it"
+        );
+    }
+    Ok(compare(&before, &demands()))
 }
 
 fn parse(text: &str) -> Result<Demands> {
@@ -37,6 +54,9 @@ fn parse(text: &str) -> Result<Demands> {
         let Some((field, object)) = line.split_once(" {") else { bail!("{FILE}: {line:?} is no field with demands") };
         demands.insert(field.to_owned(), serde_json::from_str(&format!("{{{object}"))?);
     }
+    let count = text.lines().find_map(|line| line.strip_prefix(COUNT));
+    let count = count.with_context(|| format!("{FILE} does not say how many fields it has"))?;
+    ensure!(demands.len().to_string() == count, "{FILE} has {} of its {count} fields", demands.len());
     Ok(demands)
 }
 
@@ -50,29 +70,26 @@ fn demands() -> Demands {
     demands
 }
 
-/// Schema keywords that demand something, or give an absent field its meaning.
-const KEYWORDS: [&str; 17] = [
-    "type",
-    "enum",
-    "pattern",
-    "format",
-    "default",
-    "required",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-    "x-kubernetes-validations",
-    "x-kubernetes-list-type",
-    "x-kubernetes-list-map-keys",
-];
+/// Schema keywords that demand nothing of a value themselves.
+const NEUTRAL: [&str; 6] = ["description", "title", "example", "externalDocs", "properties", "items"];
+
+/// Keywords of a rule that say nothing about which objects it refuses.
+const WORDS: [&str; 4] = ["message", "messageExpression", "reason", "fieldPath"];
+
+const RULES: &str = "x-kubernetes-validations";
+const FREE: &str = "x-kubernetes-preserve-unknown-fields";
+const VALUES: &str = "additionalProperties";
 
 fn collect(path: &str, schema: &Value, demands: &mut Demands) {
-    let stated = KEYWORDS.iter().filter_map(|keyword| Some(((*keyword).to_owned(), schema.get(*keyword)?.clone())));
+    let keywords = schema.as_object().into_iter().flatten();
+    let demanding = keywords.filter(|(keyword, value)| {
+        // A schema of values is compared like a field; here it counts only where it is a plain yes or no.
+        !NEUTRAL.contains(&keyword.as_str()) && (*keyword != VALUES || value.is_boolean())
+    });
+    let stated = demanding.map(|(keyword, value)| {
+        let value = if keyword == RULES { without_words(value) } else { value.clone() };
+        (keyword.clone(), value)
+    });
     demands.insert(path.to_owned(), stated.collect());
     // The specs inside a Manager are those of the components, loosened; they are compared there.
     if path.starts_with("Manager.spec.services.") && path.rsplit('.').next() == Some("spec") {
@@ -84,9 +101,18 @@ fn collect(path: &str, schema: &Value, demands: &mut Demands) {
     if let Some(items) = schema.get("items") {
         collect(&format!("{path}[]"), items, demands);
     }
-    if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+    if let Some(values) = schema.get(VALUES).filter(|values| values.is_object()) {
         collect(&format!("{path}{{}}"), values, demands);
     }
+}
+
+/// Rules as far as they decide what is refused.
+fn without_words(rules: &Value) -> Value {
+    let mut rules = rules.clone();
+    for rule in rules.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        rule.retain(|keyword, _| !WORDS.contains(&keyword.as_str()));
+    }
+    rules
 }
 
 fn compare(before: &Demands, now: &Demands) -> Vec<String> {
@@ -96,36 +122,51 @@ fn compare(before: &Demands, now: &Demands) -> Vec<String> {
             changes.push(format!("{field}: the field is gone"));
             continue;
         };
-        for keyword in KEYWORDS {
+        for keyword in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
             if let Some(change) = narrower(keyword, old.get(keyword), new.get(keyword)) {
                 changes.push(format!("{field}: {change}"));
             }
         }
     }
+    for field in now.keys().filter(|field| !before.contains_key(*field)) {
+        let was_free =
+            |parent| before.get(parent).is_some_and(|old| is_true(old.get(FREE)) || is_true(old.get(VALUES)));
+        if parent(field).is_some_and(was_free) {
+            changes.push(format!("{field}: is restricted, and anything was accepted"));
+        }
+    }
     changes
+}
+
+/// The field that a field is in.
+fn parent(field: &str) -> Option<&str> {
+    let container = field.strip_suffix("[]").or_else(|| field.strip_suffix("{}"));
+    container.or_else(|| field.rsplit_once('.').map(|(parent, _)| parent))
+}
+
+fn is_true(value: Option<&Value>) -> bool {
+    value == Some(&Value::Bool(true))
 }
 
 /// How a demand became narrower, if it did.
 fn narrower(keyword: &str, old: Option<&Value>, new: Option<&Value>) -> Option<String> {
-    if old == new {
-        return None;
-    }
-    let show = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    let changed = || Some(format!("{keyword} was {} and is {}", show(old), show(new)));
     let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-    match keyword {
+    let is_narrower = match keyword {
         "minimum" | "minLength" | "minItems" | "minProperties" => {
-            (number(new)? > number(old).unwrap_or(f64::NEG_INFINITY)).then(changed)?
+            number(new)? > number(old).unwrap_or(f64::NEG_INFINITY)
         }
-        "maximum" | "maxLength" | "maxItems" | "maxProperties" => {
-            (number(new)? < number(old).unwrap_or(f64::INFINITY)).then(changed)?
-        }
+        "maximum" | "maxLength" | "maxItems" | "maxProperties" => number(new)? < number(old).unwrap_or(f64::INFINITY),
         // A shorter list of choices, more required fields and more rules are narrower; the reverse is not.
-        "enum" => (new.is_some() && (old.is_none() || !contains(new, old))).then(changed)?,
-        "required" | "x-kubernetes-validations" => (!contains(old, new)).then(changed)?,
-        "pattern" | "format" => new.is_some().then(changed)?,
-        _ => changed(),
-    }
+        "enum" => new.is_some() && (old.is_none() || !contains(new, old)),
+        "required" | RULES => !contains(old, new),
+        "pattern" | "format" | "multipleOf" | "not" | "allOf" | "anyOf" | "oneOf" => new.is_some() && old != new,
+        "uniqueItems" | "exclusiveMinimum" | "exclusiveMaximum" => is_true(new) && !is_true(old),
+        // What these allow is refused without them.
+        FREE | VALUES | "x-kubernetes-int-or-string" | "nullable" => is_true(old) && !is_true(new),
+        _ => old != new,
+    };
+    let show = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    is_narrower.then(|| format!("{keyword} was {} and is {}", show(old), show(new)))
 }
 
 /// Whether every item of the second list is in the first.
@@ -152,35 +193,114 @@ mod tests {
 
     #[test]
     fn what_refuses_more_than_before_is_reported() {
-        let base = json!({"type": "integer", "minimum": 1, "maximum": 9});
-        for new in [
-            json!({"type": "string", "minimum": 1, "maximum": 9}),
-            json!({"type": "integer", "minimum": 2, "maximum": 9}),
-            json!({"type": "integer", "minimum": 1, "maximum": 8}),
-            json!({"type": "integer", "minimum": 1, "maximum": 9, "default": 3}),
-            json!({"type": "integer", "minimum": 1, "maximum": 9, "x-kubernetes-validations": [{"rule": "self > 3"}]}),
-            json!({"type": "integer", "minimum": 1, "maximum": 9, "enum": [1, 2]}),
+        let rule = |rule: &str| json!([{"rule": rule, "message": "no"}]);
+        for (old, new, told) in [
+            (json!({"type": "integer"}), json!({"type": "string"}), r#"type was "integer" and is "string""#),
+            (json!({"minimum": 1}), json!({"minimum": 2}), "minimum was 1 and is 2"),
+            (json!({"maximum": 9}), json!({"maximum": 8}), "maximum was 9 and is 8"),
+            (json!({}), json!({"maxLength": 5}), "maxLength was nothing and is 5"),
+            (json!({"maxLength": 6}), json!({"maxLength": 5}), "maxLength was 6 and is 5"),
+            (json!({"default": 1}), json!({"default": 3}), "default was 1 and is 3"),
+            (json!({}), json!({"enum": ["a"]}), r#"enum was nothing and is ["a"]"#),
+            (json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), r#"enum was ["a","b"] and is ["a"]"#),
+            (json!({"pattern": "^a"}), json!({"pattern": "^a$"}), r#"pattern was "^a" and is "^a$""#),
+            (json!({"required": ["a"]}), json!({"required": ["a", "b"]}), r#"required was ["a"] and is ["a","b"]"#),
+            (
+                json!({"x-kubernetes-validations": rule("self > 3")}),
+                json!({"x-kubernetes-validations": rule("self > 4")}),
+                r#"x-kubernetes-validations was [{"rule":"self > 3"}] and is [{"rule":"self > 4"}]"#,
+            ),
+            (
+                json!({"x-kubernetes-list-map-keys": ["name"]}),
+                json!({"x-kubernetes-list-map-keys": ["name", "port"]}),
+                r#"x-kubernetes-list-map-keys was ["name"] and is ["name","port"]"#,
+            ),
+            (
+                json!({"x-kubernetes-list-type": "atomic"}),
+                json!({"x-kubernetes-list-type": "set"}),
+                r#"x-kubernetes-list-type was "atomic" and is "set""#,
+            ),
+            (json!({FREE: true}), json!({}), "x-kubernetes-preserve-unknown-fields was true and is nothing"),
+            (
+                json!({"x-kubernetes-int-or-string": true}),
+                json!({}),
+                "x-kubernetes-int-or-string was true and is nothing",
+            ),
+            (json!({"nullable": true}), json!({"nullable": false}), "nullable was true and is false"),
+            (json!({VALUES: true}), json!({VALUES: false}), "additionalProperties was true and is false"),
+            (json!({}), json!({"uniqueItems": true}), "uniqueItems was nothing and is true"),
+            (json!({}), json!({"exclusiveMinimum": true}), "exclusiveMinimum was nothing and is true"),
+            (json!({}), json!({"multipleOf": 2}), "multipleOf was nothing and is 2"),
+            (json!({}), json!({"oneOf": [{"required": ["a"]}]}), r#"oneOf was nothing and is [{"required":["a"]}]"#),
+            (json!({}), json!({"not": {"required": ["a"]}}), r#"not was nothing and is {"required":["a"]}"#),
+            (json!({}), json!({"x-kubernetes-new": 1}), "x-kubernetes-new was nothing and is 1"),
         ] {
-            assert_eq!(changes(&base, &new).len(), 1, "{new}");
+            let mut demands = (old, new);
+            // Beside what is compared, everything is as it was.
+            for demand in [&mut demands.0, &mut demands.1] {
+                demand["description"] = json!(format!("{told} or not"));
+            }
+            assert_eq!(changes(&demands.0, &demands.1), [format!("K.f: {told}")]);
         }
     }
 
     #[test]
-    fn what_accepts_more_than_before_is_fine() {
-        let base = json!({"type": "string", "enum": ["a"], "maxLength": 5, "pattern": "^a$",
-                          "x-kubernetes-validations": [{"rule": "true"}]});
-        assert!(changes(&base, &json!({"type": "string", "enum": ["a", "b"], "maxLength": 6})).is_empty());
-        assert!(changes(&base, &json!({"type": "string"})).is_empty());
+    fn what_was_inside_and_is_gone_or_restricted_is_reported() {
+        let string = json!({"type": "string"});
+        let object = json!({"type": "object"});
+        let gone = |inside: &Value| changes(inside, &object);
+        let names: [&str; 0] = [];
+        assert_eq!(gone(&json!({"type": "object", "properties": {"a": string}})), ["K.f.a: the field is gone"]);
+        assert_eq!(gone(&json!({"type": "object", VALUES: string})), ["K.f{}: the field is gone"]);
+        assert_eq!(gone(&json!({"type": "object", "items": string})), ["K.f[]: the field is gone"]);
+
+        let free = json!({"type": "object", FREE: true});
+        let known = json!({"type": "object", FREE: true, "properties": {"a": string}});
+        assert_eq!(changes(&free, &known), ["K.f.a: is restricted, and anything was accepted"]);
+        let values = json!({"type": "object", VALUES: true});
+        assert_eq!(
+            changes(&values, &json!({"type": "object", VALUES: string})),
+            ["K.f: additionalProperties was true and is nothing", "K.f{}: is restricted, and anything was accepted"]
+        );
+        assert_eq!(changes(&object, &json!({"type": "object", "properties": {"a": string}})), names, "a new field");
     }
 
     #[test]
-    fn a_field_that_is_gone_is_reported() {
-        let old = parse("K.f {\"type\":\"string\"}").unwrap();
-        assert_eq!(compare(&old, &Demands::new()), ["K.f: the field is gone"]);
+    fn what_accepts_as_much_as_before_or_more_is_fine() {
+        let base = json!({
+            "type": "string", "enum": ["a"], "maxLength": 5, "minLength": 2, "pattern": "^a$", "required": ["a"],
+            "uniqueItems": true, "not": {}, "description": "one", "nullable": false,
+            "x-kubernetes-validations": [{"rule": "true", "message": "no"}],
+        });
+        for new in [
+            json!({"type": "string"}),
+            json!({"type": "string", "enum": ["a", "b"], "maxLength": 6, "minLength": 1}),
+            json!({"type": "string", "nullable": true, FREE: true, VALUES: true, "x-kubernetes-int-or-string": true}),
+            json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "message": "a better word"}]}),
+        ] {
+            assert!(changes(&base, &new).is_empty(), "{new}");
+        }
     }
 
     #[test]
     fn the_file_reads_back() {
         assert!(tightened(&current()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_baseline_that_lost_lines_or_a_kind_is_refused() {
+        let whole = current();
+        let refused = |text: &str| tightened(text).unwrap_err().to_string();
+        assert_eq!(refused(""), "crds/baseline.txt does not say how many fields it has");
+
+        let cut: String = whole.lines().take(1000).fold(String::new(), |text, line| text + line + "\n");
+        let count = demands().len();
+        assert_eq!(refused(&cut), format!("crds/baseline.txt has 998 of its {count} fields"));
+        assert!(parse(&whole[..whole.len() - 2]).is_err(), "the last line is cut off");
+
+        let others: Vec<&str> =
+            whole.lines().filter(|line| !line.starts_with('#') && !line.starts_with("Zookeeper")).collect();
+        let without = format!("{COUNT}{}\n{}", others.len(), others.join("\n"));
+        assert!(refused(&without).contains("says nothing about Zookeeper"), "{}", refused(&without));
     }
 }

@@ -14,7 +14,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 pub use operators::{OPERATORS, Operator};
@@ -43,21 +43,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         write(&root.join(baseline::FILE), &baseline::current())?;
     }
     let files = generate()?;
-    let differing = differences(&root, &files)?;
     if options.check {
-        for path in &differing {
-            eprintln!("{}: differs from what cargo xtask gen writes", path.display());
-        }
-        let tightened = baseline::tightened(&fs::read_to_string(root.join(baseline::FILE)).context(baseline::FILE)?)?;
-        for change in &tightened {
-            eprintln!("{change}");
-        }
-        if !differing.is_empty() || !tightened.is_empty() {
-            bail!("{} files differ, {} schema changes refuse what was accepted", differing.len(), tightened.len());
-        }
+        check(&root, &files)?;
         println!("{} generated files are up to date", files.len());
         return Ok(ExitCode::SUCCESS);
     }
+    let differing = differences(&root, &files)?;
     for path in &differing {
         let target = root.join(path);
         if let Some(content) = files.get(path) {
@@ -78,6 +69,34 @@ fn generate() -> Result<Files> {
     charts::generate(&mut files)?;
     docs::generate(&mut files);
     Ok(files)
+}
+
+fn check(root: &Path, files: &Files) -> Result<()> {
+    let complaints = complaints(root, files)?;
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    ensure!(complaints.is_empty(), "{} generated files or schemas are not as they should be", complaints.len());
+    Ok(())
+}
+
+/// What is wrong with the files below `root` and the schemas, a line each.
+fn complaints(root: &Path, files: &Files) -> Result<Vec<String>> {
+    let mut complaints: Vec<String> = Vec::new();
+    for path in differences(root, files)? {
+        let what = match (files.contains_key(&path), root.join(&path).exists()) {
+            (true, true) => "differs from what cargo xtask gen writes",
+            (true, false) => "is missing; cargo xtask gen writes it",
+            (false, _) => "is not generated any more; cargo xtask gen removes it",
+        };
+        complaints.push(format!("{} {what}", path.display()));
+    }
+    let baseline = fs::read_to_string(root.join(baseline::FILE)).context(baseline::FILE);
+    match baseline.and_then(|baseline| baseline::tightened(&baseline)) {
+        Ok(changes) => complaints.extend(changes),
+        Err(error) => complaints.push(format!("{error:#}")),
+    }
+    Ok(complaints)
 }
 
 /// Paths that are missing, differ, or should not exist.
@@ -106,7 +125,8 @@ fn write(path: &Path, content: &str) -> Result<()> {
     fs::write(path, content).with_context(|| format!("{}", path.display()))
 }
 
-fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Every file in a folder and the folders in it; none if there is no such folder.
+pub fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if !folder.exists() {
         return Ok(found);
@@ -124,8 +144,53 @@ fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn generating_twice_gives_the_same_files() {
-        assert_eq!(super::generate().unwrap(), super::generate().unwrap());
+        assert_eq!(generate().unwrap(), generate().unwrap());
+    }
+
+    #[test]
+    fn every_generated_file_that_was_edited_lost_or_added_by_hand_is_named_and_the_check_fails() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let paths = ["charts/a/README.md", "charts/a/values.yaml", "crds/a.yaml", "docs/reference/a.md"];
+        let files: Files = paths.map(|path| (path.into(), format!("content of {path}\n"))).into();
+        for (path, content) in &files {
+            write(&root.join(path), content).unwrap();
+        }
+        write(&root.join(baseline::FILE), &baseline::current()).unwrap();
+        write(&root.join("docs/by-hand.md"), "in a folder that also holds other files").unwrap();
+        check(root, &files).unwrap();
+
+        write(&root.join("charts/a/values.yaml"), "content of charts/a/values.yaml\n\n").unwrap();
+        fs::remove_file(root.join("docs/reference/a.md")).unwrap();
+        write(&root.join("charts/a/templates/extra.yaml"), "{}").unwrap();
+        write(&root.join("crds/relics.yaml"), "{}").unwrap();
+        assert_eq!(
+            complaints(root, &files).unwrap(),
+            [
+                "charts/a/templates/extra.yaml is not generated any more; cargo xtask gen removes it",
+                "charts/a/values.yaml differs from what cargo xtask gen writes",
+                "crds/relics.yaml is not generated any more; cargo xtask gen removes it",
+                "docs/reference/a.md is missing; cargo xtask gen writes it",
+            ]
+        );
+        assert!(check(root, &files).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_demands_more_than_the_baseline_is_named_and_so_is_a_lost_baseline() {
+        let root = tempfile::tempdir().unwrap();
+        let lenient = baseline::current().replacen("\"maxLength\":253", "\"maxLength\":254", 1);
+        write(&root.path().join(baseline::FILE), &lenient).unwrap();
+        let complaints = complaints(root.path(), &Files::new()).unwrap();
+        assert_eq!(complaints.len(), 1);
+        assert!(complaints[0].ends_with(": maxLength was 254 and is 253"), "{complaints:?}");
+
+        fs::remove_file(root.path().join(baseline::FILE)).unwrap();
+        let complaints = super::complaints(root.path(), &Files::new()).unwrap();
+        assert!(complaints.len() == 1 && complaints[0].starts_with(baseline::FILE), "{complaints:?}");
     }
 }

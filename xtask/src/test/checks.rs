@@ -5,13 +5,13 @@ use std::{fs, path::PathBuf, process::Command};
 use anyhow::{Result, ensure};
 use tf_testing::assets;
 
-use super::Summary;
+use super::{Summary, links};
 
 /// Runs every check.
 pub fn run() -> Result<Summary> {
     let deny = cargo_deny()?;
     let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = crate::cargo();
         command.args(arguments);
         command
     };
@@ -34,6 +34,16 @@ pub fn run() -> Result<Summary> {
             summary.failed.push(name.into());
         }
     }
+    println!("--- links between documents");
+    let broken = links::broken(&crate::root()?)?;
+    for link in &broken {
+        eprintln!("{link}");
+    }
+    if broken.is_empty() {
+        summary.passed += 1;
+    } else {
+        summary.failed.push("links between documents".into());
+    }
     Ok(summary)
 }
 
@@ -47,7 +57,7 @@ fn cargo_deny() -> Result<PathBuf> {
     let installed = root.join("bin/cargo-deny");
     if !installed.is_file() {
         println!("installing cargo-deny (the first time takes minutes)");
-        let mut command = Command::new(env!("CARGO"));
+        let mut command = crate::cargo();
         command.args(["install", "--quiet", "--locked", "cargo-deny", "--root"]).arg(&root);
         // Its dependencies are of no use to this workspace.
         command.env("CARGO_TARGET_DIR", root.join("target"));

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every layer of tests, with one line about each at the end.
 
 mod checks;
+mod links;
 
 use std::{
     process::ExitCode,
@@ -44,13 +45,22 @@ enum Layer {
 }
 
 impl Layer {
-    /// Test targets of the package `e2e` that belong to the layer.
-    fn targets(self) -> &'static [&'static str] {
+    /// Arguments of each run of `cargo test` that belongs to the layer.
+    fn runs(self) -> &'static [&'static [&'static str]] {
         match self {
-            Self::Checks | Self::Unit => &[],
-            Self::Api => &["lab", "runtime", "api"],
-            Self::Fleet => &["bringup", "inputs", "crash"],
+            Self::Checks => &[],
+            Self::Unit => &[&["--workspace", "--exclude", "e2e", "--exclude", "xtask"], &["-p", "xtask", "--bins"]],
+            Self::Api => &[&["-p", "e2e", "--test", "lab", "--test", "runtime", "--test", "api"]],
+            Self::Fleet => &[
+                &["-p", "e2e", "--test", "bringup", "--test", "inputs", "--test", "crash"],
+                &["-p", "xtask", "--test", "commands"],
+            ],
         }
+    }
+
+    /// Whether its tests start operators.
+    fn needs_operators(self) -> bool {
+        matches!(self, Self::Api | Self::Fleet)
     }
 }
 
@@ -64,25 +74,29 @@ pub struct Summary {
     took: Duration,
 }
 
+impl Summary {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+        self.skipped.extend(other.skipped);
+    }
+}
+
 /// Runs the command.
 pub fn run(test: &Test) -> Result<ExitCode> {
     let layers = if test.layer.is_empty() { Layer::value_variants() } else { &test.layer };
     let seed = test.seed.unwrap_or_else(rand::random);
-    let operators = layers.iter().any(|layer| !layer.targets().is_empty()).then(prepare).transpose()?;
+    let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
     let environment =
         Environment { seed, operators: operators.as_ref().map(Operators::folder), crash_points: CRASH_POINTS };
     let mut summaries = Vec::new();
     for layer in layers {
         println!("\n=== {layer:?} ===");
         let begun = Instant::now();
-        let mut summary = match layer {
-            Layer::Checks => checks::run()?,
-            Layer::Unit => cargo_test::run(&["--workspace", "--exclude", "e2e"], &environment)?,
-            Layer::Api | Layer::Fleet => {
-                let targets = layer.targets().iter().flat_map(|target| ["--test", target]);
-                cargo_test::run(&["-p", "e2e"].into_iter().chain(targets).collect::<Vec<_>>(), &environment)?
-            }
-        };
+        let mut summary = if *layer == Layer::Checks { checks::run()? } else { Summary::default() };
+        for arguments in layer.runs() {
+            summary.add(cargo_test::run(arguments, &environment)?);
+        }
         summary.took = begun.elapsed();
         summaries.push((*layer, summary));
     }

@@ -17,10 +17,12 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -41,6 +43,10 @@ pub struct Proxy {
 /// A request the proxy has seen, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// When it arrived.
+    pub arrived: Timestamp,
+    /// Time between its arrival and the answer, or the decision that there will be none.
+    pub took: Duration,
     /// What was asked.
     pub request: RequestInfo,
     /// What the proxy did about it.
@@ -96,6 +102,14 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     reachable: watch::Sender<bool>,
     watches: broadcast::Sender<WatchEnd>,
+}
+
+/// A request that is under way.
+#[derive(Clone)]
+struct Asked {
+    info: RequestInfo,
+    arrived: Timestamp,
+    begun: Instant,
 }
 
 struct CrashPoint {
@@ -186,8 +200,8 @@ impl fmt::Debug for Proxy {
 }
 
 impl Shared {
-    fn record(&self, request: RequestInfo, outcome: Outcome) {
-        lock(&self.seen).push(Seen { request, outcome });
+    fn record(&self, Asked { info, arrived, begun }: Asked, outcome: Outcome) {
+        lock(&self.seen).push(Seen { arrived, took: begun.elapsed(), request: info, outcome });
     }
 
     /// The crash point that an answer reaches, if any. All points count it.

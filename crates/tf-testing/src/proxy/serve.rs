@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
@@ -16,6 +16,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::relay::{Body, Relay, expired_event};
 use super::rule::{Answer, Fault, ResetAt};
-use super::{Answered, Outcome, Point, Shared, lock};
+use super::{Answered, Asked, Outcome, Point, Shared, lock};
 use crate::kubeconfig::Endpoint;
 use crate::request::{RequestInfo, Verb};
 
@@ -121,54 +122,56 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 async fn handle(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<Response<Body>, Abort> {
     let info = RequestInfo::parse(request.method(), request.uri().path(), request.uri().query());
     let fault = lock(&shared.rules).decide(&info);
+    let watches = info.verb == Verb::Watch;
+    let asked = Asked { info, arrived: Timestamp::now(), begun: Instant::now() };
     match fault {
         Some(Fault::Answer(answer)) => {
-            shared.record(info, Outcome::Injected(answer.code.as_u16()));
+            shared.record(asked, Outcome::Injected(answer.code.as_u16()));
             Ok(inject(&answer))
         }
-        Some(Fault::WatchExpired) if info.verb == Verb::Watch => {
-            shared.record(info, Outcome::Injected(StatusCode::OK.as_u16()));
+        Some(Fault::WatchExpired) if watches => {
+            shared.record(asked, Outcome::Injected(StatusCode::OK.as_u16()));
             Ok(json(StatusCode::OK, expired_event()))
         }
         Some(Fault::Hang) => {
-            shared.record(info, Outcome::Dropped);
+            shared.record(asked, Outcome::Dropped);
             std::future::pending().await
         }
         Some(Fault::Reset(ResetAt::Request)) => {
-            shared.record(info, Outcome::Dropped);
+            shared.record(asked, Outcome::Dropped);
             Err(Abort)
         }
         Some(Fault::Delay(delay)) => {
             tokio::time::sleep(delay).await;
-            forward(request, info, None, shared).await
+            forward(request, asked, None, shared).await
         }
-        Some(Fault::Reset(at)) => forward(request, info, Some(at), shared).await,
-        Some(Fault::WatchExpired) | None => forward(request, info, None, shared).await,
+        Some(Fault::Reset(at)) => forward(request, asked, Some(at), shared).await,
+        Some(Fault::WatchExpired) | None => forward(request, asked, None, shared).await,
     }
 }
 
 async fn forward(
     request: Request<Incoming>,
-    info: RequestInfo,
+    asked: Asked,
     reset: Option<ResetAt>,
     shared: &Arc<Shared>,
 ) -> Result<Response<Body>, Abort> {
     // Before the request is sent: an order to end all watches must not miss this one.
-    let orders = (info.verb == Verb::Watch).then(|| shared.watches.subscribe());
+    let orders = (asked.info.verb == Verb::Watch).then(|| shared.watches.subscribe());
     let answer = match shared.upstream.send(request).await {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::debug!(path = info.path, "{error:#}");
-            shared.record(info, Outcome::Failed);
+            tracing::debug!(path = asked.info.path, "{error:#}");
+            shared.record(asked, Outcome::Failed);
             return Err(Abort);
         }
     };
     let code = answer.status().as_u16();
-    shared.record(info.clone(), Outcome::Answered(code));
+    shared.record(asked.clone(), Outcome::Answered(code));
 
     let mut at_end = None;
-    if let Some(point) = shared.reached(&info) {
-        let hook = (point.hook)(Answered { request: info, code });
+    if let Some(point) = shared.reached(&asked.info) {
+        let hook = (point.hook)(Answered { request: asked.info, code });
         match point.point {
             Point::BeforeDelivery => hook.await,
             Point::AfterDelivery => at_end = Some(hook),

@@ -1,5 +1,7 @@
 //! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live.
 
+mod explain;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -21,9 +23,6 @@ use tf_testing::{
 use crate::build::{self, Operators};
 
 const NAMESPACE: &str = "tf";
-/// Longer than any bring-up on simulated nodes takes.
-const LIMIT: Duration = Duration::from_secs(120);
-
 /// Options of `cargo xtask demo`.
 #[derive(Args)]
 pub struct Demo {
@@ -36,6 +35,9 @@ pub struct Demo {
     /// Simulated workers
     #[arg(long, default_value_t = 3)]
     workers: u32,
+    /// Seconds the Manager may take to become Ready; more than any bring-up on so few simulated nodes takes
+    #[arg(long, default_value_t = 120)]
+    limit: u64,
     /// Leave everything running until Enter is pressed
     #[arg(long)]
     keep: bool,
@@ -68,9 +70,12 @@ async fn show(demo: &Demo, manifest: &str, binaries: &Operators) -> Result<ExitC
     let applied = Instant::now();
     lab.apply(manifest).await?;
     println!("{:5.1} s  the manifest is applied; from here on time counts from zero\n", begun.elapsed().as_secs_f64());
-    let outcome = watch(&lab, applied).await;
-    if let Err(error) = outcome {
-        explain(&lab).await?;
+    if let Err(error) = watch(&lab, &running, applied, Duration::from_secs(demo.limit)).await {
+        // Said on top of the error, never instead of it: the API may be what has failed.
+        match all(&lab).await {
+            Ok(found) => println!("\n{}", explain::explain(&found)),
+            Err(unread) => println!("\nwhat is not Ready, and why, cannot be read: {unread:#}"),
+        }
         return Err(error);
     }
     summary(&lab, &running, applied.elapsed(), lab.audit().entries_since(mark)?.0).await?;
@@ -82,7 +87,7 @@ async fn show(demo: &Demo, manifest: &str, binaries: &Operators) -> Result<ExitC
 }
 
 /// Prints every change of a resource's Ready condition until the Manager is Ready.
-async fn watch(lab: &Lab, begun: Instant) -> Result<()> {
+async fn watch(lab: &Lab, running: &[Operator], begun: Instant, limit: Duration) -> Result<()> {
     let client = lab.client().await?;
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
     loop {
@@ -95,48 +100,29 @@ async fn watch(lab: &Lab, begun: Instant) -> Result<()> {
                 shown.insert(label, state);
             }
         }
+        // Nobody starts it again here, so nothing is worth waiting for.
+        if let Some(ended) = running.iter().find(|operator| !operator.process.is_running()) {
+            bail!("{} has ended; its log ends with\n{}", ended.name, ended.process.tail(20));
+        }
         let managers: Vec<&Resource> = found.iter().filter(|resource| resource.kind == kinds::MANAGER).collect();
         if !managers.is_empty() && managers.iter().all(|manager| manager.is_ready()) {
             return Ok(());
         }
-        if begun.elapsed() > LIMIT {
-            bail!("the Manager was not Ready after {} s", LIMIT.as_secs());
+        if begun.elapsed() > limit {
+            bail!("the Manager was not Ready after {} s", limit.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+async fn all(lab: &Lab) -> Result<Vec<Resource>> {
+    resources::all(&lab.client().await?, NAMESPACE).await
 }
 
 fn state(resource: &Resource) -> String {
     let Some(ready) = resource.condition("Ready") else { return "no status yet".into() };
     let first = ready.message.split(';').next().unwrap_or_default();
     if resource.is_ready() { format!("READY    {first}") } else { format!("{:<8} {first}", ready.reason) }
-}
-
-/// Which condition of which resource waits for what.
-async fn explain(lab: &Lab) -> Result<()> {
-    println!("\nwhat is not Ready, and why:");
-    for resource in resources::all(&lab.client().await?, NAMESPACE).await? {
-        if resource.is_ready() {
-            continue;
-        }
-        println!("\n{} {}", resource.kind.kind, resource.name);
-        for condition in
-            resource.status.conditions.iter().filter(|condition| is_telling(&condition.type_, &condition.status))
-        {
-            println!("  {}", resource.explain(&condition.type_));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a condition's status is other than one hopes for.
-fn is_telling(kind: &str, status: &str) -> bool {
-    match kind {
-        "Progressing" | "Degraded" | "Reconciling" | "Stalled" | "Paused" | "Deleting" | "FieldsIgnored" => {
-            status == "True"
-        }
-        _ => status != "True",
-    }
 }
 
 async fn summary(
@@ -146,7 +132,7 @@ async fn summary(
     entries: Vec<tf_testing::audit::Entry>,
 ) -> Result<()> {
     let counts = count_by_user(&entries);
-    let found = resources::all(&lab.client().await?, NAMESPACE).await?;
+    let found = all(lab).await?;
     println!("\nReady after {:.1} s\n", took.as_secs_f64());
     println!("{:<14} {:<16} {:<6} {:<8} message", "kind", "name", "ready", "members");
     for resource in &found {
