@@ -60,17 +60,17 @@ impl Finalizer {
         }
     }
 
-    /// Adds the finalizer before anything is made that it has to remove.
+    /// Adds the finalizer before anything is made that it has to remove. True if it was not there.
     ///
     /// # Errors
     /// When the request fails.
-    pub async fn ensure(&self, key: &Key, meta: &ObjectMeta) -> Result<(), RequestError> {
+    pub async fn ensure(&self, key: &Key, meta: &ObjectMeta) -> Result<bool, RequestError> {
         if self.cluster_kinds.is_empty() || self.is_set(meta) {
-            return Ok(());
+            return Ok(false);
         }
         let mut finalizers = meta.finalizers.clone().unwrap_or_default();
         finalizers.push(self.name.clone());
-        self.set(key, meta, &finalizers).await
+        self.set(key, meta, &finalizers).await.map(|()| true)
     }
 
     /// Removes what is left, then lets the resource go.

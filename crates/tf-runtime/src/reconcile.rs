@@ -108,9 +108,10 @@ struct Subject<'a, Cr> {
     before: Known,
 }
 
-impl<Cr> Subject<'_, Cr> {
+impl<Cr: Managed> Subject<'_, Cr> {
     fn target(&self) -> Target<'_> {
-        Target { key: self.key, uid: &self.uid, generation: self.generation }
+        let version = resource_version(self.cr.meta()).unwrap_or_default();
+        Target { key: self.key, uid: &self.uid, version, generation: self.generation }
     }
 }
 
@@ -141,8 +142,11 @@ impl<C: Component> Reconciler<C> {
         if cr.meta().deletion_timestamp.is_some() {
             return ("deleting", self.say_goodbye(&subject).await);
         }
-        if let Err(error) = self.finalizer.ensure(key, cr.meta()).await {
-            return ("failed", self.failed(&subject, &error.into(), failures).await);
+        match self.finalizer.ensure(key, cr.meta()).await {
+            Ok(false) => {}
+            // The resource is another version now, which wakes it.
+            Ok(true) => return ("waiting", Next::Resync),
+            Err(error) => return ("failed", self.failed(&subject, &error.into(), failures).await),
         }
         let end = match self.observer.observe(key, &subject.cr).await {
             Ok(observed) => self.carry_out(&subject, &observed).await,

@@ -36,6 +36,13 @@ struct Written {
     at: Instant,
 }
 
+impl Written {
+    /// Whether it is later than this version of this resource.
+    fn is_newer(&self, uid: &str, version: u64) -> bool {
+        self.uid == uid && self.version > version && self.at.elapsed() < LAG
+    }
+}
+
 /// The resource that a status is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -43,6 +50,8 @@ pub struct Target<'a> {
     pub key: &'a Key,
     /// Its uid.
     pub uid: &'a str,
+    /// Version of it that was seen.
+    pub version: u64,
     /// Its generation.
     pub generation: i64,
 }
@@ -104,11 +113,7 @@ impl StatusWriter {
 
     /// What we wrote since this version of the resource: the cache lags behind our own writes.
     pub fn newer(&self, key: &Key, uid: &str, version: u64) -> Option<Value> {
-        let written = self.lock();
-        let newer = written
-            .get(key)
-            .filter(|written| written.uid == uid && written.version > version && written.at.elapsed() < LAG);
-        newer.map(|written| written.status.clone())
+        self.lock().get(key).filter(|written| written.is_newer(uid, version)).map(|written| written.status.clone())
     }
 
     /// Writes `contract` and `own` if they differ from `before` in anything but times.
@@ -178,13 +183,16 @@ impl StatusWriter {
         parameters: &PatchParams,
         patch: fn(Value) -> Patch<Value>,
     ) -> Result<(), RequestError> {
-        let Target { key, uid, .. } = target;
+        let Target { key, uid, version, .. } = target;
+        let newer = |written: &&Written| written.is_newer(uid, version);
+        let version = self.lock().get(key).filter(newer).map_or(version, |written| written.version);
         let api = dynamic::<DynamicObject>(&self.client, self.kind, Some(&key.namespace));
         let body = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.kind,
-            // With the uid, what is known about a resource is never written into another one of its name.
-            "metadata": { "name": key.name, "namespace": key.namespace, "uid": uid },
+            // What was found about one version is never written into another, let alone into another resource of the name:
+            // the API server does not compare uids where it stores a status.
+            "metadata": { "name": key.name, "namespace": key.namespace, "resourceVersion": version.to_string() },
             "status": status,
         });
         let answer = api
@@ -258,7 +266,7 @@ mod tests {
     #[tokio::test]
     async fn a_status_that_would_break_the_contract_is_never_sent() {
         let (writer, sent) = writer();
-        let target = Target { key: &Key::new("tf", "a"), uid: "1", generation: 1 };
+        let target = Target { key: &Key::new("tf", "a"), uid: "1", version: 1, generation: 1 };
         let stalled = ready_and(&[ConditionType::Stalled]);
         let refused = writer.write(target, &Known::default(), &stalled, None).await;
         assert!(matches!(refused, Err(StatusError::Contract(_))), "{refused:?}");

@@ -15,7 +15,7 @@ use tf_plan::{
 };
 
 use crate::{
-    object::Key,
+    object::{Key, resource_version},
     reconcile::{Next, Reconciler},
     status::{Known, Target},
 };
@@ -54,7 +54,8 @@ impl<C: Component> Reconciler<C> {
             now: jiff::Timestamp::now(),
             outcome: Outcome::NotReady(&not_ready),
         });
-        let target = Target { key, uid: &uid, generation };
+        let version = resource_version(metadata).unwrap_or_default();
+        let target = Target { key, uid: &uid, version, generation };
         match self.statuses.write_unchecked(target, &before, &assessment.contract).await {
             Ok(()) => Next::Rest,
             Err(error) => {

@@ -42,7 +42,7 @@ const METRICS: [(&str, &[&str]); 14] = [
 ];
 
 /// Every value that a label may have here, numbers of buckets apart.
-const VALUES: [&str; 24] = [
+const VALUES: [&str; 25] = [
     "ClusterRole",
     "ConfigMap",
     "Pod",
@@ -67,6 +67,7 @@ const VALUES: [&str; 24] = [
     "unknown",
     "update",
     "watch",
+    "waiting",
 ];
 
 type Labels = BTreeMap<String, String>;
