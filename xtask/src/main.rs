@@ -11,7 +11,7 @@ mod soak;
 mod test;
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -68,7 +68,11 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Folder of the repository.
 fn root() -> anyhow::Result<PathBuf> {
-    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?)
+    // What cargo says now, before what it said when this was built: checkouts may share a target folder, and cargo takes the
+    // executable of another one for fresh.
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    Ok(package.join("..").canonicalize()?)
 }
 
 /// Cargo as it is outside of `cargo run`. What that says about the package it runs is an input of build scripts (ring's), so
