@@ -1,7 +1,13 @@
 //! The example becomes Ready, once, for a bounded number of requests; after that the operators do nothing but keep their
 //! leases, and are small.
 
-use std::{fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs::File,
+    os::unix::fs::FileExt as _,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -34,6 +40,13 @@ const WRITES_PER_OBJECT: u64 = 2;
 /// The same for one operator alone: manager-op creates few objects, and tells how each of them is.
 const WRITES_PER_OBJECT_OF_ONE: u64 = 4;
 
+/// A resource that is on its way may tell of its progress so often. On a machine that is busy with other tests the way is
+/// longer, and more is told.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// Resources of the example.
+const RESOURCES: u64 = 7;
+
 /// Resident memory of an idle operator, in KiB.
 const RESIDENT: u64 = 15 * 1024;
 
@@ -46,12 +59,14 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let cluster = Cluster::start(&lab, "tf").await?;
     let mut chronicle = Chronicle::begin(&cluster.client, "tf", Chronicle::everything()).await?;
     let applied = lab.audit_mark().await?;
+    let applied_at = Instant::now();
     cluster.apply_object(&manifest("examples/manager.yaml")?).await?;
     cluster.manager_ready("sdn").await?;
+    let took = applied_at.elapsed();
 
     // Longer than the runtime holds back a status that tells only of progress.
     let begin = settled(&cluster, Duration::from_secs(6)).await?;
-    writes_are_few(&cluster, &lab.audit().window(applied, begin)?)?;
+    writes_are_few(&cluster, took, &lab.audit().window(applied, begin)?)?;
     let resources = resources::all(&cluster.client, "tf").await?;
     ensure!(resources.len() == 7 && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
@@ -89,7 +104,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
 }
 
 /// By all operators together, and by each.
-fn writes_are_few(cluster: &Cluster, entries: &[Entry]) -> Result<()> {
+fn writes_are_few(cluster: &Cluster, took: Duration, entries: &[Entry]) -> Result<()> {
     let work: Vec<Work> = cluster.operators.iter().map(|operator| work::of(entries, &operator.user)).collect();
     let sum = |count: fn(&Work) -> u64| work.iter().map(count).sum::<u64>();
     let (all_writes, all_objects) = (sum(|work| work.writes), sum(|work| work.objects));
@@ -97,10 +112,11 @@ fn writes_are_few(cluster: &Cluster, entries: &[Entry]) -> Result<()> {
         format!("{}: {} writes for {} objects", operator.name, work.writes, work.objects)
     };
     let each = cluster.operators.iter().zip(&work).map(line).collect::<Vec<_>>().join("\n");
-    let report = format!("{all_writes} writes for {all_objects} objects\n{each}");
+    let told = RESOURCES * (took.as_secs() / PROGRESS.as_secs());
+    let report = format!("{all_writes} writes for {all_objects} objects in {:.1} s\n{each}", took.as_secs_f64());
     println!("{report}");
-    let few = all_writes <= WRITES_PER_OBJECT * all_objects
-        && work.iter().all(|work| work.objects > 0 && work.writes <= WRITES_PER_OBJECT_OF_ONE * work.objects);
+    let few = all_writes <= WRITES_PER_OBJECT * all_objects + told
+        && work.iter().all(|work| work.objects > 0 && work.writes <= WRITES_PER_OBJECT_OF_ONE * work.objects + told);
     ensure!(few, "too many:\n{report}\n{}", lines(&writes(entries.to_vec(), &cluster.users())));
     Ok(())
 }
