@@ -5,7 +5,7 @@
 use manager_op::Component;
 use serde_json::{Value, json};
 use tf_api::SERVICES;
-use tf_testing::{golden::situation, laws::fields::Stage};
+use tf_testing::laws::fields::Stage;
 
 /// A field of a component's own spec, which is passed on as it is, whatever it says.
 fn sample(path: &str) -> Option<Value> {
@@ -14,17 +14,9 @@ fn sample(path: &str) -> Option<Value> {
 }
 
 fn check(services: &Value) -> usize {
-    let (mut resource, observed) = situation::<Component>(env!("CARGO_MANIFEST_DIR"), "no-component");
-    resource.spec = serde_json::from_value(json!({ "services": services })).unwrap();
-    let stage = Stage::<Component> {
-        resource,
-        observed,
-        container: "none",
-        dependencies: &[],
-        sample: &sample,
-        company: &|_| None,
-        except: &[],
-    };
+    let mut stage =
+        Stage::<Component> { sample: &sample, ..Stage::of(env!("CARGO_MANIFEST_DIR"), "no-component", "none") };
+    stage.resource.spec = serde_json::from_value(json!({ "services": services })).unwrap();
     stage.no_field_lies()
 }
 

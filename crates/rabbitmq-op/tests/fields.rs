@@ -2,7 +2,7 @@
 
 use rabbitmq_op::Component;
 use serde_json::Value;
-use tf_testing::{golden::situation, laws::fields::Stage};
+use tf_testing::laws::fields::Stage;
 
 /// The server's own value of both is true.
 fn sample(path: &str) -> Option<Value> {
@@ -12,15 +12,7 @@ fn sample(path: &str) -> Option<Value> {
 
 #[test]
 fn no_field_lies() {
-    let (resource, observed) = situation::<Component>(env!("CARGO_MANIFEST_DIR"), "three-nodes");
-    let stage = Stage::<Component> {
-        resource,
-        observed,
-        container: "rabbitmq",
-        dependencies: &[],
-        sample: &sample,
-        company: &|_| None,
-        except: &[],
-    };
+    let stage =
+        Stage::<Component> { sample: &sample, ..Stage::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "rabbitmq") };
     assert!(stage.no_field_lies() > 40);
 }

@@ -257,12 +257,32 @@ fn parse(line: &str) -> Result<Entry> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write;
 
     use serde_json::json;
 
     use super::*;
+
+    /// An answered request in namespace `tf`. The path is group, resource, subresource and name.
+    pub fn entry(at: i64, user: &str, verb: Verb, path: [&str; 4], code: u16) -> Entry {
+        let [group, resource, subresource, name] = path.map(str::to_owned);
+        Entry {
+            id: String::new(),
+            stage: Stage::ResponseComplete,
+            at: Timestamp::from_second(at).unwrap(),
+            user: user.into(),
+            user_agent: String::new(),
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace: "tf".into(),
+            name,
+            uri: String::new(),
+            code,
+        }
+    }
 
     fn line(id: u32, stage: &str, verb: &str, resource: &str, code: u16) -> String {
         let group = if resource == "leases" { "coordination.k8s.io" } else { "" };

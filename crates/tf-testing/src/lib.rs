@@ -54,6 +54,7 @@ pub mod resources;
 pub mod rights;
 pub mod seed;
 pub mod wait;
+pub mod waiting;
 pub mod work;
 
 pub use audit::{Audit, Entry, Mark};

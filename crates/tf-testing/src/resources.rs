@@ -11,6 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tf_api::{KindInfo, contract::PeerStatus, kinds};
+use tf_plan::object::Kind;
 
 use crate::wait::eventually;
 
@@ -69,17 +70,26 @@ impl Resource {
     }
 }
 
-/// The dynamic API of a kind.
+/// Custom resources of a kind in a namespace.
 pub fn api(client: &Client, kind: KindInfo, namespace: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), namespace, &resource_of(kind))
+    objects(client, Kind::custom(kind), namespace)
+}
+
+/// Objects of any kind in a namespace; in the cluster if the kind has none.
+pub fn objects(client: &Client, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+    if kind.namespaced {
+        Api::namespaced_with(client.clone(), namespace, &resource_of(kind))
+    } else {
+        Api::all_with(client.clone(), &resource_of(kind))
+    }
 }
 
 /// The kind for kube's dynamic API.
-pub fn resource_of(kind: KindInfo) -> ApiResource {
+pub fn resource_of(kind: Kind) -> ApiResource {
     ApiResource {
-        group: tf_api::GROUP.into(),
-        version: tf_api::VERSION.into(),
-        api_version: format!("{}/{}", tf_api::GROUP, tf_api::VERSION),
+        group: kind.group.into(),
+        version: kind.version.into(),
+        api_version: kind.api_version(),
         kind: kind.kind.into(),
         plural: kind.plural.into(),
     }

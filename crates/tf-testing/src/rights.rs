@@ -199,21 +199,8 @@ rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]
     }
 
     fn entry(verb: Verb, group: &str, resource: &str, subresource: &str, name: &str, code: u16) -> Entry {
-        Entry {
-            id: String::new(),
-            stage: crate::audit::Stage::ResponseComplete,
-            at: jiff::Timestamp::UNIX_EPOCH,
-            user: String::new(),
-            user_agent: String::new(),
-            verb,
-            group: group.into(),
-            resource: resource.into(),
-            subresource: subresource.into(),
-            namespace: "a".into(),
-            name: name.into(),
-            uri: String::new(),
-            code,
-        }
+        let path = [group, resource, subresource, name];
+        Entry { namespace: "a".into(), ..crate::audit::tests::entry(0, "", verb, path, code) }
     }
 
     #[test]

@@ -46,29 +46,8 @@ fn creates_object(entry: &Entry) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
-    use crate::{audit::Stage, request::Verb};
-
-    fn entry(at: i64, user: &str, verb: Verb, path: [&str; 4], code: u16) -> Entry {
-        let [group, resource, subresource, name] = path.map(str::to_owned);
-        Entry {
-            id: String::new(),
-            stage: Stage::ResponseComplete,
-            at: Timestamp::from_second(at).unwrap(),
-            user: user.into(),
-            user_agent: String::new(),
-            verb,
-            group,
-            resource,
-            subresource,
-            namespace: "tf".into(),
-            name,
-            uri: String::new(),
-            code,
-        }
-    }
+    use crate::{audit::tests::entry, request::Verb};
 
     #[test]
     fn objects_are_counted_once_and_events_and_leases_are_none() {

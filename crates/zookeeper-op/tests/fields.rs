@@ -1,19 +1,10 @@
 //! Every field of a Zookeeper has an effect or is told to have none.
 
-use tf_testing::{golden::situation, laws::fields::Stage};
+use tf_testing::laws::fields::Stage;
 use zookeeper_op::Component;
 
 #[test]
 fn no_field_lies() {
-    let (resource, observed) = situation::<Component>(env!("CARGO_MANIFEST_DIR"), "three-nodes");
-    let stage = Stage::<Component> {
-        resource,
-        observed,
-        container: "zookeeper",
-        dependencies: &[],
-        sample: &|_| None,
-        company: &|_| None,
-        except: &[],
-    };
+    let stage = Stage::<Component>::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "zookeeper");
     assert!(stage.no_field_lies() > 30);
 }

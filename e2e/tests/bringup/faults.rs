@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::{
     credentials::{Recording, generated},
-    support::{Chronicle, FLEET, api, each_pod_started_once, everything_in, explain, label, lines, settled, uids},
+    support::{Chronicle, FLEET, each_pod_started_once, everything_in, explain, label, lines, settled, uids},
 };
 
 /// How long the proxies interfere: about the time of three undisturbed bring-ups, and enough to lose a lease in.
@@ -181,7 +181,9 @@ async fn spoil(cluster: &Cluster) -> Result<Vec<(Kind, String)>> {
     ensure!(spoilt.len() >= operators::ALL.len(), "each operator makes one of {spoilt:?}");
     let patch = Patch::Merge(json!({ "metadata": { "labels": { LABEL_PART_OF: null } } }));
     for (kind, name) in &spoilt {
-        api(&cluster.client, *kind, &cluster.namespace).patch(name, &PatchParams::default(), &patch).await?;
+        resources::objects(&cluster.client, *kind, &cluster.namespace)
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
     }
     Ok(spoilt)
 }
@@ -190,7 +192,7 @@ async fn spoil(cluster: &Cluster) -> Result<Vec<(Kind, String)>> {
 async fn mended(cluster: &Cluster, spoilt: &[(Kind, String)]) -> Result<usize> {
     let mut count = 0;
     for (kind, name) in spoilt {
-        let object = api(&cluster.client, *kind, &cluster.namespace).get(name).await?;
+        let object = resources::objects(&cluster.client, *kind, &cluster.namespace).get(name).await?;
         count += usize::from(object.metadata.labels.is_some_and(|labels| labels.contains_key(LABEL_PART_OF)));
     }
     Ok(count)

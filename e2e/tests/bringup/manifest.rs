@@ -25,6 +25,16 @@ const NAME: &str = "cluster1";
 
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
+/// What becomes Ready of a Manager that leaves nothing out.
+const EVERYTHING: [&str; 6] = [
+    "Cassandra analyticsdb1",
+    "Cassandra configdb1",
+    "Config config1",
+    "Rabbitmq rabbitmq1",
+    "Vrouter vrouter1",
+    "Zookeeper zookeeper1",
+];
+
 /// One manifest at a time in namespace `tf`, on nodes that it takes all of.
 struct Turn<'a> {
     cluster: &'a Cluster,
@@ -121,14 +131,7 @@ async fn managers_of_the_go_tf_operator_become_ready_unchanged_where_there_is_an
 /// Everything that has an operator is Ready; for the rest the Manager says what is missing and does not pretend.
 async fn default(cluster: &Cluster) -> Result<()> {
     let mut turn = Turn::apply(cluster, DEFAULT).await?;
-    turn.check_history(&[
-        "Cassandra analyticsdb1",
-        "Cassandra configdb1",
-        "Config config1",
-        "Rabbitmq rabbitmq1",
-        "Vrouter vrouter1",
-        "Zookeeper zookeeper1",
-    ])?;
+    turn.check_history(&EVERYTHING)?;
     let manager = turn.manager().await?;
     ensure!(manager.is("Ready", "False"), "it pretends to be complete: {}", manager.explain("Ready"));
     let ready = manager.condition("Ready").context("no Ready")?;
@@ -169,14 +172,7 @@ async fn default(cluster: &Cluster) -> Result<()> {
 /// Each setting arrives where it has an effect.
 async fn every_variable_set(cluster: &Cluster) -> Result<()> {
     let mut turn = Turn::apply(cluster, &data("go-keystone.yaml")).await?;
-    turn.check_history(&[
-        "Cassandra analyticsdb1",
-        "Cassandra configdb1",
-        "Config config1",
-        "Rabbitmq rabbitmq1",
-        "Vrouter vrouter1",
-        "Zookeeper zookeeper1",
-    ])?;
+    turn.check_history(&EVERYTHING)?;
     let pods = list(&cluster.client, object::POD, "tf").await?;
     for pod in &pods {
         let name = pod.metadata.name.as_deref().unwrap_or_default();

@@ -20,7 +20,7 @@ use tf_testing::{
 
 use crate::{
     selective::turn,
-    support::{FLEET, api, lines, settled, uids, writes},
+    support::{FLEET, lines, settled, uids, writes},
 };
 
 /// A Manager of a ZooKeeper, which has this spec besides.
@@ -46,7 +46,9 @@ async fn colleague(cluster: &Cluster, spec: Value) -> Result<()> {
         "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "name": "zookeeper1" }, "spec": spec,
     });
     let parameters = PatchParams::apply("colleague").force();
-    api(&cluster.client, kind, &cluster.namespace).patch("zookeeper1", &parameters, &Patch::Apply(&body)).await?;
+    resources::objects(&cluster.client, kind, &cluster.namespace)
+        .patch("zookeeper1", &parameters, &Patch::Apply(&body))
+        .await?;
     Ok(())
 }
 
@@ -63,7 +65,7 @@ fn conflict(manager: &Resource) -> Option<&str> {
 /// Makes the Manager look at the component, without a change of either.
 async fn wake(cluster: &Cluster) -> Result<()> {
     let touch = json!({ "metadata": { "annotations": { "touched": format!("{:08x}", rand::random::<u32>()) } } });
-    let components = api(&cluster.client, Kind::custom(kinds::ZOOKEEPER), &cluster.namespace);
+    let components = resources::objects(&cluster.client, Kind::custom(kinds::ZOOKEEPER), &cluster.namespace);
     components.patch("zookeeper1", &PatchParams::default(), &Patch::Merge(touch)).await?;
     Ok(())
 }

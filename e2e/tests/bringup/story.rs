@@ -270,7 +270,8 @@ async fn leftovers(cluster: &Cluster) -> Result<()> {
         for owned in &declaration.owned {
             let what = format!("{} {leftover} to be removed", owned.kind.kind);
             eventually(&what, Duration::from_secs(20), async || {
-                let found = crate::support::api(&cluster.client, owned.kind, NAMESPACE).get_opt(&leftover).await?;
+                let found =
+                    tf_testing::resources::objects(&cluster.client, owned.kind, NAMESPACE).get_opt(&leftover).await?;
                 Ok(found.is_none().then_some(()))
             })
             .await?;

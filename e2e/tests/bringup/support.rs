@@ -12,13 +12,15 @@ use futures::StreamExt as _;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
-    core::ApiResource,
 };
 use serde_json::Value;
 use tf_api::{KindInfo, kinds};
 use tf_plan::object::{self, Kind};
 use tf_testing::{
-    Cluster, Entry, Mark, Options, SharedLab, manifests::documents, operators::repository, resources::Resource,
+    Cluster, Entry, Mark, Options, SharedLab,
+    manifests::documents,
+    operators::repository,
+    resources::{Resource, objects},
     wait::eventually,
 };
 use tokio::{task::JoinSet, time::Instant};
@@ -26,7 +28,7 @@ use tokio::{task::JoinSet, time::Instant};
 /// A lab for many clusters, each with nodes of its own.
 pub static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 
-/// The six kinds that have an operator and are parts of a Manager.
+/// The five kinds that have an operator and are parts of a Manager.
 pub const COMPONENTS: [KindInfo; 5] =
     [kinds::CASSANDRA, kinds::CONFIG, kinds::RABBITMQ, kinds::VROUTER, kinds::ZOOKEEPER];
 
@@ -42,25 +44,9 @@ pub fn data(file: &str) -> String {
     format!("e2e/tests/bringup/data/{file}")
 }
 
-/// A kind for kube's dynamic API.
-pub fn resource_of(kind: Kind) -> ApiResource {
-    ApiResource {
-        group: kind.group.into(),
-        version: kind.version.into(),
-        api_version: kind.api_version(),
-        kind: kind.kind.into(),
-        plural: kind.plural.into(),
-    }
-}
-
-/// Objects of a kind in a namespace.
-pub fn api(client: &Client, kind: Kind, namespace: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), namespace, &resource_of(kind))
-}
-
 /// All objects of a kind in a namespace.
 pub async fn list(client: &Client, kind: Kind, namespace: &str) -> Result<Vec<DynamicObject>> {
-    let list = api(client, kind, namespace).list(&ListParams::default()).await;
+    let list = objects(client, kind, namespace).list(&ListParams::default()).await;
     Ok(list.with_context(|| format!("listing {}", kind.plural))?.items)
 }
 
@@ -135,7 +121,7 @@ impl Chronicle {
         let versions: Arc<Mutex<Vec<Version>>> = Arc::default();
         let mut tasks = JoinSet::new();
         for kind in kinds {
-            let api = api(client, kind, namespace);
+            let api = objects(client, kind, namespace);
             let from = api.list(&ListParams::default()).await?.metadata.resource_version.context("no version")?;
             let mut events = api.watch(&WatchParams::default().timeout(294), &from).await?.boxed();
             let versions = Arc::clone(&versions);

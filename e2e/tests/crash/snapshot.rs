@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use kube::{Api, Client, api::ListParams, core::ApiResource};
+use kube::{Client, api::ListParams};
 use serde_json::{Map, Value};
 use tf_plan::{component::Component as _, declaration::Declaration, object::Kind};
 
@@ -50,18 +50,7 @@ pub fn kinds() -> BTreeSet<Kind> {
 pub async fn take(client: &Client, namespace: &str, masks: &Masks) -> Result<Snapshot> {
     let mut snapshot = Snapshot::new();
     for kind in kinds() {
-        let resource = ApiResource {
-            group: kind.group.into(),
-            version: kind.version.into(),
-            api_version: kind.api_version(),
-            kind: kind.kind.into(),
-            plural: kind.plural.into(),
-        };
-        let api: Api<kube::core::DynamicObject> = if kind.namespaced {
-            Api::namespaced_with(client.clone(), namespace, &resource)
-        } else {
-            Api::all_with(client.clone(), &resource)
-        };
+        let api = tf_testing::resources::objects(client, kind, namespace);
         let of_ours = if kind.group == tf_api::GROUP { "" } else { tf_api::names::LABEL_MANAGED_BY };
         let list = match api.list(&ListParams::default().labels(of_ours)).await {
             // A kind whose operator does not exist yet.

@@ -101,6 +101,14 @@ async fn a_pause_stops_a_roll_out_between_two_members_and_its_end_completes_it()
     Ok(())
 }
 
+/// Deletes a resource of the probe's kind and waits until it is gone.
+async fn delete(stage: &Stage, name: &str) -> Result<()> {
+    let resources = stage.api(Kind::custom(PROBE));
+    resources.delete(name, &DeleteParams::default()).await?;
+    eventually("the resource to be gone", SOON, async || Ok(resources.get_opt(name).await?.is_none().then_some(())))
+        .await
+}
+
 /// Without the garbage collector, which this lab lacks, leftovers stay until somebody removes them.
 #[tokio::test]
 async fn what_a_former_resource_of_the_same_name_left_is_waited_for_and_not_called_a_strangers() -> Result<()> {
@@ -110,10 +118,7 @@ async fn what_a_former_resource_of_the_same_name_left_is_waited_for_and_not_call
     stage.apply(PROBE, "a", level("info")).await?;
     stage.ready(PROBE, "a").await?;
     let former = stage.api(CONFIG_MAP).get(&settings("a")).await?;
-    let resources = stage.api(Kind::custom(PROBE));
-    resources.delete("a", &DeleteParams::default()).await?;
-    eventually("the resource to be gone", SOON, async || Ok(resources.get_opt("a").await?.is_none().then_some(())))
-        .await?;
+    delete(&stage, "a").await?;
 
     stage.apply(PROBE, "a", level("info")).await?;
     let waiting = stage
@@ -163,9 +168,7 @@ async fn a_resource_that_is_replaced_begins_with_a_status_of_its_own() -> Result
     for round in 0..5 {
         stage.apply(PROBE, "a", level("info")).await?;
         // Not waited for: the deletion comes in the middle of the first passes.
-        resources.delete("a", &DeleteParams::default()).await?;
-        eventually("the resource to be gone", SOON, async || Ok(resources.get_opt("a").await?.is_none().then_some(())))
-            .await?;
+        delete(&stage, "a").await?;
         let unseen = json!({
             "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Redis", "metadata": { "name": "a" }, "spec": { "paused": true },
         });
@@ -176,9 +179,7 @@ async fn a_resource_that_is_replaced_begins_with_a_status_of_its_own() -> Result
             .with_context(|| format!("round {round}"))?;
         assert_eq!(seen.object.uid(), created.uid());
         assert_ne!(seen.object.data["status"]["initialized"], json!(true), "it was never brought up");
-        resources.delete("a", &DeleteParams::default()).await?;
-        eventually("the resource to be gone", SOON, async || Ok(resources.get_opt("a").await?.is_none().then_some(())))
-            .await?;
+        delete(&stage, "a").await?;
     }
     Ok(())
 }

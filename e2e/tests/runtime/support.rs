@@ -16,7 +16,6 @@ use futures::StreamExt as _;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
-    core::ApiResource,
 };
 use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
@@ -164,18 +163,7 @@ impl Stage {
 
     /// Objects of any kind in another namespace.
     pub fn api_in(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: kind.group.into(),
-            version: kind.version.into(),
-            api_version: kind.api_version(),
-            kind: kind.kind.into(),
-            plural: kind.plural.into(),
-        };
-        if kind.namespaced {
-            Api::namespaced_with(self.client.clone(), namespace, &resource)
-        } else {
-            Api::all_with(self.client.clone(), &resource)
-        }
+        resources::objects(&self.client, kind, namespace)
     }
 
     /// Changes an object as somebody else would, by a merge patch.
@@ -266,7 +254,7 @@ pub async fn define(lab: &Lab, kind: KindInfo) -> Result<()> {
     let definition = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     lab.apply(&definition).await?;
     // Discovery names a kind a moment before its requests are answered.
-    let api: Api<DynamicObject> = Api::all_with(lab.client().await?, &resources::resource_of(kind));
+    let api: Api<DynamicObject> = Api::all_with(lab.client().await?, &resources::resource_of(Kind::custom(kind)));
     eventually(&format!("{} to be served", kind.plural), SOON, async || {
         match api.list(&ListParams::default().limit(1)).await {
             Ok(_) => Ok(Some(())),

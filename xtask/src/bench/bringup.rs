@@ -16,10 +16,11 @@ use tf_testing::{
     operators::{self, Install, Operator, Run},
     resources,
     wait::eventually,
+    waiting,
     work::{self, Work},
 };
 
-use super::{Bringup, foreign, join, waiting};
+use super::{Bringup, foreign, join};
 use crate::build::Operators;
 
 /// Where the cluster is.

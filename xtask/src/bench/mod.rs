@@ -5,7 +5,6 @@ mod foreign;
 mod join;
 mod peer;
 mod report;
-mod waiting;
 
 use std::{fs, path::PathBuf, process::ExitCode};
 

@@ -14,6 +14,8 @@ use tf_plan::{
     plan::{NotReady, Obstacle, Plan},
 };
 
+use crate::golden::situation;
+
 /// Fields that are no business of a plan: the runtime applies nothing while `paused`, and an endpoint's name says what is
 /// spoken there, its `protocol` repeats that for people.
 fn is_elsewhere(path: &str) -> bool {
@@ -43,6 +45,15 @@ pub struct Stage<'a, C: Component> {
 
 /// What became of a resource.
 type Outcome = Result<Plan, NotReady>;
+
+impl<'a, C: Component> Stage<'a, C> {
+    /// The stage of a golden case, for fields that need nothing else.
+    pub fn of(package: &str, case: &str, container: &'a str) -> Self {
+        let (resource, observed) = situation::<C>(package, case);
+        let nothing = &|_: &str| None;
+        Self { resource, observed, container, dependencies: &[], sample: nothing, company: nothing, except: &[] }
+    }
+}
 
 impl<C: Component> Stage<'_, C> {
     /// Tries every field. Returns how many there are.

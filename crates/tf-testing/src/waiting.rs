@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use tf_testing::{Component, Entry, Verb};
+
+use crate::{Component, Entry, Verb};
 
 /// How long a bring-up waited for Kubernetes and the simulated kubelets, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -79,28 +80,8 @@ fn seconds(from: Timestamp, until: Timestamp) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tf_testing::audit::Stage;
-
     use super::*;
-
-    fn entry(at: i64, user: &str, verb: Verb, path: [&str; 4], code: u16) -> Entry {
-        let [group, resource, subresource, name] = path.map(str::to_owned);
-        Entry {
-            id: String::new(),
-            stage: Stage::ResponseComplete,
-            at: Timestamp::from_second(at).unwrap(),
-            user: user.into(),
-            user_agent: String::new(),
-            verb,
-            group,
-            resource,
-            subresource,
-            namespace: "tf".into(),
-            name,
-            uri: String::new(),
-            code,
-        }
-    }
+    use crate::audit::tests::entry;
 
     #[test]
     fn overlapping_work_of_kubernetes_is_counted_once_and_only_until_ready() {
