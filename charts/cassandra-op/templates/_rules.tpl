@@ -17,7 +17,7 @@
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
-# owned: passwords of the members' key stores, and configuration files that hold them; read: connection Secrets of collectors
+# owned: passwords of the members' key stores, and configuration files that hold them
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]

@@ -53,7 +53,6 @@ impl component::Component for Component {
             }],
             reads: vec![
                 Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
-                Read::Secrets { reason: "connection Secrets of collectors" },
                 Read::ConfigMaps { reason: "endpoints of collectors that the spec names" },
             ],
             restarts_pods: true,

@@ -76,40 +76,100 @@ pub fn draft(contract: &Contract, kind: ConditionType) -> Option<Draft> {
 pub enum Change {
     /// Not at all, apart from times.
     None,
-    /// In counts and texts only: progress that may wait a little.
+    /// In what is there for people to read: counts, texts, reasons, states of single parts. It may wait a little.
     Minor,
     /// In something others act on.
     Major,
 }
 
-/// Fields that show progress and that nobody acts on.
-const PROGRESS: [&str; 5] = ["readyReplicas", "membersReady", "nodes", "agents", "degraded"];
-
 /// Compares two statuses given as JSON.
 pub fn change(before: &Value, after: &Value) -> Change {
-    if comparable(before, true) == comparable(after, true) {
+    if without_times(before) == without_times(after) {
         Change::None
-    } else if comparable(before, false) == comparable(after, false) {
+    } else if acted_on(before).is_some_and(|before| acted_on(after) == Some(before)) {
         Change::Minor
     } else {
         Change::Major
     }
 }
 
-fn comparable(status: &Value, with_progress: bool) -> Value {
+fn without_times(status: &Value) -> Value {
     let mut status = status.clone();
     let Some(fields) = status.as_object_mut() else { return status };
     fields.retain(|_, value| !value.is_null());
-    if !with_progress {
-        fields.retain(|field, _| !PROGRESS.contains(&field.as_str()));
-    }
     for condition in fields.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(condition) = condition.as_object_mut() {
             condition.remove("lastTransitionTime");
-            if !with_progress {
-                condition.remove("message");
-            }
         }
     }
     status
+}
+
+/// The part of a status that other programs act on: the contract without what shows progress, and of the conditions the status
+/// of those that every kind has or that tell of a fault. None for a status that cannot be read.
+fn acted_on(status: &Value) -> Option<Contract> {
+    let mut contract: Contract = serde_json::from_value(status.clone()).ok()?;
+    contract.ready_replicas = None;
+    contract.members_ready = None;
+    contract.degraded = None;
+    contract.nodes.clear();
+    let general = |kind: &str| {
+        ConditionType::ALWAYS.iter().chain(&ConditionType::ABNORMAL_TRUE).any(|general| general.as_ref() == kind)
+    };
+    contract.conditions.retain(|condition| general(&condition.type_));
+    for condition in &mut contract.conditions {
+        condition.reason.clear();
+        condition.message.clear();
+        condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
+    }
+    Some(contract)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(change: impl Fn(&mut Value)) -> Value {
+        let condition = |kind: &str, status: &str| {
+            json!({
+                "type": kind, "status": status, "reason": "Succeeded", "message": "", "observedGeneration": 1,
+                "lastTransitionTime": "2026-11-21T10:00:00Z",
+            })
+        };
+        let mut status = json!({
+            "contract": "v1", "observedGeneration": 1, "readyReplicas": 1, "replicas": 3, "kindOfOurs": 1,
+            "conditions": [condition("Available", "True"), condition("CassandraReady", "True")],
+        });
+        change(&mut status);
+        status
+    }
+
+    #[test]
+    fn what_others_act_on_is_written_at_once_and_what_people_read_may_wait() {
+        let degree = |differ: &dyn Fn(&mut Value)| change(&status(|_| ()), &status(differ));
+        assert_eq!(
+            degree(&|status| status["conditions"][0]["lastTransitionTime"] = json!("2026-11-21T11:00:00Z")),
+            Change::None
+        );
+        assert_eq!(degree(&|status| status["nodes"] = Value::Null), Change::None);
+
+        assert_eq!(degree(&|status| status["conditions"][0]["reason"] = json!("Other")), Change::Minor);
+        assert_eq!(degree(&|status| status["conditions"][0]["message"] = json!("more")), Change::Minor);
+        assert_eq!(degree(&|status| status["conditions"][1]["status"] = json!("False")), Change::Minor);
+        assert_eq!(degree(&|status| status["readyReplicas"] = json!(2)), Change::Minor);
+        assert_eq!(degree(&|status| status["kindOfOurs"] = json!(2)), Change::Minor);
+
+        assert_eq!(degree(&|status| status["conditions"][0]["status"] = json!("False")), Change::Major);
+        assert_eq!(degree(&|status| status["conditions"][1]["type"] = json!("Stalled")), Change::Major);
+        assert_eq!(degree(&|status| status["observedGeneration"] = json!(2)), Change::Major);
+        assert_eq!(degree(&|status| status["endpoints"] = json!([{"name": "cql", "port": 9042}])), Change::Major);
+    }
+
+    #[test]
+    fn a_first_status_and_one_in_place_of_an_unreadable_one_are_written_at_once() {
+        assert_eq!(change(&Value::Null, &status(|_| ())), Change::Major);
+        assert_eq!(change(&json!({"observedGeneration": "nonsense"}), &status(|_| ())), Change::Major);
+    }
 }

@@ -138,15 +138,20 @@ impl<C: Component> Observer<C> {
         let references = C::references(cr);
         let mut secrets: HashSet<Key> = references.secrets.iter().map(|name| Key::new(home, name)).collect();
         let mut maps: HashSet<Key> = references.config_maps.iter().map(|name| Key::new(home, name)).collect();
+        let mut provide_secrets = HashSet::new();
         for dependency in C::dependencies(cr) {
             let source = dependency.source.unwrap_or_default();
-            secrets.extend(source.external.and_then(|external| external.secret_ref).map(|r| Key::new(home, r.name)));
             maps.extend(source.discovery_config_map.map(|reference| Key::new(home, reference.name)));
+            if dependency.uses_secret {
+                provide_secrets.insert(dependency.kind.kind);
+                secrets
+                    .extend(source.external.and_then(|external| external.secret_ref).map(|r| Key::new(home, r.name)));
+            }
         }
         let mut referred: HashSet<(Kind, Key)> = secrets.iter().map(|key| (SECRET, key.clone())).collect();
         referred.extend(maps.iter().map(|key| (CONFIG_MAP, key.clone())));
         // A provider's Secret changes together with the hash in its status, which wakes us.
-        secrets.extend(self.connection_secrets(home, observed));
+        secrets.extend(self.connection_secrets(home, observed, &provide_secrets));
         self.world.inputs.refer(key, referred);
         for secret in secrets {
             if let Some(data) = self.secret(&secret).await? {
@@ -161,13 +166,13 @@ impl<C: Component> Observer<C> {
         Ok(())
     }
 
-    /// Connection Secrets of peers, as far as they are in namespaces this operator works in.
-    fn connection_secrets(&self, home: &str, observed: &Observed<C::Cr>) -> Vec<Key> {
+    /// Connection Secrets of peers of these kinds, as far as they are in namespaces this operator works in.
+    fn connection_secrets(&self, home: &str, observed: &Observed<C::Cr>, kinds: &HashSet<&str>) -> Vec<Key> {
         let wanted = |namespace: &str| namespace == home || self.world.scope.contains(namespace);
-        let reads_secrets = self.world.declaration.reads.iter().any(|read| matches!(read, Read::Secrets { .. }));
-        let peers = observed.peers.values().filter_map(|peers| peers.known().ok()).flatten();
+        let of_kinds = observed.peers.iter().filter(|(kind, _)| kinds.contains(kind.as_str()));
+        let peers = of_kinds.filter_map(|(_, peers)| peers.known().ok()).flatten();
         peers
-            .filter(|peer| reads_secrets && wanted(&peer.namespace))
+            .filter(|peer| wanted(&peer.namespace))
             .filter_map(|peer| Some(Key::new(&peer.namespace, &peer.status.connection_secret_ref.as_ref()?.name)))
             .collect()
     }

@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
-    core::v1::{Node, Pod},
+    core::v1::Pod,
 };
 use kube::{
     Api, Client,
@@ -27,8 +27,8 @@ use crate::{
     inputs::{InputSink, Inputs},
     object::{Key, api_resource},
     watch::{
-        Board, Cache, Changed, Child, Context, Kept, PeerEntry, PodEntry, Primary, Purpose, State, Subject, Watch,
-        child, decode_peer, node, pod, primary, workload,
+        Board, Cache, Changed, Child, Context, Kept, LeanNode, PeerEntry, PodEntry, Primary, Purpose, State, Subject,
+        Watch, child, decode_peer, node, pod, primary, workload,
     },
 };
 
@@ -271,7 +271,7 @@ impl<Cr: Managed> World<Cr> {
     ) {
         let watch = Watch {
             subject: Subject::work(NODE, None),
-            api: Api::<Node>::all(client.clone()),
+            api: Api::<LeanNode>::all(client.clone()),
             labels: None,
             reduce: node,
             sink: Kept::new(self.nodes.clone(), wakes_all(triggers)),

@@ -7,6 +7,7 @@
 mod board;
 mod cache;
 mod discovery;
+mod node;
 mod reduce;
 mod sink;
 #[cfg(test)]
@@ -30,7 +31,8 @@ use tokio::{
 pub use board::{Board, Purpose, State, Subject};
 pub use cache::Cache;
 pub use discovery::Discovery;
-pub use reduce::{Child, PeerEntry, PodEntry, Primary, child, decode_peer, node, pod, primary, workload, workload_of};
+pub use node::{LeanNode, node};
+pub use reduce::{Child, PeerEntry, PodEntry, Primary, child, decode_peer, pod, primary, workload, workload_of};
 pub use sink::{Changed, Kept, Sink};
 
 use crate::{error::in_words, metrics::Metrics, object::Key};
@@ -38,8 +40,11 @@ use crate::{error::in_words, metrics::Metrics, object::Key};
 /// Watches are renewed this often; a connection that has gone silent is noticed much earlier, because the API server
 /// sends a bookmark about every minute and the client's read timeout is a little over two.
 const WATCH_SECONDS: u32 = 1800;
-/// Objects per page of a list. The allocator keeps the room of a page: 10,000 foreign Secrets cost 2 MiB with kube's own 500.
-const PAGE: u32 = 200;
+/// Objects per page of a list. The allocator keeps the room of a page: one of 200 Nodes costs 4 MiB.
+const PAGE: u32 = 50;
+/// Objects per page where there may be many and only their metadata is asked for. 10,000 foreign Secrets cost 2 MiB with kube's
+/// own 500.
+const INPUTS_PAGE: u32 = 200;
 /// Pause after the first error of a watch, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause between attempts.
@@ -169,7 +174,7 @@ where
     /// Follows the watch until it has to be begun anew. Errors in between that kube's watcher recovers from, going on
     /// where it was, are waited out here, because it does not wait by itself.
     async fn follow(&self, context: &Context, attempts: &mut Attempts) -> Failure {
-        let mut config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
+        let mut config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(self.page());
         config.label_selector.clone_from(&self.labels);
         let mut events = Box::pin(watcher(self.api.clone(), config));
         let mut stage = Stage::Listing;
@@ -222,6 +227,13 @@ where
                 (Err(_), Stage::Listing) => return Failure::Slow,
                 (Err(_), Stage::Starting { .. } | Stage::Proven) => {}
             }
+        }
+    }
+
+    fn page(&self) -> u32 {
+        match self.subject.purpose {
+            Purpose::Input => INPUTS_PAGE,
+            Purpose::Work => PAGE,
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
-        core::v1::{Node, Pod},
+        core::v1::Pod,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -198,15 +198,6 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
         },
     };
     (key, entry)
-}
-
-/// Keeps name, labels and address of a node.
-pub fn node(node: Node) -> (Key, observed::Node) {
-    let key = Key::of(&node.metadata);
-    let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
-    let address = addresses.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address);
-    let reduced = observed::Node { name: key.name.clone(), labels: node.metadata.labels.unwrap_or_default(), address };
-    (key, reduced)
 }
 
 /// Another operator's resource: what consumers see of it, and what an owner needs to know.

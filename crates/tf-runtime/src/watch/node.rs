@@ -1,0 +1,90 @@
+//! Nodes, without what makes them large.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Node, NodeAddress},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+use tf_plan::observed;
+
+use crate::object::Key;
+
+/// A Node of which only what is used was parsed: a real one lists up to 50 images and who manages each field, tens of KiB that
+/// would be parsed for every page of a list, and for every heartbeat.
+#[derive(Clone, Debug, Resource, Deserialize)]
+#[resource(inherit = Node)]
+pub struct LeanNode {
+    #[serde(deserialize_with = "lean")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    addresses: Vec<NodeAddress>,
+}
+
+/// The metadata that is used here or by kube's watcher.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Metadata {
+    name: Option<String>,
+    resource_version: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+}
+
+fn lean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let Metadata { name, resource_version, labels } = Metadata::deserialize(deserializer)?;
+    Ok(ObjectMeta { name, resource_version, labels, ..ObjectMeta::default() })
+}
+
+/// Keeps name, labels and address of a node.
+pub fn node(node: LeanNode) -> (Key, observed::Node) {
+    let key = Key::of(&node.metadata);
+    let addresses = node.status.addresses;
+    let address = addresses.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address);
+    let reduced = observed::Node { name: key.name.clone(), labels: node.metadata.labels.unwrap_or_default(), address };
+    (key, reduced)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_node_name_labels_and_internal_address_are_kept() {
+        let whole = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "a", "resourceVersion": "7", "labels": {"role": "b"}, "annotations": {"large": "text"},
+                "managedFields": [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:status": {}}}],
+            },
+            "spec": {"podCIDR": "10.0.0.0/24"},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.1.0.1"}],
+                "images": [{"names": ["one", "two"], "sizeBytes": 5}],
+            },
+        });
+        let parsed: LeanNode = serde_json::from_value(whole).unwrap();
+        assert_eq!(parsed.meta().resource_version.as_deref(), Some("7"), "the watch goes on from it");
+        assert_eq!(parsed.meta().managed_fields, None);
+        let (key, kept) = node(parsed);
+        assert_eq!(key, Key::new("", "a"));
+        assert_eq!(kept.address.as_deref(), Some("10.1.0.1"));
+        assert_eq!(kept.labels, BTreeMap::from([("role".into(), "b".into())]));
+    }
+
+    #[test]
+    fn a_node_that_has_not_reported_yet_has_no_address() {
+        let parsed: LeanNode = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+        assert_eq!(node(parsed).1.address, None);
+    }
+}
