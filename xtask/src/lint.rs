@@ -15,14 +15,16 @@ struct Layer {
 }
 
 const DECIDES: &[&str] = &["kube", "tokio", "rand", "axum", "reqwest", "hyper", "tf-runtime"];
-const OPERATOR: &[&str] = &["tf-api", "tf-plan", "tf-runtime"];
+const OPERATOR: &[&str] = &["tf-api", "tf-pki", "tf-plan", "tf-runtime"];
 const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 12] = [
+const LAYERS: [Layer; 14] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
-    Layer { name: "tf-plan", ours: &["tf-api"], never: DECIDES },
-    Layer { name: "tf-runtime", ours: &["tf-api", "tf-plan"], never: &["reqwest"] },
+    Layer { name: "tf-pki", ours: &[], never: DECIDES },
+    Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
+    Layer { name: "tf-node", ours: &["tf-api", "tf-pki", "tf-plan"], never: &["kube", "axum", "rand", "reqwest"] },
+    Layer { name: "tf-runtime", ours: &["tf-api", "tf-pki", "tf-plan"], never: &["reqwest"] },
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },

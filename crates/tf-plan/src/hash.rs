@@ -47,7 +47,7 @@ fn feed(hasher: &mut Sha256, value: &Value) {
 }
 
 /// Length-prefixed, so that neighbours cannot run into each other.
-fn frame(hasher: &mut Sha256, bytes: &[u8]) {
+pub(crate) fn frame(hasher: &mut Sha256, bytes: &[u8]) {
     hasher.update((bytes.len() as u64).to_be_bytes());
     hasher.update(bytes);
 }

@@ -8,12 +8,21 @@
 //! `<file>.<address>` for one member, `<file>.node` as a template that every node completes for itself
 //! ([`template`]), and `<file>` for everybody.
 
+pub mod content;
+pub mod launch;
+pub mod state;
 pub mod template;
+pub mod zookeeper;
+
+pub use content::{ContentHash, content_hash};
 
 /// Where the binary lives inside every container of a pod.
 pub const BINARY: &str = "/tf-node/tf-node";
 /// Directory of [`BINARY`].
 pub const BINARY_DIR: &str = "/tf-node";
+/// Where the agents of a pod's containers leave the state of their daemons, `<daemon>.json` ([`state::State`]). Containers
+/// write here.
+pub const STATE_DIR: &str = "/tf-node/state";
 /// Where the binary lives in its own image.
 pub const IMAGE_BINARY: &str = "/tf-node";
 /// Where files without secrets are mounted; the Go tf-operator's path.
@@ -41,6 +50,8 @@ pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
 pub const CA_DIR: &str = "/etc/ssl/certs/kubernetes";
 /// Where the pod's own annotations appear, with the configuration to run.
 pub const POD_INFO_DIR: &str = "/etc/tf/pod";
+/// File of [`POD_INFO_DIR`] with the annotations.
+pub const ANNOTATIONS_FILE: &str = "annotations";
 /// What follows the name of a file that every node completes for itself.
 pub const TEMPLATE_SUFFIX: &str = "node";
 /// Variables by which the agent prepares a node for the vRouter (`vhost0`, virtual functions, queues) before it starts the

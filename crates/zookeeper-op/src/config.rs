@@ -1,10 +1,20 @@
 //! Files of a ZooKeeper server.
 //!
 //! The static file is the same for every member; members are listed in the dynamic file, which ZooKeeper
-//! itself rewrites at a reconfiguration (stateful-services 2.1). The node agent copies both to the data directory.
+//! itself rewrites at a reconfiguration (stateful-services 2.1). The node agent copies both to the data directory before each
+//! start, since a server that is told to go on from an old list may find none of its peers (pravega #94).
+
+use std::{collections::BTreeMap, num::NonZeroU16};
 
 use tf_api::{ZookeeperConfiguration, common::LogLevel, contract::MemberStatus};
-use tf_plan::files::{Properties, Settings as _, Unrepresentable};
+use tf_plan::{
+    files::{Properties, Settings as _, Unrepresentable},
+    node::{
+        RUN_DIR,
+        launch::{Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
+        zookeeper::{Server, Servers},
+    },
+};
 
 /// Directory of snapshots, logs, `myid` and the files that ZooKeeper rewrites.
 pub const DATA_DIR: &str = "/var/lib/zookeeper";
@@ -17,6 +27,8 @@ pub const ID_FILE: &str = "myid";
 /// Logging of servers up to 3.7; later ones are configured by their image.
 pub const LOG_FILE: &str = "log4j.properties";
 
+/// Seconds that a server has to end what it is doing; it takes less than one (stateful-services 2.1).
+const STOP_SECONDS: u32 = 60;
 /// Four-letter words that probes and people need. None of them changes anything.
 const FOUR_LETTER_WORDS: &str = "conf,isro,mntr,ruok,srvr,stat";
 
@@ -51,19 +63,44 @@ pub fn static_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> R
 }
 
 /// `zoo.cfg.dynamic`: every member with equal rights.
+pub fn dynamic_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> String {
+    let server = |member: &MemberStatus| Server {
+        address: member.address.clone(),
+        quorum_port: spec.election_port.get(),
+        election_port: spec.server_port.get(),
+        votes: true,
+        client_address: member.address.clone(),
+        client_port: spec.client_port.get(),
+    };
+    let servers = members.iter().map(|member| (member.id, server(member)));
+    Servers { version: 0, servers: servers.collect() }.file()
+}
+
+/// How the agent runs the server: by the script of ZooKeeper's own distribution, which every image has on its `PATH`
+/// (tf-components 2.2).
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn dynamic_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> Result<String, Unrepresentable> {
-    let mut file = Properties::zookeeper(DYNAMIC_FILE);
-    for member in members {
-        let host = bracketed(&member.address);
-        file.set(
-            &format!("server.{}", member.id),
-            format!("{host}:{}:{}:participant;{host}:{}", spec.election_port, spec.server_port, spec.client_port),
-        );
+pub fn launch_file(spec: &ZookeeperConfiguration) -> Result<String, Unusable> {
+    let in_data = |file: &str| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when: When::Always };
+    let port = NonZeroU16::new(spec.client_port.get()).ok_or(Unusable::Invalid { field: "ready.port", why: "is 0" })?;
+    Launch {
+        working_directory: Some(DATA_DIR.into()),
+        // Where the script looks for the configuration of its logging.
+        environment: BTreeMap::from([("ZOOCFGDIR".into(), RUN_DIR.into())]),
+        files: BTreeMap::from([
+            (STATIC_FILE.into(), OnChange::Restart),
+            (ID_FILE.into(), OnChange::Restart),
+            (LOG_FILE.into(), OnChange::Restart),
+            // The ensemble tells its servers of a change itself; a start goes by the file.
+            (DYNAMIC_FILE.into(), OnChange::Nothing),
+        ]),
+        place: [STATIC_FILE, DYNAMIC_FILE, ID_FILE].map(in_data).into(),
+        stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
+        ready: Probe::ZooKeeper { port, host: None, tls: false },
+        ..Launch::new(vec!["zkServer.sh".into(), "start-foreground".into(), format!("{DATA_DIR}/{STATIC_FILE}")])
     }
-    file.render()
+    .render()
 }
 
 /// `log4j.properties`: to the console, where the node agent picks it up.
@@ -88,9 +125,4 @@ pub fn log_file(level: LogLevel) -> Result<String, Unrepresentable> {
             "%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n",
         );
     file.render()
-}
-
-/// An address as it stands before a port.
-fn bracketed(address: &str) -> String {
-    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }

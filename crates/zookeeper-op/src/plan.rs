@@ -1,7 +1,10 @@
 //! Desired state of an ensemble.
 
 use serde_json::{Map, json};
-use tf_api::{Zookeeper, ZookeeperConfiguration, contract::Protocol};
+use tf_api::{
+    Zookeeper, ZookeeperConfiguration,
+    contract::{Protocol, Reason},
+};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -11,6 +14,7 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
     members::{Joining, Leaving, SizeRule},
+    node::launch,
     nodemanager::NodeType,
     observed::Observed,
     plan::{NotReady, Plan},
@@ -46,7 +50,9 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let mut files = Files::default();
     files.shared(config::STATIC_FILE, config::static_file(spec, ensemble.members())?);
     files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
-    let members = config::dynamic_file(spec, ensemble.members())?;
+    let launch = config::launch_file(spec).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
+    files.shared(&launch::file_name(CONTAINERS[0].name), launch);
+    let members = config::dynamic_file(spec, ensemble.members());
     for member in ensemble.members() {
         files.member(config::DYNAMIC_FILE, &member.address, members.clone());
         files.member(config::ID_FILE, &member.address, member.id.to_string());

@@ -1,0 +1,383 @@
+//! The launch file: everything the node agent has to know about a daemon.
+//!
+//! It stands among the daemon's files under the name [`file_name`], so a change of it is activated like any other change. It
+//! holds no secrets. The agent that reads it may be older than the operator that wrote it: fields it does not know
+//! are ignored, so a new field needs a meaning when it is absent.
+
+use std::{collections::BTreeMap, num::NonZeroU16};
+
+use serde::{Deserialize, Serialize};
+
+/// Name of a daemon's launch file.
+pub fn file_name(daemon: &str) -> String {
+    format!("{daemon}.launch")
+}
+
+/// How a daemon is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launch {
+    /// Program and arguments. A program without a slash is looked for in `PATH`.
+    pub argv: Vec<String>,
+    /// Directory it starts in. Default: the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
+    /// Variables. Those of the environment file win over them, and those of the container over both.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Files it reads below [`super::RUN_DIR`], and what has to happen when one changes. All of them exist before it starts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, OnChange>,
+    /// Copies of files that are made before each start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub place: Vec<Place>,
+    /// How it is stopped.
+    pub stop: Stop,
+    /// When it serves.
+    pub ready: Probe,
+    /// When it lives. Default: as long as its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alive: Option<Probe>,
+    /// How it is taken out of service before it is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// Whether its container serves the agent API of the pod. At most one container of a pod does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
+}
+
+/// What a running daemon needs when a file changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnChange {
+    /// A restart.
+    Restart,
+    /// A signal, after which it reads the file again.
+    Signal(Signal),
+    /// Nothing: it looks for itself, or the change counts from the next start.
+    Nothing,
+}
+
+/// Signals that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(missing_docs, reason = "the names of signal(7)")]
+pub enum Signal {
+    Hup,
+    Int,
+    Quit,
+    Usr1,
+    Usr2,
+    Term,
+}
+
+/// A copy of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// Name of the file.
+    pub file: String,
+    /// Absolute path of the copy. Its directory exists.
+    pub to: String,
+    /// When.
+    pub when: When,
+}
+
+/// When a copy is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum When {
+    /// Before each start.
+    Always,
+    /// Before a start where there is no such file: for files that the daemon goes on to write itself.
+    Absent,
+}
+
+/// How a daemon is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stop {
+    /// Signal that asks it to.
+    pub signal: Signal,
+    /// Seconds until it is killed, 1 to 86,400.
+    pub seconds: u32,
+}
+
+/// How it is found out that a daemon serves. Addresses default to the member's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all_fields = "camelCase")]
+pub enum Probe {
+    /// A connection is accepted.
+    Tcp {
+        /// Port.
+        port: NonZeroU16,
+        /// Address other than the member's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<std::net::IpAddr>,
+    },
+    /// `GET` is answered with a status of 200 to 399.
+    Http {
+        /// Port.
+        port: NonZeroU16,
+        /// Path, with a slash at its beginning.
+        path: String,
+        /// Address other than the member's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<std::net::IpAddr>,
+        /// Whether the daemon speaks TLS. Then its certificate has to be good for the address, and the member's own
+        /// certificate is shown to it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tls: bool,
+        /// Text that the answer's body has to contain.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        contains: Option<String>,
+    },
+    /// The server answers requests as a voting member of a quorum (stateful-services 2.2).
+    ZooKeeper {
+        /// Port for clients.
+        port: NonZeroU16,
+        /// Address other than the member's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<std::net::IpAddr>,
+        /// Whether the port speaks TLS.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tls: bool,
+    },
+    /// The process runs.
+    Process,
+}
+
+/// A command that takes a daemon out of service. It runs in the daemon's environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Seconds until it is killed, 1 to 86,400.
+    pub seconds: u32,
+}
+
+/// The agent API of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Agent {
+    /// Port on the member's address.
+    pub port: NonZeroU16,
+    /// DNS name that a client's certificate has to carry: the operator's.
+    pub client: String,
+}
+
+/// A launch file that cannot be used. It shows no content of the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// Not of the format.
+    #[error("line {line}, column {column}: not a launch file: {why}")]
+    Malformed {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Of the format, and asks for what cannot be.
+    #[error("{field}: {why}")]
+    Invalid {
+        /// Path of the field.
+        field: &'static str,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+const LONGEST_WAIT: u32 = 86_400;
+
+impl Launch {
+    /// A daemon without files that serves when its process runs and stops within 30 s of SIGTERM.
+    pub fn new(argv: Vec<String>) -> Self {
+        Self {
+            argv,
+            working_directory: None,
+            environment: BTreeMap::new(),
+            files: BTreeMap::new(),
+            place: Vec::new(),
+            stop: Stop { signal: Signal::Term, seconds: 30 },
+            ready: Probe::Process,
+            alive: None,
+            drain: None,
+            agent: None,
+        }
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// What [`Self::parse`] would refuse.
+    pub fn render(&self) -> Result<String, Unusable> {
+        self.check()?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| malformed(&error))?;
+        Ok(text + "\n")
+    }
+
+    /// Reads a launch file.
+    ///
+    /// # Errors
+    /// When it is not of the format, or asks for what cannot be.
+    pub fn parse(text: &[u8]) -> Result<Self, Unusable> {
+        let launch: Self = serde_json::from_slice(text).map_err(|error| malformed(&error))?;
+        launch.check()?;
+        Ok(launch)
+    }
+
+    /// Names of the files that have to exist before the daemon starts.
+    pub fn needed(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().chain(self.place.iter().map(|place| &place.file)).map(String::as_str)
+    }
+
+    fn check(&self) -> Result<(), Unusable> {
+        command("argv", &self.argv)?;
+        self.working_directory.as_deref().map_or(Ok(()), |path| absolute("workingDirectory", path))?;
+        for (name, value) in &self.environment {
+            ensure("environment", "has a name that no variable can have", is_variable(name))?;
+            ensure("environment", "has a value with a NUL character", !value.contains('\0'))?;
+        }
+        for file in self.files.keys() {
+            ensure("files", "has a name that no file can have", is_file_name(file))?;
+        }
+        for place in &self.place {
+            ensure("place.file", "is not the name of a file", is_file_name(&place.file))?;
+            absolute("place.to", &place.to)?;
+        }
+        wait("stop.seconds", self.stop.seconds)?;
+        probe("ready", &self.ready)?;
+        self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
+        if let Some(drain) = &self.drain {
+            command("drain.argv", &drain.argv)?;
+            wait("drain.seconds", drain.seconds)?;
+        }
+        self.agent.as_ref().map_or(Ok(()), |agent| ensure("agent.client", "is empty", !agent.client.is_empty()))
+    }
+}
+
+/// Line and column only: the messages of the parser quote what they found.
+fn malformed(error: &serde_json::Error) -> Unusable {
+    let why = match error.classify() {
+        serde_json::error::Category::Eof => "it ends too early",
+        serde_json::error::Category::Syntax => "no JSON",
+        serde_json::error::Category::Data => "a field is missing, unknown to this version or of another type",
+        serde_json::error::Category::Io => "it cannot be read",
+    };
+    Unusable::Malformed { line: error.line(), column: error.column(), why }
+}
+
+fn ensure(field: &'static str, why: &'static str, holds: bool) -> Result<(), Unusable> {
+    if holds { Ok(()) } else { Err(Unusable::Invalid { field, why }) }
+}
+
+fn command(field: &'static str, argv: &[String]) -> Result<(), Unusable> {
+    ensure(field, "names no program", argv.first().is_some_and(|program| !program.is_empty()))?;
+    ensure(field, "has a NUL character", !argv.iter().any(|argument| argument.contains('\0')))
+}
+
+fn absolute(field: &'static str, path: &str) -> Result<(), Unusable> {
+    let is_plain = path.starts_with('/') && !path.contains('\0') && path.split('/').all(|part| part != "..");
+    ensure(field, "is not an absolute path", is_plain)
+}
+
+fn wait(field: &'static str, seconds: u32) -> Result<(), Unusable> {
+    ensure(field, "is not between 1 and 86,400", (1..=LONGEST_WAIT).contains(&seconds))
+}
+
+fn probe(field: &'static str, probe: &Probe) -> Result<(), Unusable> {
+    let Probe::Http { path, .. } = probe else { return Ok(()) };
+    let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
+    ensure(field, "has a path that no request can ask for", is_path)
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+/// The keys that a ConfigMap can have, less those the agent keeps for itself.
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+        && !name.starts_with("..")
+        && name != "."
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn zookeeper() -> Launch {
+        let port = NonZeroU16::new(2181).unwrap();
+        Launch {
+            working_directory: Some("/var/lib/zookeeper".into()),
+            environment: BTreeMap::from([("JVMFLAGS".into(), "-Xmx1g".into())]),
+            files: BTreeMap::from([
+                ("log4j.properties".into(), OnChange::Restart),
+                ("users".into(), OnChange::Signal(Signal::Hup)),
+                ("zoo.cfg".into(), OnChange::Nothing),
+            ]),
+            place: vec![Place { file: "myid".into(), to: "/var/lib/zookeeper/myid".into(), when: When::Absent }],
+            ready: Probe::ZooKeeper { port, host: None, tls: false },
+            alive: Some(Probe::Tcp { port, host: None }),
+            drain: Some(Drain { argv: vec!["true".into()], seconds: 5 }),
+            agent: Some(Agent { port, client: "zookeeper-op".into() }),
+            ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
+        }
+    }
+
+    #[test]
+    fn the_file_looks_like_this_and_reads_back() {
+        let text = zookeeper().render().unwrap();
+        assert_eq!(Launch::parse(text.as_bytes()), Ok(zookeeper()));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn fields_of_a_newer_operator_are_ignored() {
+        let text = r#"{"argv": ["a"], "stop": {"signal": "TERM", "seconds": 1, "new": 1}, "ready": {"kind": "Process"}, "new": {}}"#;
+        assert_eq!(Launch::parse(text.as_bytes()).unwrap().argv, ["a"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_reader_and_writer() {
+        let with = |change: fn(&mut Launch)| {
+            let mut launch = zookeeper();
+            change(&mut launch);
+            let text = serde_json::to_vec(&launch).unwrap();
+            assert_eq!(launch.render().unwrap_err(), Launch::parse(&text).unwrap_err());
+            launch.render().unwrap_err().to_string()
+        };
+        assert_eq!(with(|l| l.argv.clear()), "argv: names no program");
+        assert_eq!(with(|l| l.argv[1] = "a\0".into()), "argv: has a NUL character");
+        assert_eq!(with(|l| l.working_directory = Some("a".into())), "workingDirectory: is not an absolute path");
+        assert_eq!(with(|l| l.place[0].to = "/a/../etc".into()), "place.to: is not an absolute path");
+        assert_eq!(with(|l| l.place[0].file = "../a".into()), "place.file: is not the name of a file");
+        assert_eq!(with(|l| l.stop.seconds = 0), "stop.seconds: is not between 1 and 86,400");
+        let environment = |l: &mut Launch| drop(l.environment.insert("A=B".into(), String::new()));
+        assert_eq!(with(environment), "environment: has a name that no variable can have");
+        for name in ["", ".", "..", "..data", "a/b"] {
+            let mut launch = zookeeper();
+            launch.files.insert(name.into(), OnChange::Nothing);
+            assert!(launch.render().is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn messages_quote_nothing_of_the_file() {
+        for text in [r#"{"argv": "hunter2"}"#, r#"{"ready": {"kind": "hunter2"}}"#, "hunter2", r#"["hunter2"#] {
+            let message = Launch::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_an_error(text: Vec<u8>) {
+            prop_assert!(Launch::parse(&text).is_err());
+        }
+    }
+}

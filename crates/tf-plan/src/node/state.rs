@@ -1,0 +1,110 @@
+//! What the node agent tells about the daemons of its pod: one state file per daemon, and the answer of the agent API.
+//!
+//! Files and answers are read by other versions than wrote them: unknown fields are ignored, new ones have a default.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{content::ContentHash, zookeeper};
+
+/// Where a daemon is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// It has not been started; [`State::message`] says what for.
+    Waiting,
+    /// It is about to be started.
+    Starting,
+    /// Its process runs.
+    Running,
+    /// It ended by itself and is started again in a while.
+    BackOff,
+    /// It has been asked to stop, or is out of service before that.
+    Stopping,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It could not be started.
+    NotStarted(String),
+}
+
+/// The last end of a daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastExit {
+    /// How.
+    pub exit: Exit,
+    /// When, by the node's clock.
+    pub at: Timestamp,
+}
+
+/// The state of one daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct State {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Since when, by the node's clock.
+    pub since: Timestamp,
+    /// What is waited for or has gone wrong, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// Starts after the first one, since its container started.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Its last end since its container started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<LastExit>,
+    /// The content it runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ContentHash>,
+    /// The content that the pod's annotation asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<ContentHash>,
+    /// Version of the agent that runs it.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// The answer of a probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// Whether the daemon serves.
+    pub serves: bool,
+    /// What the probe saw.
+    pub message: String,
+}
+
+/// Answer to `GET /v1/status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Version of the agent that answers.
+    pub version: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// Name of the node.
+    pub node: String,
+    /// Address of the member.
+    pub address: String,
+    /// The daemons of the pod that are supervised at this moment. One whose container is down is not among them.
+    pub daemons: BTreeMap<String, State>,
+    /// Whether the daemon beside the agent serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+    /// Facts about a ZooKeeper server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zookeeper: Option<zookeeper::Facts>,
+}

@@ -1,0 +1,376 @@
+//! Who is a member, and the one step that brings the ensemble nearer to what is wanted.
+//!
+//! Nothing here remembers a phase. What is wanted, who is recorded in the status, what the servers themselves say and where the
+//! pods are decides, so an operator that is killed at any moment goes on where the world stands. Each change of size is made
+//! of the same few moves, one at a time (stateful-services 1.1.6):
+//!
+//! - grow: record a member, which gets a pod and a list that holds itself, too; when it follows the quorum, add it.
+//! - shrink: mark the member on the highest ordinal as leaving, since a StatefulSet takes no other; remove it; strike it off the
+//!   record, and only then its pod goes.
+//! - replace: mark the member without a node, remove it, record another in its place.
+//!
+//! The mark is the one thing that is remembered, for a reason: an addition that was asked for may be carried out long after
+//! its answer was given up. A member that was struck off meanwhile would then have a vote and no server, and an ensemble of
+//! one would have become two of which one is missing. Additions name the version of the list they change. So nobody is struck
+//! off before the list has changed since the mark: then no addition from before the mark can succeed any more.
+
+mod roll;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tf_api::contract::MemberStatus;
+use tf_plan::node::zookeeper::{Facts, Server, Servers};
+
+pub use roll::{Change, Seat};
+use view::View;
+
+/// A node of the cluster that could carry a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name.
+    pub node: String,
+    /// Address.
+    pub address: String,
+    /// Whether the resource may use it.
+    pub matches: bool,
+}
+
+/// Everything the decision rests on.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// Number of members asked for, at least 1.
+    pub wanted: usize,
+    /// Nodes that exist and have an address, sorted by name.
+    pub places: &'a [Place],
+    /// Members of the status, in the order they were recorded.
+    pub recorded: &'a [MemberStatus],
+    /// Highest identity that was ever given.
+    pub highest: u32,
+    /// Members that shall go, with the version of the list when that was decided.
+    pub leaving: &'a BTreeMap<u32, u64>,
+    /// Pods, by ordinal.
+    pub seats: &'a [Seat],
+    /// What the members' agents report, by identity. Who did not answer is missing.
+    pub facts: &'a BTreeMap<u32, Facts>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Members to record; as many pods are wanted, on their nodes.
+    pub members: Vec<MemberStatus>,
+    /// Highest identity given, to record with them.
+    pub highest: u32,
+    /// Members that shall go, to record with them.
+    pub leaving: BTreeMap<u32, u64>,
+    /// The list of members as the quorum has it; none while nobody reports a quorum.
+    pub servers: Option<Servers>,
+    /// The step that is due, if one is.
+    pub step: Option<Step>,
+    /// What has to happen before the next step, for people.
+    pub waits: Vec<String>,
+    /// Why the wish cannot be carried out unless somebody does something, for people.
+    pub held: Vec<String>,
+}
+
+/// One step. It is taken only if the list of members is still the one it was decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Give a server that follows the quorum a vote, or change its address.
+    Add {
+        /// Its identity.
+        id: u32,
+        /// Its address.
+        address: String,
+        /// Version of the list that is changed.
+        version: u64,
+    },
+    /// Take a server's vote.
+    Remove {
+        /// Its identity.
+        id: u32,
+        /// Version of the list that is changed.
+        version: u64,
+    },
+    /// Delete a pod, so that a new one is made.
+    Restart {
+        /// Its name.
+        pod: String,
+        /// Its uid.
+        uid: String,
+        /// Why, for people.
+        why: String,
+    },
+    /// Let a pod's agent change over to the current configuration.
+    Activate {
+        /// Its name.
+        pod: String,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+/// Decides.
+pub fn decide(situation: &Situation<'_>) -> Decision {
+    if situation.recorded.is_empty() {
+        return found(situation);
+    }
+    let recorded = with_current_addresses(situation);
+    let Some(view) = View::of(situation, &recorded) else {
+        return roll::without_quorum(situation, recorded);
+    };
+    let mut decision = Decision {
+        members: recorded.clone(),
+        highest: situation.highest.max(view.highest()),
+        leaving: situation.leaving.clone(),
+        servers: Some(view.servers.clone()),
+        ..Decision::default()
+    };
+    let settled = change_membership(situation, &view, &mut decision);
+    if decision.step.is_none() {
+        roll::roll(situation, &view, settled, &mut decision);
+    }
+    decision
+}
+
+/// The first members: everybody at once with equal rights, because each of them founds the ensemble.
+fn found(situation: &Situation<'_>) -> Decision {
+    let mut decision = Decision { highest: situation.highest, ..Decision::default() };
+    let free = free_places(situation, &[], &mut decision.held);
+    if free.len() < situation.wanted {
+        decision.waits.push(format!(
+            "{} members are asked for and {} nodes match; all start together, so it waits for nodes",
+            situation.wanted,
+            free.len()
+        ));
+        return decision;
+    }
+    for place in free.into_iter().take(situation.wanted) {
+        record(place, &mut decision);
+    }
+    decision
+}
+
+fn record(place: &Place, decision: &mut Decision) {
+    decision.highest += 1;
+    let (node, address) = (place.node.clone(), place.address.clone());
+    decision.members.push(MemberStatus { id: decision.highest, node, address });
+}
+
+/// Nodes that match and carry no member. Two servers at one address would be taken for one (stateful-services 2.1: ZooKeeper
+/// itself accepts that), so of nodes that share an address the first is used.
+fn free_places<'a>(situation: &Situation<'a>, taken: &[MemberStatus], held: &mut Vec<String>) -> Vec<&'a Place> {
+    let mut addresses: BTreeMap<&str, &str> =
+        taken.iter().map(|member| (member.address.as_str(), member.node.as_str())).collect();
+    let mut free = Vec::new();
+    for place in situation.places.iter().filter(|place| place.matches) {
+        if taken.iter().any(|member| member.node == place.node) {
+            continue;
+        }
+        if let Some(other) = addresses.get(place.address.as_str()) {
+            held.push(format!("node {} has the address {} of node {other}", place.node, place.address));
+            continue;
+        }
+        addresses.insert(&place.address, &place.node);
+        free.push(place);
+    }
+    free
+}
+
+/// A node may come back with another address; the member is the same.
+fn with_current_addresses(situation: &Situation<'_>) -> Vec<MemberStatus> {
+    let mut members = situation.recorded.to_vec();
+    for index in 0..members.len() {
+        let Some(place) = situation.places.iter().find(|place| place.node == members[index].node) else { continue };
+        // Not one that another member has, be it for the moment.
+        if members.iter().all(|other| other.address != place.address) {
+            members[index].address.clone_from(&place.address);
+        }
+    }
+    members
+}
+
+/// Changes the membership by one move at most. Whether it is as wanted, and nothing else is under way.
+fn change_membership(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+    let before = decision.held.len() + decision.waits.len();
+    let changed = strangers(view, decision)
+        || release(situation, view, decision)
+        || mark(situation, view, decision)
+        || add(situation, view, decision)
+        || grow(situation, view, decision);
+    !changed && decision.held.len() + decision.waits.len() == before
+}
+
+/// Servers that somebody else gave a vote. They are left alone, and so is the rest while they are there.
+fn strangers(view: &View<'_>, decision: &mut Decision) -> bool {
+    let strangers: Vec<String> =
+        view.voters.iter().filter(|id| view.member(**id).is_none()).map(ToString::to_string).collect();
+    if strangers.is_empty() {
+        return false;
+    }
+    decision.held.push(format!(
+        "servers {} have a vote and were not added by this operator; remove them with reconfig, nothing is changed before",
+        strangers.join(", ")
+    ));
+    true
+}
+
+/// Lets a member go that is marked: takes its vote, then strikes it off.
+fn release(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+    let Some(member) = view.recorded.iter().find(|member| situation.leaving.contains_key(&member.id)) else {
+        return false;
+    };
+    if !goes(situation, view, member) {
+        // People changed their minds, or the pods have moved. If its vote is gone by now, it is added again.
+        decision.leaving.remove(&member.id);
+        return true;
+    }
+    let marked = situation.leaving.get(&member.id).copied().unwrap_or_default();
+    if view.voters.contains(&member.id) || view.servers.version <= marked {
+        return remove(member.id, view, decision);
+    }
+    decision.members.retain(|other| other.id != member.id);
+    decision.leaving.remove(&member.id);
+    let smaller = view.recorded.len() > situation.wanted && has_last_seat(situation, view, member);
+    // Otherwise its pod stays where the StatefulSet counts it, and goes to the next node.
+    if let Some(place) = free_places(situation, view.recorded, &mut decision.held).first().filter(|_| !smaller) {
+        record(place, decision);
+    }
+    true
+}
+
+/// Whether the member has to go, and what then stays of the record can be carried by pods.
+fn goes(situation: &Situation<'_>, view: &View<'_>, member: &MemberStatus) -> bool {
+    let smaller = view.recorded.len() > situation.wanted && has_last_seat(situation, view, member);
+    let moves = || {
+        let has_place = !free_places(situation, view.recorded, &mut Vec::new()).is_empty();
+        !is_usable(situation, &member.node) && has_place
+    };
+    smaller || moves()
+}
+
+/// Marks who shall go, one at a time and not while another is on its way in.
+fn mark(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+    for member in view.recorded.iter().filter(|member| !is_usable(situation, &member.node)) {
+        if !goes(situation, view, member) {
+            decision.held.push(format!(
+                "node {} of member {} is gone or no longer matches, and no other is free; add a node",
+                member.node, member.id
+            ));
+        }
+    }
+    let Some(member) = view.recorded.iter().rev().find(|member| goes(situation, view, member)) else {
+        return false;
+    };
+    let joins = |other: &MemberStatus| other.id != member.id && is_usable(situation, &other.node);
+    if !situation.leaving.is_empty() || view.without_vote().any(joins) {
+        return false;
+    }
+    if view.voters.len() == 1 && view.voters.contains(&member.id) {
+        decision.held.push(format!(
+            "member {} is the only one and its node {} is gone or no longer matches; raise replicas first",
+            member.id, member.node
+        ));
+        return false;
+    }
+    decision.leaving.insert(member.id, view.servers.version);
+    true
+}
+
+/// Whether no other member's pod goes when the StatefulSet is made smaller by one: it takes the highest ordinal.
+fn has_last_seat(situation: &Situation<'_>, view: &View<'_>, member: &MemberStatus) -> bool {
+    let last = view.recorded.len().saturating_sub(1);
+    let seat = situation.seats.iter().find(|seat| seat.ordinal == last);
+    let Some(node) = seat.and_then(|seat| seat.node.as_deref()) else {
+        // Nobody sits there yet; let it be the one who has no seat elsewhere.
+        return situation.seats.iter().all(|seat| seat.node.as_deref() != Some(&member.node));
+    };
+    node == member.node || view.recorded.iter().all(|other| other.node != node)
+}
+
+/// Gives a vote to a member that follows the quorum, or corrects the address of one.
+fn add(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+    let version = view.servers.version;
+    for member in view.recorded.iter().filter(|member| !situation.leaving.contains_key(&member.id)) {
+        let listed = view.servers.servers.get(&member.id).filter(|server| server.votes);
+        if listed.is_some_and(|server| server.address == member.address) {
+            continue;
+        }
+        let same = |(id, server): &(&u32, &Server)| **id != member.id && server.address == member.address;
+        if let Some((other, _)) = view.servers.servers.iter().find(same) {
+            decision.held.push(format!(
+                "the address {} of member {} is still that of member {other}",
+                member.address, member.id
+            ));
+            continue;
+        }
+        let what = if listed.is_some() { "change the address of" } else { "add" };
+        let follows = situation.facts.get(&member.id).is_some_and(|facts| facts.id == member.id && facts.serving);
+        if !follows {
+            decision.waits.push(format!("member {} on node {} does not follow the quorum yet", member.id, member.node));
+            continue;
+        }
+        // It votes from now on, and is there.
+        let size = view.voters.len() + usize::from(listed.is_none());
+        let alive = view.serving.len() + usize::from(!view.serving.contains(&member.id));
+        if let Err(why) = keeps_quorum(alive, size, what, member.id) {
+            decision.held.push(why);
+            continue;
+        }
+        decision.step = Some(Step::Add { id: member.id, address: member.address.clone(), version });
+        return true;
+    }
+    false
+}
+
+/// Records one more member.
+fn grow(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+    if view.recorded.len() >= situation.wanted || view.without_vote().next().is_some() {
+        return false;
+    }
+    let Some(place) = free_places(situation, view.recorded, &mut decision.held).first().copied() else {
+        decision.held.push(format!(
+            "{} members are asked for and no further node matches; add nodes or lower replicas",
+            situation.wanted
+        ));
+        return false;
+    };
+    record(place, decision);
+    true
+}
+
+/// Takes a vote, unless those who remain were no quorum then. To take one from who has none changes the version of the list,
+/// too.
+fn remove(id: u32, view: &View<'_>, decision: &mut Decision) -> bool {
+    let remain = |voters: &BTreeSet<u32>| voters.iter().filter(|other| **other != id).count();
+    match keeps_quorum(remain(&view.serving), remain(&view.voters), "remove", id) {
+        Ok(()) => decision.step = Some(Step::Remove { id, version: view.servers.version }),
+        Err(why) => decision.held.push(why),
+    }
+    decision.step.is_some()
+}
+
+fn keeps_quorum(alive: usize, size: usize, what: &str, id: u32) -> Result<(), String> {
+    if alive > size / 2 {
+        return Ok(());
+    }
+    Err(format!("cannot {what} member {id}: {alive} of then {size} members would serve, which is no majority"))
+}
+
+fn is_usable(situation: &Situation<'_>, node: &str) -> bool {
+    situation.places.iter().any(|place| place.matches && place.node == node)
+}
+
+/// The entry of a member in the list.
+pub fn entry(address: &str, quorum_port: u16, election_port: u16, client_port: u16) -> Server {
+    let (address, client_address) = (address.to_owned(), address.to_owned());
+    Server { address, quorum_port, election_port, votes: true, client_address, client_port }
+}
+
+/// Identities of the servers that have a vote.
+fn voters(servers: &Servers) -> BTreeSet<u32> {
+    servers.voters().collect()
+}

@@ -1,0 +1,205 @@
+//! The moves one by one, as examples; `tests/membership.rs` walks through all of them.
+
+use tf_plan::node::zookeeper::Role;
+
+use super::*;
+
+/// A cluster at rest: so many nodes, of which the first ones carry a member each.
+struct Scene {
+    places: Vec<Place>,
+    recorded: Vec<MemberStatus>,
+    leaving: BTreeMap<u32, u64>,
+    seats: Vec<Seat>,
+    servers: Servers,
+    silent: BTreeSet<u32>,
+}
+
+fn scene(nodes: usize, members: u32) -> Scene {
+    let node = |index: usize| (format!("n{index}"), format!("10.0.0.{index}"));
+    let member = |id: u32| {
+        let (node, address) = node(id as usize);
+        MemberStatus { id, node, address }
+    };
+    let recorded: Vec<MemberStatus> = (1..=members).map(member).collect();
+    Scene {
+        places: (1..=nodes).map(node).map(|(node, address)| Place { node, address, matches: true }).collect(),
+        servers: Servers { version: 7, servers: recorded.iter().map(|m| (m.id, entry(&m.address, 1, 2, 3))).collect() },
+        seats: recorded.iter().enumerate().map(|(ordinal, member)| seat(ordinal, &member.node)).collect(),
+        recorded,
+        leaving: BTreeMap::new(),
+        silent: BTreeSet::new(),
+    }
+}
+
+fn seat(ordinal: usize, node: &str) -> Seat {
+    Seat {
+        ordinal,
+        pod: format!("zk-{ordinal}"),
+        uid: format!("uid-{ordinal}"),
+        node: Some(node.into()),
+        ready: true,
+        terminating: false,
+        change: None,
+    }
+}
+
+impl Scene {
+    fn decide(&self, wanted: usize) -> Decision {
+        let highest = self.recorded.iter().map(|member| member.id).max().unwrap_or_default();
+        let talks = |member: &&MemberStatus| !self.silent.contains(&member.id);
+        let facts = self.recorded.iter().filter(talks).map(|member| {
+            let role = if member.id == 1 { Role::Leader } else { Role::Follower };
+            let synced_followers = (member.id == 1).then(|| self.recorded.len() as u32 - 1);
+            let servers = Some(self.servers.clone());
+            (member.id, Facts { id: member.id, serving: true, role, zxid: 1, synced_followers, servers })
+        });
+        decide(&Situation {
+            wanted,
+            places: &self.places,
+            recorded: &self.recorded,
+            highest,
+            leaving: &self.leaving,
+            seats: &self.seats,
+            facts: &facts.collect(),
+        })
+    }
+}
+
+fn ids(decision: &Decision) -> Vec<u32> {
+    decision.members.iter().map(|member| member.id).collect()
+}
+
+#[test]
+fn an_ensemble_as_wanted_is_left_alone() {
+    let decision = scene(4, 3).decide(3);
+    assert_eq!((ids(&decision), &decision.step), (vec![1, 2, 3], &None));
+    assert!(decision.waits.is_empty() && decision.held.is_empty(), "{decision:?}");
+}
+
+#[test]
+fn the_first_members_start_together_or_wait_for_nodes() {
+    let mut founded = scene(3, 0);
+    assert_eq!(ids(&founded.decide(3)), [1, 2, 3]);
+    founded.places.truncate(2);
+    let waiting = founded.decide(3);
+    assert!(waiting.members.is_empty() && waiting.waits[0].contains("all start together"), "{waiting:?}");
+}
+
+#[test]
+fn growth_records_one_member_and_adds_it_when_it_follows() {
+    let mut growing = scene(5, 3);
+    let recorded = growing.decide(5);
+    assert_eq!((ids(&recorded), &recorded.step), (vec![1, 2, 3, 4], &None), "one at a time");
+
+    growing.recorded = recorded.members;
+    growing.silent.insert(4);
+    let waits = growing.decide(5);
+    assert_eq!((ids(&waits), &waits.step), (vec![1, 2, 3, 4], &None));
+    assert!(waits.waits[0].contains("member 4 on node n4 does not follow"), "{waits:?}");
+
+    growing.silent.clear();
+    let added = growing.decide(5);
+    assert_eq!(added.step, Some(Step::Add { id: 4, address: "10.0.0.4".into(), version: 7 }));
+}
+
+#[test]
+fn shrinking_takes_the_vote_of_the_last_pod_s_member_before_the_pod() {
+    let mut shrinking = scene(3, 3);
+    // Pods need not sit in the order of the record.
+    shrinking.seats = vec![seat(0, "n3"), seat(1, "n1"), seat(2, "n2")];
+    let marked = shrinking.decide(1);
+    assert_eq!((marked.leaving.clone(), ids(&marked), &marked.step), (BTreeMap::from([(2, 7)]), vec![1, 2, 3], &None));
+
+    shrinking.leaving = marked.leaving;
+    let removed = shrinking.decide(1);
+    assert_eq!((removed.step.clone(), ids(&removed)), (Some(Step::Remove { id: 2, version: 7 }), vec![1, 2, 3]));
+
+    shrinking.servers.servers.remove(&2);
+    shrinking.servers.version = 8;
+    let struck = shrinking.decide(1);
+    assert_eq!((ids(&struck), struck.leaving.len()), (vec![1, 3], 0));
+}
+
+#[test]
+fn who_was_never_added_is_not_struck_off_before_no_addition_can_succeed() {
+    let mut regretted = scene(2, 2);
+    regretted.servers.servers.remove(&2);
+    let marked = regretted.decide(1);
+    assert_eq!(marked.leaving, BTreeMap::from([(2, 7)]));
+    regretted.leaving = marked.leaving;
+    let fenced = regretted.decide(1);
+    assert_eq!((fenced.step.clone(), ids(&fenced)), (Some(Step::Remove { id: 2, version: 7 }), vec![1, 2]));
+}
+
+#[test]
+fn a_member_without_a_node_is_replaced_under_another_identity() {
+    let mut lost = scene(4, 3);
+    lost.places.retain(|place| place.node != "n3");
+    lost.seats.pop();
+    lost.silent.insert(3);
+    lost.leaving = lost.decide(3).leaving;
+    assert_eq!(lost.leaving, BTreeMap::from([(3, 7)]));
+    assert_eq!(lost.decide(3).step, Some(Step::Remove { id: 3, version: 7 }));
+    lost.servers.servers.remove(&3);
+    lost.servers.version = 8;
+    let replaced = lost.decide(3);
+    assert_eq!(ids(&replaced), [1, 2, 4]);
+    assert_eq!(replaced.members[2].node, "n4");
+}
+
+#[test]
+fn without_another_node_a_lost_member_keeps_its_vote_and_that_is_said() {
+    let mut lost = scene(3, 3);
+    lost.places.pop();
+    let decision = lost.decide(3);
+    assert_eq!((ids(&decision), &decision.step, decision.leaving.len()), (vec![1, 2, 3], &None, 0));
+    assert!(decision.held[0].contains("node n3 of member 3 is gone"), "{decision:?}");
+}
+
+#[test]
+fn nodes_with_one_address_do_not_both_become_members() {
+    let mut doubled = scene(4, 2);
+    doubled.places[2].address = doubled.places[0].address.clone();
+    let decision = doubled.decide(3);
+    assert_eq!(decision.members[2].node, "n4");
+    assert!(decision.held[0].contains("node n3 has the address 10.0.0.1 of node n1"), "{decision:?}");
+}
+
+#[test]
+fn servers_that_somebody_else_added_stop_every_change() {
+    let mut foreign = scene(4, 3);
+    foreign.servers.servers.insert(9, entry("10.0.0.9", 1, 2, 3));
+    let decision = foreign.decide(1);
+    assert_eq!((ids(&decision), &decision.step, decision.leaving.len()), (vec![1, 2, 3], &None, 0));
+    assert!(decision.held[0].contains("servers 9"), "{decision:?}");
+}
+
+#[test]
+fn pods_are_brought_up_to_date_with_the_leader_last_and_only_while_all_serve() {
+    let mut outdated = scene(3, 3);
+    for seat in &mut outdated.seats {
+        seat.change = Some(Change::Template);
+    }
+    assert!(matches!(outdated.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-2"));
+    outdated.seats[2].change = None;
+    outdated.seats[1].change = Some(Change::Configuration);
+    assert!(matches!(outdated.decide(3).step, Some(Step::Activate { pod, .. }) if pod == "zk-1"));
+    outdated.seats[1].change = None;
+    assert!(matches!(outdated.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-0"));
+
+    outdated.silent.insert(2);
+    let held = outdated.decide(3);
+    assert_eq!(held.step, None);
+    assert!(held.waits[0].contains("member 2 does not serve"), "{held:?}");
+}
+
+#[test]
+fn what_is_broken_and_outdated_goes_first() {
+    let mut broken = scene(3, 3);
+    for seat in &mut broken.seats {
+        seat.change = Some(Change::Template);
+    }
+    broken.seats[1].ready = false;
+    broken.silent.insert(2);
+    assert!(matches!(broken.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-1"));
+}

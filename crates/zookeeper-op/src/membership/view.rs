@@ -1,0 +1,85 @@
+//! The ensemble as its servers report it.
+
+use std::collections::BTreeSet;
+
+use tf_api::contract::MemberStatus;
+use tf_plan::node::zookeeper::{Role, Servers};
+
+use super::{Situation, voters};
+
+/// A quorum and who belongs to it.
+pub struct View<'a> {
+    /// The list of members, as the quorum has it.
+    pub servers: Servers,
+    /// Who has a vote.
+    pub voters: BTreeSet<u32>,
+    /// Who has a vote and serves, at the address the others know.
+    pub serving: BTreeSet<u32>,
+    /// Who leads, if exactly one says so.
+    pub leader: Option<u32>,
+    /// Followers that the leader counts as in sync, servers without a vote included.
+    pub synced: usize,
+    /// Members of the record.
+    pub recorded: &'a [MemberStatus],
+}
+
+impl<'a> View<'a> {
+    /// None if nobody reports a quorum. Only who belongs to a quorum has the right list; of two the later holds.
+    pub fn of(situation: &Situation<'_>, recorded: &'a [MemberStatus]) -> Option<Self> {
+        let answers = || {
+            let own = |(id, facts): &(&u32, _)| **id == <&tf_plan::node::zookeeper::Facts>::clone(facts).id;
+            situation.facts.iter().filter(own).map(|(id, facts)| (*id, facts))
+        };
+        let servers = answers()
+            .filter(|(_, facts)| facts.serving)
+            .filter_map(|(_, facts)| facts.servers.as_ref())
+            .max_by_key(|servers| servers.version)?
+            .clone();
+        let voters = voters(&servers);
+        // A server at another address than the list has follows, and is not counted on there.
+        let listed = |id: u32| {
+            let member = recorded.iter().find(|member| member.id == id);
+            voters.contains(&id) && member.is_some_and(|member| servers.servers[&id].address == member.address)
+        };
+        let serving = answers()
+            .filter(|(id, facts)| facts.serving && facts.role != Role::None && listed(*id))
+            .map(|(id, _)| id)
+            .collect();
+        let leaders: Vec<_> = answers().filter(|(_, facts)| facts.serving && facts.role == Role::Leader).collect();
+        let (leader, synced) = match leaders.as_slice() {
+            [(id, facts)] => (Some(*id), facts.synced_followers.unwrap_or_default() as usize),
+            _ => (None, 0),
+        };
+        Some(Self { servers, voters, serving, leader, synced, recorded })
+    }
+
+    /// The recorded member of this identity.
+    pub fn member(&self, id: u32) -> Option<&'a MemberStatus> {
+        self.recorded.iter().find(|member| member.id == id)
+    }
+
+    /// Recorded members that have no vote.
+    pub fn without_vote(&self) -> impl Iterator<Item = &'a MemberStatus> {
+        self.recorded.iter().filter(|member| !self.voters.contains(&member.id))
+    }
+
+    /// Highest identity in use.
+    pub fn highest(&self) -> u32 {
+        self.servers.servers.keys().copied().max().unwrap_or_default()
+    }
+
+    /// What keeps the ensemble from bearing the loss of one more member, if anything does.
+    pub fn fragile(&self) -> Option<String> {
+        let silent: Vec<String> =
+            self.voters.iter().filter(|id| !self.serving.contains(id)).map(ToString::to_string).collect();
+        if !silent.is_empty() {
+            Some(format!("member {} does not serve", silent.join(", ")))
+        } else if self.leader.is_none() {
+            Some("no member, or more than one, leads".into())
+        } else if self.synced + 1 < self.voters.len() {
+            Some(format!("{} of {} followers are in sync", self.synced, self.voters.len() - 1))
+        } else {
+            None
+        }
+    }
+}
