@@ -5,10 +5,9 @@ use tf_plan::{
     build::{
         identity::Identity,
         pod::{Daemon, Privileges, mount},
-        storage::{self, host_path, memory_dir},
+        storage::{self, host_path},
     },
     images::{Builtin, Chosen},
-    node,
     nodemanager::{self, NodeType},
 };
 
@@ -60,15 +59,12 @@ const LEGACY: [&str; 1] = ["config1"];
 /// A container. Further API workers have introspect and administration ports of their own, which are not named here: two
 /// members on one node would already differ about the first ones.
 pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>) -> Daemon {
-    let files = mount(&files_volume(chosen.name), node::RUN_DIR);
     if chosen.name == nodemanager::CONTAINER.name {
-        let mut daemon = nodemanager::daemon(chosen, NodeType::Config, LOGS);
-        daemon.mounts.push(files);
-        return daemon;
+        return nodemanager::daemon(chosen, NodeType::Config, LOGS);
     }
     let spec = cluster.spec;
     let mut daemon = Daemon {
-        mounts: vec![files, mount(LOGS, config::LOG_DIR)],
+        mounts: vec![mount(LOGS, config::LOG_DIR)],
         // Files are written as UTF-8, and not every image says so.
         env: vec![("PYTHONUTF8".into(), "1".into())],
         ..Daemon::new(chosen.name, chosen.image.clone(), chosen.command.clone())
@@ -109,17 +105,10 @@ fn device_mounts() -> [VolumeMount; 2] {
     [mount(DNSMASQ, dnsmasq::DIR), mount(TFTP, dnsmasq::TFTP_DIR)]
 }
 
-/// Volume of the files that one container's daemon reads: in memory because they hold passwords, one for each because the
-/// containers run as different users.
-fn files_volume(container: &str) -> String {
-    format!("files-{container}")
-}
-
 /// Volumes of a member.
 pub fn volumes(identity: &Identity, containers: &[Chosen]) -> Vec<Volume> {
     let runs = |name| containers.iter().any(|chosen| chosen.name == name);
-    let mut volumes: Vec<Volume> = containers.iter().map(|chosen| memory_dir(&files_volume(chosen.name))).collect();
-    volumes.push(host_path(LOGS, &storage::node_directory("/var/log/contrail", "config", &LEGACY, identity)));
+    let mut volumes = vec![host_path(LOGS, &storage::node_directory("/var/log/contrail", "config", &LEGACY, identity))];
     if runs(DEVICE_MANAGER) || runs(DNSMASQ) {
         volumes.extend([DNSMASQ, TFTP].map(|name| host_path(name, &device_directory(name, identity))));
     }

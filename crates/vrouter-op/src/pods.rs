@@ -18,7 +18,7 @@ use tf_plan::{
     build::{
         identity::Identity,
         pod::{Daemon, Privileges, agent_mount, env_from, mount, read_only, security_context},
-        storage::{self, host_path, memory_dir},
+        storage::{self, host_path},
     },
     cluster::{Cluster, Platform},
     images::{self, Builtin, Chosen, ImageOverrides, Release},
@@ -127,11 +127,6 @@ impl Ingredients<'_> {
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
         daemons.push(self.agent(agent, cni.is_some())?);
         let mut volumes = self.volumes(cni.is_some());
-        for daemon in &mut daemons {
-            let files = files_volume(daemon.name);
-            daemon.mounts.insert(0, mount(&files, node::RUN_DIR));
-            volumes.push(memory_dir(&files));
-        }
         if manager.is_some() {
             let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
             volumes.extend(more.collect::<Vec<_>>());
@@ -303,11 +298,6 @@ fn node_manager(chosen: &Chosen) -> Daemon {
     let mut daemon = nodemanager::daemon(chosen, NodeType::Vrouter, LOGS);
     daemon.mounts.push(mount(STATE, STATE_DIR));
     daemon
-}
-
-/// Volume of the files that one container's daemon reads: in memory because they hold secrets.
-fn files_volume(container: &str) -> String {
-    format!("files-{container}")
 }
 
 /// A directory that every node has; a node without it is not one to change.

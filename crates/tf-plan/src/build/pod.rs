@@ -37,6 +37,8 @@ const CERTIFICATES: &str = "certificates";
 const TRUST: &str = "trust";
 const POD_INFO: &str = "pod-info";
 const AGENT: &str = "tf-node";
+/// Directory of the agent's volume that is [`node::STATE_DIR`].
+const STATE: &str = "state";
 
 /// What a daemon may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,7 +230,7 @@ fn container(shape: &PodShape<'_>, daemon: &Daemon) -> Container {
         }),
         resources: daemon.resources.clone(),
         security_context: Some(security_context(&daemon.privileges)),
-        volume_mounts: Some([common_mounts(shape), daemon.mounts.clone()].concat()),
+        volume_mounts: Some([common_mounts(shape, daemon), daemon.mounts.clone()].concat()),
         ..Container::default()
     }
 }
@@ -312,9 +314,18 @@ pub fn agent_mount() -> VolumeMount {
     read_only(AGENT, node::BINARY_DIR)
 }
 
-fn common_mounts(shape: &PodShape<'_>) -> Vec<VolumeMount> {
+/// Volume of the files that one container's daemon reads: in memory because they hold passwords, one for each because the
+/// containers run as different users. It outlives the container, so the agent goes on with what was active before.
+fn files_volume(container: &str) -> String {
+    format!("files-{container}")
+}
+
+fn common_mounts(shape: &PodShape<'_>, daemon: &Daemon) -> Vec<VolumeMount> {
+    let state = VolumeMount { sub_path: Some(STATE.into()), ..mount(AGENT, node::STATE_DIR) };
     let mut mounts = vec![
         agent_mount(),
+        state,
+        mount(&files_volume(daemon.name), node::RUN_DIR),
         read_only(CONFIG, node::CONFIG_DIR),
         read_only(POD_INFO, node::POD_INFO_DIR),
         mount(CERTIFICATES, node::CERTIFICATE_DIR),
@@ -356,6 +367,7 @@ fn volumes(shape: &PodShape<'_>) -> Vec<Volume> {
         memory_dir(CERTIFICATES),
         empty_dir(TRUST),
     ];
+    volumes.extend(shape.daemons.iter().map(|daemon| memory_dir(&files_volume(daemon.name))));
     if shape.has_secret_files {
         volumes.push(Volume {
             name: SECRETS.into(),

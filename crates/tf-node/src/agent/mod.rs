@@ -1,0 +1,151 @@
+//! The agent API: HTTP/1.1 over mutual TLS on the member's address, for the component's operator and nobody else.
+//!
+//! It is served as soon as the member has a certificate, and goes over to new files when they change. A problem of its own
+//! never touches the daemon.
+
+mod routes;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use serde_json::json;
+use tf_plan::node::launch::{self, Launch};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Notify, Semaphore},
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{log, paths::Paths, pod::Pod, tls};
+
+/// Connections at a time.
+const CONNECTIONS: usize = 32;
+/// For a handshake, and for the head of a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After it a client has to show its certificate again.
+const LIFETIME: Duration = Duration::from_secs(600);
+/// Between attempts to get the port.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// The server of one container, which may have nothing to serve.
+pub struct Agent {
+    context: routes::Context,
+    serving: Option<(Launch, JoinHandle<()>)>,
+    files_changed: Arc<Notify>,
+}
+
+impl Agent {
+    /// An agent that does not serve yet.
+    pub fn new(paths: Paths, daemon: &str, pod: Pod) -> Self {
+        let context = routes::Context { paths, daemon: daemon.to_owned(), pod };
+        Self { context, serving: None, files_changed: Arc::default() }
+    }
+
+    /// Serves what the launch file says, from now on.
+    pub fn serve(&mut self, launch: &Launch) {
+        if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
+            return;
+        }
+        if let Some((_, task)) = self.serving.take() {
+            task.abort();
+        }
+        if let Some(agent) = launch.agent.clone() {
+            let context = Arc::new((self.context.clone(), launch.clone()));
+            let task = tokio::spawn(serve(context, agent, Arc::clone(&self.files_changed)));
+            self.serving = Some((launch.clone(), task));
+        }
+    }
+
+    /// The certificates may be others now.
+    pub fn files_changed(&self) {
+        self.files_changed.notify_one();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some((_, task)) = &self.serving {
+            task.abort();
+        }
+    }
+}
+
+type Shared = Arc<(routes::Context, Launch)>;
+
+async fn serve(context: Shared, agent: launch::Agent, files_changed: Arc<Notify>) {
+    let address = SocketAddr::new(context.0.pod.address, agent.port.get());
+    let mut config: Option<Arc<ServerConfig>> = None;
+    let mut listener: Option<TcpListener> = None;
+    let mut trouble: Option<String> = None;
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut tasks = JoinSet::new();
+    loop {
+        let mut now = None;
+        match tls::server(&context.0.paths, &agent.client) {
+            // What was good before stays until something better comes.
+            Ok(new) => config = new.map(Arc::new).or(config),
+            Err(error) => now = Some(format!("{error:#}")),
+        }
+        if listener.is_none() && config.is_some() {
+            match TcpListener::bind(address).await {
+                Ok(bound) => listener = Some(bound),
+                Err(error) => now = Some(format!("bind {address}: {error}")),
+            }
+        }
+        if now != trouble {
+            match &now {
+                Some(error) => log::warn("the agent API has trouble", &json!({"error": error})),
+                None => log::info("the agent API is well", &json!({"address": address})),
+            }
+            trouble = now;
+        }
+        loop {
+            let retry = trouble.is_some();
+            tokio::select! {
+                () = files_changed.notified() => break,
+                () = tokio::time::sleep(RETRY), if retry => break,
+                Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
+                accepted = accept(listener.as_ref(), &connections) => {
+                    let (Some((stream, permit)), Some(config)) = (accepted, &config) else { continue };
+                    let connection = connection(stream, Arc::clone(config), Arc::clone(&context));
+                    tasks.spawn(async move {
+                        let _ = timeout(LIFETIME, connection).await;
+                        drop(permit);
+                    });
+                }
+            }
+        }
+    }
+}
+
+async fn accept(
+    listener: Option<&TcpListener>,
+    connections: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let Some(listener) = listener else { return std::future::pending().await };
+    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
+    let Ok((stream, _)) = listener.accept().await else {
+        // Out of file descriptors, say.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        return None;
+    };
+    Some((stream, permit))
+}
+
+/// Whoever does not get through the handshake learns nothing and is not worth a line.
+async fn connection(stream: TcpStream, config: Arc<ServerConfig>, context: Shared) {
+    let Ok(Ok(stream)) = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await else { return };
+    let service = service_fn(|request| {
+        let context = Arc::clone(&context);
+        async move { Ok::<_, std::convert::Infallible>(routes::answer(&context.0, &context.1, &request).await) }
+    });
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}

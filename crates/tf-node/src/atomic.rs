@@ -1,0 +1,65 @@
+//! Files that are there as a whole or not at all.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Read, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+/// Writes a file with this mode and makes it durable, then puts it in the place of what was there. On an error the old file
+/// is as it was.
+pub fn write(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    copy(&mut &*content, path, mode)
+}
+
+/// The same with the content of a reader.
+pub fn copy(from: &mut impl Read, path: &Path, mode: u32) -> Result<()> {
+    let temporary = beside(path)?;
+    let result = fill(from, &temporary, mode).and_then(|()| fs::rename(&temporary, path));
+    if result.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    result.with_context(|| format!("write {}", path.display()))
+}
+
+/// Writes a file that nobody needs after a power failure.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    let temporary = beside(path)?;
+    let _ = fs::remove_file(&temporary);
+    let result = create(&temporary, mode)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| fs::rename(&temporary, path))
+        .inspect_err(|_| drop(fs::remove_file(&temporary)));
+    result.with_context(|| format!("write {}", path.display()))
+}
+
+/// Makes names in a directory durable.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Creates a file with exactly this mode, whatever the umask is.
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    Ok(file)
+}
+
+fn fill(from: &mut impl Read, temporary: &Path, mode: u32) -> io::Result<()> {
+    // Left over by a predecessor with the same process id.
+    let _ = fs::remove_file(temporary);
+    // Nobody else opens it before its mode is right.
+    let mut file = create(temporary, 0o600)?;
+    io::copy(from, &mut file)?;
+    file.flush()?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.sync_all()
+}
+
+fn beside(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().with_context(|| format!("{} is not the path of a file", path.display()))?;
+    Ok(path.with_file_name(format!(".{}.tmp-{}", name.to_string_lossy(), std::process::id())))
+}

@@ -1,0 +1,137 @@
+//! The command line (`tf_plan::node` is what pods say).
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+use lexopt::prelude::{Long, Short, Value, ValueExt as _};
+use serde_json::json;
+
+use crate::{VERSION, drain, install, log, paths::Paths, pause, probe, supervise};
+
+const HELP: &str = "\
+tf-node: runs the daemons of Tungsten Fabric in their pods
+
+  tf-node run DAEMON                      run a daemon with its mounted configuration
+  tf-node probe [--alive] DAEMON          exit code 0 when it serves (or lives)
+  tf-node drain DAEMON                    take it out of service before it is stopped
+  tf-node install DIR [--own DIR]...      copy this program into DIR, give directories to the daemons' user
+  tf-node place FROM TO                   copy an executable over another one
+  tf-node pause                           sleep and reap processes
+  tf-node --version
+";
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Command {
+    Run(String),
+    Probe(String, probe::Question),
+    Drain(String),
+    Install { directory: String, own: Vec<String> },
+    Place { from: String, to: String },
+    Pause,
+    Help,
+    Version,
+}
+
+/// Does what the arguments ask for.
+pub fn main() -> ExitCode {
+    let result = parse(std::env::args_os().skip(1)).and_then(|(paths, command)| execute(paths, command));
+    result.unwrap_or_else(|error| {
+        log::warn("failed", &json!({"error": format!("{error:#}")}));
+        ExitCode::from(2)
+    })
+}
+
+fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match command {
+        Command::Run(daemon) => runtime()?.block_on(supervise::run(paths, &daemon)),
+        Command::Probe(daemon, question) => runtime()?.block_on(probe::answer(&paths, &daemon, question)),
+        Command::Drain(daemon) => runtime()?.block_on(drain::drain(&paths, &daemon)),
+        Command::Pause => runtime()?.block_on(pause::pause()),
+        Command::Install { directory, own } => install::install(&paths, &directory, &own).map(|()| ExitCode::SUCCESS),
+        Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
+        Command::Help => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Version => {
+            println!("tf-node {VERSION}");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let (mut paths, mut values, mut own) = (Paths::default(), Vec::new(), Vec::new());
+    let mut question = probe::Question::Ready;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(value) => values.push(value.string()?),
+            Long("own") => own.push(parser.value()?.string()?),
+            Long("alive") => question = probe::Question::Alive,
+            // For tests: the root that every path is below.
+            Long("root") => paths = Paths::below(parser.value()?),
+            Long("help") | Short('h') => return Ok((paths, Command::Help)),
+            Long("version") | Short('V') => return Ok((paths, Command::Version)),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let mut values = values.into_iter();
+    let name = values.next().context("no command; see tf-node --help")?;
+    let mut next = |what: &str| values.next().with_context(|| format!("{name}: {what} is missing"));
+    let daemon = |name: String| {
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+        if is_name { Ok(name) } else { bail!("not the name of a daemon") }
+    };
+    let command = match name.as_str() {
+        "run" => Command::Run(daemon(next("DAEMON")?)?),
+        "probe" => Command::Probe(daemon(next("DAEMON")?)?, question),
+        "drain" => Command::Drain(daemon(next("DAEMON")?)?),
+        "install" => Command::Install { directory: next("DIR")?, own: std::mem::take(&mut own) },
+        "place" => Command::Place { from: next("FROM")?, to: next("TO")? },
+        "pause" => Command::Pause,
+        _ => bail!("no such command; see tf-node --help"),
+    };
+    let is_probe = matches!(command, Command::Probe(..));
+    if values.next().is_some() || !own.is_empty() || (question == probe::Question::Alive && !is_probe) {
+        bail!("{name}: too many arguments");
+    }
+    Ok((paths, command))
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_plan::node;
+
+    use super::*;
+
+    fn parsed(arguments: &[String]) -> Result<Command> {
+        parse(arguments.iter().map(OsString::from)).map(|(_, command)| command)
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_pods_say_is_understood() {
+        let argument = |command: Vec<String>| parsed(&command[1..]).unwrap();
+        assert_eq!(argument(node::run("api")), Command::Run("api".into()));
+        assert_eq!(argument(node::probe("api")), Command::Probe("api".into(), probe::Question::Ready));
+        assert_eq!(argument(node::drain("api")), Command::Drain("api".into()));
+        assert_eq!(argument(node::place("/a", "/b")), Command::Place { from: "/a".into(), to: "/b".into() });
+        let install = Command::Install { directory: node::BINARY_DIR.into(), own: words("/a /b") };
+        assert_eq!(argument(node::install(&["/a", "/b"])), install);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in
+            ["", "run", "run a b", "run ../a", "fly", "place a", "run a --own b", "pause --alive", "run --fast a"]
+        {
+            assert!(parsed(&words(line)).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The node agent: the one static binary inside every operand pod.
+//!
+//! It holds no table of daemons. What it has to know about one stands in the daemon's launch file
+//! ([`tf_plan::node::launch`]), which the operator stores beside the configuration. Decisions are pure ([`activation`],
+//! [`back_off`], [`set::Set::effect`]); the rest carries them out. It never talks to Kubernetes: what the operator wants
+//! arrives as files, so a running member does not notice when the API server is away.
+
+pub mod activation;
+pub mod agent;
+pub mod annotations;
+pub mod atomic;
+pub mod back_off;
+pub mod cli;
+pub mod drain;
+pub mod install;
+pub mod local;
+pub mod log;
+pub mod materialise;
+pub mod paths;
+pub mod pause;
+pub mod place;
+pub mod pod;
+pub mod probe;
+pub mod process;
+pub mod set;
+pub mod signals;
+pub mod source;
+pub mod state_file;
+pub mod store;
+pub mod supervise;
+pub mod tls;
+pub mod watch;
+
+/// Version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

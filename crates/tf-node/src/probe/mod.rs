@@ -1,0 +1,139 @@
+//! `tf-node probe`: whether a daemon serves, found out from itself.
+
+mod http;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustls::pki_types::ServerName;
+use tf_plan::node::{
+    launch::{Launch, Probe},
+    state::{Health, Phase, State},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{materialise::RunDir, paths::Paths, pod::Pod, state_file, store, tls};
+
+/// The kubelet waits for 3 s.
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// Where a daemon listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Address.
+    pub host: IpAddr,
+    /// Port.
+    pub port: u16,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+/// A connection with or without TLS.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Which question is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Does it serve?
+    Ready,
+    /// Does it live? A daemon that waits for its configuration or its next start does: a new container would wait as well.
+    Alive,
+}
+
+/// Answers the kubelet: the exit code counts, the text is shown in an event.
+pub async fn answer(paths: &Paths, daemon: &str, question: Question) -> Result<ExitCode> {
+    let pod = Pod::from_environment()?;
+    let state = state_file::read(paths, daemon);
+    let health = match (RunDir::new(paths.run_dir()).load(daemon)?, question) {
+        (Some(set), Question::Ready) => ready(&set.launch, state.as_ref(), paths, pod.address).await,
+        (Some(set), Question::Alive) => alive(&set.launch, state.as_ref(), paths, pod.address).await,
+        (None, Question::Alive) if state.is_some() => Health { serves: true, message: "waits".into() },
+        (None, _) => process(state.as_ref()).unwrap_or_else(|unwell| unwell),
+    };
+    println!("{}", health.message);
+    Ok(if health.serves { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a daemon serves.
+pub async fn ready(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Health {
+    match process(state) {
+        Ok(_) => run(&launch.ready, paths, address).await,
+        Err(unwell) => unwell,
+    }
+}
+
+/// Whether a daemon lives.
+async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Health {
+    match (state, &launch.alive) {
+        (Some(State { phase: Phase::Running, .. }), Some(probe)) => run(probe, paths, address).await,
+        (Some(_), _) => Health { serves: true, message: "the agent looks after it".into() },
+        (None, _) => Health { serves: false, message: "nobody supervises it".into() },
+    }
+}
+
+/// Whether the process runs, as good news or bad.
+fn process(state: Option<&State>) -> Result<Health, Health> {
+    let Some(state) = state else { return Err(Health { serves: false, message: "nobody supervises it".into() }) };
+    let detail = state.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    let message = match state.phase {
+        Phase::Waiting => format!("not started yet{detail}"),
+        Phase::Starting => "being started".to_owned(),
+        Phase::Running => return Ok(Health { serves: true, message: "its process runs".to_owned() }),
+        Phase::BackOff => format!("ended by itself and waits for its next start{detail}"),
+        Phase::Stopping => format!("being stopped{detail}"),
+    };
+    Err(Health { serves: false, message })
+}
+
+async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {
+    let result = match timeout(PATIENCE, attempt(probe, paths, address)).await {
+        Ok(result) => result,
+        Err(_) => Err(anyhow::anyhow!("no answer within {} ms", PATIENCE.as_millis())),
+    };
+    match result {
+        Ok(message) => Health { serves: true, message },
+        Err(error) => Health { serves: false, message: format!("{error:#}") },
+    }
+}
+
+async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String> {
+    let target = |host: &Option<IpAddr>, port: u16, tls| Target { host: host.unwrap_or(address), port, tls };
+    match probe {
+        Probe::Tcp { port, host } => {
+            let target = target(host, port.get(), false);
+            connect(&target, paths).await?;
+            Ok(format!("port {port} accepts connections"))
+        }
+        Probe::Http { port, path, host, tls, contains } => {
+            http::get(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
+        }
+        Probe::ZooKeeper { port, host, tls } => store::zookeeper::serves(&target(host, port.get(), *tls), paths).await,
+        Probe::Process => Ok("its process runs".to_owned()),
+    }
+}
+
+/// Connects to a daemon.
+pub async fn connect(target: &Target, paths: &Paths) -> Result<Box<dyn Stream>> {
+    let address = SocketAddr::new(target.host, target.port);
+    let stream = TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
+    if !target.tls {
+        return Ok(Box::new(stream));
+    }
+    let connector = TlsConnector::from(Arc::new(tls::client(paths)?));
+    match connector.connect(ServerName::IpAddress(target.host.into()), stream).await {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(error) => bail!("TLS with {address}: {error}"),
+    }
+}

@@ -1,0 +1,219 @@
+//! What one daemon needs of its member's content.
+
+use std::{collections::BTreeMap, fmt};
+
+use anyhow::{Context as _, Result, bail};
+use tf_plan::{
+    files::env,
+    node::{
+        ContentHash, environment_file,
+        launch::{self, Launch, OnChange, Signal},
+    },
+};
+
+use crate::{local, source::Content};
+
+/// A file as the daemon reads it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its content, completed.
+    pub bytes: Vec<u8>,
+    /// Whether it holds a secret.
+    pub secret: bool,
+}
+
+/// The files of one daemon, complete and readable.
+#[derive(Clone)]
+pub struct Set {
+    /// The member's content that it was taken from.
+    pub hash: ContentHash,
+    /// How the daemon is run.
+    pub launch: Launch,
+    /// Variables of the environment file.
+    pub environment: BTreeMap<String, String>,
+    /// The files by name: those of the launch file, itself, and the environment file.
+    pub files: BTreeMap<String, File>,
+}
+
+/// Without contents, which may be secret.
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set").field("hash", &self.hash).field("files", &self.files.keys()).finish_non_exhaustive()
+    }
+}
+
+/// What a running daemon needs when it goes from one set to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is restarted.
+    Restart,
+    /// It gets these signals, possibly none.
+    Signals(Vec<Signal>),
+}
+
+impl Set {
+    /// Takes a daemon's files out of the content.
+    ///
+    /// # Errors
+    /// When one is missing or not readable. The message names the file and shows nothing of it.
+    pub fn select(content: &Content, daemon: &str) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        let mut take = |name: &str| -> Result<()> {
+            let Some(file) = content.files.get(name) else { return Ok(()) };
+            let bytes = if file.template { local::complete(name, &file.bytes)? } else { file.bytes.clone() };
+            files.insert(name.to_owned(), File { bytes, secret: file.secret });
+            Ok(())
+        };
+        let launch_file = launch::file_name(daemon);
+        take(&launch_file)?;
+        take(&environment_file(daemon))?;
+        let launch = content.files.get(&launch_file).and_then(|file| Launch::parse(&file.bytes).ok());
+        for name in launch.iter().flat_map(Launch::needed) {
+            take(name)?;
+        }
+        Self::assemble(content.hash.clone(), files, daemon)
+    }
+
+    /// A set of these files.
+    ///
+    /// # Errors
+    /// As [`Self::select`].
+    pub fn assemble(hash: ContentHash, files: BTreeMap<String, File>, daemon: &str) -> Result<Self> {
+        let name = launch::file_name(daemon);
+        let Some(file) = files.get(&name) else { bail!("{name} is missing") };
+        let launch = Launch::parse(&file.bytes).with_context(|| name.clone())?;
+        let missing: Vec<&str> = launch.needed().filter(|name| !files.contains_key(*name)).collect();
+        if !missing.is_empty() {
+            bail!("missing: {}", missing.join(", "));
+        }
+        let name = environment_file(daemon);
+        let environment = match files.get(&name) {
+            Some(file) => {
+                let text = std::str::from_utf8(&file.bytes).ok().with_context(|| format!("{name} is no UTF-8 text"))?;
+                env::parse(text).with_context(|| name.clone())?
+            }
+            None => BTreeMap::new(),
+        };
+        Ok(Self { hash, launch, environment, files })
+    }
+
+    /// What the running daemon needs when `next` takes the place of this set.
+    pub fn effect(&self, next: &Self) -> Effect {
+        let (old, new) = (&self.launch, &next.launch);
+        let starts_alike = old.argv == new.argv
+            && old.working_directory == new.working_directory
+            && old.environment == new.environment
+            && self.environment == next.environment;
+        if !starts_alike {
+            return Effect::Restart;
+        }
+        let mut signals = Vec::new();
+        // What is no longer listed counts as it was listed.
+        let listed = old.files.iter().filter(|(name, _)| !new.files.contains_key(*name)).chain(&new.files);
+        for (_, on_change) in listed.filter(|(name, _)| self.files.get(*name) != next.files.get(*name)) {
+            match on_change {
+                OnChange::Restart => return Effect::Restart,
+                OnChange::Signal(signal) if !signals.contains(signal) => signals.push(*signal),
+                OnChange::Signal(_) | OnChange::Nothing => {}
+            }
+        }
+        Effect::Signals(signals)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+    use tf_plan::node::{
+        content_hash,
+        launch::{Place, When},
+    };
+
+    use super::*;
+    use crate::source;
+
+    pub(crate) fn content(files: &[(&str, &[u8])]) -> Content {
+        let file = |bytes: &&[u8]| source::File { bytes: bytes.to_vec(), secret: false, template: false };
+        let files: BTreeMap<String, source::File> =
+            files.iter().map(|(name, bytes)| ((*name).to_owned(), file(bytes))).collect();
+        Content { hash: content_hash(&files), files }
+    }
+
+    fn launch(change: impl FnOnce(&mut Launch)) -> String {
+        let mut launch = Launch::new(vec!["daemon".into()]);
+        launch.files = BTreeMap::from([
+            ("hard".into(), OnChange::Restart),
+            ("soft".into(), OnChange::Signal(Signal::Hup)),
+            ("none".into(), OnChange::Nothing),
+        ]);
+        change(&mut launch);
+        launch.render().unwrap()
+    }
+
+    fn set(launch: &str, others: &[(&str, &str)]) -> Set {
+        let mut files = BTreeMap::from([("hard", "1"), ("soft", "1"), ("none", "1"), ("d.launch", launch)]);
+        files.extend(others.iter().copied());
+        let files: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+        Set::select(&content(&files), "d").unwrap()
+    }
+
+    #[test]
+    fn only_what_the_daemon_needs_is_taken() {
+        let place = vec![Place { file: "id".into(), to: "/d/id".into(), when: When::Absent }];
+        let launch = launch(|launch| launch.place = place);
+        let set = set(&launch, &[("id", "1"), ("d.env", "A='1'\n"), ("other.env", ""), ("other", "")]);
+        assert_eq!(set.files.keys().collect::<Vec<_>>(), ["d.env", "d.launch", "hard", "id", "none", "soft"]);
+        assert_eq!(set.environment, BTreeMap::from([("A".into(), "1".into())]));
+    }
+
+    #[test]
+    fn a_set_with_a_part_missing_or_broken_is_refused_and_not_quoted() {
+        let text = launch(|_| {});
+        let error = |files: &[(&str, &[u8])]| format!("{:#}", Set::select(&content(files), "d").unwrap_err());
+        assert_eq!(error(&[]), "d.launch is missing");
+        assert_eq!(error(&[("d.launch", text.as_bytes()), ("none", b"")]), "missing: hard, soft");
+        assert_eq!(
+            error(&[("d.launch", b"{\"hunter2")]),
+            "d.launch: line 1, column 9: not a launch file: it ends too early"
+        );
+        let plain = Launch::new(vec!["d".into()]).render().unwrap();
+        let broken: [(&str, &[u8]); 2] = [("d.launch", plain.as_bytes()), ("d.env", b"P=hunter2\n")];
+        assert_eq!(error(&broken), "d.env: line 1: has something outside single quotes");
+        let binary: [(&str, &[u8]); 2] = [("d.launch", plain.as_bytes()), ("d.env", b"\xff")];
+        assert_eq!(error(&binary), "d.env is no UTF-8 text");
+    }
+
+    #[test]
+    fn each_file_asks_for_what_the_launch_file_says() {
+        let text = launch(|_| {});
+        let before = set(&text, &[]);
+        let effect = |others: &[(&str, &str)]| before.effect(&set(&text, others));
+        assert_eq!(effect(&[]), Effect::Signals(vec![]));
+        assert_eq!(effect(&[("hard", "2"), ("soft", "2")]), Effect::Restart);
+        assert_eq!(effect(&[("soft", "2")]), Effect::Signals(vec![Signal::Hup]));
+        assert_eq!(effect(&[("none", "2")]), Effect::Signals(vec![]));
+        assert_eq!(effect(&[("d.env", "A='1'\n")]), Effect::Restart);
+        assert_eq!(effect(&[("d.env", "# a remark\n")]), Effect::Signals(vec![]));
+    }
+
+    #[test]
+    fn a_new_launch_file_restarts_only_when_the_process_would_be_another() {
+        let before = set(&launch(|_| {}), &[]);
+        let effect = |change: fn(&mut Launch)| before.effect(&set(&launch(change), &[]));
+        assert_eq!(effect(|l| l.argv.push("-v".into())), Effect::Restart);
+        assert_eq!(effect(|l| l.working_directory = Some("/".into())), Effect::Restart);
+        assert_eq!(effect(|l| drop(l.environment.insert("A".into(), "1".into()))), Effect::Restart);
+        assert_eq!(effect(|l| _ = l.files.remove("hard")), Effect::Restart);
+        assert_eq!(effect(|l| _ = l.files.remove("none")), Effect::Signals(vec![]));
+        assert_eq!(effect(|l| l.stop.seconds = 5), Effect::Signals(vec![]));
+    }
+
+    proptest! {
+        /// Whatever is mounted is a complete set or an error.
+        #[test]
+        fn garbage_is_refused(files in prop::collection::btree_map("d\\.(launch|env)|hard|soft", any::<Vec<u8>>(), 0..4)) {
+            let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+            prop_assert!(Set::select(&content(&files), "d").is_err());
+        }
+    }
+}

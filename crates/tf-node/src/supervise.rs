@@ -1,0 +1,449 @@
+//! `tf-node run`: keeps one daemon running with the content it is meant to run with.
+//!
+//! A loop over what happens: files changed, a child ended, a signal came, a time has come. What follows is decided in
+//! [`crate::activation`] and [`crate::back_off`]; here it is carried out. Times are those of a clock that nobody sets.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use rustix::process::Pid;
+use serde_json::json;
+use tf_plan::node::{
+    self,
+    launch::Signal,
+    state::{Exit, LastExit, Phase, State},
+};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    VERSION,
+    activation::{self, Decision, Mounted, Situation},
+    agent::Agent,
+    annotations::{self, Wanted},
+    back_off::BackOff,
+    log,
+    materialise::{RunDir, Staged},
+    paths::Paths,
+    place,
+    pod::Pod,
+    process,
+    set::{Effect, Set},
+    signals::{Event, Signals},
+    source, state_file,
+    state_file::StateFile,
+    watch::Watch,
+};
+
+/// How often to look for changes that inotify did not tell of.
+const SAFETY_NET: Duration = Duration::from_secs(30);
+
+/// The process of the daemon.
+enum Process {
+    /// It has not been started.
+    Idle,
+    /// It runs.
+    Running { pid: Pid, since: Instant },
+    /// It, or what it started, is being stopped.
+    Stopping { leader: Pid, leader_runs: bool, kill_at: Option<Instant>, after: After },
+    /// It waits for its next start.
+    BackOff { until: Instant },
+    /// It ended after it was taken out of service, and stays like that.
+    Drained,
+}
+
+/// What comes after a stop.
+enum After {
+    Start,
+    BackOff { until: Instant },
+    Drained,
+    Exit,
+}
+
+struct Supervisor {
+    paths: Paths,
+    daemon: String,
+    pod: Pod,
+    run_dir: RunDir,
+    state_file: StateFile,
+    agent: Agent,
+    process: Process,
+    /// What the daemon has.
+    set: Option<Set>,
+    /// What it gets when it has stopped.
+    staged: Option<Staged>,
+    wanted: Wanted,
+    back_off: BackOff,
+    starts: u32,
+    last_exit: Option<LastExit>,
+    /// What is waited for.
+    waits: Option<String>,
+    /// What could not be done.
+    trouble: Option<String>,
+    done: Option<u8>,
+}
+
+/// Runs a daemon until this process is asked to end.
+pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    process::adopt_orphans()?;
+    let pod = Pod::from_environment()?;
+    let state_file = StateFile::claim(&paths, daemon)?;
+    let directories = [node::SECRET_DIR, node::CONFIG_DIR, node::POD_INFO_DIR, node::CERTIFICATE_DIR, node::CA_DIR];
+    let (watch, watching) = Watch::new(directories.map(|directory| paths.at(directory)).to_vec());
+    if let Err(error) = watching {
+        let fields = json!({"daemon": daemon, "error": error.to_string(), "seconds": SAFETY_NET.as_secs()});
+        log::warn("files cannot be watched, changes are noticed late", &fields);
+    }
+    let run_dir = RunDir::new(paths.run_dir());
+    let set = run_dir.load(daemon).unwrap_or_else(|error| {
+        let fields = json!({"daemon": daemon, "error": format!("{error:#}")});
+        log::warn("the configuration of the last run is not used", &fields);
+        None
+    });
+    let mut supervisor = Supervisor {
+        agent: Agent::new(paths.clone(), daemon, pod.clone()),
+        daemon: daemon.to_owned(),
+        paths,
+        pod,
+        run_dir,
+        state_file,
+        process: Process::Idle,
+        set,
+        staged: None,
+        wanted: Wanted::Unset,
+        back_off: BackOff::default(),
+        starts: 0,
+        last_exit: None,
+        waits: None,
+        trouble: None,
+        done: None,
+    };
+    supervisor.log("started", json!({"version": VERSION}));
+    loop {
+        supervisor.reap();
+        // In this order no change falls in between.
+        watch.refresh();
+        supervisor.reconsider();
+        let look_again = Instant::now() + SAFETY_NET;
+        // Until the files have to be looked at again.
+        loop {
+            supervisor.publish();
+            if let Some(code) = supervisor.done {
+                supervisor.log("ends", json!({"code": code}));
+                return Ok(ExitCode::from(code));
+            }
+            let due = supervisor.due();
+            tokio::select! {
+                () = watch.changed() => break,
+                () = sleep_until(look_again) => break,
+                event = signals.next() => {
+                    if supervisor.signalled(event) {
+                        break;
+                    }
+                }
+                () = sleep_until(due.unwrap_or(look_again)), if due.is_some() => supervisor.elapsed(),
+            }
+        }
+        supervisor.agent.files_changed();
+    }
+}
+
+impl Supervisor {
+    /// Looks at the files and does what follows.
+    fn reconsider(&mut self) {
+        let leaving = matches!(self.process, Process::Stopping { after: After::Exit | After::Drained, .. });
+        if leaving || matches!(self.process, Process::Drained) {
+            return;
+        }
+        self.wanted = annotations::read(&self.paths.pod_info_dir());
+        let (mounted, set) = self.mounted();
+        let effect = match (&self.set, &set) {
+            (Some(old), Some(new)) => old.effect(new),
+            _ => Effect::Restart,
+        };
+        let (decision, waits) = activation::decide(&Situation {
+            wanted: &self.wanted,
+            mounted: &mounted,
+            materialised: self.staged.as_ref().map(|staged| &staged.set).or(self.set.as_ref()).map(|set| &set.hash),
+            started: !matches!(self.process, Process::Idle),
+            running: matches!(self.process, Process::Running { .. }),
+            effect,
+        });
+        if waits != self.waits {
+            if let Some(waits) = &waits {
+                self.log("waits", json!({"for": waits}));
+            }
+            self.waits = waits;
+        }
+        match (decision, set) {
+            (Decision::StartMaterialised, _) => self.start(),
+            (Decision::StartMounted | Decision::Restart, Some(set)) => self.restart_with(set),
+            (Decision::Signal(signals), Some(set)) => self.signal_with(set, &signals),
+            (Decision::Keep, _) if matches!(self.process, Process::Running { .. }) => self.trouble = None,
+            (Decision::Wait | Decision::Keep, _) | (_, None) => {}
+        }
+    }
+
+    fn mounted(&self) -> (Mounted, Option<Set>) {
+        match source::read(&self.paths, self.pod.address) {
+            Ok(content) => match Set::select(&content, &self.daemon) {
+                Ok(set) => (Mounted::Usable(content.hash), Some(set)),
+                Err(error) => (Mounted::Unusable(content.hash, format!("{error:#}")), None),
+            },
+            Err(error) => (Mounted::Unreadable(format!("{error:#}")), None),
+        }
+    }
+
+    /// Takes a set and starts the daemon with it, after stopping it if it runs. If the set cannot be written, everything
+    /// stays as it is.
+    fn restart_with(&mut self, set: Set) {
+        let staged = match self.run_dir.stage(set) {
+            Ok(staged) => staged,
+            Err(error) => {
+                self.has_trouble(&format!("{error:#}"));
+                // A daemon that has an older set starts with that.
+                if matches!(self.process, Process::Idle) && self.set.is_some() {
+                    self.start();
+                }
+                return;
+            }
+        };
+        self.trouble = None;
+        self.staged = Some(staged);
+        self.back_off.reset();
+        match &mut self.process {
+            Process::Running { .. } => self.stop(After::Start),
+            Process::Stopping { after, .. } => *after = After::Start,
+            Process::Idle | Process::BackOff { .. } => self.start(),
+            Process::Drained => {}
+        }
+    }
+
+    /// Takes a set that the running daemon reads by itself or after signals.
+    fn signal_with(&mut self, set: Set, signals: &[Signal]) {
+        self.staged = match self.run_dir.stage(set) {
+            Ok(staged) => Some(staged),
+            Err(error) => return self.has_trouble(&format!("{error:#}")),
+        };
+        if !self.switch() {
+            return;
+        }
+        self.trouble = None;
+        if let Process::Running { pid, .. } = self.process {
+            for signal in signals {
+                self.log("signals the daemon", json!({"signal": signal}));
+                process::signal(pid, *signal);
+            }
+        }
+    }
+
+    /// Lets the daemon's directory hold the staged set, if there is one.
+    fn switch(&mut self) -> bool {
+        let Some(staged) = self.staged.take() else { return true };
+        match self.run_dir.switch(staged) {
+            Ok(set) => {
+                self.log("took a configuration", json!({"hash": set.hash}));
+                self.agent.serve(&set.launch);
+                self.set = Some(set);
+                true
+            }
+            Err(error) => {
+                self.has_trouble(&format!("{error:#}"));
+                false
+            }
+        }
+    }
+
+    /// Starts the daemon, with the staged set if there is one.
+    fn start(&mut self) {
+        // If the new set cannot be taken, the old one is still there.
+        self.switch();
+        let Some(set) = &self.set else {
+            self.process = Process::Idle;
+            return;
+        };
+        self.agent.serve(&set.launch);
+        self.state_file.publish(State { phase: Phase::Starting, pid: None, ..self.state() });
+        let started = place::place(set, &self.paths).and_then(|()| {
+            process::spawn(set).map_err(|error| anyhow::anyhow!("start {}: {error}", set.launch.argv[0]))
+        });
+        match started {
+            Ok(pid) => {
+                self.log("started the daemon", json!({"pid": pid.as_raw_nonzero().get(), "hash": set.hash}));
+                self.starts += 1;
+                self.trouble = None;
+                self.process = Process::Running { pid, since: Instant::now() };
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                self.has_trouble(&error);
+                self.ended(Exit::NotStarted(error));
+                self.process = Process::BackOff { until: Instant::now() + self.back_off.after(Duration::ZERO) };
+            }
+        }
+    }
+
+    /// Asks the daemon to stop.
+    fn stop(&mut self, after: After) {
+        let (Process::Running { pid, .. }, Some(set)) = (&self.process, &self.set) else { return };
+        let (pid, stop) = (*pid, set.launch.stop);
+        self.log("stops the daemon", json!({"signal": stop.signal, "seconds": stop.seconds}));
+        process::signal(pid, stop.signal);
+        let kill_at = Some(Instant::now() + Duration::from_secs(stop.seconds.into()));
+        self.process = Process::Stopping { leader: pid, leader_runs: true, kill_at, after };
+    }
+
+    /// Whether the files have to be looked at: a daemon that has been stopped and started may have missed a change.
+    fn signalled(&mut self, event: Event) -> bool {
+        match event {
+            Event::Children => return self.reap(),
+            Event::End => self.end(),
+            Event::Forward(signal) => {
+                if let Process::Running { pid, .. } = self.process {
+                    self.log("forwards a signal", json!({"signal": signal}));
+                    process::signal(pid, signal);
+                }
+            }
+        }
+        false
+    }
+
+    fn end(&mut self) {
+        match &mut self.process {
+            Process::Running { .. } => self.stop(After::Exit),
+            Process::Stopping { after, .. } => *after = After::Exit,
+            Process::Idle | Process::BackOff { .. } | Process::Drained => self.done = Some(0),
+        }
+    }
+
+    fn reap(&mut self) -> bool {
+        for (pid, exit) in process::reap() {
+            match &mut self.process {
+                Process::Running { pid: daemon, since } if *daemon == pid => {
+                    let ran = since.elapsed();
+                    self.crashed(pid, exit, ran);
+                }
+                Process::Stopping { leader, leader_runs, .. } if *leader == pid => {
+                    *leader_runs = false;
+                    self.ended(exit);
+                    // What it started is asked as well, and has what is left of the time.
+                    if let Some(set) = &self.set {
+                        process::signal_group(pid, set.launch.stop.signal);
+                    }
+                }
+                _ => {}
+            }
+        }
+        match &self.process {
+            Process::Stopping { leader, leader_runs: false, .. } if !process::has_group(*leader) => self.stopped(),
+            _ => false,
+        }
+    }
+
+    /// The daemon ended by itself.
+    fn crashed(&mut self, pid: Pid, exit: Exit, ran: Duration) {
+        let after = if state_file::is_draining(&self.paths, &self.daemon) {
+            After::Drained
+        } else {
+            After::BackOff { until: Instant::now() + self.back_off.after(ran) }
+        };
+        let fields = json!({"exit": exit, "ranSeconds": ran.as_secs()});
+        log::warn("the daemon ended", &self.with_daemon(fields));
+        self.ended(exit);
+        // What it left behind may hold its ports and files.
+        let stop = self.set.as_ref().map(|set| set.launch.stop);
+        stop.inspect(|stop| process::signal_group(pid, stop.signal));
+        let kill_at = stop.map(|stop| Instant::now() + Duration::from_secs(stop.seconds.into()));
+        self.process = Process::Stopping { leader: pid, leader_runs: false, kill_at, after };
+    }
+
+    /// Nothing is left of the daemon.
+    fn stopped(&mut self) -> bool {
+        let Process::Stopping { after, .. } = std::mem::replace(&mut self.process, Process::Drained) else {
+            return false;
+        };
+        match after {
+            After::Start => {
+                self.start();
+                return true;
+            }
+            After::BackOff { until } => self.process = Process::BackOff { until },
+            After::Drained => {}
+            After::Exit => self.done = Some(self.last_exit.as_ref().map_or(0, |last| process::code(&last.exit))),
+        }
+        false
+    }
+
+    /// When something is due.
+    fn due(&self) -> Option<Instant> {
+        match &self.process {
+            Process::Stopping { kill_at, .. } => *kill_at,
+            Process::BackOff { until } => Some(*until),
+            Process::Idle | Process::Running { .. } | Process::Drained => None,
+        }
+    }
+
+    fn elapsed(&mut self) {
+        match &mut self.process {
+            Process::Stopping { leader, kill_at, .. } => {
+                *kill_at = None;
+                process::kill_group(*leader);
+                log::warn("kills the daemon, which did not stop in time", &self.with_daemon(json!({})));
+            }
+            Process::BackOff { .. } => self.start(),
+            Process::Idle | Process::Running { .. } | Process::Drained => {}
+        }
+    }
+
+    fn ended(&mut self, exit: Exit) {
+        self.last_exit = Some(LastExit { exit, at: jiff::Timestamp::now() });
+    }
+
+    fn has_trouble(&mut self, trouble: &str) {
+        if self.trouble.as_deref() != Some(trouble) {
+            log::warn("has trouble", &self.with_daemon(json!({"error": trouble})));
+            self.trouble = Some(trouble.to_owned());
+        }
+    }
+
+    fn publish(&mut self) {
+        let state = self.state();
+        self.state_file.publish(state);
+    }
+
+    fn state(&self) -> State {
+        let (phase, pid) = match &self.process {
+            Process::Idle => (Phase::Waiting, None),
+            Process::Running { pid, .. } => (Phase::Running, Some(*pid)),
+            Process::Stopping { leader, leader_runs, after, .. } => {
+                let phase = if matches!(after, After::BackOff { .. }) { Phase::BackOff } else { Phase::Stopping };
+                (phase, leader_runs.then_some(*leader))
+            }
+            Process::BackOff { .. } => (Phase::BackOff, None),
+            Process::Drained => (Phase::Stopping, None),
+        };
+        State {
+            phase,
+            since: jiff::Timestamp::now(),
+            message: self.trouble.clone().or_else(|| self.waits.clone()),
+            pid: pid.map(|pid| pid.as_raw_nonzero().get()),
+            restarts: self.starts.saturating_sub(1),
+            last_exit: self.last_exit.clone(),
+            active: self.set.as_ref().map(|set| set.hash.clone()),
+            wanted: match &self.wanted {
+                Wanted::Content(hash) => Some(hash.clone()),
+                Wanted::Unset | Wanted::Unknown(_) => None,
+            },
+            version: VERSION.to_owned(),
+        }
+    }
+
+    fn log(&self, message: &str, fields: serde_json::Value) {
+        log::info(message, &self.with_daemon(fields));
+    }
+
+    fn with_daemon(&self, mut fields: serde_json::Value) -> serde_json::Value {
+        fields["daemon"] = self.daemon.as_str().into();
+        fields
+    }
+}

@@ -1,0 +1,151 @@
+//! Probes of daemons that listen.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    num::NonZeroU16,
+    sync::Arc,
+    thread,
+};
+
+use common::{
+    Container, files, shell,
+    tls::{Authority, certify, trust},
+};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tf_plan::node::launch::Probe;
+
+/// Answers every connection in a thread.
+fn server(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> NonZeroU16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || listener.incoming().flatten().for_each(&answer));
+    NonZeroU16::new(port).unwrap()
+}
+
+/// A daemon that runs, with this probe.
+fn probed(ready: Probe) -> Container {
+    let mut container = Container::new();
+    change(&container, ready);
+    container.run();
+    container.wait("running", |state| state.pid.is_some());
+    container
+}
+
+/// Another probe, which the next question already goes by.
+fn change(container: &Container, ready: Probe) {
+    let mut launch = shell("while :; do sleep 0.05; done");
+    launch.ready = ready;
+    let hash = container.configure(&launch, &files([]));
+    container.annotate(Some(&hash));
+    if container.child.is_some() {
+        container.running(&hash);
+    }
+}
+
+#[test]
+fn a_port_serves_when_it_accepts_connections() {
+    let open = server(drop);
+    let container = probed(Probe::Tcp { port: open, host: None });
+    assert_eq!(container.probe(&[]), (Some(0), format!("port {open} accepts connections")));
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    change(&container, Probe::Tcp { port: NonZeroU16::new(closed).unwrap(), host: None });
+    let (code, text) = container.probe(&[]);
+    assert_eq!(code, Some(1));
+    assert!(text.starts_with(&format!("connect to 127.0.0.1:{closed}")), "{text}");
+}
+
+/// Reads a request and answers `/good` well, `/moved` elsewhere, `/hangs` never and everything else badly.
+fn http(mut stream: impl Read + Write) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if !stream.read(&mut byte).is_ok_and(|length| length == 1) {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let status = match head.split(' ').nth(1).unwrap() {
+        "/good" => "200 OK",
+        "/moved" => "301 Moved Permanently",
+        "/hangs" => return thread::sleep(std::time::Duration::from_secs(60)),
+        _ => "500 Internal Server Error",
+    };
+    let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 10\r\n\r\nFunctional");
+    let _ = stream.flush();
+}
+
+fn get(port: NonZeroU16, path: &str, tls: bool, contains: Option<&str>) -> Probe {
+    Probe::Http { port, path: path.into(), host: None, tls, contains: contains.map(str::to_owned) }
+}
+
+#[test]
+fn http_serves_when_the_answer_is_as_it_should_be() {
+    let port = server(|stream| drop(thread::spawn(move || http(stream))));
+    let container = probed(get(port, "/good", false, Some("Functional")));
+    assert_eq!(container.probe(&[]), (Some(0), "GET /good: status 200".into()));
+    change(&container, get(port, "/moved", false, None));
+    assert_eq!(container.probe(&[]).0, Some(0));
+    change(&container, get(port, "/bad", false, None));
+    assert_eq!(container.probe(&[]), (Some(1), "GET /bad: status 500".into()));
+    change(&container, get(port, "/good", false, Some("Initializing")));
+    assert_eq!(container.probe(&[]), (Some(1), "GET /good: the answer does not contain \"Initializing\"".into()));
+    change(&container, get(port, "/hangs", false, None));
+    assert_eq!(container.probe(&[]), (Some(1), "no answer within 2500 ms".into()));
+}
+
+#[test]
+fn over_tls_both_sides_show_certificates_of_one_authority() {
+    let authority = Authority::new();
+    let config = authority.server(&authority.leaf("pod-0"));
+    let port = server(move |stream| http(tls(stream, &config)));
+    let container = probed(get(port, "/good", true, None));
+    let (code, text) = container.probe(&[]);
+    assert_eq!((code, text.as_str()), (Some(1), "there are no certificates of authorities yet"));
+    trust(&container, &authority);
+    assert_eq!(container.probe(&[]).0, Some(1), "the server wants to see a certificate");
+    certify(&container, &authority.leaf("pod-0"));
+    assert_eq!(container.probe(&[]), (Some(0), "GET /good: status 200".into()));
+    trust(&container, &Authority::new());
+    let (code, text) = container.probe(&[]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("UnknownIssuer") || text.contains("certificate"), "{text}");
+}
+
+fn tls(stream: TcpStream, config: &Arc<ServerConfig>) -> StreamOwned<ServerConnection, TcpStream> {
+    StreamOwned::new(ServerConnection::new(Arc::clone(config)).unwrap(), stream)
+}
+
+/// Answers words of exactly four bytes.
+fn zookeeper(stream: impl Read + Write, isro: &str, role: &str) {
+    let mut stream = stream;
+    let mut word = [0; 5];
+    let length = stream.read(&mut word).unwrap_or(0);
+    let answer = match &word[..length] {
+        b"isro" => isro.to_owned(),
+        b"conf" => format!("serverId=1\nmembership: \nserver.1=127.0.0.1:2888:3888:{role};127.0.0.1:2181\nversion=0"),
+        _ => String::new(),
+    };
+    let _ = stream.write_all(answer.as_bytes());
+}
+
+#[test]
+fn a_zookeeper_server_serves_as_a_voting_member_of_a_quorum() {
+    let with = |isro: &'static str, role: &'static str| Probe::ZooKeeper {
+        port: server(move |stream| zookeeper(stream, isro, role)),
+        host: None,
+        tls: false,
+    };
+    let container = probed(with("rw", "participant"));
+    assert_eq!(container.probe(&[]), (Some(0), "server 1 is a voting member of a quorum".into()));
+    change(&container, with("null", "participant"));
+    let (code, text) = container.probe(&[]);
+    assert_eq!((code, text.as_str()), (Some(1), "the server is not part of a quorum that writes: isro says \"null\""));
+    change(&container, with("rw", "observer"));
+    assert_eq!(container.probe(&[]), (Some(1), "server 1 follows the quorum and has no vote in it".into()));
+}
