@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{build, test::Summary};
 
@@ -68,6 +68,17 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     }
     skip(&mut summary, &fs::read_to_string(skips.path())?);
     Ok(summary)
+}
+
+/// Counts the tests that such a run would have as skipped, by name and with the reason.
+pub fn skip_all(arguments: &[&str], reason: &str) -> Result<Summary> {
+    let mut command = crate::cargo();
+    command.args(["test", "--quiet"]).args(arguments).args(["--", "--list", "--format", "terse"]);
+    let output = command.current_dir(crate::root()?).stderr(Stdio::inherit()).output().context("running cargo test")?;
+    ensure!(output.status.success(), "cargo test {} -- --list failed", arguments.join(" "));
+    let names = String::from_utf8(output.stdout).context("names of tests")?;
+    let skipped = names.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(Summary { skipped: skipped.map(|name| format!("{name}: {reason}")).collect(), ..Summary::default() })
 }
 
 /// Takes from a line of libtest's output what it says about a test.

@@ -1,13 +1,16 @@
 //! `cargo xtask lab`: labs that outlive the command, taken down by name.
 
+mod node;
+
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use tf_testing::folder::{self, Folder, LabRecord};
-use tf_testing::{IpFamily, Lab, Options, Tier, assets, kubeconfig, process};
+use tf_testing::{IpFamily, Lab, Options, RealNodes, Tier, assets, kubeconfig, process};
 
 /// The lab meant when no name is given.
 const DEFAULT_NAME: &str = "tf";
@@ -27,6 +30,9 @@ pub enum Command {
     },
     /// List the labs of this user and their processes
     Status,
+    /// Do something to real nodes
+    #[command(subcommand)]
+    Node(node::Command),
     /// Run a command with KUBECONFIG set to the lab's administrator; kubectl is the lab's own
     Exec {
         /// Which one
@@ -52,9 +58,16 @@ pub struct Up {
     /// Simulated workers (tier fleet)
     #[arg(long, default_value_t = 3)]
     workers: u32,
-    /// Seconds a simulated node's lease is valid; more costs less with thousands of nodes
-    #[arg(long, default_value_t = 40)]
-    node_lease: u32,
+    /// So many real nodes instead: pods run. Needs root
+    #[arg(long, value_name = "NODES", conflicts_with_all = ["tier", "control_plane", "workers", "ipv6"])]
+    real: Option<u32>,
+    /// Archive of images that every real node has from its start (of docker save, or an OCI layout); may be repeated
+    #[arg(long, value_name = "FILE", requires = "real")]
+    image: Vec<PathBuf>,
+    /// Seconds a node's lease is valid: 40 for simulated nodes and 16 for real ones unless given. More costs less with
+    /// thousands of nodes
+    #[arg(long)]
+    node_lease: Option<u32>,
     /// IPv6 for nodes, pods and Services
     #[arg(long)]
     ipv6: bool,
@@ -89,6 +102,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
                 Lab::remove(&record.name)?;
             }
         }
+        Command::Node(command) => tokio::runtime::Runtime::new()?.block_on(node::run(&command))?,
         Command::Status => status(&mut io::stdout().lock())?,
         Command::Exec { name, command } => return exec(&name, &command),
     }
@@ -97,16 +111,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
 
 async fn start(up: Up) -> Result<()> {
     let begun = Instant::now();
-    let lab = Lab::start(Options {
-        name: Some(up.name),
-        tier: up.tier.into(),
-        control_plane_nodes: up.control_plane,
-        worker_nodes: up.workers,
-        ip_family: if up.ipv6 { IpFamily::V6 } else { IpFamily::V4 },
-        node_lease_seconds: up.node_lease,
-        background: true,
-    })
-    .await?;
+    let lab = Lab::start(options(up)?).await?;
     eprintln!(
         "lab {} is up after {:.1} s; it stays until: cargo xtask lab down --name {}",
         lab.name(),
@@ -116,6 +121,27 @@ async fn start(up: Up) -> Result<()> {
     // On standard output and alone, so that it can be evaluated by a shell.
     println!("export KUBECONFIG={}", lab.kubeconfig().display());
     Ok(())
+}
+
+fn options(up: Up) -> Result<Options> {
+    let mut options = match up.real {
+        // Read when nodes are added, too, by then from another folder.
+        Some(nodes) => {
+            Options::real(nodes).with_images(up.image.iter().map(|file| absolute(file)).collect::<Result<Vec<_>>>()?)
+        }
+        None => Options {
+            tier: up.tier.into(),
+            ip_family: if up.ipv6 { IpFamily::V6 } else { IpFamily::V4 },
+            ..Options::fleet(up.control_plane, up.workers)
+        },
+    };
+    options.node_lease_seconds = up.node_lease.unwrap_or(options.node_lease_seconds);
+    options.background = true;
+    Ok(options.named(up.name))
+}
+
+fn absolute(file: &Path) -> Result<PathBuf> {
+    file.canonicalize().with_context(|| format!("{}", file.display()))
 }
 
 fn exec(name: &str, command: &[String]) -> Result<ExitCode> {
@@ -155,6 +181,12 @@ fn one(out: &mut impl Write, folder: &Folder, record: &LabRecord) -> Result<()> 
     };
     let tier = format!("{:?}", record.options.tier).to_lowercase();
     writeln!(out, "{}  {tier}, {server}, {owner}\n  {}", record.name, folder.path().display())?;
+    if let Ok(nodes) = RealNodes::of(folder, record) {
+        for node in nodes.all()? {
+            let state = if node.is_running()? { "on" } else { "off" };
+            writeln!(out, "  {:<26} {:>15}  {state}", node.name(), node.address().to_string())?;
+        }
+    }
     for process in process::records(folder)? {
         let state = match process.identity.usage() {
             Some(usage) => format!("{:>5} MiB  {:>7.1} s CPU", usage.rss_bytes >> 20, usage.cpu.as_secs_f32()),

@@ -5,6 +5,7 @@ mod build;
 mod cargo_test;
 mod demo;
 mod generate;
+mod image;
 mod lab;
 mod lint;
 mod soak;
@@ -32,6 +33,7 @@ enum Command {
     Demo(demo::Demo),
     /// Write every file that is derived from code, or check that none has drifted
     Gen(generate::Options),
+    Image(image::Images),
     /// Check the layers of the workspace
     Lint,
     /// A Kubernetes of your own on this machine: a real control plane with simulated nodes
@@ -59,6 +61,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Bench(bench) => bench::run(&bench),
         Command::Demo(demo) => demo::run(&demo),
         Command::Gen(options) => generate::run(&options),
+        Command::Image(images) => image::run(&images),
         Command::Lab(command) => lab::run(command),
         Command::Lint => lint::run(),
         Command::Soak(soak) => soak::run(&soak),

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(argument(node::probe("api")), Command::Probe("api".into(), probe::Question::Ready));
         assert_eq!(argument(node::drain("api")), Command::Drain("api".into()));
         assert_eq!(argument(node::place("/a", "/b")), Command::Place { from: "/a".into(), to: "/b".into() });
-        let install = Command::Install { directory: node::BINARY_DIR.into(), own: words("/a /b") };
+        let install = Command::Install { directory: node::INSTALL_DIR.into(), own: words("/a /b") };
         assert_eq!(argument(node::install(&["/a", "/b"])), install);
     }
 

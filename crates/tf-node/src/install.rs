@@ -28,7 +28,7 @@ pub fn install(paths: &Paths, directory: &str, own: &[String]) -> Result<()> {
     let binary = Path::new(node::BINARY).file_name().unwrap_or_default();
     let directory = paths.at(directory);
     executable(Path::new("/proc/self/exe"), &directory.join(binary))?;
-    let states = paths.state_dir();
+    let states = directory.join(node::STATES);
     fs::create_dir_all(&states).with_context(|| format!("create {}", states.display()))?;
     give(&states, node::USER)?;
     own.iter().try_for_each(|directory| give(&paths.at(directory), node::USER))

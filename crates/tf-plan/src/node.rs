@@ -20,11 +20,15 @@ pub use content::{ContentHash, content_hash};
 pub const BINARY: &str = "/tf-node/tf-node";
 /// Directory of [`BINARY`].
 pub const BINARY_DIR: &str = "/tf-node";
+/// Directory of states below [`BINARY_DIR`].
+pub const STATES: &str = "state";
 /// Where the agents of a pod's containers leave the state of their daemons, `<daemon>.json` ([`state::State`]). Containers
 /// write here.
 pub const STATE_DIR: &str = "/tf-node/state";
 /// Where the binary lives in its own image.
 pub const IMAGE_BINARY: &str = "/tf-node";
+/// Where the init container has what is [`BINARY_DIR`] in the others: there its image has the binary.
+pub const INSTALL_DIR: &str = "/install";
 /// Where files without secrets are mounted; the Go tf-operator's path.
 pub const CONFIG_DIR: &str = "/etc/contrailconfigmaps";
 /// Where files with secrets are mounted.
@@ -98,7 +102,7 @@ pub fn place(from: &str, to: &str) -> Vec<String> {
 /// Arguments of the init container: copy the binary and give directories to [`USER`] and its group, both with the right to
 /// write. Containers of the pod that run as root have the group and no capability to pass over ownership.
 pub fn install(directories: &[&str]) -> Vec<String> {
-    let mut arguments = vec![IMAGE_BINARY.into(), "install".into(), BINARY_DIR.into()];
+    let mut arguments = vec![IMAGE_BINARY.into(), "install".into(), INSTALL_DIR.into()];
     arguments.extend(directories.iter().flat_map(|directory| ["--own".to_owned(), (*directory).to_owned()]));
     arguments
 }

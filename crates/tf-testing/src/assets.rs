@@ -1,6 +1,6 @@
 //! The programs a lab runs: found, or built once and kept.
 //!
-//! Order: the folder `$TF_LAB_ASSETS` (files `controlplane`, `kwok`, `helm`), the cache (`$TF_LAB_CACHE`, else
+//! Order: the folder `$TF_LAB_ASSETS` (files named as [`Tool::name`] says), the cache (`$TF_LAB_CACHE`, else
 //! `$XDG_CACHE_HOME/tf-lab`, else `~/.cache/tf-lab`), a build with the Go toolchain on `PATH`. A file of the cache is
 //! named after what it was built from, so a changed version is built anew and an old one is never mistaken for it.
 //! Any number of programs may ask at once: one builds, the others wait, and nobody sees half a file.
@@ -32,11 +32,17 @@ pub enum Tool {
     Kwok,
     /// Helm. About 2 minutes.
     Helm,
+    /// The DNS server of clusters with real nodes. About 5 minutes.
+    CoreDns,
+    /// What a pod's own container runs on real nodes, from `e2e/lab/pause`, static. Seconds.
+    Pause,
+    /// What asks the API server in pods of tests, from `e2e/lab/client`, static. Seconds.
+    Client,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ControlPlane, Self::Kwok, Self::Helm];
+    pub const ALL: [Self; 6] = [Self::ControlPlane, Self::Kwok, Self::Helm, Self::CoreDns, Self::Pause, Self::Client];
 
     /// Name of the executable in `$TF_LAB_ASSETS`.
     pub fn name(self) -> &'static str {
@@ -44,15 +50,19 @@ impl Tool {
             Self::ControlPlane => "controlplane",
             Self::Kwok => "kwok",
             Self::Helm => "helm",
+            Self::CoreDns => "coredns",
+            Self::Pause => "pause",
+            Self::Client => "client",
         }
     }
 
     /// The published module and version, for what is built as it is.
     fn module(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::ControlPlane => None,
+            Self::ControlPlane | Self::Pause | Self::Client => None,
             Self::Kwok => Some(("sigs.k8s.io/kwok/cmd/kwok", "v0.8.0")),
             Self::Helm => Some(("helm.sh/helm/v3/cmd/helm", "v3.22.0")),
+            Self::CoreDns => Some(("github.com/coredns/coredns", "v1.15.0")),
         }
     }
 
@@ -61,17 +71,34 @@ impl Tool {
         if let Some((_, version)) = self.module() {
             return Ok(format!("{}@{version}", self.name()));
         }
+        let files: &[&str] =
+            if self == Self::ControlPlane { &["go.mod", "go.sum", "main.go"] } else { &["go.mod", "main.go"] };
         let mut hash = Sha256::new();
-        for file in ["go.mod", "go.sum", "main.go"] {
-            let path = control_plane_source().join(file);
+        for file in files {
+            let path = self.source().join(file);
             let content = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
             hash.update((content.len() as u64).to_le_bytes());
             hash.update(content);
         }
-        hash.update(control_plane_flags().join("\0"));
+        hash.update(self.flags().join("\0"));
         let digest = hash.finalize();
         let short = u64::from_be_bytes(std::array::from_fn(|index| digest[index]));
-        Ok(format!("{}@{KUBERNETES}-{short:016x}", self.name()))
+        let version = if self == Self::ControlPlane { KUBERNETES } else { "v1" };
+        Ok(format!("{}@{version}-{short:016x}", self.name()))
+    }
+
+    /// The Go module of a program of our own, in the source tree this program was built from.
+    fn source(self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/lab").join(self.name())
+    }
+
+    /// How such a program is built.
+    fn flags(self) -> Vec<String> {
+        let linker = match self {
+            Self::ControlPlane => control_plane_linker(),
+            _ => "-s -w".into(),
+        };
+        vec!["-trimpath".into(), "-ldflags".into(), linker]
     }
 }
 
@@ -93,11 +120,11 @@ pub fn kubectl() -> Result<Command> {
     Ok(command)
 }
 
-/// The file `key` of the cache, made by `make` if it is not there. `make` writes to the path it is given, which nobody
-/// else sees until it is complete.
-fn in_cache(cache: &Path, key: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+/// The file or folder `key` of the cache, made by `make` if it is not there. `make` writes to the path it is given, which
+/// nobody else sees until it is complete.
+pub fn in_cache(cache: &Path, key: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let file = cache.join(key);
-    if file.is_file() {
+    if file.exists() {
         return Ok(file);
     }
     fs::create_dir_all(cache).with_context(|| format!("making {}", cache.display()))?;
@@ -107,7 +134,7 @@ fn in_cache(cache: &Path, key: &str, make: impl FnOnce(&Path) -> Result<()>) -> 
         lock.lock().with_context(|| format!("locking {key}"))?;
     }
     // The other one may have finished while this one waited.
-    if !file.is_file() {
+    if !file.exists() {
         let unfinished = cache.join(format!(".{key}.unfinished"));
         make(&unfinished)?;
         fs::rename(&unfinished, &file).with_context(|| format!("keeping {}", file.display()))?;
@@ -124,19 +151,12 @@ pub fn cache() -> Result<PathBuf> {
         .context("no place for a cache: set HOME or TF_LAB_CACHE")
 }
 
-/// The Go module of the control plane, in the source tree this program was built from.
-fn control_plane_source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/lab/controlplane")
-}
-
-fn control_plane_flags() -> Vec<String> {
+fn control_plane_linker() -> String {
     let (major, minor) = KUBERNETES.trim_start_matches('v').split_once('.').unwrap_or(("1", "0"));
     let minor = minor.split('.').next().unwrap_or_default();
     // Without these the API server reports v0.0.0.
     let version = "-X k8s.io/component-base/version";
-    let linker =
-        format!("-s -w {version}.gitVersion={KUBERNETES} {version}.gitMajor={major} {version}.gitMinor={minor}");
-    vec!["-trimpath".into(), "-ldflags".into(), linker]
+    format!("-s -w {version}.gitVersion={KUBERNETES} {version}.gitMajor={major} {version}.gitMinor={minor}")
 }
 
 fn build(tool: Tool, target: &Path) -> Result<()> {
@@ -150,8 +170,12 @@ fn build(tool: Tool, target: &Path) -> Result<()> {
     let mut command = Command::new(go);
     match tool.module() {
         None => {
-            command.arg("build").arg("-v").args(control_plane_flags()).arg("-o").arg(target).arg(".");
-            command.current_dir(control_plane_source());
+            command.arg("build").arg("-v").args(tool.flags()).arg("-o").arg(target).arg(".");
+            command.current_dir(tool.source());
+            if tool != Tool::ControlPlane {
+                // Alone in its image.
+                command.env("CGO_ENABLED", "0");
+            }
             run(&mut command, tool.name())
         }
         Some((module, version)) => {
@@ -223,7 +247,7 @@ fn run(command: &mut Command, what: &str) -> Result<()> {
 }
 
 /// To standard error itself, so that the test harness does not keep it to itself while someone waits.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "lab: {line}");
 }
 

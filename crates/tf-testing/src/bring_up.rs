@@ -18,10 +18,14 @@ use crate::options::{Options, Tier};
 use crate::pki::{Authority, write_pair, write_service_account_key};
 use crate::ports::Ports;
 use crate::process::Process;
+use crate::real::dns;
 use crate::wait::eventually;
 
 /// How long an API server may take to answer. It needs 4 to 10 s when the machine is not otherwise busy.
 const READY_WITHIN: Duration = Duration::from_mins(2);
+
+/// The longest name under which pods reach the API server.
+const SERVICE_NAME: &str = "kubernetes.default.svc.cluster.local";
 
 /// How often ports are chosen again after somebody else took one between the choice and its use.
 const PORT_ATTEMPTS: u32 = 4;
@@ -32,26 +36,32 @@ pub async fn programs(tier: Tier) -> Result<Programs> {
     tokio::task::spawn_blocking(move || {
         Ok(Programs {
             control_plane: assets::find(Tool::ControlPlane)?,
-            kwok: if tier == Tier::Fleet { Some(assets::find(Tool::Kwok)?) } else { None },
+            kwok: (tier == Tier::Fleet).then(|| assets::find(Tool::Kwok)).transpose()?,
+            core_dns: (tier == Tier::Real).then(|| assets::find(Tool::CoreDns)).transpose()?,
         })
     })
     .await?
 }
 
-/// Starts the components of a tier. On return the API server is ready and the namespace `default` exists.
+/// Starts the components of a tier, the API server on `address`. On return that is ready and the namespace `default` exists.
 pub async fn control_plane(
     folder: &Folder,
     programs: &Programs,
     options: &Options,
+    address: Ipv4Addr,
 ) -> Result<BTreeMap<Component, Process>> {
     folder.path().to_str().context("the state folder's path is not UTF-8")?;
-    let authority = keys(folder, options)?;
+    let authority = keys(folder, options, address)?;
     write_atomically(&folder.path().join("audit-policy.yaml"), AUDIT_POLICY.as_bytes())?;
     write_atomically(&folder.path().join("stages.yaml"), STAGES.as_bytes())?;
+    if options.tier == Tier::Real {
+        let corefile = dns::corefile(address, &folder.kubeconfig(Component::CoreDns.name()));
+        write_atomically(&folder.path().join("Corefile"), corefile.as_bytes())?;
+    }
 
-    let (ports, mut processes) = store_and_api_server(folder, programs, options, &authority).await?;
+    let (ports, mut processes) = store_and_api_server(folder, programs, options, &authority, address).await?;
     for component in &Component::of(options.tier)[2..] {
-        let spec = spec(*component, programs, folder, ports, options).context("no executable of kwok")?;
+        let spec = spec(*component, programs, folder, ports, options).context("no executable")?;
         processes.insert(*component, Process::spawn(folder, spec)?);
     }
     Ok(processes)
@@ -62,9 +72,10 @@ async fn store_and_api_server(
     programs: &Programs,
     options: &Options,
     authority: &Authority,
+    address: Ipv4Addr,
 ) -> Result<(Ports, BTreeMap<Component, Process>)> {
     for _ in 0..PORT_ATTEMPTS {
-        let ports = Ports::choose()?;
+        let ports = Ports::choose(address)?;
         kubeconfigs(folder, authority, ports, options.tier)?;
         let mut processes = BTreeMap::new();
         // The API server tries to reach etcd for longer than etcd needs.
@@ -113,20 +124,20 @@ pub async fn until_ready(client: &kube::Client, running: impl Fn() -> bool) -> R
     .await
 }
 
-fn keys(folder: &Folder, options: &Options) -> Result<Authority> {
+fn keys(folder: &Folder, options: &Options, address: Ipv4Addr) -> Result<Authority> {
     let authority = Authority::create(folder)?;
     let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     write_pair(folder, "etcd", &authority.server("etcd", &loopback, &["localhost"])?)?;
-    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-    let addresses = [loopback[0], loopback[1], options.ip_family.kubernetes_service()];
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", SERVICE_NAME];
+    let addresses = [loopback[0], loopback[1], options.ip_family.kubernetes_service(), address.into()];
     write_pair(folder, "kube-apiserver", &authority.server("kube-apiserver", &addresses, &names)?)?;
+    write_pair(folder, "kubelet-client", &authority.client("lab-api-server", Some("system:masters"))?)?;
     write_service_account_key(folder)?;
     Ok(authority)
 }
 
 fn kubeconfigs(folder: &Folder, authority: &Authority, ports: Ports, tier: Tier) -> Result<()> {
-    let endpoint =
-        Endpoint { url: format!("https://127.0.0.1:{}", ports.api_server), ca: Some(authority.certificate()) };
+    let endpoint = Endpoint { url: format!("https://{}", ports.api_server), ca: Some(authority.certificate()) };
     let admin = ("admin", "lab-admin", Some("system:masters"));
     let components = Component::of(tier)
         .iter()

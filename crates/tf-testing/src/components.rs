@@ -46,6 +46,8 @@ pub enum Component {
     Scheduler,
     /// The simulator of nodes and their pods.
     Kwok,
+    /// The DNS server of [real nodes](crate::real::dns).
+    CoreDns,
 }
 
 impl Component {
@@ -58,9 +60,11 @@ impl Component {
             Component::Scheduler,
             Component::Kwok,
         ];
+        const REAL: [Component; 5] = [ALL[0], ALL[1], ALL[2], ALL[3], Component::CoreDns];
         match tier {
             Tier::Api => &ALL[..2],
             Tier::Controllers => &ALL[..3],
+            Tier::Real => &REAL,
             Tier::Fleet => &ALL,
         }
     }
@@ -73,6 +77,7 @@ impl Component {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
+            Self::CoreDns => "coredns",
         }
     }
 
@@ -84,6 +89,7 @@ impl Component {
             Self::Scheduler => Some(("system:kube-scheduler", None)),
             // kwok stands for kubelets of all nodes; there is no bootstrap role for that.
             Self::Kwok => Some(("kwok", Some("system:masters"))),
+            Self::CoreDns => Some(("system:coredns", None)),
         }
     }
 }
@@ -95,9 +101,11 @@ pub struct Programs {
     pub control_plane: PathBuf,
     /// The simulator; tier fleet only.
     pub kwok: Option<PathBuf>,
+    /// The DNS server; tier real only.
+    pub core_dns: Option<PathBuf>,
 }
 
-/// What to run as `component`. `None` only for kwok without an executable.
+/// What to run as `component`. `None` only for what has no executable in this tier.
 pub fn spec(
     component: Component,
     programs: &Programs,
@@ -107,6 +115,7 @@ pub fn spec(
 ) -> Option<Spec> {
     let program = match component {
         Component::Kwok => programs.kwok.clone()?,
+        Component::CoreDns => programs.core_dns.clone()?,
         _ => programs.control_plane.clone(),
     };
     let mut spec = Spec::new(component.name(), program);
@@ -116,6 +125,7 @@ pub fn spec(
         Component::ApiServer => spec.args([component.name()]).args(api_server(folder, ports, options)),
         Component::ControllerManager => spec.args([component.name()]).args(controller_manager(folder, options)),
         Component::Scheduler => spec.args([component.name()]).args(scheduler(folder)),
+        Component::CoreDns => spec.args(["-conf", &text(&folder.path().join("Corefile"))]),
         // Without HOME kwok would read the configuration of the developer, too.
         Component::Kwok => spec.args(kwok(folder, options)).env("HOME", text(folder.path())),
     })
@@ -153,12 +163,8 @@ fn api_server(folder: &Folder, ports: Ports, options: &Options) -> Vec<String> {
         format!("--etcd-cafile={}", pki(folder, "ca.crt")),
         format!("--etcd-certfile={}", pki(folder, "etcd.crt")),
         format!("--etcd-keyfile={}", pki(folder, "etcd.key")),
-        "--bind-address=127.0.0.1".into(),
-        format!("--secure-port={}", ports.api_server),
-        // Must be of the Service range's family. Endpoints of the `kubernetes` Service may not be loopback addresses,
-        // hence no reconciler; nothing in these tiers reaches the API server through the Service.
-        format!("--advertise-address={}", options.ip_family.kubernetes_service()),
-        "--endpoint-reconciler-type=none".into(),
+        format!("--bind-address={}", ports.api_server.ip()),
+        format!("--secure-port={}", ports.api_server.port()),
         format!("--tls-cert-file={}", pki(folder, "kube-apiserver.crt")),
         format!("--tls-private-key-file={}", pki(folder, "kube-apiserver.key")),
         format!("--client-ca-file={}", pki(folder, "ca.crt")),
@@ -176,6 +182,19 @@ fn api_server(folder: &Folder, ports: Ports, options: &Options) -> Vec<String> {
         "--audit-log-maxsize=1000000".into(),
         "--profiling=false".into(),
     ];
+    if options.tier == Tier::Real {
+        // Pods reach it through the `kubernetes` Service; it reaches kubelets for logs and for commands in containers.
+        flags.push(format!("--advertise-address={}", ports.api_server.ip()));
+        flags.push(format!("--kubelet-client-certificate={}", pki(folder, "kubelet-client.crt")));
+        flags.push(format!("--kubelet-client-key={}", pki(folder, "kubelet-client.key")));
+        flags.push(format!("--kubelet-certificate-authority={}", pki(folder, "ca.crt")));
+        flags.push("--kubelet-preferred-address-types=InternalIP".into());
+    } else {
+        // Must be of the Service range's family. Endpoints of the `kubernetes` Service may not be loopback addresses,
+        // hence no reconciler; nothing in these tiers reaches the API server through the Service.
+        flags.push(format!("--advertise-address={}", options.ip_family.kubernetes_service()));
+        flags.push("--endpoint-reconciler-type=none".into());
+    }
     if options.tier == Tier::Api {
         // The default ServiceAccount of a namespace is made by a controller; without it no pod could be created.
         flags.push("--disable-admission-plugins=ServiceAccount".into());

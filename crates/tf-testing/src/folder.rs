@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::identity::{Identity, stop_all};
 use crate::options::Options;
 use crate::process;
+use crate::real::cgroup::Group;
+use crate::real::network::Network;
 
 /// How long the processes of a lab as a whole have to end before they are killed. Its data is removed afterwards, so
 /// there is nothing worth waiting for.
@@ -31,6 +33,9 @@ pub struct LabRecord {
     pub owner: Option<Identity>,
     /// What was asked for.
     pub options: Options,
+    /// The network of its real nodes, once there is one.
+    #[serde(default)]
+    pub network: Option<Network>,
 }
 
 /// The folder of one lab.
@@ -92,8 +97,11 @@ impl Folder {
         fs::remove_dir_all(&self.path).with_context(|| format!("removing {}", self.path.display()))
     }
 
-    /// Ends every recorded process that still is the recorded one.
+    /// Ends every recorded process that still is the recorded one, and every process on the lab's machines.
     pub fn end_processes(&self) -> Result<()> {
+        let machines = Group::of_lab(&self.path);
+        machines.kill()?;
+        machines.remove()?;
         let records = process::records(self)?;
         let identities: Vec<&Identity> = records.iter().map(|record| &record.identity).collect();
         stop_all(&identities, TEARDOWN_GRACE)
@@ -103,7 +111,8 @@ impl Folder {
     /// A lab's folder without a lab, for tests of what lives in it.
     #[cfg(test)]
     pub(crate) fn create_in(root: &Path, name: &str) -> Result<Self> {
-        let record = LabRecord { name: name.into(), owner: Some(Identity::own()?), options: Options::api() };
+        let record =
+            LabRecord { name: name.into(), owner: Some(Identity::own()?), options: Options::api(), network: None };
         create(root, &record)
     }
 }
@@ -190,7 +199,7 @@ fn create(root: &Path, record: &LabRecord) -> Result<Folder> {
         bail!("there is a lab {name:?} already, in {}", path.display());
     }
     let unfinished = Folder { path: root.join(format!(".{name}.{}", std::process::id())) };
-    for folder in ["logs", "processes", "pki", "kubeconfig", "etcd"] {
+    for folder in ["logs", "processes", "pki", "kubeconfig", "etcd", "nodes"] {
         private_folder(&unfinished.path.join(folder))?;
     }
     unfinished.write_record(record)?;
@@ -231,7 +240,7 @@ mod tests {
     use crate::process::{Process, Spec};
 
     fn record(name: &str, owner: Option<Identity>) -> LabRecord {
-        LabRecord { name: name.into(), owner, options: Options::api() }
+        LabRecord { name: name.into(), owner, options: Options::api(), network: None }
     }
 
     /// An owner that has ended.

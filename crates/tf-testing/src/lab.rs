@@ -1,6 +1,7 @@
 //! A laboratory: one Kubernetes of its own, started for a test or kept in the background.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -19,7 +20,8 @@ use crate::nodes::Nodes;
 use crate::options::{Options, Tier};
 use crate::process::{self, Process, Spec};
 use crate::proxy::Proxy;
-use crate::{bring_up, manifests};
+use crate::real::RealNodes;
+use crate::{bring_up, manifests, real};
 
 /// How long a token of [`Lab::service_account_kubeconfig`] is valid, in seconds: longer than any test.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -41,7 +43,7 @@ impl Lab {
     pub async fn start(options: Options) -> Result<Self> {
         let programs = bring_up::programs(options.tier).await?;
         let name = options.name.clone().unwrap_or_else(|| format!("lab-{:08x}", rand::random::<u32>()));
-        let record = LabRecord { name, owner: Some(Identity::own()?), options };
+        let record = LabRecord { name, owner: Some(Identity::own()?), options, network: None };
         let folder = {
             let (root, record) = (folder::root()?, record.clone());
             tokio::task::spawn_blocking(move || folder::reserve(&root, &record)).await??
@@ -49,7 +51,14 @@ impl Lab {
         let admin = folder.kubeconfig("admin");
         let mut lab = Self { folder, record, admin, processes: Mutex::default(), ends_with_guard: true };
         // From here on dropping `lab` cleans up, whatever fails.
-        let processes = bring_up::control_plane(&lab.folder, &programs, &lab.record.options).await?;
+        let mut address = Ipv4Addr::LOCALHOST;
+        if lab.record.options.tier == Tier::Real {
+            let network = real::start_network(&lab.folder, &lab.record).await?;
+            address = network.api_server();
+            lab.record.network = Some(network);
+            lab.folder.write_record(&lab.record)?;
+        }
+        let processes = bring_up::control_plane(&lab.folder, &programs, &lab.record.options, address).await?;
         *lab.processes() = processes;
         let options = &lab.record.options;
         if options.tier == Tier::Fleet {
@@ -57,6 +66,11 @@ impl Lab {
             nodes.add(crate::nodes::Role::ControlPlane, options.control_plane_nodes).await?;
             nodes.add(crate::nodes::Role::Worker, options.worker_nodes).await?;
             nodes.wait_ready().await.with_context(|| lab.tail(Component::Kwok))?;
+        }
+        if options.tier == Tier::Real {
+            let nodes = lab.real_nodes()?;
+            lab.apply(&real::dns::manifest(nodes.network())).await?;
+            nodes.add(options.real_nodes).await?;
         }
         if lab.record.options.background {
             lab.record.owner = None;
@@ -129,6 +143,11 @@ impl Lab {
     /// The simulated nodes.
     pub async fn nodes(&self) -> Result<Nodes> {
         Ok(Nodes::new(self.client().await?, self.record.options.ip_family))
+    }
+
+    /// The real nodes. An error in another tier.
+    pub fn real_nodes(&self) -> Result<RealNodes> {
+        RealNodes::of(&self.folder, &self.record)
     }
 
     /// A kubeconfig of an existing ServiceAccount, with a token valid for 24 hours, readable by its owner only.

@@ -1,5 +1,5 @@
-//! The laboratory: a real Kubernetes control plane with simulated nodes on any Linux machine, for tests, benchmarks
-//! and the demo.
+//! The laboratory: a real Kubernetes control plane with simulated or real nodes on any Linux machine, for tests,
+//! benchmarks and the demo.
 //!
 //! ```no_run
 //! use tf_testing::{Lab, Options};
@@ -17,6 +17,7 @@
 //! | --- | --- |
 //! | start, attach to, end a lab | [`Lab`], [`Options`], [`SharedLab`] |
 //! | add, label, cordon, fail nodes | [`Nodes`] |
+//! | have pods that run | [`Options::real`], [`real`] |
 //! | have all operators and a Manager | [`Cluster`] |
 //! | run a program as a ServiceAccount with exactly its rights | [`Lab::service_account_kubeconfig`], [`Lab::spawn`] |
 //! | count who wrote what | [`Lab::audit_mark`], [`Audit`], [`work`] |
@@ -49,6 +50,7 @@ mod pki;
 mod ports;
 pub mod process;
 pub mod proxy;
+pub mod real;
 pub mod request;
 pub mod resources;
 pub mod rights;
@@ -65,4 +67,5 @@ pub use nodes::Nodes;
 pub use options::{IpFamily, Options, Tier};
 pub use process::{Process, Spec};
 pub use proxy::Proxy;
+pub use real::{RealNodes, node::RealNode};
 pub use request::{RequestInfo, Verb};

@@ -1,11 +1,12 @@
 //! What kind of lab to start.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// How much of a cluster runs. Each tier contains the one before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// How much of a cluster runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// etcd and the API server: objects are stored and validated, nothing acts on them. Namespaces never finish
@@ -16,6 +17,8 @@ pub enum Tier {
     Controllers,
     /// And the scheduler and simulated nodes (kwok): pods are scheduled and become Ready without running anything.
     Fleet,
+    /// And the scheduler and [real nodes](crate::real): pods run. Needs root.
+    Real,
 }
 
 /// The address family of nodes, pods and Services.
@@ -55,7 +58,7 @@ impl IpFamily {
     }
 }
 
-/// What to start. [`Options::api`] and [`Options::fleet`] are the usual beginnings.
+/// What to start. [`Options::api`], [`Options::fleet`] and [`Options::real`] are the usual beginnings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
     /// Name of the lab; `None` makes one up. A name is needed to [attach](crate::Lab::attach) later.
@@ -66,9 +69,16 @@ pub struct Options {
     pub control_plane_nodes: u32,
     /// Simulated nodes without a role, named `worker-1` and so on. Tier fleet only.
     pub worker_nodes: u32,
-    /// The address family of nodes, pods and Services. The control plane itself listens on 127.0.0.1 in any case.
+    /// Real nodes, named `node-1` and so on. Tier real only.
+    #[serde(default)]
+    pub real_nodes: u32,
+    /// Archives of images (of docker save, or OCI layouts) that every real node has from its start.
+    #[serde(default)]
+    pub images: Vec<PathBuf>,
+    /// The address family of nodes, pods and Services. The control plane itself listens on IPv4 in any case, and real
+    /// nodes have IPv4 only.
     pub ip_family: IpFamily,
-    /// Duration of the simulated nodes' leases in seconds; a quarter of it is the time between renewals.
+    /// Duration of the nodes' leases in seconds; a quarter of it is the time between renewals.
     /// A kubelet uses 40. Renewals are most of what an idle fleet costs (500 nodes: 50 a second, a third of a core in
     /// all). A silent node is noticed after 5/4 of it, so short leases make quick tests and long ones cheap fleets.
     pub node_lease_seconds: u32,
@@ -84,6 +94,8 @@ impl Options {
             tier: Tier::Api,
             control_plane_nodes: 0,
             worker_nodes: 0,
+            real_nodes: 0,
+            images: Vec::new(),
             ip_family: IpFamily::V4,
             node_lease_seconds: 40,
             background: false,
@@ -93,6 +105,18 @@ impl Options {
     /// Everything, with this many simulated nodes.
     pub fn fleet(control_plane_nodes: u32, worker_nodes: u32) -> Self {
         Self { tier: Tier::Fleet, control_plane_nodes, worker_nodes, ..Self::api() }
+    }
+
+    /// Everything, with this many real nodes. A node that has gone is noticed after 20 s.
+    pub fn real(nodes: u32) -> Self {
+        Self { tier: Tier::Real, real_nodes: nodes, node_lease_seconds: 16, ..Self::api() }
+    }
+
+    /// Adds images to the real nodes.
+    #[must_use]
+    pub fn with_images(mut self, archives: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.images.extend(archives);
+        self
     }
 
     /// Sets the name.

@@ -3,20 +3,22 @@
 //! etcd is protected too: on a shared machine an open etcd port would make every local user an administrator of the
 //! lab, and in the tier with real nodes that means of the machine.
 
+use std::fs;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 
 use crate::folder::{Folder, write_atomically};
 
 /// The CA of one lab.
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 /// A certificate with its key, both PEM.
@@ -31,19 +33,25 @@ pub struct Pair {
 impl Authority {
     /// A new CA. Its files are `ca.crt` and `ca.key`.
     pub fn create(folder: &Folder) -> Result<Self> {
-        let mut params = params("tf-lab", None)?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        write_atomically(&folder.pki("ca.crt"), issuer.pem().as_bytes())?;
-        write_atomically(&folder.pki("ca.key"), issuer.key().serialize_pem().as_bytes())?;
-        Ok(Self { issuer })
+        let key = KeyPair::generate()?;
+        let params = authority()?;
+        let certificate = params.self_signed(&key)?.pem();
+        write_atomically(&folder.pki("ca.crt"), certificate.as_bytes())?;
+        write_atomically(&folder.pki("ca.key"), key.serialize_pem().as_bytes())?;
+        Ok(Self { certificate, issuer: Issuer::new(params, key) })
+    }
+
+    /// The CA of a lab that exists, for nodes that are added to it.
+    pub fn load(folder: &Folder) -> Result<Self> {
+        let read = |file: &str| fs::read_to_string(folder.pki(file)).with_context(|| format!("reading {file}"));
+        let key = KeyPair::from_pem(&read("ca.key")?)?;
+        // Of its parameters a signature takes the name, the usages and the way key ids are made: none of them vary.
+        Ok(Self { certificate: read("ca.crt")?, issuer: Issuer::new(authority()?, key) })
     }
 
     /// The CA's certificate, PEM.
     pub fn certificate(&self) -> String {
-        self.issuer.pem()
+        self.certificate.clone()
     }
 
     /// A client certificate for the Kubernetes user `user` in `group`.
@@ -82,6 +90,13 @@ pub fn write_service_account_key(folder: &Folder) -> Result<()> {
     let key = KeyPair::generate()?;
     write_atomically(&folder.pki("sa.key"), key.serialize_pem().as_bytes())?;
     write_atomically(&folder.pki("sa.pub"), key.public_key_pem().as_bytes())
+}
+
+fn authority() -> Result<CertificateParams> {
+    let mut params = params("tf-lab", None)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    Ok(params)
 }
 
 fn params(common_name: &str, organisation: Option<&str>) -> Result<CertificateParams> {

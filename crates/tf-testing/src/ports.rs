@@ -1,6 +1,6 @@
-//! Free ports on the loopback interface.
+//! Free ports for a control plane.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 use rand::RngExt as _;
@@ -9,7 +9,7 @@ use rand::RngExt as _;
 /// default), so that while an API server is down for a restart no client of somebody else can sit on its port.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// The ports of one control plane on 127.0.0.1.
+/// Where one control plane listens: etcd on 127.0.0.1, the API server there, too, unless real nodes must reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// etcd's client port.
@@ -17,22 +17,22 @@ pub struct Ports {
     /// etcd's peer port: a single member opens it too.
     pub etcd_peer: u16,
     /// The API server.
-    pub api_server: u16,
+    pub api_server: SocketAddr,
 }
 
 impl Ports {
-    /// Ports that are free at this moment. Another program may take one before its owner listens, so the caller
-    /// tries again with other ports when a component says that its address is in use.
-    pub fn choose() -> Result<Self> {
+    /// Ports that are free at this moment, with the API server on `address`. Another program may take one before its
+    /// owner listens, so the caller tries again with other ports when a component says that its address is in use.
+    pub fn choose(address: Ipv4Addr) -> Result<Self> {
         // All listeners are held until all ports are chosen, so that the three differ.
-        let listeners = [listen()?, listen()?, listen()?];
+        let listeners = [listen(Ipv4Addr::LOCALHOST)?, listen(Ipv4Addr::LOCALHOST)?, listen(address)?];
         let [etcd, etcd_peer, api_server] = listeners.each_ref().map(TcpListener::local_addr);
-        Ok(Self { etcd: etcd?.port(), etcd_peer: etcd_peer?.port(), api_server: api_server?.port() })
+        Ok(Self { etcd: etcd?.port(), etcd_peer: etcd_peer?.port(), api_server: api_server? })
     }
 }
 
-fn listen() -> Result<TcpListener> {
+fn listen(address: Ipv4Addr) -> Result<TcpListener> {
     (0..1000)
-        .find_map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, rand::rng().random_range(RANGE))).ok())
-        .with_context(|| format!("no free port on 127.0.0.1 between {} and {}", RANGE.start, RANGE.end))
+        .find_map(|_| TcpListener::bind((address, rand::rng().random_range(RANGE))).ok())
+        .with_context(|| format!("no free port on {address} between {} and {}", RANGE.start, RANGE.end))
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::folder::{Folder, write_atomically};
 use crate::identity::{Identity, Usage, stop_all};
+use crate::real::cgroup;
 
 /// How long a process has to act on SIGTERM before it is killed.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -36,12 +37,22 @@ pub struct Spec {
     pub env: BTreeMap<String, String>,
     /// In a process group of its own: a Ctrl-C in the terminal that started it does not reach it.
     pub own_group: bool,
+    /// Control group it is moved into right after its start, by that group's folder. Children follow it there.
+    #[serde(default)]
+    pub cgroup: Option<PathBuf>,
 }
 
 impl Spec {
     /// A program without arguments, in the process group of the caller.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
-        Self { name: name.into(), program: program.into(), args: Vec::new(), env: BTreeMap::new(), own_group: false }
+        Self {
+            name: name.into(),
+            program: program.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            own_group: false,
+            cgroup: None,
+        }
     }
 
     /// Adds arguments.
@@ -217,7 +228,8 @@ fn start(folder: &Folder, spec: Spec) -> Result<(Record, Child)> {
         command.process_group(0);
     }
     let mut child = command.spawn().with_context(|| format!("starting {}", spec.program.display()))?;
-    match record(folder, spec, child.id()) {
+    let joined = spec.cgroup.as_deref().map_or(Ok(()), |group| cgroup::join(group, child.id()));
+    match joined.and_then(|()| record(folder, spec, child.id())) {
         Ok(record) => Ok((record, child)),
         Err(error) => {
             // Not recorded means nobody could find it later.
@@ -246,6 +258,20 @@ pub fn records(folder: &Folder) -> Result<Vec<Record>> {
     }
     records.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
     Ok(records)
+}
+
+/// What a lab has recorded as `name`, ended or not.
+pub fn find(folder: &Folder, name: &str) -> Result<Option<Record>> {
+    read_record(&folder.process_record(name))
+}
+
+/// Removes the record of a process that has ended.
+pub fn forget(folder: &Folder, name: &str) -> Result<()> {
+    let path = folder.process_record(name);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome.with_context(|| format!("removing {}", path.display())),
+    }
 }
 
 fn read_record(path: &Path) -> Result<Option<Record>> {

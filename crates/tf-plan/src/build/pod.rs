@@ -37,8 +37,6 @@ const CERTIFICATES: &str = "certificates";
 const TRUST: &str = "trust";
 const POD_INFO: &str = "pod-info";
 const AGENT: &str = "tf-node";
-/// Directory of the agent's volume that is [`node::STATE_DIR`].
-const STATE: &str = "state";
 
 /// What a daemon may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,7 +199,7 @@ fn install(shape: &PodShape<'_>) -> Container {
         image_pull_policy: Some("IfNotPresent".into()),
         command: Some(node::install(&directories)),
         security_context: Some(security_context(&Privileges::Root(&["CHOWN", "DAC_OVERRIDE", "FOWNER"]))),
-        volume_mounts: Some([vec![mount(AGENT, node::BINARY_DIR)], shape.owned_mounts.clone()].concat()),
+        volume_mounts: Some([vec![mount(AGENT, node::INSTALL_DIR)], shape.owned_mounts.clone()].concat()),
         ..Container::default()
     }
 }
@@ -321,7 +319,7 @@ fn files_volume(container: &str) -> String {
 }
 
 fn common_mounts(shape: &PodShape<'_>, daemon: &Daemon) -> Vec<VolumeMount> {
-    let state = VolumeMount { sub_path: Some(STATE.into()), ..mount(AGENT, node::STATE_DIR) };
+    let state = VolumeMount { sub_path: Some(node::STATES.into()), ..mount(AGENT, node::STATE_DIR) };
     let mut mounts = vec![
         agent_mount(),
         state,

@@ -1,0 +1,173 @@
+//! Small images: a few files in one layer, as an archive that `docker load` and containerd take.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::assets::{self, Tool};
+use crate::folder::write_atomically;
+use crate::real::packages;
+
+/// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
+pub const PAUSE: &str = "localhost/pause:lab";
+
+/// What is in an image.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    layer: Vec<(PathBuf, File)>,
+}
+
+#[derive(Clone, Debug)]
+enum File {
+    Program(Vec<u8>),
+    Link(PathBuf),
+}
+
+impl Image {
+    /// Adds an executable. Its path is absolute.
+    #[must_use]
+    pub fn program(mut self, path: &str, content: Vec<u8>) -> Self {
+        self.layer.push((relative(path), File::Program(content)));
+        self
+    }
+
+    /// Adds a symbolic link at `path`.
+    #[must_use]
+    pub fn link(mut self, path: &str, target: &str) -> Self {
+        self.layer.push((relative(path), File::Link(target.into())));
+        self
+    }
+
+    /// The archive of an image called `tag` that runs `entrypoint`. The same content makes the same archive.
+    pub fn archive(&self, tag: &str, entrypoint: &[&str]) -> Result<Vec<u8>> {
+        let mut layer = tar::Builder::new(Vec::new());
+        for (path, file) in &self.layer {
+            match file {
+                File::Program(content) => add(&mut layer, path, content, 0o755)?,
+                File::Link(target) => {
+                    let mut header = header(0, 0o777);
+                    header.set_entry_type(tar::EntryType::Symlink);
+                    layer.append_link(&mut header, path, target)?;
+                }
+            }
+        }
+        let layer = layer.into_inner()?;
+        let config = json!({
+            "architecture": architecture(),
+            "os": "linux",
+            "config": {"Entrypoint": entrypoint, "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", hex(&layer))]},
+        });
+        let manifest = json!([{"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]);
+        let mut archive = tar::Builder::new(Vec::new());
+        add(&mut archive, Path::new("layer.tar"), &layer, 0o644)?;
+        add(&mut archive, Path::new("config.json"), &serde_json::to_vec(&config)?, 0o644)?;
+        add(&mut archive, Path::new("manifest.json"), &serde_json::to_vec(&manifest)?, 0o644)?;
+        Ok(archive.into_inner()?)
+    }
+}
+
+/// Writes the archive of [`PAUSE`] into a folder.
+pub fn pause(folder: &Path) -> Result<PathBuf> {
+    let program = assets::find(Tool::Pause)?;
+    let content = fs::read(&program).with_context(|| format!("reading {}", program.display()))?;
+    let archive = Image::default().program("/pause", content).archive(PAUSE, &["/pause"])?;
+    let path = folder.join("pause.tar");
+    write_atomically(&path, &archive)?;
+    Ok(path)
+}
+
+/// Writes the archive of an image called `tag` for pods of tests: the usual small programs (busybox), and `client`, which
+/// asks the API server. busybox's own wget finds no name without the libraries it was built with.
+pub fn tools(folder: &Path, tag: &str) -> Result<PathBuf> {
+    let packaged = packages::find()?.map(|tree| tree.join("bin/busybox"));
+    let program = packaged.unwrap_or_else(|| "/bin/busybox".into());
+    let content = fs::read(&program).with_context(|| format!("reading {}", program.display()))?;
+    let client = assets::find(Tool::Client)?;
+    let client = fs::read(&client).with_context(|| format!("reading {}", client.display()))?;
+    let mut image = Image::default().program("/bin/busybox", content).program("/bin/client", client);
+    for name in [
+        "cat",
+        "echo",
+        "hostname",
+        "id",
+        "ip",
+        "kill",
+        "ls",
+        "nc",
+        "nslookup",
+        "sh",
+        "sleep",
+        "ssl_client",
+        "touch",
+        "wget",
+    ] {
+        image = image.link(&format!("/bin/{name}"), "busybox");
+    }
+    let path = folder.join("tools.tar");
+    write_atomically(&path, &image.archive(tag, &["/bin/sh"])?)?;
+    Ok(path)
+}
+
+fn add(archive: &mut tar::Builder<Vec<u8>>, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    Ok(archive.append_data(&mut header(content.len() as u64, mode), path, content)?)
+}
+
+/// Of root's, from the beginning of time.
+fn header(size: u64, mode: u32) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header
+}
+
+fn relative(path: &str) -> PathBuf {
+    path.trim_start_matches('/').into()
+}
+
+/// As image configurations name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn hex(content: &[u8]) -> String {
+    let digest = Sha256::digest(content);
+    let half = |from: usize| u128::from_be_bytes(std::array::from_fn(|index| digest[from + index]));
+    format!("{:032x}{:032x}", half(0), half(16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_names_the_layer_by_its_digest_and_nothing_depends_on_the_time() {
+        let image = Image::default().program("/bin/tool", b"content".to_vec()).link("/bin/alias", "tool");
+        let archive = image.archive("localhost/tool:1", &["/bin/tool"]).unwrap();
+        assert_eq!(archive, image.archive("localhost/tool:1", &["/bin/tool"]).unwrap());
+
+        let mut found = std::collections::BTreeMap::new();
+        let mut reader = tar::Archive::new(archive.as_slice());
+        for entry in reader.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let mut content = Vec::new();
+            std::io::Read::read_to_end(&mut entry, &mut content).unwrap();
+            found.insert(entry.path().unwrap().display().to_string(), content);
+        }
+        let config: serde_json::Value = serde_json::from_slice(&found["config.json"]).unwrap();
+        assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", hex(&found["layer.tar"])));
+        let mut layer = tar::Archive::new(found["layer.tar"].as_slice());
+        let modes: Vec<_> = layer.entries().unwrap().map(|entry| entry.unwrap().header().mode().unwrap()).collect();
+        assert_eq!(modes, [0o755, 0o777]);
+    }
+}

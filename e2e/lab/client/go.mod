@@ -1,0 +1,3 @@
+module lab/client
+
+go 1.26

@@ -1,0 +1,117 @@
+//! A real ZooKeeper on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
+//!
+//! What a client keeps through changes of an ensemble is not shown here yet: members are those of the foundation (ADR 0013).
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tf_api::kinds::ZOOKEEPER;
+use tf_testing::operators::Install;
+use tf_testing::resources::{self, Resource};
+use tf_testing::wait::eventually;
+use tf_testing::{Lab, Options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const NAMESPACE: &str = "tf";
+const NAME: &str = "zookeeper1";
+const STORE: &str = "zookeeper-3.9.4";
+const CLIENT_PORT: u16 = 2181;
+/// Three servers in Java start at once on a small machine.
+const BRING_UP: Duration = Duration::from_mins(4);
+/// From the loss of a node to Kubernetes saying so: its lease, the controller's look, the pod's condition.
+const NOTICED: Duration = Duration::from_mins(2);
+
+/// Builds the images and loads them into every node.
+async fn load_images(lab: &Lab) -> Result<()> {
+    let folder = lab.folder().path().join("images");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["xtask", "image", "--profile", "lab", "--tag", "lab", "--output"]).arg(&folder);
+    build.args(["zookeeper-op", "tf-node", STORE]);
+    let output = tokio::task::spawn_blocking(move || build.output()).await??;
+    ensure!(output.status.success(), "building images: {}", String::from_utf8_lossy(&output.stderr));
+    let archives: Vec<PathBuf> =
+        ["zookeeper-op", "tf-node", STORE].iter().map(|name| folder.join(format!("{name}.tar"))).collect();
+    lab.real_nodes()?.load(&archives).await
+}
+
+/// What a server answers to a four-letter word.
+async fn ask(address: Ipv4Addr, word: &str) -> Result<String> {
+    let answer = async {
+        let mut stream = TcpStream::connect((address, CLIENT_PORT)).await?;
+        stream.write_all(word.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        anyhow::Ok(answer)
+    };
+    timeout(Duration::from_secs(5), answer).await?
+}
+
+/// The part that each server plays, sorted.
+async fn modes(addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
+    let mut modes = Vec::new();
+    for address in addresses {
+        let answer = ask(*address, "srvr").await?;
+        let mode = answer.lines().find_map(|line| line.strip_prefix("Mode: "));
+        modes.push(mode.with_context(|| format!("{address} answered {answer:?}"))?.to_owned());
+    }
+    modes.sort();
+    Ok(modes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_power() -> Result<()> {
+    let lab = Lab::start(Options::real(3)).await?;
+    let nodes = lab.real_nodes()?;
+    for node in nodes.all()? {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": node.name(), "labels": {"node-role.kubernetes.io/control-plane": ""}},
+        });
+        lab.apply(&node.to_string()).await?;
+    }
+    load_images(&lab).await?;
+    let values = [
+        "replicaCount=1",
+        "image.tag=lab",
+        "operands.tfNodeImage=tungstenfabric/tf-node:lab",
+        "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4",
+    ];
+    let install = Install { values: values.map(String::from).to_vec(), ..Install::default() };
+    lab.install("zookeeper-op", NAMESPACE, &install).await?;
+    let client = lab.client().await?;
+    resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+    resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+
+    let addresses: Vec<Ipv4Addr> = nodes.all()?.iter().map(tf_testing::RealNode::address).collect();
+    assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"], "Ready means that all three serve");
+
+    // The leader's node, so that the others have to elect another one.
+    let mut leader = None;
+    for node in nodes.all()? {
+        if ask(node.address(), "srvr").await?.contains("Mode: leader") {
+            leader = Some(node);
+        }
+    }
+    let leader = leader.context("no leader")?;
+    nodes.stop(leader.name()).await?;
+    let others: Vec<Ipv4Addr> = addresses.iter().copied().filter(|address| *address != leader.address()).collect();
+    eventually("the others to elect a leader", Duration::from_secs(30), async || {
+        Ok(modes(&others).await.ok().filter(|modes| modes == &["follower", "leader"]))
+    })
+    .await?;
+    let is_degraded = |zookeeper: &Resource| {
+        !zookeeper.is_ready() && zookeeper.is("Available", "True") && zookeeper.is("Degraded", "True")
+    };
+    resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "Degraded and Available", NOTICED, is_degraded).await?;
+
+    nodes.start(leader.name()).await?;
+    resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+    assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
+    Ok(())
+}

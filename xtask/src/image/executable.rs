@@ -1,0 +1,140 @@
+//! Static executables, the same bytes from every checkout, target folder and home.
+//!
+//! Each is built by itself, so that its features are its own whoever else is asked for, and for a named target, so that
+//! cargo keeps what runs here (build scripts, macros) apart from what ends up in the executable.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::BufReader,
+    path::PathBuf,
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Message, Metadata, Package, PackageId};
+use clap::ValueEnum;
+use strum::Display;
+
+/// How to optimise.
+#[derive(Clone, Copy, Debug, Default, Display, PartialEq, Eq, ValueEnum)]
+#[strum(serialize_all = "lowercase")]
+pub enum Profile {
+    /// Small, slow to build: what is published
+    #[default]
+    Release,
+    /// Quick to build: what the lab runs
+    Lab,
+}
+
+/// An executable and what is in it.
+#[derive(Debug)]
+pub struct Executable {
+    /// The file.
+    pub content: Vec<u8>,
+    /// Its package.
+    pub package: PackageId,
+    /// Packages that were linked into it, its own included.
+    pub linked: BTreeSet<PackageId>,
+}
+
+/// What cargo knows of this repository.
+#[derive(Debug)]
+pub struct Workspace {
+    metadata: Metadata,
+}
+
+impl Workspace {
+    /// Of the repository that this command runs in.
+    pub fn load() -> Result<Self> {
+        let output = crate::cargo()
+            .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &triple()])
+            .current_dir(crate::root()?)
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(output.status.success(), "cargo metadata failed");
+        Ok(Self { metadata: serde_json::from_slice(&output.stdout).context("reading cargo metadata")? })
+    }
+
+    /// What cargo says, of the whole workspace.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Cargo's target folder.
+    pub fn target(&self) -> PathBuf {
+        self.metadata.target_directory.clone().into()
+    }
+
+    /// The package of the workspace with this name.
+    pub fn member(&self, name: &str) -> Result<&Package> {
+        let member = self.metadata.workspace_packages().into_iter().find(|package| package.name.as_str() == name);
+        member.with_context(|| format!("there is no package {name}"))
+    }
+
+    /// Builds the executable of a package that has one.
+    pub fn build(&self, package: &Package, profile: Profile) -> Result<Executable> {
+        fs::create_dir_all(self.target())?;
+        // Another checkout may share the target folder: what was built is taken before it builds its own to the same place.
+        let lock = File::create(self.target().join(".images.lock"))?;
+        lock.lock()?;
+        let mut command = crate::cargo();
+        command.args(["build", "--locked", "--package", package.name.as_str(), "--bins", "--target", &triple()]);
+        command.args(["--profile", &profile.to_string(), "--message-format", "json-render-diagnostics"]);
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags()?.join("\x1f")).current_dir(crate::root()?);
+        let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo build")?;
+        let (linked, executable) = self.watch(BufReader::new(child.stdout.take().context("output of cargo")?))?;
+        ensure!(child.wait()?.success(), "building {} failed", package.name);
+        let executable = executable.with_context(|| format!("{} has no executable", package.name))?;
+        let content = fs::read(&executable).with_context(|| format!("reading {}", executable.display()))?;
+        Ok(Executable { content, package: package.id.clone(), linked })
+    }
+
+    /// What cargo reports, whether it has built something now or had it: packages for the target, and the executable.
+    fn watch(&self, output: impl std::io::BufRead) -> Result<(BTreeSet<PackageId>, Option<PathBuf>)> {
+        let for_target = self.metadata.target_directory.join(triple());
+        let mut linked = BTreeSet::new();
+        let mut executable = None;
+        for message in Message::parse_stream(output) {
+            if let Message::CompilerArtifact(artifact) = message? {
+                if artifact.filenames.iter().any(|file| file.starts_with(&for_target)) {
+                    linked.insert(artifact.package_id);
+                }
+                executable = artifact.executable.map(PathBuf::from).or(executable);
+            }
+        }
+        Ok((linked, executable))
+    }
+
+    /// Everything is linked in; folders of this machine are named by what they hold. The last that fits counts.
+    fn flags(&self) -> Result<Vec<String>> {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).context("HOME is not set")?;
+        let mut folders = vec![(home.display().to_string(), "/cargo"), (sysroot()?, "/rust")];
+        // The names of these tell which mirror of the registry a machine uses.
+        folders.extend(self.registries().into_iter().map(|folder| (folder, "/cargo")));
+        folders.push((self.metadata.workspace_root.to_string(), "/src"));
+        folders.push((self.metadata.target_directory.to_string(), "/target"));
+        let remap = folders.into_iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
+        Ok(std::iter::once("-Ctarget-feature=+crt-static".to_owned()).chain(remap).collect())
+    }
+
+    /// Folders with sources of packages from registries.
+    fn registries(&self) -> BTreeSet<String> {
+        let registry = self.metadata.packages.iter().filter(|package| package.source.is_some());
+        registry.filter_map(|package| Some(package.manifest_path.parent()?.parent()?.to_string())).collect()
+    }
+}
+
+/// Target that is built for: the architecture of this machine with the GNU C library, which is linked in. (One with musl
+/// would save a megabyte and is not on every machine.)
+fn triple() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+fn sysroot() -> Result<String> {
+    let output =
+        std::process::Command::new("rustc").args(["--print", "sysroot"]).current_dir(crate::root()?).output()?;
+    ensure!(output.status.success(), "rustc: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

@@ -1,0 +1,122 @@
+//! Images of stores for the lab, which takes nothing from a container registry: a base of Debian's packages, jars, and files of
+//! this repository. Other layouts than those of the release's images; what a daemon's container runs is said by its operator.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use tf_plan::node::USER;
+
+use super::{
+    archive::Image,
+    cache,
+    debian::Base,
+    layer::{Content, Layer, Tree},
+    maven::Jars,
+};
+
+/// An image of a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    /// Name of the image and of its file.
+    pub name: &'static str,
+    /// What it is, and the name of its folder in `images`.
+    pub software: &'static str,
+    /// Version of the store, and its tag.
+    pub version: &'static str,
+    /// What it stands on.
+    base: Base,
+    /// Where its jars are.
+    jars: Option<&'static str>,
+    /// Files of its folder, where they are, and their modes.
+    files: &'static [(&'static str, &'static str, u32)],
+    /// Variables.
+    environment: &'static [&'static str],
+}
+
+/// All of them. Two versions of a store, so that tests can change the image of a running one.
+pub const STORES: [Store; 2] = [zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4")];
+
+/// Debian with a Java runtime.
+const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };
+
+const fn zookeeper(name: &'static str, version: &'static str) -> Store {
+    Store {
+        name,
+        software: "zookeeper",
+        version,
+        base: JAVA,
+        jars: Some("/opt/zookeeper/lib"),
+        files: &[
+            ("logback.xml", "/opt/zookeeper/conf/logback.xml", 0o644),
+            ("zkServer.sh", "/usr/local/bin/zkServer.sh", 0o755),
+        ],
+        // Whatever a command line says about the class path.
+        environment: &["JDK_JAVA_OPTIONS=-Dlogback.configurationFile=/opt/zookeeper/conf/logback.xml"],
+    }
+}
+
+impl Store {
+    /// The image.
+    pub fn assemble(&self, reference: String) -> Result<Image> {
+        let base = self.base.layer()?;
+        let program = self.program()?;
+        let title = "org.opencontainers.image.title".to_owned();
+        let labels = BTreeMap::from([
+            (title, format!("{} for the laboratory", self.software)),
+            ("org.opencontainers.image.version".into(), self.version.into()),
+        ]);
+        let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        Ok(Image {
+            reference,
+            // What is in it does not depend on a commit.
+            created: Timestamp::UNIX_EPOCH,
+            user: format!("{USER}:{USER}"),
+            environment: [&[path], self.environment].concat().into_iter().map(str::to_owned).collect(),
+            entrypoint: Vec::new(),
+            labels,
+            layers: vec![(base, self.base.name.to_owned()), (program, self.name.to_owned())],
+        })
+    }
+
+    /// Writes down which jars it has.
+    pub fn relock(&self) -> Result<()> {
+        let folder = self.folder()?;
+        self.jars.map_or(Ok(()), |_| Jars { folder: &folder, version: self.version }.relock())
+    }
+
+    /// The layer with what the store itself consists of.
+    fn program(&self) -> Result<Layer> {
+        let folder = self.folder()?;
+        let mut recipe = Vec::new();
+        for (name, to, _) in self.files {
+            let path = folder.join(name);
+            recipe.push((*to).to_owned());
+            recipe.push(fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?);
+        }
+        let jars = Jars { folder: &folder, version: self.version };
+        if let Some(to) = self.jars {
+            let path = jars.checksums();
+            recipe.push(to.to_owned());
+            recipe.push(fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?);
+        }
+        let recipe: Vec<_> = recipe.iter().map(String::as_str).collect();
+        cache::layer(self.name, &recipe, |out| {
+            let fetched = tempfile::tempdir()?;
+            let mut tree = Tree::default();
+            for (name, to, mode) in self.files {
+                tree.file(to, *mode, Content::File(folder.join(name)));
+            }
+            if let Some(to) = self.jars {
+                for name in jars.fetch(fetched.path())? {
+                    tree.file(&format!("{to}/{name}"), 0o644, Content::File(fetched.path().join(&name)));
+                }
+            }
+            tree.write(out, 0)
+        })
+    }
+
+    fn folder(&self) -> Result<PathBuf> {
+        Ok(crate::root()?.join("images").join(self.software))
+    }
+}

@@ -1,0 +1,124 @@
+//! `cargo xtask image`, run as a user runs it, and what it wrote, read back without any of its own code.
+
+// Says to clippy that the helpers below are tests, too, and may unwrap.
+#![cfg(test)]
+
+mod content;
+mod elsewhere;
+mod layout;
+mod scratch;
+mod stores;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{Read, Write as _},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use flate2::read::GzDecoder;
+use oci_spec::image::{Descriptor, ImageConfiguration, ImageIndex, ImageManifest};
+use sha2::{Digest as _, Sha256};
+use tf_testing::operators;
+
+/// Images with one executable: their names and those of the executables.
+fn programs() -> Vec<(&'static str, &'static str)> {
+    let others = [("tf-node", "tf-node"), ("pause", "tf-node")];
+    operators::ALL.into_iter().map(|name| (name, name)).chain(others).collect()
+}
+
+/// Folder with the images of all programs, as the lab runs them. Made once for all tests.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");
+        image(Command::new(env!("CARGO_BIN_EXE_xtask")).args(["image", "--profile", "lab", "--output"]).arg(&folder));
+        folder
+    })
+}
+
+/// Runs the command to its end. What it says about its progress is shown with a failed test.
+fn image(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Files of a tar, by their paths.
+fn files(tar: impl Read) -> BTreeMap<String, Entry> {
+    let mut archive = tar::Archive::new(tar);
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        (entry.path().unwrap().display().to_string(), Entry { header: entry.header().clone(), content })
+    });
+    entries.collect()
+}
+
+struct Entry {
+    header: tar::Header,
+    content: Vec<u8>,
+}
+
+/// An image that was written, with every digest and size checked on the way.
+struct Image {
+    index: ImageIndex,
+    manifest: ImageManifest,
+    configuration: ImageConfiguration,
+    /// Digests of the layers' tars.
+    diff_ids: Vec<String>,
+    /// Files of all layers.
+    files: BTreeMap<String, Entry>,
+    /// Everything in the tar.
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Image {
+    fn read(path: &Path) -> Self {
+        let entries = files(File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+        let index: ImageIndex = serde_json::from_slice(&entries["index.json"].content).unwrap();
+        let [listed] = index.manifests().as_slice() else { panic!("one image is in a file") };
+        let manifest: ImageManifest = serde_json::from_slice(blob(&entries, listed)).unwrap();
+        let configuration = serde_json::from_slice(blob(&entries, manifest.config())).unwrap();
+        let mut diff_ids = Vec::new();
+        let mut inside = BTreeMap::new();
+        for layer in manifest.layers() {
+            let mut plain = Vec::new();
+            GzDecoder::new(blob(&entries, layer)).read_to_end(&mut plain).unwrap();
+            diff_ids.push(digest(&plain));
+            inside.extend(files(plain.as_slice()));
+        }
+        Self { index, manifest, configuration, diff_ids, files: inside, entries }
+    }
+}
+
+fn blob<'a>(entries: &'a BTreeMap<String, Entry>, descriptor: &Descriptor) -> &'a [u8] {
+    let content = &entries[&path_of(descriptor.digest().as_ref())].content;
+    assert_eq!(digest(content), descriptor.digest().to_string());
+    assert_eq!(content.len() as u64, descriptor.size());
+    content
+}
+
+fn path_of(digest: &str) -> String {
+    format!("blobs/{}", digest.replace(':', "/"))
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+}
+
+/// Says that a test has found this machine without what it needs, so that it is counted as skipped.
+fn skip(test: &str, reason: &str) {
+    eprintln!("SKIP {test}: {reason}");
+    if let Some(file) = std::env::var_os("TF_TEST_SKIPS") {
+        writeln!(OpenOptions::new().append(true).open(file).unwrap(), "{test}: {reason}").unwrap();
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
