@@ -63,6 +63,7 @@ impl Component for Probe {
             }],
             reads: vec![Read::Secrets { reason: "a password that the spec names" }],
             restarts_pods: false,
+            calls_agents: false,
         }
     }
 
@@ -119,6 +120,9 @@ impl Component for Probe {
             held: None,
             own_status: Map::new(),
             step: None,
+            under_way: None,
+            troubles: std::collections::BTreeMap::new(),
+            record: &[],
         })
     }
 }

@@ -1,61 +1,87 @@
-//! Building the operators for the lab, once and visibly.
+//! What the lab runs, built once and visibly: operators as executables, and images.
 
 use std::{
-    fs::{self, File},
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Instant,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tf_testing::operators;
 
-/// Executables of the operators, as they were when they were built.
-pub enum Operators {
-    /// Built by this command. Gone when dropped.
-    Built(TempDir),
-    /// Built by whoever set [`FOLDER`].
+use crate::image::{
+    self, Images,
+    executable::{Profile, Workspace},
+};
+
+/// A folder with things as they were when they were built.
+pub enum Built {
+    /// By this command. Gone when dropped.
+    Now(TempDir),
+    /// By whoever set the variable that names it.
     Given(PathBuf),
 }
 
-impl Operators {
-    /// Their folder.
+impl Built {
+    /// The folder.
     pub fn folder(&self) -> &Path {
         match self {
-            Self::Built(folder) => folder.path(),
+            Self::Now(folder) => folder.path(),
             Self::Given(folder) => folder,
         }
     }
 }
 
 /// Variable with the folder of operators that are built already.
-pub const FOLDER: &str = "TF_OPERATORS";
+pub const OPERATORS: &str = "TF_OPERATORS";
 
-/// Builds every operator in the lab's profile, unless [`FOLDER`] says where they are.
-pub fn operators() -> Result<Operators> {
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        println!("operators are those in {}", folder.display());
-        return Ok(Operators::Given(folder.into()));
+/// Variable with the folder of images that are built already.
+pub const IMAGES: &str = "TF_IMAGES";
+
+/// Builds every operator as it is in its image, unless [`OPERATORS`] says where they are.
+pub fn operators() -> Result<Built> {
+    let what = format!("{} operators", operators::ALL.len());
+    once(OPERATORS, &what, |folder| {
+        let workspace = Workspace::load()?;
+        for name in operators::ALL {
+            let executable = workspace.build(workspace.member(name)?, Profile::Lab)?;
+            let file = folder.join(name);
+            fs::write(&file, executable.content).with_context(|| format!("writing {}", file.display()))?;
+            fs::set_permissions(&file, Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes the images of every program, and of every store if this machine can make them, unless [`IMAGES`] says where
+/// they are. Their references are those that charts have.
+pub fn images() -> Result<Built> {
+    once(IMAGES, "images", |folder| {
+        let mut names = vec![image::PROGRAMS.to_owned()];
+        match image::missing_for_stores() {
+            None => names.push(image::ALL_STORES.to_owned()),
+            Some(tool) => println!("there will be no images of stores: {tool} is not installed"),
+        }
+        image::build(&Images::lab(names, folder.to_owned()))?;
+        Ok(())
+    })
+}
+
+fn once(variable: &str, what: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Built> {
+    if let Some(folder) = std::env::var_os(variable) {
+        println!("{what}: those in {}", folder.display());
+        return Ok(Built::Given(folder.into()));
     }
     let begun = Instant::now();
-    println!("building {} operators (the first time takes minutes, later ones seconds)", operators::ALL.len());
+    println!("building {what} (the first time takes minutes, later ones seconds)");
     let target = target()?;
     fs::create_dir_all(&target).with_context(|| format!("making {}", target.display()))?;
-    // Another checkout may share the target folder: what was built is taken before it builds its own to the same place.
-    let lock = File::create(target.join(".operators.lock"))?;
-    lock.lock()?;
-    let mut command = crate::cargo();
-    command.args(["build", "--profile", "lab"]).current_dir(crate::root()?);
-    for operator in operators::ALL {
-        command.args(["-p", operator]);
-    }
-    ensure!(command.status()?.success(), "building the operators failed");
-    let folder = tempfile::Builder::new().prefix("operators-").tempdir_in(&target)?;
-    for operator in operators::ALL {
-        fs::hard_link(target.join("lab").join(operator), folder.path().join(operator))?;
-    }
+    let folder = tempfile::Builder::new().prefix("built-").tempdir_in(&target)?;
+    make(folder.path())?;
     println!("built in {:.0} s", begun.elapsed().as_secs_f64());
-    Ok(Operators::Built(folder))
+    Ok(Built::Now(folder))
 }
 
 fn target() -> Result<PathBuf> {

@@ -36,6 +36,8 @@ pub struct Environment<'a> {
     pub seed: u64,
     /// Folder of the operators' executables, for tests that run them.
     pub operators: Option<&'a Path>,
+    /// Folder of images, for tests that look into them or have nodes run them.
+    pub images: Option<&'a Path>,
     /// Crash points for each operator.
     pub crash_points: CrashPoints,
 }
@@ -49,8 +51,10 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
         CrashPoints::All => command.env(CRASH_POINTS, "all"),
         CrashPoints::Sample(number) => command.env(CRASH_POINTS, number.to_string()),
     };
-    if let Some(operators) = environment.operators {
-        command.env(build::FOLDER, operators);
+    for (variable, folder) in [(build::OPERATORS, environment.operators), (build::IMAGES, environment.images)] {
+        if let Some(folder) = folder {
+            command.env(variable, folder);
+        }
     }
     let skips = tempfile::NamedTempFile::new()?;
     command.env(SKIPS, skips.path());

@@ -35,6 +35,7 @@ pub fn run(soak: &Soak) -> Result<ExitCode> {
     let environment = Environment {
         seed: points.seed.unwrap_or_else(rand::random),
         operators: Some(operators.folder()),
+        images: None,
         crash_points: points.sample.map_or(CrashPoints::All, CrashPoints::Sample),
     };
     let summary = cargo_test::run(&["-p", "e2e", "--test", "crash", "--", "--nocapture"], &environment)?;

@@ -41,7 +41,7 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [analytics]
   verbs: [list, watch]
-# members: their state, and restarts one at a time
+# members: their state, and changes of one at a time
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, delete]

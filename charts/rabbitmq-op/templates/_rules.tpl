@@ -37,7 +37,7 @@
 - apiGroups: ["apps"]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]
-# members: their state, and restarts one at a time
+# members: their state, and changes of one at a time
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, delete]

@@ -17,6 +17,10 @@
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
+# owned: the password by which agents change the list of members, and the file that knows it
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, list, watch, create, patch, delete]
 # owned: configuration files of the members and the discovery of their endpoints
 - apiGroups: [""]
   resources: [configmaps]
@@ -33,10 +37,10 @@
 - apiGroups: ["apps"]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, delete]
-# members: their state, and restarts one at a time
+# members: their state, and changes of one at a time
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch, delete]
+  verbs: [list, watch, patch, delete]
 {{- end }}
 
 {{- define "zookeeper-op.rules.release" -}}
@@ -56,4 +60,21 @@
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+# members' requests for certificates
+- apiGroups: ["certificates.k8s.io"]
+  resources: [certificatesigningrequests]
+  verbs: [list, watch]
+# the verdict on a member's request
+- apiGroups: ["certificates.k8s.io"]
+  resources: [certificatesigningrequests/approval]
+  verbs: [patch]
+# the certificate of a member
+- apiGroups: ["certificates.k8s.io"]
+  resources: [certificatesigningrequests/status]
+  verbs: [patch]
+# no other signer's requests
+- apiGroups: ["certificates.k8s.io"]
+  resources: [signers]
+  resourceNames: [tf.tungsten.io/member]
+  verbs: [approve, sign]
 {{- end }}

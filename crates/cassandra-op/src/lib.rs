@@ -56,6 +56,7 @@ impl component::Component for Component {
                 Read::ConfigMaps { reason: "endpoints of collectors that the spec names" },
             ],
             restarts_pods: true,
+            calls_agents: false,
         }
     }
 

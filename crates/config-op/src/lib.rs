@@ -59,6 +59,7 @@ impl component::Component for Component {
                 Read::ConfigMaps { reason: "endpoints of services that the spec names" },
             ],
             restarts_pods: true,
+            calls_agents: false,
         }
     }
 

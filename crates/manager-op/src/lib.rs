@@ -5,6 +5,8 @@ pub mod aggregate;
 pub mod children;
 pub mod inherit;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use tf_api::{
     KindInfo, Manager, SERVICES,
@@ -48,6 +50,7 @@ impl component::Component for Component {
                 .collect(),
             reads: Vec::new(),
             restarts_pods: false,
+            calls_agents: false,
         }
     }
 
@@ -106,6 +109,9 @@ pub fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady
             .then(|| (Reason::InvalidSpec, "spec.services lists no component; add at least one".to_owned())),
         own_status: aggregate.own_status,
         step: None,
+        under_way: None,
+        troubles: BTreeMap::new(),
+        record: &[],
     })
 }
 

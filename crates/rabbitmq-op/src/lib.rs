@@ -53,6 +53,7 @@ impl component::Component for Component {
                 Read::Secrets { reason: "spec.serviceConfiguration.secret may name one with the clients' credentials" },
             ],
             restarts_pods: true,
+            calls_agents: false,
         }
     }
 

@@ -29,6 +29,8 @@ pub const ANNOTATION_CONFIG_HASH: &str = "tf.tungsten.io/config-hash";
 pub const ANNOTATION_RECONCILE: &str = "tf.tungsten.io/reconcile";
 /// Annotation on a resource: `true` suspends reconciling, as `spec.paused` does.
 pub const ANNOTATION_PAUSED: &str = "tf.tungsten.io/paused";
+/// Annotation on a member's certificate request: number of the bundle of authorities that the member goes by.
+pub const ANNOTATION_BUNDLE_REVISION: &str = "tf.tungsten.io/bundle-revision";
 /// Label on cluster-scoped objects: namespace of the resource they belong to.
 pub const LABEL_OWNER_NAMESPACE: &str = "tf.tungsten.io/owner-namespace";
 /// Label on cluster-scoped objects: uid of the resource they belong to.
@@ -40,6 +42,14 @@ pub const LABEL_CONTRACT: &str = "tf.tungsten.io/contract-v1";
 pub const NODE_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// Node label of control-plane nodes up to Kubernetes 1.23, and in the Go tf-operator's manifests.
 pub const NODE_MASTER: &str = "node-role.kubernetes.io/master";
+
+/// Signer of members' certificate requests.
+pub const MEMBER_SIGNER: &str = "tf.tungsten.io/member";
+/// Secret with the authority of a namespace that signs members' certificates, and ConfigMap with the certificates of the
+/// authorities that members trust.
+pub const AUTHORITY: &str = "tf-ca";
+/// Annotation on a pod: when its certificate ends and who signed it, noted before the certificate is handed out.
+pub const ANNOTATION_CERTIFICATE: &str = "tf.tungsten.io/certificate";
 
 /// Name the Go tf-operator used for the config database.
 pub const CONFIGDB: &str = "configdb1";

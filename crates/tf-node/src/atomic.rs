@@ -36,6 +36,32 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     result.with_context(|| format!("write {}", path.display()))
 }
 
+/// The same for several files that belong together: all are written before the first one takes its place, in their order. A
+/// reader can meet the new first one with the old second one for the time between two renames.
+pub fn replace_together(files: &[(PathBuf, &[u8])], mode: u32) -> Result<()> {
+    let mut written = Vec::new();
+    let result = files.iter().try_for_each(|(path, content)| {
+        let temporary = beside(path)?;
+        let _ = fs::remove_file(&temporary);
+        written.push(temporary.clone());
+        create(&temporary, mode)
+            .and_then(|mut file| file.write_all(content))
+            .with_context(|| format!("write {}", path.display()))
+    });
+    let result = result.and_then(|()| {
+        let mut pairs = written.iter().zip(files);
+        pairs.try_for_each(|(temporary, (path, _))| {
+            fs::rename(temporary, path).with_context(|| format!("write {}", path.display()))
+        })
+    });
+    if result.is_err() {
+        for temporary in written {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+    result
+}
+
 /// Makes names in a directory durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()

@@ -1,33 +1,50 @@
-//! How long to wait before a daemon that ended by itself is started again.
+//! How long to wait before something that failed is tried again: a daemon that ended by itself, a request.
 
 use std::time::Duration;
 
-/// The first wait.
+/// The first wait of a daemon.
 pub const SHORTEST: Duration = Duration::from_secs(1);
 /// The last one, and the time of running that forgives all earlier failures.
 pub const LONGEST: Duration = Duration::from_secs(60);
 
 /// Counts failures in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOff {
     failures: u32,
+    shortest: Duration,
+    longest: Duration,
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self::between(SHORTEST, LONGEST)
+    }
 }
 
 impl BackOff {
-    /// The wait after a daemon that ran for this long: 1 s, doubled with each failure in a row, 60 s at most. The time is
-    /// that of a clock that nobody sets.
-    pub fn after(&mut self, ran: Duration) -> Duration {
-        if ran >= LONGEST {
-            self.failures = 0;
-        }
-        let wait = SHORTEST.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST);
+    /// Waits that begin with the shortest and double up to the longest.
+    pub fn between(shortest: Duration, longest: Duration) -> Self {
+        Self { failures: 0, shortest, longest }
+    }
+
+    /// The next wait.
+    pub fn wait(&mut self) -> Duration {
+        let wait = self.shortest.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
         wait
     }
 
-    /// Forgets the failures: what the daemon runs with has changed.
+    /// The wait after a daemon that ran for this long. The time is that of a clock that nobody sets.
+    pub fn after(&mut self, ran: Duration) -> Duration {
+        if ran >= self.longest {
+            self.failures = 0;
+        }
+        self.wait()
+    }
+
+    /// Forgets the failures: what was tried is another thing now, or has succeeded.
     pub fn reset(&mut self) {
-        *self = Self::default();
+        self.failures = 0;
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! It holds no table of daemons. What it has to know about one stands in the daemon's launch file
 //! ([`tf_plan::node::launch`]), which the operator stores beside the configuration. Decisions are pure ([`activation`],
-//! [`back_off`], [`set::Set::effect`]); the rest carries them out. It never talks to Kubernetes: what the operator wants
-//! arrives as files, so a running member does not notice when the API server is away.
+//! [`back_off`], [`set::Set::effect`], [`identity::decide`]); the rest carries them out. What the operator wants arrives as
+//! files, so a running member does not notice when the API server is away: all it asks Kubernetes for is its next certificate.
 
 pub mod activation;
 pub mod agent;
@@ -12,7 +12,9 @@ pub mod atomic;
 pub mod back_off;
 pub mod cli;
 pub mod drain;
+pub mod identity;
 pub mod install;
+pub mod kubernetes;
 pub mod local;
 pub mod log;
 pub mod materialise;
@@ -29,6 +31,7 @@ pub mod state_file;
 pub mod store;
 pub mod supervise;
 pub mod tls;
+pub mod volume;
 pub mod watch;
 
 /// Version of this program.

@@ -1,30 +1,142 @@
 //! Copies of files that a daemon wants at another place, made before each start.
 
-use std::fs;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
-use tf_plan::node::launch::When;
+use serde_json::json;
+use tf_plan::node::{
+    launch::{Place, When},
+    zookeeper::Servers,
+};
 
 use crate::{
-    atomic,
+    atomic, log,
     paths::Paths,
     set::{File, Set},
+    store::zookeeper::newest,
 };
 
 /// Makes the copies of a set. The directories exist: one that is missing is a volume that is not mounted, and creating it
 /// would hide that.
 pub fn place(set: &Set, paths: &Paths) -> Result<()> {
-    for place in &set.launch.place {
-        let to = paths.at(&place.to);
-        let File { bytes, secret } =
-            set.files.get(&place.file).with_context(|| format!("{} is missing", place.file))?;
-        if place.when == When::Absent && fs::symlink_metadata(&to).is_ok() {
-            continue;
+    let lists = own_lists(set, paths)?;
+    for Place { file, to, when } in &set.launch.place {
+        let target = paths.at(to);
+        let File { bytes, secret } = set.files.get(file).with_context(|| format!("{file} is missing"))?;
+        match when {
+            When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
+            When::Always | When::Absent => {}
+            When::NewestList { config, .. } if lists.contains_key(config.as_str()) => continue,
+            When::NewestList { .. } => newest::forget(&target)?,
         }
-        atomic::write(&to, bytes, if *secret { 0o640 } else { 0o644 })?;
-        if let Some(parent) = to.parent() {
-            atomic::sync_directory(parent).with_context(|| format!("write {}", to.display()))?;
+        let pointed = lists.get(file.as_str()).map(|list| newest::pointed(&String::from_utf8_lossy(bytes), list));
+        let bytes = pointed.as_ref().map_or(bytes.as_slice(), String::as_bytes);
+        atomic::write(&target, bytes, if *secret { 0o640 } else { 0o644 })?;
+        if let Some(parent) = target.parent() {
+            atomic::sync_directory(parent).with_context(|| format!("write {}", target.display()))?;
         }
     }
     Ok(())
+}
+
+/// The lists that servers go by instead of the rendered ones, by the configuration that has to name them.
+fn own_lists<'a>(set: &'a Set, paths: &Paths) -> Result<BTreeMap<&'a str, PathBuf>> {
+    let mut lists = BTreeMap::new();
+    for Place { file, to, when } in &set.launch.place {
+        let When::NewestList { id, config } = when else { continue };
+        let text = |name: &str| set.files.get(name).and_then(|file| std::str::from_utf8(&file.bytes).ok());
+        let rendered = text(file).and_then(|text| text.parse::<Servers>().ok());
+        let id = text(id).and_then(|text| text.trim().parse().ok());
+        // ZooKeeper itself says what is wrong with them.
+        let Some((rendered, id)) = rendered.zip(id) else { continue };
+        let noted = newest::noted(&paths.at(to))?;
+        if let Some(version) = newest::choose(&rendered, id, &noted) {
+            let list = newest::versioned(Path::new(to), version);
+            let version = |version: u64| format!("{version:x}");
+            let fields = json!({"file": list, "renderedVersion": version(rendered.version)});
+            log::info("the server goes by the list of members that it noted itself", &fields);
+            lists.insert(config.as_str(), list);
+        }
+    }
+    Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tf_plan::node::launch::Launch;
+
+    use super::*;
+    use crate::set::tests::content;
+
+    /// A server whose data directory holds these files, about to be started with this list.
+    fn started(noted: &[(&str, &str)], rendered: &str) -> (tempfile::TempDir, Result<()>) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("data")).unwrap();
+        for (name, text) in noted {
+            fs::write(root.path().join("data").join(name), text).unwrap();
+        }
+        let mut launch = Launch::new(vec!["d".into()]);
+        let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when };
+        launch.place = vec![
+            place("zoo.cfg", When::Always),
+            place("zoo.cfg.dynamic", When::NewestList { id: "myid".into(), config: "zoo.cfg".into() }),
+            place("myid", When::Always),
+        ];
+        let launch = launch.render().unwrap();
+        let config = "dynamicConfigFile=/data/zoo.cfg.dynamic\n";
+        let files =
+            [("d.launch", launch.as_str()), ("zoo.cfg", config), ("zoo.cfg.dynamic", rendered), ("myid", "1\n")];
+        let files = files.map(|(name, text)| (name, text.as_bytes()));
+        let set = Set::select(&content(&files), "d").unwrap();
+        let placed = place_in(&set, root.path());
+        (root, placed)
+    }
+
+    fn place_in(set: &Set, root: &Path) -> Result<()> {
+        super::place(set, &Paths::below(root))
+    }
+
+    fn files(root: &tempfile::TempDir) -> BTreeMap<String, String> {
+        let read = |path: PathBuf| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap())
+        };
+        fs::read_dir(root.path().join("data")).unwrap().map(|entry| read(entry.unwrap().path())).collect()
+    }
+
+    const ALONE: &str = "server.1=a:1:2:participant;a:3\n";
+    const TWO: &str = "server.1=a:1:2:participant;a:3\nserver.2=b:1:2:participant;b:3\n";
+
+    #[test]
+    fn a_newer_list_of_the_server_itself_is_named_by_its_configuration_and_stays_with_what_was_begun() {
+        let noted = [("zoo.cfg.dynamic.100000003", TWO), ("zoo.cfg.dynamic.next", TWO), ("zoo.cfg", "rewritten")];
+        for rendered in [ALONE.to_owned(), format!("# version 100000003\n{ALONE}")] {
+            let (root, placed) = started(&noted, &rendered);
+            placed.unwrap();
+            let files = files(&root);
+            assert_eq!(files["zoo.cfg"], "dynamicConfigFile=/data/zoo.cfg.dynamic.100000003\n");
+            let names: Vec<&str> = files.keys().map(String::as_str).collect();
+            assert_eq!(names, ["myid", "zoo.cfg", "zoo.cfg.dynamic.100000003", "zoo.cfg.dynamic.next"]);
+        }
+    }
+
+    #[test]
+    fn an_older_or_foreign_list_gives_way_to_the_rendered_one() {
+        let older = format!("# version 100000004\n{ALONE}");
+        let foreign = TWO.replace("server.1=a", "server.1=z");
+        for (noted, rendered) in [(TWO, older.as_str()), (foreign.as_str(), ALONE), ("garbage", ALONE)] {
+            let (root, placed) =
+                started(&[("zoo.cfg.dynamic.100000003", noted), ("zoo.cfg.dynamic.next", noted)], rendered);
+            placed.unwrap();
+            let files = files(&root);
+            assert_eq!(files["zoo.cfg"], "dynamicConfigFile=/data/zoo.cfg.dynamic\n");
+            assert_eq!(files["zoo.cfg.dynamic"], rendered);
+            assert_eq!(files.keys().collect::<Vec<_>>(), ["myid", "zoo.cfg", "zoo.cfg.dynamic"]);
+        }
+    }
 }

@@ -1,28 +1,15 @@
 //! The member's files as the mounted volumes hold them at one moment.
-//!
-//! The kubelet replaces all files of a volume at once: it writes a new directory and then lets the symbolic link `..data`
-//! point to it. So a reading counts only if the links of both volumes were the same before and after it.
 
-use std::{
-    collections::BTreeMap,
-    fmt, fs, io,
-    net::IpAddr,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fmt, fs, net::IpAddr, path::Path};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use tf_plan::node::{
     ContentHash, content,
     content::{Scope, Volume},
     content_hash,
 };
 
-use crate::paths::Paths;
-
-/// The link of a volume that the kubelet swaps.
-const DATA: &str = "..data";
-/// Readings before giving up until the next change.
-const ATTEMPTS: usize = 20;
+use crate::{paths::Paths, volume};
 
 /// A stored file.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,26 +47,9 @@ pub struct Content {
 
 /// Reads the files of the member with this address.
 pub fn read(paths: &Paths, address: IpAddr) -> Result<Content> {
-    let (secret, config) = (paths.secret_dir(), paths.config_dir());
-    for _ in 0..ATTEMPTS {
-        let before = (target(&secret)?, target(&config)?);
-        let files = read_once(before.0.as_deref(), before.1.as_deref(), address);
-        if (target(&secret)?, target(&config)?) == before {
-            let files = files?;
-            return Ok(Content { hash: content_hash(&files), files });
-        }
-    }
-    bail!("the mounted files change faster than they can be read")
-}
-
-/// The directory that holds a volume's files at the moment; none if the pod has no such volume.
-fn target(volume: &Path) -> Result<Option<PathBuf>> {
-    match fs::read_link(volume.join(DATA)) {
-        Ok(target) => Ok(Some(volume.join(target))),
-        // Not written by a kubelet: the files are in the directory itself.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(volume.is_dir().then(|| volume.to_owned())),
-        Err(error) => Err(error).with_context(|| format!("read {}", volume.join(DATA).display())),
-    }
+    let volumes = [paths.secret_dir(), paths.config_dir()];
+    let files = volume::read(&volumes, |[secret, config]| read_once(secret.as_deref(), config.as_deref(), address))?;
+    Ok(Content { hash: content_hash(&files), files })
 }
 
 fn read_once(secret: Option<&Path>, config: Option<&Path>, address: IpAddr) -> Result<BTreeMap<String, File>> {
@@ -117,6 +87,7 @@ mod tests {
     use std::{os::unix::fs::symlink, sync::atomic::AtomicBool, sync::atomic::Ordering, thread};
 
     use super::*;
+    use crate::volume::DATA;
 
     const ADDRESS: &str = "10.0.0.1";
 

@@ -119,6 +119,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         done: None,
     };
     supervisor.log("started", json!({"version": VERSION}));
+    let mut certificate = supervisor.agent.report();
     loop {
         supervisor.reap();
         // In this order no change falls in between.
@@ -136,6 +137,8 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
             tokio::select! {
                 () = watch.changed() => break,
                 () = sleep_until(look_again) => break,
+                // Only the message of the state is another one.
+                Ok(()) = certificate.changed() => {}
                 event = signals.next() => {
                     if supervisor.signalled(event) {
                         break;
@@ -422,10 +425,11 @@ impl Supervisor {
             Process::BackOff { .. } => (Phase::BackOff, None),
             Process::Drained => (Phase::Stopping, None),
         };
+        let certificate = || self.agent.report().borrow().message.clone();
         State {
             phase,
             since: jiff::Timestamp::now(),
-            message: self.trouble.clone().or_else(|| self.waits.clone()),
+            message: self.trouble.clone().or_else(|| self.waits.clone()).or_else(certificate),
             pid: pid.map(|pid| pid.as_raw_nonzero().get()),
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),

@@ -67,10 +67,23 @@ fn own(paths: &Paths) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKey
     Ok(Some((chain, key)))
 }
 
+/// A client that shows nothing and trusts these authorities (PEM).
+pub fn anonymous(authorities: &[u8]) -> Result<ClientConfig> {
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(rustls::DEFAULT_VERSIONS)?
+        .with_root_certificates(roots(authorities)?)
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
 fn authorities(paths: &Paths) -> Result<RootCertStore> {
-    let bundle = read(paths, node::CA_BUNDLE)?.context("there are no certificates of authorities yet")?;
+    roots(&read(paths, node::CA_BUNDLE)?.context("there are no certificates of authorities yet")?)
+}
+
+fn roots(bundle: &[u8]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&bundle) {
+    for certificate in CertificateDer::pem_slice_iter(bundle) {
         let certificate = certificate.ok().context("the authorities' certificates are not readable")?;
         roots.add(certificate).context("a certificate of an authority")?;
     }

@@ -6,9 +6,11 @@ mod common;
 
 use std::{
     fs,
-    io::Write as _,
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     num::NonZeroU16,
+    sync::{Arc, Mutex},
+    thread,
 };
 
 use common::{
@@ -18,7 +20,7 @@ use common::{
 use rustls::version::{TLS12, TLS13};
 use tf_plan::node::{
     self,
-    launch::{Agent, Probe},
+    launch::{Agent, OnChange, Probe},
     state::{Phase, Status},
 };
 
@@ -132,4 +134,131 @@ fn the_port_follows_the_configuration() {
     let answer =
         container.wait_for("answer", || authority.get(Some(&operator), &[&TLS13], port.get(), "/v1/status").ok());
     assert!(!body(&answer).health.unwrap().serves, "nobody listens where the probe asks");
+}
+
+/// The side of a ZooKeeper server in its protocol: it notes what it is asked, and answers a change with this error and data.
+fn zookeeper(error: i32, data: &'static [u8]) -> (NonZeroU16, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&asked);
+    let frame = |parts: &[&[u8]]| {
+        let body = parts.concat();
+        [&(body.len() as i32).to_be_bytes()[..], &body].concat()
+    };
+    let head =
+        move |xid: i32, error: i32| [&xid.to_be_bytes()[..], &7_i64.to_be_bytes(), &error.to_be_bytes()].concat();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut length = [0; 4];
+            while stream.read_exact(&mut length).is_ok() {
+                let Ok(length) = usize::try_from(i32::from_be_bytes(length)) else { break };
+                // A four-letter word has no length.
+                if length > 1 << 20 {
+                    break;
+                }
+                let mut message = vec![0; length];
+                stream.read_exact(&mut message).unwrap();
+                let answer = match message.get(4..8).map(|kind| i32::from_be_bytes(kind.try_into().unwrap())) {
+                    Some(100) => frame(&[&head(-4, 0)]),
+                    Some(16) => {
+                        let length = (data.len() as i32).to_be_bytes();
+                        frame(&[&head(1, error), &length, data])
+                    }
+                    Some(-11) => break,
+                    // The beginning of a session: version, timeout, session, password.
+                    _ => frame(&[&0_i32.to_be_bytes(), &4000_i32.to_be_bytes(), &[0; 8], &[0; 4]]),
+                };
+                notes.lock().unwrap().push(message);
+                stream.write_all(&answer).unwrap();
+            }
+        }
+    });
+    (port, asked)
+}
+
+const PASSWORD: &str = "hunter2-of-super";
+
+/// A member whose daemon is a ZooKeeper server on this port, with the password of `super` or without.
+fn zookeeper_member(port: NonZeroU16, password: bool) -> (Container, impl Fn(&str, &str) -> io::Result<String>) {
+    let mut container = Container::new();
+    let agent = free_port();
+    let mut launch = shell("while :; do sleep 0.05; done");
+    launch.agent = Some(Agent { port: agent, client: OPERATOR.into() });
+    launch.ready = Probe::ZooKeeper { port, host: None, tls: false };
+    if password {
+        launch.files.insert("super".into(), OnChange::Restart);
+        container.publish(&container.paths().secret_dir(), &files([("super", PASSWORD)]));
+    }
+    container.configure(&launch, &files([]));
+    let authority = Authority::new();
+    trust(&container, &authority);
+    certify(&container, &authority.leaf("pod-0"));
+    container.run();
+    let operator = authority.leaf(OPERATOR);
+    let ask = move |method: &str, body: &str| {
+        let length = body.len();
+        let request = format!(
+            "{method} /v1/zookeeper/reconfig HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let agent = SocketAddr::from((Ipv4Addr::LOCALHOST, agent.get()));
+        authority.ask(Some(&operator), &[&TLS13], agent, &request)
+    };
+    container.wait_for("served", || ask("GET", "").ok());
+    (container, ask)
+}
+
+const REMOVE: &str = r#"{"kind":"Remove","id":2,"version":4294967298}"#;
+const ADD: &str = r#"{"kind":"Add","id":2,"server":{"address":"fd00::2","quorumPort":2888,"electionPort":3888,"votes":true,"clientAddress":"fd00::2","clientPort":2181},"version":4294967298}"#;
+
+#[test]
+fn the_operator_changes_the_list_of_members() {
+    let (port, asked) = zookeeper(0, b"server.1=10.0.0.1:2888:3888:participant;10.0.0.1:2181\nversion=100000003");
+    let (container, ask) = zookeeper_member(port, true);
+    for body in [ADD, REMOVE] {
+        let answer = ask("POST", body).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"version\":4294967299"), "{answer}");
+    }
+    let asked = asked.lock().unwrap();
+    let [_, password, add, _, _, remove] = &asked[..] else { panic!("{asked:?}") };
+    assert!(password.ends_with(format!("\0\0\0\x06digest\0\0\0\x16super:{PASSWORD}").as_bytes()));
+    let text = |text: &str| [&(text.len() as i32).to_be_bytes()[..], text.as_bytes()].concat();
+    let (nothing, version) = ((-1_i32).to_be_bytes(), 0x1_0000_0002_i64.to_be_bytes());
+    let entry = text("server.2=[fd00::2]:2888:3888:participant;[fd00::2]:2181");
+    assert_eq!(add[8..], [&entry[..], &nothing, &nothing, &version].concat());
+    assert_eq!(remove[8..], [&nothing[..], &text("2"), &nothing, &version].concat());
+    assert!(!container.log().contains(PASSWORD));
+}
+
+#[test]
+fn a_change_that_is_refused_or_cannot_be_asked_for_is_answered_with_the_reason() {
+    let expect = |answer: io::Result<String>, status: u16, text: &str| {
+        let answer = answer.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(text), "{answer}");
+    };
+    let (port, asked) = zookeeper(-103, b"");
+    let (container, ask) = zookeeper_member(port, true);
+    expect(ask("GET", ""), 405, "only POST");
+    expect(ask("POST", ""), 400, "not a change");
+    expect(ask("POST", &" ".repeat(20_000)), 400, "too long");
+    expect(ask("POST", &ADD.replace("fd00::2", "a,server.3=b")), 400, "neither an address nor a name");
+    assert!(asked.lock().unwrap().is_empty());
+    expect(ask("POST", REMOVE), 409, r#"{"error":"BadVersion"}"#);
+
+    let (_member, ask) = zookeeper_member(zookeeper(-102, b"").0, true);
+    expect(ask("POST", REMOVE), 503, "does not know this password");
+    let (_member, ask) = zookeeper_member(free_port(), true);
+    expect(ask("POST", REMOVE), 503, "connect to 127.0.0.1");
+    let (_member, ask) = zookeeper_member(port, false);
+    expect(ask("POST", REMOVE), 503, "has no file");
+    assert!(!container.log().contains(PASSWORD));
+
+    let (container, port) = member();
+    let authority = Authority::new();
+    trust(&container, &authority);
+    certify(&container, &authority.leaf("pod-0"));
+    let operator = authority.leaf(OPERATOR);
+    let get = || authority.get(Some(&operator), &[&TLS13], port.get(), "/v1/zookeeper/reconfig").ok();
+    expect(Ok(container.wait_for("answer", get)), 404, "error");
 }

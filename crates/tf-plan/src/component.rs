@@ -1,6 +1,8 @@
 //! The contract between a component and the runtime: everything a component is, as pure functions.
 
-use tf_api::Managed;
+use std::collections::BTreeSet;
+
+use tf_api::{Managed, schema::Port};
 
 use crate::{
     credentials::Credential,
@@ -17,6 +19,17 @@ pub struct References {
     pub secrets: Vec<String>,
     /// ConfigMaps in the resource's namespace.
     pub config_maps: Vec<String>,
+}
+
+/// How the node agents of a resource's pods are reached, and what their certificates say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agents {
+    /// Port on the pods' addresses.
+    pub port: Port,
+    /// Names of the services that the pods are part of, beside their own and their nodes'.
+    pub services: BTreeSet<String>,
+    /// Seconds a certificate is good for.
+    pub lifetime_seconds: u32,
 }
 
 /// One operator's component. The runtime observes, calls these functions and acts; a component does no I/O.
@@ -46,6 +59,13 @@ pub trait Component: Send + Sync + 'static {
     fn credentials(cr: &Self::Cr) -> Vec<Credential> {
         let _ = cr;
         Vec::new()
+    }
+
+    /// How the agents of the resource's pods are reached; none for components whose pods have no certificates. The domain is
+    /// that of cluster services.
+    fn agents(cr: &Self::Cr, cluster_domain: &str) -> Option<Agents> {
+        let _ = (cr, cluster_domain);
+        None
     }
 
     /// The desired state, or why there is none yet. Deterministic.

@@ -68,6 +68,8 @@ pub struct Declaration {
     pub reads: Vec<Read>,
     /// Whether it restarts single pods by deleting them.
     pub restarts_pods: bool,
+    /// Whether it signs its pods' certificates, and calls and tells their agents.
+    pub calls_agents: bool,
 }
 
 impl Declaration {

@@ -4,6 +4,8 @@
 //! A component calls [`Ensemble::prepare`] to learn its members and containers, renders its files for them, and hands
 //! everything to [`Ensemble::plan`].
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container as InitContainer, Volume, VolumeMount};
 use serde_json::{Map, Value};
 use tf_api::{
@@ -32,6 +34,7 @@ use crate::{
     rollout::{self, Decision},
     secret::SecretData,
     selection::{Offer, Selection, Uses},
+    step::Step,
 };
 
 /// What distinguishes one component from another.
@@ -236,7 +239,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
 
         let pods = self.observed.pods.known().map(Vec::as_slice).unwrap_or_default();
         let step = match rollout::next(pods, self.observed.workloads.get(&name), &template_hash) {
-            Decision::Restart(restart) => Some(restart),
+            Decision::Restart(target) => Some(Step::Restart(target)),
             Decision::Done | Decision::Hold(_) => None,
         };
         Ok(Plan {
@@ -255,7 +258,10 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             drafts: parts.drafts,
             ignored,
             notes: self.membership.notes,
+            under_way: None,
+            troubles: BTreeMap::new(),
             own_status: parts.own_status,
+            record: &[],
             step,
         })
     }

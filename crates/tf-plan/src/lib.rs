@@ -28,4 +28,5 @@ pub mod sandesh;
 pub mod secret;
 pub mod selection;
 pub mod status;
+pub mod step;
 pub mod vnc_api;

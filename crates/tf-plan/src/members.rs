@@ -24,7 +24,8 @@ pub enum SizeRule {
 }
 
 impl SizeRule {
-    fn default_size(self, matching: i32) -> i32 {
+    /// The number of members where nobody states one.
+    pub fn default_size(self, matching: i32) -> i32 {
         match self {
             Self::EveryNode => matching,
             Self::OddUpTo(limit) => {
@@ -169,11 +170,14 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
         let why = if growth { NO_GROWTH } else { "sizes are odd and limited" };
         result.notes.push(format!("{matching} nodes match, {members} are used: {why}"));
     }
-    if let (Some(replicas), SizeRule::OddUpTo(_)) = (wish.replicas, wish.rule)
-        && replicas % 2 == 0
-    {
-        result.notes.push(format!("{replicas} members tolerate no more losses than {}", replicas - 1));
-    }
+    result.notes.extend(explain_size(wish.replicas, wish.rule));
+}
+
+/// What a person should know about a number of members that was asked for.
+pub fn explain_size(replicas: Option<i32>, rule: SizeRule) -> Option<String> {
+    let is_odd_rule = matches!(rule, SizeRule::OddUpTo(_));
+    let replicas = replicas.filter(|replicas| is_odd_rule && replicas % 2 == 0)?;
+    Some(format!("{replicas} members tolerate no more losses than {}", replicas - 1))
 }
 
 #[cfg(test)]

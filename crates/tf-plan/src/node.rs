@@ -52,6 +52,15 @@ pub const STORES_FILE: &str = "stores.env";
 pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
 /// Directory of [`CA_BUNDLE`].
 pub const CA_DIR: &str = "/etc/ssl/certs/kubernetes";
+/// Number of the bundle at [`CA_BUNDLE`], decimal (`tf_pki::rotation::State::revision`).
+pub const CA_REVISION: &str = "/etc/ssl/certs/kubernetes/revision";
+/// Where the pod's token for the Kubernetes API is mounted, in a container that asks for a certificate: [`TOKEN_FILE`] and
+/// [`TOKEN_CA_FILE`].
+pub const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// File of [`TOKEN_DIR`] with the token, which the kubelet replaces before it expires.
+pub const TOKEN_FILE: &str = "token";
+/// File of [`TOKEN_DIR`] with the authority that the API server's certificate is issued by.
+pub const TOKEN_CA_FILE: &str = "ca.crt";
 /// Where the pod's own annotations appear, with the configuration to run.
 pub const POD_INFO_DIR: &str = "/etc/tf/pod";
 /// File of [`POD_INFO_DIR`] with the annotations.

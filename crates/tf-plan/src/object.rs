@@ -4,6 +4,7 @@ use k8s_openapi::{
     Resource,
     api::{
         apps::v1::{DaemonSet, StatefulSet},
+        certificates::v1::CertificateSigningRequest,
         core::v1::{ConfigMap, Node, Pod, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
         rbac::v1::ClusterRole,
@@ -64,6 +65,8 @@ kinds! {
     CLUSTER_ROLE: ClusterRole, "clusterroles", namespaced false, generation false;
     /// Pod.
     POD: Pod, "pods", namespaced true, generation false;
+    /// CertificateSigningRequest.
+    CERTIFICATE_SIGNING_REQUEST: CertificateSigningRequest, "certificatesigningrequests", namespaced false, generation false;
     /// Node.
     NODE: Node, "nodes", namespaced false, generation false;
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tf_api::contract::{PeerStatus, Reason};
 
-use crate::{images::ImageOverrides, secret::SecretData};
+use crate::{images::ImageOverrides, node::state::Status, secret::SecretData};
 
 /// A part of the snapshot that may be unavailable, with the reason why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,32 @@ pub struct Pod {
     /// What keeps it from running, in the kubelet's or the scheduler's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// The configuration that its agent is told to run, see `ANNOTATION_ACTIVE_CONFIG`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<String>,
+    /// Its certificate, as the operator that signed it noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+}
+
+/// What is noted of a certificate in the annotation of the pod that holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificate {
+    /// Its last second.
+    pub not_after: Timestamp,
+    /// Fingerprint of the authority that signed it.
+    pub issuer: String,
+}
+
+/// What is known of a pod from its node agent. Nothing is, as long as it has never answered this operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Agent {
+    /// Its latest answer.
+    Says(Box<Status>),
+    /// It answered before and does not now, for this reason.
+    Silent(String),
 }
 
 impl Pod {
@@ -152,6 +178,9 @@ pub struct Observed<Cr> {
     pub nodes: Source<Vec<Node>>,
     /// Pods of the resource, sorted by name.
     pub pods: Source<Vec<Pod>>,
+    /// What the pods' agents say, by the pods' uids.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, Agent>,
     /// Live workloads of the resource, by name.
     pub workloads: BTreeMap<String, Workload>,
     /// Other operators' resources that the component may depend on, by kind.
@@ -176,6 +205,7 @@ impl<Cr> Default for Observed<Cr> {
             now: Timestamp::default(),
             nodes: Source::default(),
             pods: Source::default(),
+            agents: BTreeMap::new(),
             workloads: BTreeMap::new(),
             peers: BTreeMap::new(),
             unseen: Unseen::new(),

@@ -1,9 +1,11 @@
 //! The result of planning: desired state, or why there is none yet.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
 
-use crate::{object::Object, rollout::Restart};
+use crate::{object::Object, step::Step};
 
 /// How many ready members make the service usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +62,16 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// What keeps the current generation from being carried out completely although the rest is applied.
     pub held: Option<(Reason, String)>,
+    /// What is being done to the members and not over yet, shown with `WorkloadReady`.
+    pub under_way: Option<String>,
+    /// Pods that do not serve whatever the kubelet says of them, with the cause.
+    pub troubles: BTreeMap<String, String>,
     /// Status fields only this kind has.
     pub own_status: Map<String, Value>,
+    /// Names of those of them that, like the members, have to be stored before anything that depends on them is done.
+    pub record: &'static [&'static str],
     /// At most one disruptive step that is allowed now.
-    pub step: Option<Restart>,
+    pub step: Option<Step>,
 }
 
 /// Why there is no plan, and what is known nevertheless.

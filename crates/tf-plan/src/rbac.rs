@@ -3,6 +3,8 @@
 //! One rule per resource, each with its reason, no wildcard, nothing the runtime does not use. Charts render them; a test
 //! over the audit log shows that none is missing and none is idle.
 
+use tf_api::names;
+
 use crate::{
     declaration::{Declaration, Read},
     object::{CONFIG_MAP, Kind, SECRET},
@@ -70,14 +72,38 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
     if declaration.watches_pods() {
         let mut verbs = FOLLOW.to_vec();
         verbs.extend(declaration.restarts_pods.then_some("delete"));
+        verbs.extend(declaration.calls_agents.then_some("patch"));
         rules.push(rule(
             Reach::Watched,
             crate::object::POD,
             &verbs,
-            "members: their state, and restarts one at a time".into(),
+            "members: their state, and changes of one at a time".into(),
         ));
     }
+    if declaration.calls_agents {
+        rules.extend(identity());
+    }
     merge(rules)
+}
+
+/// What signing the certificates of members takes (Kubernetes, "Certificates and Certificate Signing Requests"). Requests have no
+/// namespace.
+fn identity() -> [Rule; 4] {
+    const GROUP: &str = "certificates.k8s.io";
+    let rule = |resource: &str, names: &[&'static str], verbs: &[&'static str], reason: &str| Rule {
+        reach: Reach::Cluster,
+        group: GROUP,
+        resource: resource.into(),
+        names: names.to_vec(),
+        verbs: verbs.to_vec(),
+        reason: reason.into(),
+    };
+    [
+        rule("certificatesigningrequests", &[], &FOLLOW, "members' requests for certificates"),
+        rule("certificatesigningrequests/approval", &[], &["patch"], "the verdict on a member's request"),
+        rule("certificatesigningrequests/status", &[], &["patch"], "the certificate of a member"),
+        rule("signers", &[names::MEMBER_SIGNER], &["approve", "sign"], "no other signer's requests"),
+    ]
 }
 
 fn primary(declaration: &Declaration) -> Vec<Rule> {
@@ -147,7 +173,7 @@ fn merge(rules: Vec<Rule>) -> Vec<Rule> {
         }
     }
     for rule in &mut merged {
-        let order = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        let order = ["get", "list", "watch", "create", "update", "patch", "delete", "approve", "sign"];
         rule.verbs.sort_by_key(|verb| order.iter().position(|known| known == verb));
         rule.verbs.dedup();
     }
@@ -177,6 +203,7 @@ mod tests {
             }],
             reads: vec![Read::Secrets { reason: "passwords" }, Read::Nodes { reason: "members" }],
             restarts_pods: true,
+            calls_agents: false,
         }
     }
 

@@ -4,18 +4,10 @@
 //! at a time, a broken one first, the others only while every pod is ready. The decision looks at what is observed and
 //! nothing else, so killing the operator between two restarts changes nothing.
 
-use crate::observed::{Pod, Workload};
-
-/// Delete exactly this pod; its controller makes a new one from the current template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restart {
-    /// Name of the pod.
-    pub pod: String,
-    /// Its uid, so that a pod that was already replaced is never hit.
-    pub uid: String,
-    /// Why, for the event.
-    pub why: String,
-}
+use crate::{
+    observed::{Pod, Workload},
+    step::Target,
+};
 
 /// State of a roll-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +15,7 @@ pub enum Decision {
     /// Every pod runs the current template.
     Done,
     /// Restart this pod now.
-    Restart(Restart),
+    Restart(Target),
     /// Pods are outdated and none may be restarted now, because of this.
     Hold(String),
 }
@@ -59,8 +51,8 @@ pub fn next(pods: &[Pod], workload: Option<&Workload>, template: &str) -> Decisi
     }
 }
 
-fn restart(pod: &Pod, why: &str) -> Restart {
-    Restart { pod: pod.name.clone(), uid: pod.uid.clone(), why: why.to_owned() }
+fn restart(pod: &Pod, why: &str) -> Target {
+    Target { pod: pod.name.clone(), uid: pod.uid.clone(), why: why.to_owned() }
 }
 
 #[cfg(test)]

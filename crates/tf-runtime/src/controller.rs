@@ -118,6 +118,7 @@ impl<C: Component> Controller<C> {
     /// Keeps nothing of a resource that is gone, unless another one has taken its name.
     fn forget(&self, key: &Key, uid: &str, work: &mut Work) {
         self.reconciler.applier.forget(uid);
+        self.reconciler.authorities.forget(uid);
         if self.reconciler.world.primaries.get(key).is_none() {
             work.queue.forget(key);
             work.backoff.succeeded(key);

@@ -9,7 +9,11 @@ use tf_api::{
     Managed,
     contract::{ConditionType, Contract, Reason},
 };
-use tf_plan::{rollout::Restart, status};
+use tf_pki::review::Denial;
+use tf_plan::{
+    status,
+    step::{Step, Target},
+};
 
 use crate::error::in_words;
 
@@ -49,10 +53,27 @@ impl Events {
         }
     }
 
-    /// A pod was restarted.
-    pub async fn restarted<Cr: Managed>(&self, cr: &Cr, step: &Restart) {
-        self.publish(cr, EventType::Normal, "DisruptionAllowed", &format!("restarting pod {}: {}", step.pod, step.why))
-            .await;
+    /// A step was taken.
+    pub async fn stepped<Cr: Managed>(&self, cr: &Cr, step: &Step) {
+        let Target { pod, why, .. } = step.target();
+        let (reason, note) = match step {
+            Step::Restart(_) => ("DisruptionAllowed", format!("restarting pod {pod}: {why}")),
+            Step::Activate(..) => ("DisruptionAllowed", format!("pod {pod} takes {why}")),
+            Step::Ask(..) => ("MembershipChanged", why.clone()),
+        };
+        self.publish(cr, EventType::Normal, reason, &note).await;
+    }
+
+    /// A step was refused by the member that it was for.
+    pub async fn refused<Cr: Managed>(&self, cr: &Cr, step: &Step, why: &str) {
+        let note = format!("pod {} was asked ({}) and refused: {why}", step.target().pod, step.target().why);
+        self.publish(cr, EventType::Warning, "StepRefused", &note).await;
+    }
+
+    /// A certificate was denied.
+    pub async fn denied<Cr: Managed>(&self, cr: &Cr, request: &str, denial: &Denial) {
+        let note = format!("certificate request {request} ({}): {}", denial.reason.as_str(), denial.message);
+        self.publish(cr, EventType::Warning, "CertificateDenied", &note).await;
     }
 
     /// Objects were left behind because they could not be removed in time.

@@ -176,6 +176,7 @@ mod tests {
                 peers: Vec::new(),
                 reads: Vec::new(),
                 restarts_pods: false,
+                calls_agents: false,
             }
         }
 

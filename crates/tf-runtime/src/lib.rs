@@ -4,6 +4,7 @@
 //! snapshot, calls the component's pure functions, applies the plan, writes the status and decides when to look again.
 //! See `docs/architecture.md` for one pass in a picture and [`reconcile`] for it in code.
 
+mod agents;
 mod apply;
 mod arguments;
 mod backoff;
@@ -15,6 +16,7 @@ mod error;
 mod events;
 mod finalizer;
 mod health;
+mod identity;
 mod inputs;
 mod leader;
 mod managed;
@@ -24,8 +26,8 @@ mod observe;
 mod operator;
 mod queue;
 mod reconcile;
-mod restart;
 mod status;
+mod step;
 mod undecodable;
 mod watch;
 mod world;

@@ -18,6 +18,7 @@ use tf_plan::{
 };
 
 use crate::{
+    agents::Agents,
     apply::Applier,
     credentials,
     error::RequestError,
@@ -36,6 +37,8 @@ pub struct Observer<C: Component> {
     pub applier: Arc<Applier>,
     /// For reading single objects.
     pub client: Client,
+    /// What pods' agents say.
+    pub agents: Arc<Agents>,
     /// The operator itself.
     pub operator: Operator,
 }
@@ -64,6 +67,11 @@ impl<C: Component> Observer<C> {
             siblings: self.siblings(key),
             ..Observed::default()
         };
+        if self.world.declaration.calls_agents {
+            let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+            observed.agents =
+                pods.iter().filter_map(|pod| Some((pod.uid.clone(), self.agents.heard(&pod.uid)?))).collect();
+        }
         for kind in self.world.declaration.workload_kinds() {
             for (child_key, child) in self.world.children_of(kind, uid) {
                 let stale = self.applier.is_stale(kind, &child_key, &child);

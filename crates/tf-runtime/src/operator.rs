@@ -5,11 +5,12 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use clap::Parser;
 use kube::{Api, Client, Config};
 use tf_plan::{component::Component, observed::Operator};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
+    agents::{Agents, Round},
     apply::Applier,
     arguments::{Arguments, LogFormat},
     client,
@@ -17,12 +18,13 @@ use crate::{
     events::Events,
     finalizer::Finalizer,
     health::{Health, listen, serve},
+    identity::{Authorities, Signer},
     leader::{Candidate, Permit, Timing, campaign},
     metrics::Metrics,
     observe::Observer,
     reconcile::Reconciler,
-    restart::Restarter,
     status::StatusWriter,
+    step::Stepper,
     watch::{Board, Context, Discovery},
     world::World,
 };
@@ -130,6 +132,30 @@ pub async fn run<C: Component>(
     let (sender, triggers) = mpsc::unbounded_channel();
     let watches = world.watch(&plain, &context, &sender);
 
+    let agents = Arc::new(Agents::default());
+    let authorities = Arc::new(Authorities::new(guarded.clone(), operator));
+    let events = Arc::new(Events::new(guarded.clone(), operator, &identity));
+    let mut tasks = JoinSet::new();
+    if declaration.calls_agents {
+        let cluster_domain = arguments.cluster_domain.clone();
+        let signer = Signer::<C> {
+            world: world.clone(),
+            authorities: authorities.clone(),
+            client: guarded.clone(),
+            events: events.clone(),
+            cluster_domain: cluster_domain.clone(),
+        };
+        tasks.spawn(signer.run());
+        let round = Round::<C> {
+            world: world.clone(),
+            authorities: authorities.clone(),
+            permit: permit.clone(),
+            triggers: sender.clone(),
+            cluster_domain,
+        };
+        tasks.spawn(agents.clone().run(round));
+    }
+
     let applier = Arc::new(Applier::new(guarded.clone(), operator, metrics.clone()));
     let reconciler = Arc::new(Reconciler::<C> {
         observer: Observer {
@@ -137,6 +163,7 @@ pub async fn run<C: Component>(
             board: board.clone(),
             applier: applier.clone(),
             client: guarded.clone(),
+            agents: agents.clone(),
             operator: Operator {
                 version: env!("CARGO_PKG_VERSION").into(),
                 cluster_domain: arguments.cluster_domain.clone(),
@@ -145,16 +172,17 @@ pub async fn run<C: Component>(
         },
         applier,
         statuses: StatusWriter::new(guarded.clone(), operator, declaration.primary),
-        restarter: Restarter::new(guarded.clone(), metrics.clone()),
-        finalizer: Finalizer::new(guarded.clone(), &declaration),
-        events: Events::new(guarded, operator, &identity),
+        stepper: Stepper { client: guarded.clone(), agents, metrics: metrics.clone() },
+        authorities,
+        finalizer: Finalizer::new(guarded, &declaration),
+        events,
         metrics,
         world,
     });
     Controller { reconciler, triggers, permit, board, health }.run(stop.clone()).await;
 
     // Watches end first, then the lease is released, so that a successor finds nothing under way.
-    drop(watches);
+    drop((watches, tasks));
     stop.cancel();
     release.cancel();
     let _ = election.await;

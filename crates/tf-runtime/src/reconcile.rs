@@ -15,6 +15,7 @@ use tf_plan::{
     object::Kind,
     observed::Observed,
     plan::{NotReady, Obstacle, Plan},
+    step::Step,
 };
 
 use crate::{
@@ -22,11 +23,12 @@ use crate::{
     error::RequestError,
     events::Events,
     finalizer::{Cleanup, Finalizer},
+    identity::{Authorities, AuthorityFailure},
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
-    restart::Restarter,
-    status::{Known, StatusError, StatusWriter, Target, Write},
+    status::{Known, StatusError, StatusWriter, Target, Urgency, Write, kind_specific},
+    step::{Stepper, Taken},
     watch::Primary,
     world::World,
 };
@@ -59,12 +61,14 @@ pub struct Reconciler<C: Component> {
     pub applier: Arc<Applier>,
     /// Writes status.
     pub statuses: StatusWriter,
-    /// Restarts pods.
-    pub restarter: Restarter,
+    /// Takes steps.
+    pub stepper: Stepper,
+    /// Authorities of members' certificates.
+    pub authorities: Arc<Authorities>,
     /// Releases resources that are being deleted.
     pub finalizer: Finalizer,
     /// Tells people.
-    pub events: Events,
+    pub events: Arc<Events>,
     /// Counts.
     pub metrics: Arc<Metrics>,
 }
@@ -78,6 +82,8 @@ enum PassError {
     Apply(#[from] ApplyError),
     #[error(transparent)]
     Status(#[from] StatusError),
+    #[error(transparent)]
+    Authority(#[from] AuthorityFailure),
 }
 
 impl PassError {
@@ -86,6 +92,7 @@ impl PassError {
             Self::Request(error) | Self::Status(StatusError::Request(error)) => error.reason(),
             Self::Apply(error) => error.reason(),
             Self::Status(StatusError::Contract(_)) => Reason::ApiError,
+            Self::Authority(failure) => failure.reason(),
         }
     }
 
@@ -93,7 +100,8 @@ impl PassError {
         match self {
             Self::Request(error)
             | Self::Status(StatusError::Request(error))
-            | Self::Apply(ApplyError::Request(error)) => Some(error),
+            | Self::Apply(ApplyError::Request(error))
+            | Self::Authority(AuthorityFailure::Request(error)) => Some(error),
             _ => None,
         }
     }
@@ -184,13 +192,15 @@ impl<C: Component> Reconciler<C> {
         match C::plan(&subject.cr, observed) {
             Ok(plan) => {
                 let before = self.announce(subject, observed, Some(&plan)).await?;
+                if self.world.declaration.calls_agents && !subject.cr.paused() {
+                    self.authorities.ensure(&*subject.cr).await?;
+                }
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
                 // A step rests on what was observed; what this pass changed has to be observed first.
                 let settled = applied.answers.is_empty() && applied.report.is_complete();
                 if let Some(step) = plan.step.as_ref().filter(|_| settled && !subject.cr.paused()) {
-                    self.restarter.restart(subject.key, step).await?;
-                    self.events.restarted(&*subject.cr, step).await;
+                    self.step(subject, step).await?;
                 }
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
@@ -208,6 +218,15 @@ impl<C: Component> Reconciler<C> {
                 Ok((outcome, next))
             }
         }
+    }
+
+    async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<(), PassError> {
+        match self.stepper.take(subject.key, step).await? {
+            Taken::Done => self.events.stepped(&*subject.cr, step).await,
+            Taken::Gone => {}
+            Taken::Refused(why) => self.events.refused(&*subject.cr, step, &why).await,
+        }
+        Ok(())
     }
 
     async fn wait(
@@ -231,13 +250,33 @@ impl<C: Component> Reconciler<C> {
         let seen = before.contract.as_ref().is_some_and(|contract| contract.observed_generation == subject.generation);
         let members = before.contract.as_ref().map(|contract| contract.members.as_slice()).unwrap_or_default();
         let wanted = plan.map(|plan| plan.members.as_slice()).unwrap_or_default();
-        if subject.cr.paused() || seen && members == wanted {
+        let is_stored =
+            |plan: &&Plan| plan.record.iter().all(|field| before.value.get(*field) == plan.own_status.get(*field));
+        let recorded = plan.as_ref().is_none_or(is_stored);
+        if subject.cr.paused() || seen && members == wanted && recorded {
             return Ok(before.clone());
         }
-        let mut assessment = self.assess(subject, before, observed, Outcome::Started);
+        let mut assessment = if seen {
+            // Nothing is known anew but what is recorded.
+            let contract = before.contract.clone().unwrap_or_default();
+            Assessment { contract, own: None, again: None }
+        } else {
+            self.assess(subject, before, observed, Outcome::Started)
+        };
         assessment.contract.members = wanted.to_vec();
-        self.write(subject, before, &assessment).await?;
-        let value = serde_json::to_value(&assessment.contract).unwrap_or(Value::Null);
+        let mut own = kind_specific(&before.value);
+        for field in plan.iter().flat_map(|plan| plan.record) {
+            match plan.and_then(|plan| plan.own_status.get(*field)) {
+                Some(value) => own.insert((*field).to_owned(), value.clone()),
+                None => own.remove(*field),
+            };
+        }
+        assessment.own = Some(own);
+        self.write(subject, before, &assessment, Urgency::Now).await?;
+        let mut value = serde_json::to_value(&assessment.contract).unwrap_or(Value::Null);
+        if let (Some(fields), Some(own)) = (value.as_object_mut(), assessment.own) {
+            fields.extend(own);
+        }
         Ok(Known { contract: Some(assessment.contract), value })
     }
 
@@ -299,7 +338,7 @@ impl<C: Component> Reconciler<C> {
         outcome: Outcome<'_>,
     ) -> Result<Next, PassError> {
         let assessment = self.assess(subject, before, observed, outcome);
-        let deferred = match self.write(subject, before, &assessment).await? {
+        let deferred = match self.write(subject, before, &assessment, Urgency::Usual).await? {
             Write::Deferred(wait) => Some(wait),
             Write::Done | Write::Unchanged => None,
         };
@@ -333,9 +372,10 @@ impl<C: Component> Reconciler<C> {
         subject: &Subject<'_, C::Cr>,
         before: &Known,
         assessment: &Assessment,
+        urgency: Urgency,
     ) -> Result<Write, StatusError> {
         let own = assessment.own.as_ref();
-        let write = self.statuses.write(subject.target(), before, &assessment.contract, own).await?;
+        let write = self.statuses.write(subject.target(), before, &assessment.contract, own, urgency).await?;
         if write == Write::Done {
             self.events.conditions_changed(&*subject.cr, before.contract.as_ref(), &assessment.contract).await;
         }
@@ -359,7 +399,7 @@ impl<C: Component> Reconciler<C> {
         let message = error.to_string();
         let outcome = Outcome::Failed(error.reason(), &message);
         let assessment = self.assess(&subject, &subject.before, &observed, outcome);
-        if let Err(error) = self.write(&subject, &subject.before, &assessment).await {
+        if let Err(error) = self.write(&subject, &subject.before, &assessment, Urgency::Usual).await {
             tracing::warn!(resource = %subject.key, %error, "the failure could not be written into status");
         }
         Next::Retry
@@ -372,7 +412,7 @@ impl<C: Component> Reconciler<C> {
         let observed = self.observer.cached(key, &subject.uid);
         let message = format!("a pass did not end within {} s; it is tried again", DEADLINE.as_secs());
         let assessment = self.assess(&subject, &subject.before, &observed, Outcome::Failed(Reason::ApiError, &message));
-        let write = self.write(&subject, &subject.before, &assessment);
+        let write = self.write(&subject, &subject.before, &assessment, Urgency::Usual);
         if !matches!(tokio::time::timeout(DEADLINE / 4, write).await, Ok(Ok(_))) {
             tracing::warn!(resource = %key, "the missed deadline could not be written into status");
         }
@@ -384,7 +424,7 @@ impl<C: Component> Reconciler<C> {
         if let Some(message) = waiting {
             let observed = self.observer.cached(subject.key, &subject.uid);
             let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
-            if let Err(error) = self.write(subject, &subject.before, &assessment).await {
+            if let Err(error) = self.write(subject, &subject.before, &assessment, Urgency::Usual).await {
                 tracing::debug!(resource = %subject.key, %error, "status of a deleted resource was not written");
             }
         }

@@ -75,6 +75,15 @@ impl Known {
     }
 }
 
+/// Whether a write may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// What is done next rests on it.
+    Now,
+    /// Mere progress waits for more of it.
+    Usual,
+}
+
 /// What became of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -126,6 +135,7 @@ impl StatusWriter {
         before: &Known,
         contract: &Contract,
         own: Option<&Map<String, Value>>,
+        urgency: Urgency,
     ) -> Result<Write, StatusError> {
         invariants::check(contract, target.generation)?;
         let mut status = serde_json::to_value(contract).unwrap_or_default();
@@ -135,12 +145,12 @@ impl StatusWriter {
         }
         match change(&before.value, &status) {
             Change::None => return Ok(Write::Unchanged),
-            Change::Minor => {
+            Change::Minor if urgency == Urgency::Usual => {
                 if let Some(wait) = self.too_soon(target.key) {
                     return Ok(Write::Deferred(wait));
                 }
             }
-            Change::Major => {}
+            Change::Minor | Change::Major => {}
         }
         self.patch(target, status, &PatchParams::apply(self.operator).force(), Patch::Apply).await?;
         Ok(Write::Done)
@@ -215,7 +225,7 @@ impl StatusWriter {
 }
 
 /// The fields of a status that are not the contract's: they stay when a pass did not get as far as computing them.
-fn kind_specific(status: &Value) -> Map<String, Value> {
+pub fn kind_specific(status: &Value) -> Map<String, Value> {
     let known = serde_json::from_value::<Contract>(status.clone()).unwrap_or_default();
     let contract = serde_json::to_value(known).unwrap_or_default();
     let mut rest = status.as_object().cloned().unwrap_or_default();
@@ -268,13 +278,13 @@ mod tests {
         let (writer, sent) = writer();
         let target = Target { key: &Key::new("tf", "a"), uid: "1", version: 1, generation: 1 };
         let stalled = ready_and(&[ConditionType::Stalled]);
-        let refused = writer.write(target, &Known::default(), &stalled, None).await;
+        let refused = writer.write(target, &Known::default(), &stalled, None, Urgency::Usual).await;
         assert!(matches!(refused, Err(StatusError::Contract(_))), "{refused:?}");
         let refused = writer.write_unchecked(target, &Known::default(), &stalled).await;
         assert!(matches!(refused, Err(StatusError::Contract(_))), "{refused:?}");
         assert_eq!(sent.load(Ordering::SeqCst), 0);
 
-        let written = writer.write(target, &Known::default(), &ready_and(&[]), None).await.unwrap();
+        let written = writer.write(target, &Known::default(), &ready_and(&[]), None, Urgency::Usual).await.unwrap();
         assert_eq!((written, sent.load(Ordering::SeqCst)), (Write::Done, 1), "the same without Stalled is");
     }
 }

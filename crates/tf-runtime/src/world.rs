@@ -7,6 +7,7 @@ use std::{
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
+    certificates::v1::CertificateSigningRequest,
     core::v1::Pod,
 };
 use kube::{
@@ -18,17 +19,18 @@ use tf_plan::{
     build::identity::fit,
     component::Component,
     declaration::Declaration,
-    object::{CONFIG_MAP, DAEMON_SET, Kind, NODE, POD, SECRET, STATEFUL_SET},
+    object::{CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, Kind, NODE, POD, SECRET, STATEFUL_SET},
     observed,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
+    identity::{Pending, Requests},
     inputs::{InputSink, Inputs},
     object::{Key, api_resource},
     watch::{
-        Board, Cache, Changed, Child, Context, Kept, LeanNode, PeerEntry, PodEntry, Primary, Purpose, State, Subject,
-        Watch, child, decode_peer, node, pod, primary, workload,
+        Board, Cache, Changed, Child, Context, Kept, LeanNode, PeerEntry, PodEntry, Primary, Purpose, Selector, State,
+        Subject, Watch, child, decode_peer, node, pod, primary, workload,
     },
 };
 
@@ -90,6 +92,8 @@ pub struct World<Cr> {
     pub nodes: Arc<Cache<observed::Node>>,
     /// Objects that resources refer to by name.
     pub inputs: Arc<Inputs>,
+    /// Members' requests for certificates.
+    pub requests: Arc<Requests>,
 }
 
 impl<Cr: Managed> World<Cr> {
@@ -114,6 +118,7 @@ impl<Cr: Managed> World<Cr> {
             pods: Arc::default(),
             nodes: Arc::default(),
             inputs: Arc::default(),
+            requests: Arc::default(),
         }
     }
 
@@ -128,6 +133,9 @@ impl<Cr: Managed> World<Cr> {
                 self.watch_pods(client, context, triggers, namespace.as_deref(), &mut tasks);
             }
             self.watch_inputs(client, context, triggers, namespace.as_deref(), &mut tasks);
+        }
+        if self.declaration.calls_agents {
+            self.watch_requests(client, context, &mut tasks);
         }
         if self.declaration.reads_nodes() {
             self.watch_nodes(client, context, triggers, &mut tasks);
@@ -156,7 +164,7 @@ impl<Cr: Managed> World<Cr> {
         let watch = Watch {
             subject: Subject::work(self.declaration.primary, namespace),
             api: dynamic::<DynamicObject>(client, self.declaration.primary, namespace),
-            labels: None,
+            selector: Selector::All,
             reduce: primary::<Cr>,
             sink: Kept::new(self.primaries.clone(), changed),
         };
@@ -177,26 +185,43 @@ impl<Cr: Managed> World<Cr> {
             }
             let namespace = namespace.filter(|_| kind.namespaced);
             let subject = Subject::work(*kind, namespace);
-            let labels = Some(format!("{}={}", names::LABEL_MANAGED_BY, self.declaration.operator));
+            let selector = self.managed();
             let sink = Kept::new(cache.clone(), self.wakes_owner(triggers));
             match *kind {
                 STATEFUL_SET => {
                     let api = scoped::<StatefulSet>(client, namespace);
-                    let watch = Watch { subject, api, labels, reduce: workload::<StatefulSet>, sink };
+                    let watch = Watch { subject, api, selector, reduce: workload::<StatefulSet>, sink };
                     watch.start(context, tasks);
                 }
                 DAEMON_SET => {
                     let api = scoped::<DaemonSet>(client, namespace);
-                    let watch = Watch { subject, api, labels, reduce: workload::<DaemonSet>, sink };
+                    let watch = Watch { subject, api, selector, reduce: workload::<DaemonSet>, sink };
                     watch.start(context, tasks);
                 }
                 _ => {
                     let api = dynamic::<PartialObjectMeta<DynamicObject>>(client, *kind, namespace);
-                    let watch = Watch { subject, api, labels, reduce: child, sink };
+                    let watch = Watch { subject, api, selector, reduce: child, sink };
                     watch.start(context, tasks);
                 }
             }
         }
+    }
+
+    /// Members' requests for certificates, of all operators: they have no namespace. Whose one is, its requester tells.
+    fn watch_requests(&self, client: &Client, context: &Context, tasks: &mut JoinSet<()>) {
+        let wake = self.requests.clone();
+        let watch = Watch {
+            subject: Subject::work(CERTIFICATE_SIGNING_REQUEST, None),
+            api: Api::<CertificateSigningRequest>::all(client.clone()),
+            selector: Selector::Fields(format!("spec.signerName={}", names::MEMBER_SIGNER)),
+            reduce: |request| (Key::of(&request.metadata), Pending::of(request)),
+            sink: Kept::new(self.requests.pending.clone(), Arc::new(move |_, _, _| wake.changed.notify_one())),
+        };
+        watch.start(context, tasks);
+    }
+
+    fn managed(&self) -> Selector {
+        Selector::Labels(format!("{}={}", names::LABEL_MANAGED_BY, self.declaration.operator))
     }
 
     /// A change of an owned object wakes its owner, and only it.
@@ -226,7 +251,7 @@ impl<Cr: Managed> World<Cr> {
             let watch = Watch {
                 subject: Subject::work(*kind, namespace),
                 api: dynamic::<DynamicObject>(client, *kind, namespace),
-                labels: None,
+                selector: Selector::All,
                 reduce: decode_peer,
                 // A reference may cross namespaces, and there are few resources: all of them look.
                 sink: Kept::new(cache.clone(), wakes_all(triggers)),
@@ -255,7 +280,7 @@ impl<Cr: Managed> World<Cr> {
         let watch = Watch {
             subject: Subject::work(POD, namespace),
             api: scoped::<Pod>(client, namespace),
-            labels: Some(format!("{}={}", names::LABEL_MANAGED_BY, self.declaration.operator)),
+            selector: self.managed(),
             reduce: pod,
             sink: Kept::new(self.pods.clone(), changed),
         };
@@ -272,7 +297,7 @@ impl<Cr: Managed> World<Cr> {
         let watch = Watch {
             subject: Subject::work(NODE, None),
             api: Api::<LeanNode>::all(client.clone()),
-            labels: None,
+            selector: Selector::All,
             reduce: node,
             sink: Kept::new(self.nodes.clone(), wakes_all(triggers)),
         };
@@ -301,7 +326,7 @@ impl<Cr: Managed> World<Cr> {
             let watch = Watch {
                 subject: Subject { kind, purpose: Purpose::Input, namespace: namespace.map(str::to_owned) },
                 api: dynamic::<PartialObjectMeta<DynamicObject>>(client, kind, namespace),
-                labels: None,
+                selector: Selector::All,
                 reduce: |object| (Key::of(&object.metadata), ()),
                 sink: Arc::new(InputSink { kind, inputs: self.inputs.clone(), triggers: triggers.clone() }),
             };

@@ -32,7 +32,7 @@ pub enum Tool {
     Kwok,
     /// Helm. About 2 minutes.
     Helm,
-    /// The DNS server of clusters with real nodes. About 5 minutes.
+    /// The DNS server of clusters with real nodes, with the plugins of its Corefile, from `e2e/lab/coredns`. About 2 minutes.
     CoreDns,
     /// What a pod's own container runs on real nodes, from `e2e/lab/pause`, static. Seconds.
     Pause,
@@ -59,10 +59,9 @@ impl Tool {
     /// The published module and version, for what is built as it is.
     fn module(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::ControlPlane | Self::Pause | Self::Client => None,
+            Self::ControlPlane | Self::CoreDns | Self::Pause | Self::Client => None,
             Self::Kwok => Some(("sigs.k8s.io/kwok/cmd/kwok", "v0.8.0")),
             Self::Helm => Some(("helm.sh/helm/v3/cmd/helm", "v3.22.0")),
-            Self::CoreDns => Some(("github.com/coredns/coredns", "v1.15.0")),
         }
     }
 
@@ -71,8 +70,11 @@ impl Tool {
         if let Some((_, version)) = self.module() {
             return Ok(format!("{}@{version}", self.name()));
         }
-        let files: &[&str] =
-            if self == Self::ControlPlane { &["go.mod", "go.sum", "main.go"] } else { &["go.mod", "main.go"] };
+        let files: &[&str] = match self {
+            Self::ControlPlane | Self::CoreDns => &["go.mod", "go.sum", "main.go"],
+            // Of the standard library alone.
+            _ => &["go.mod", "main.go"],
+        };
         let mut hash = Sha256::new();
         for file in files {
             let path = self.source().join(file);

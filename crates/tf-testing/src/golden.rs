@@ -19,6 +19,7 @@ use tf_plan::{
     object::{CONFIG_MAP, SECRET},
     observed::Observed,
     plan::{NotReady, Plan},
+    step::Step,
 };
 
 use crate::laws::{self, security};
@@ -108,7 +109,13 @@ fn render<Cr: Managed>(
     section(&mut text, "status", &status);
     if let Ok(plan) = result {
         if let Some(step) = &plan.step {
-            section(&mut text, "step", &json!({"restart": step.pod, "why": step.why}));
+            let target = step.target();
+            let what = match step {
+                Step::Restart(_) => json!({"restart": target.pod, "why": target.why}),
+                Step::Activate(_, hash) => json!({"activate": target.pod, "hash": hash}),
+                Step::Ask(_, request) => json!({"ask": target.pod, "for": format!("{request:?}"), "why": target.why}),
+            };
+            section(&mut text, "step", &what);
         }
         for object in &plan.objects {
             section(&mut text, &object.describe(), &readable(object));

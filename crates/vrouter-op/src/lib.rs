@@ -59,6 +59,7 @@ impl component::Component for Component {
             ],
             reads,
             restarts_pods: true,
+            calls_agents: false,
         }
     }
 

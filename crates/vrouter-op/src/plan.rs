@@ -30,9 +30,10 @@ use tf_plan::{
     observed::{Observed, Pod},
     placement,
     plan::{NotReady, Plan, Rollout},
-    rollout::{self, Decision, Restart},
+    rollout::{self, Decision},
     secret::SecretData,
     selection::{Offer, Selection, Uses},
+    step::{Step, Target},
     vnc_api,
 };
 
@@ -142,6 +143,9 @@ fn complete(
         held: None,
         own_status: own_status(observed, &workloads),
         step: step(observed, &workloads),
+        under_way: None,
+        troubles: BTreeMap::new(),
+        record: &[],
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
     })
 }
@@ -295,17 +299,17 @@ fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<
 }
 
 /// One node at a time, whatever its group: first a pod that is down already, any other one only while all are ready.
-fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<Restart> {
+fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<Step> {
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
     let decide = |(name, hash): &(String, String)| {
         let own: Vec<Pod> = pods.iter().filter(|pod| pod.workload() == name).cloned().collect();
         rollout::next(&own, observed.workloads.get(name), hash)
     };
     let decisions: Vec<Decision> = workloads.iter().map(decide).collect();
-    let is_down = |restart: &Restart| pods.iter().any(|pod| pod.name == restart.pod && !pod.ready);
+    let is_down = |restart: &Target| pods.iter().any(|pod| pod.name == restart.pod && !pod.ready);
     let held = decisions.iter().any(|decision| matches!(decision, Decision::Hold(_)));
     let all_ready = pods.iter().all(|pod| pod.ready && !pod.terminating);
-    let restarts: Vec<Restart> = decisions
+    let restarts: Vec<Target> = decisions
         .into_iter()
         .filter_map(|decision| match decision {
             Decision::Restart(restart) => Some(restart),
@@ -313,7 +317,7 @@ fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<
         })
         .collect();
     let first = restarts.iter().find(|restart| is_down(restart));
-    first.or_else(|| restarts.first().filter(|_| all_ready && !held)).cloned()
+    first.or_else(|| restarts.first().filter(|_| all_ready && !held)).cloned().map(Step::Restart)
 }
 
 /// Agents by node, as far as their pods tell. Which control nodes an agent is connected to and whether those on

@@ -6,16 +6,24 @@
 
 use std::{collections::BTreeMap, num::NonZeroU16};
 
-use tf_api::{ZookeeperConfiguration, common::LogLevel, contract::MemberStatus};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use sha1::{Digest as _, Sha1};
+use tf_api::{ZookeeperConfiguration, common::LogLevel, contract::MemberStatus, schema::Port};
+use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
+    component::Agents,
     files::{Properties, Settings as _, Unrepresentable},
     node::{
         RUN_DIR,
-        launch::{Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
-        zookeeper::{Server, Servers},
+        launch::{Agent, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
+        zookeeper::{SUPER_FILE, Server},
     },
 };
 
+use crate::OPERATOR;
+
+/// The user that may change the list of members.
+const SUPER: &str = "super";
 /// Directory of snapshots, logs, `myid` and the files that ZooKeeper rewrites.
 pub const DATA_DIR: &str = "/var/lib/zookeeper";
 /// The static configuration.
@@ -38,7 +46,11 @@ const FOUR_LETTER_WORDS: &str = "conf,isro,mntr,ruok,srvr,stat";
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn static_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> Result<String, Unrepresentable> {
+pub fn static_file(
+    spec: &ZookeeperConfiguration,
+    members: &[MemberStatus],
+    super_password: &str,
+) -> Result<String, Unrepresentable> {
     let ipv6 = members.iter().all(|member| member.address.contains(':'));
     let mut file = Properties::zookeeper(STATIC_FILE);
     file.set("dataDir", DATA_DIR)
@@ -56,24 +68,30 @@ pub fn static_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> R
         .set("autopurge.snapRetainCount", 3)
         .set("autopurge.purgeInterval", 1)
         .set("4lw.commands.whitelist", FOUR_LETTER_WORDS)
+        // Who may change the list of members. What the server does not know it takes for a Java property `zookeeper.<key>`.
+        .set("DigestAuthenticationProvider.superDigest", super_digest(super_password))
         .set("admin.enableServer", spec.admin_enabled)
         .set("admin.serverAddress", if ipv6 { "::1" } else { "127.0.0.1" })
         .set("admin.serverPort", spec.admin_port);
     file.render()
 }
 
-/// `zoo.cfg.dynamic`: every member with equal rights.
-pub fn dynamic_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> String {
-    let server = |member: &MemberStatus| Server {
-        address: member.address.clone(),
+/// How the server knows the password of its `super` user (`DigestAuthenticationProvider.generateDigest`).
+fn super_digest(password: &str) -> String {
+    let login = format!("{SUPER}:{password}");
+    format!("{SUPER}:{}", BASE64_STANDARD.encode(Sha1::digest(login)))
+}
+
+/// A server at an address, as the list of members has it.
+pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
+    Server {
+        address: address.to_owned(),
         quorum_port: spec.election_port.get(),
         election_port: spec.server_port.get(),
         votes: true,
-        client_address: member.address.clone(),
+        client_address: address.to_owned(),
         client_port: spec.client_port.get(),
-    };
-    let servers = members.iter().map(|member| (member.id, server(member)));
-    Servers { version: 0, servers: servers.collect() }.file()
+    }
 }
 
 /// How the agent runs the server: by the script of ZooKeeper's own distribution, which every image has on its `PATH`
@@ -81,9 +99,11 @@ pub fn dynamic_file(spec: &ZookeeperConfiguration, members: &[MemberStatus]) -> 
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(spec: &ZookeeperConfiguration) -> Result<String, Unusable> {
+pub fn launch_file(spec: &ZookeeperConfiguration, agents: &Agents) -> Result<String, Unusable> {
     let in_data = |file: &str| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when: When::Always };
-    let port = NonZeroU16::new(spec.client_port.get()).ok_or(Unusable::Invalid { field: "ready.port", why: "is 0" })?;
+    let port = |field, port: Port| NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" });
+    let agent_port = port("agent.port", agents.port)?;
+    let port = port("ready.port", spec.client_port)?;
     Launch {
         working_directory: Some(DATA_DIR.into()),
         // Where the script looks for the configuration of its logging.
@@ -94,10 +114,14 @@ pub fn launch_file(spec: &ZookeeperConfiguration) -> Result<String, Unusable> {
             (LOG_FILE.into(), OnChange::Restart),
             // The ensemble tells its servers of a change itself; a start goes by the file.
             (DYNAMIC_FILE.into(), OnChange::Nothing),
+            // For the agent.
+            (SUPER_FILE.into(), OnChange::Nothing),
         ]),
         place: [STATIC_FILE, DYNAMIC_FILE, ID_FILE].map(in_data).into(),
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         ready: Probe::ZooKeeper { port, host: None, tls: false },
+        agent: Some(Agent { port: agent_port, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
+        identity: Some(Identity { services: agents.services.clone(), lifetime_seconds: agents.lifetime_seconds }),
         ..Launch::new(vec!["zkServer.sh".into(), "start-foreground".into(), format!("{DATA_DIR}/{STATIC_FILE}")])
     }
     .render()

@@ -2,13 +2,16 @@
 
 pub mod config;
 pub mod membership;
+pub mod observe;
 pub mod plan;
+mod procedure;
 
 use tf_api::{Zookeeper, kinds::ZOOKEEPER};
 use tf_plan::{
-    component,
+    component::{self, Agents},
+    credentials::{Credential, Generator},
     declaration::{Declaration, Owned, Read},
-    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{NotReady, Plan},
 };
@@ -29,6 +32,7 @@ impl component::Component for Component {
             primary: Kind::custom(ZOOKEEPER),
             owned: vec![
                 own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(SECRET, "the password by which agents change the list of members, and the file that knows it"),
                 own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
                 own(SERVICE, "names of the members"),
                 own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
@@ -37,7 +41,16 @@ impl component::Component for Component {
             peers: Vec::new(),
             reads: vec![Read::Nodes { reason: "members are chosen from nodes and use their addresses" }],
             restarts_pods: true,
+            calls_agents: true,
         }
+    }
+
+    fn credentials(cr: &Zookeeper) -> Vec<Credential> {
+        vec![Credential::new(plan::super_secret(cr), plan::PASSWORD, Generator::Alphanumeric { length: 32 })]
+    }
+
+    fn agents(cr: &Zookeeper, cluster_domain: &str) -> Option<Agents> {
+        Some(plan::agents(cr, cluster_domain))
     }
 
     fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {

@@ -1,29 +1,44 @@
 //! Desired state of an ensemble.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, json};
 use tf_api::{
-    Zookeeper, ZookeeperConfiguration,
-    contract::{Protocol, Reason},
+    Managed as _, Zookeeper, ZookeeperConfiguration,
+    contract::{MemberStatus, Protocol, Reason},
 };
+use tf_pki::member::{DEFAULT_LIFETIME, service_names};
 use tf_plan::{
     build::{
         configuration::Files,
+        identity::Identity,
         pod::{Daemon, mount},
-        storage,
+        publish, storage,
     },
+    component::Agents,
     ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
-    members::{Joining, Leaving, SizeRule},
-    node::launch,
+    members::{self, Joining, Leaving, Membership, SizeRule},
+    node::{
+        launch,
+        zookeeper::{SUPER_FILE, Servers},
+    },
     nodemanager::NodeType,
     observed::Observed,
     plan::{NotReady, Plan},
 };
 
-use crate::{OPERATOR, config};
+use crate::{
+    OPERATOR, config,
+    membership::{Decision, decide},
+    observe::{self, Clarity, Sight},
+    procedure,
+};
 
 /// Larger ensembles write more slowly and tolerate no loss that matters here (tf-components 1.11).
-const LARGEST: i32 = 5;
+const RULE: SizeRule = SizeRule::OddUpTo(5);
+/// Key of the generated Secret.
+pub const PASSWORD: &str = "password";
 const CONTAINERS: [Builtin; 1] = [Builtin { name: "zookeeper", image: "external-zookeeper", default: true }];
 
 /// Plans an ensemble.
@@ -32,7 +47,8 @@ const CONTAINERS: [Builtin; 1] = [Builtin { name: "zookeeper", image: "external-
 /// When there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    let ensemble = Ensemble::prepare(
+    check_agent_port(spec)?;
+    let mut ensemble = Ensemble::prepare(
         cr,
         observed,
         &Traits {
@@ -40,28 +56,34 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             builtins: &CONTAINERS,
             containers: &spec.containers,
             obsolete: &[],
-            rule: SizeRule::OddUpTo(LARGEST),
+            rule: RULE,
             joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
         },
     )?;
-    let mut files = Files::default();
-    files.shared(config::STATIC_FILE, config::static_file(spec, ensemble.members())?);
-    files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
-    let launch = config::launch_file(spec).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
-    files.shared(&launch::file_name(CONTAINERS[0].name), launch);
-    let members = config::dynamic_file(spec, ensemble.members());
-    for member in ensemble.members() {
-        files.member(config::DYNAMIC_FILE, &member.address, members.clone());
-        files.member(config::ID_FILE, &member.address, member.id.to_string());
+    let sight = Sight::of(cr, observed, RULE);
+    let decided = decided(&sight);
+    if let Some(decision) = &decided {
+        ensemble.membership = membership(cr, &sight, decision);
     }
+    let quorum = decided.as_ref().and_then(|decision| decision.quorum.as_ref());
+    let list =
+        observe::list(quorum.map(|quorum| &quorum.servers), cr, ensemble.members(), |it| config::server(spec, it));
+    let files = files(cr, observed, &ensemble, &list)?;
+    let contents = ensemble.members().iter().map(|member| (member.node.clone(), files.content_hash(&member.address)));
+    let contents = contents.filter_map(|(node, hash)| Some((node, hash?))).collect();
 
     let identity = &ensemble.identity;
     let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &["zookeeper1"], identity);
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
-    let ports = vec![("client", spec.client_port), ("quorum", spec.election_port), ("election", spec.server_port)];
+    let ports = vec![
+        ("client", spec.client_port),
+        ("quorum", spec.election_port),
+        ("election", spec.server_port),
+        ("agent", spec.agent_port),
+    ];
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
     let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
@@ -72,12 +94,17 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             ports: ports.iter().copied().chain(admin).collect(),
             env: vec![("NODE_TYPE".into(), NodeType::ConfigDatabase.name().into())],
             mounts: mounts.clone(),
+            speaks_for_pod: true,
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
         .collect();
     let endpoints = vec![ensemble.endpoint("client", Protocol::Tcp, spec.client_port, false)];
     let own_status = Map::from_iter([("ports".to_owned(), json!({ "clientPort": spec.client_port.to_string() }))]);
-    ensemble.plan(Parts {
+    let secret = super_secret(cr);
+    let password = observed.secrets.get(&secret).cloned().unwrap_or_default();
+    let objects = vec![publish::credentials(identity, &secret, &password)];
+    let mut plan = ensemble.plan(Parts {
+        objects,
         files,
         daemons,
         data: Some(data),
@@ -88,7 +115,81 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         ignored: ignored(spec),
         own_status,
         ..Parts::default()
-    })
+    })?;
+    procedure::complete(&mut plan, &procedure::Subject { cr, observed, sight: &sight, contents, decided });
+    Ok(plan)
+}
+
+/// What is to be done about the members; none while the kubelet's word is all there is, or they are being founded.
+fn decided(sight: &Sight<'_>) -> Option<Decision> {
+    let is_known = sight.clarity == Clarity::Clear && !sight.situation(&[]).recorded.is_empty();
+    is_known.then(|| decide(&sight.situation(&sight.seats(|_| None))))
+}
+
+fn membership(cr: &Zookeeper, sight: &Sight<'_>, decision: &Decision) -> Membership {
+    Membership {
+        members: decision.members.clone(),
+        wanted: sight.wanted() as i32,
+        notes: members::explain_size(cr.spec.common_configuration.replicas, RULE).into_iter().collect(),
+        held: decision.held.first().cloned(),
+    }
+}
+
+fn files(
+    cr: &Zookeeper,
+    observed: &Observed<Zookeeper>,
+    ensemble: &Ensemble<'_, Zookeeper>,
+    list: &Servers,
+) -> Result<Files, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let stored = observed.secrets.get(&super_secret(cr)).and_then(|data| data.get(PASSWORD));
+    // Always there: the runtime completes it before it plans.
+    let password = stored.ok_or_else(|| NotReady::waiting(Reason::NotYetReported, "the password is being made"))?;
+    let agents = agents(cr, &observed.operator.cluster_domain);
+    let launch =
+        config::launch_file(spec, &agents).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
+    let mut files = Files::default();
+    files.shared_secret(config::STATIC_FILE, config::static_file(spec, ensemble.members(), password)?);
+    files.shared_secret(SUPER_FILE, password);
+    files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
+    files.shared(&launch::file_name(CONTAINERS[0].name), launch);
+    for member in ensemble.members() {
+        let MemberStatus { id, address, .. } = member;
+        let list = observe::with_itself(list, member, |it| config::server(spec, it));
+        files.member(config::DYNAMIC_FILE, address, list.file());
+        files.member(config::ID_FILE, address, id.to_string());
+    }
+    Ok(files)
+}
+
+/// Name of the Secret with the password by which agents change the list of members.
+pub fn super_secret(cr: &Zookeeper) -> String {
+    Identity::of(OPERATOR, cr).object_name("super")
+}
+
+/// How members' agents are reached, and what members are called.
+pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
+    let identity = Identity::of(OPERATOR, cr);
+    let service = identity.service_name(&format!("{}-members", identity.type_name));
+    Agents {
+        port: cr.spec.service_configuration.agent_port,
+        services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
+        lifetime_seconds: DEFAULT_LIFETIME.as_secs() as u32,
+    }
+}
+
+/// The schema does not compare it, since it came later than the others.
+fn check_agent_port(spec: &ZookeeperConfiguration) -> Result<(), NotReady> {
+    let admin = spec.admin_enabled.then_some(spec.admin_port);
+    let others = [spec.client_port, spec.election_port, spec.server_port].into_iter().chain(admin);
+    if others.into_iter().any(|port| port == spec.agent_port) {
+        let message = format!(
+            "spec.serviceConfiguration.agentPort: {} is used for something else, too; set another port",
+            spec.agent_port.get()
+        );
+        return Err(NotReady::invalid(Reason::InvalidSpec, message));
+    }
+    Ok(())
 }
 
 /// Fields of the spec that are set and have no effect.

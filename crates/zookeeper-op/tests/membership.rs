@@ -10,9 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-use tf_api::contract::MemberStatus;
-use tf_plan::node::zookeeper::{Facts, Role, Servers};
-use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide, entry};
+use tf_api::{ZookeeperConfiguration, contract::MemberStatus};
+use tf_plan::node::zookeeper::{Facts, Role, Server, Servers};
+use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide};
+
+/// The entry of a member in the list.
+fn entry(address: &str) -> Server {
+    zookeeper_op::config::server(&ZookeeperConfiguration::default(), address)
+}
 
 /// States to look at, all walks together.
 const STATES: usize = 120_000;
@@ -193,8 +198,7 @@ impl World {
             return;
         }
         if self.recorded.is_empty() {
-            self.servers.servers =
-                decision.members.iter().map(|m| (m.id, entry(&m.address, 2888, 3888, 2181))).collect();
+            self.servers.servers = decision.members.iter().map(|m| (m.id, entry(&m.address))).collect();
         }
         self.recorded.clone_from(&decision.members);
         self.highest = decision.highest;
@@ -249,7 +253,7 @@ impl World {
                 assert!(!duplicate, "seed {}: {address} is listed twice", self.seed);
                 // ZooKeeper refuses who does not follow.
                 if self.runs(*id, address) {
-                    self.servers.servers.insert(*id, entry(address, 2888, 3888, 2181));
+                    self.servers.servers.insert(*id, entry(address));
                     self.servers.version += 1;
                 }
             }

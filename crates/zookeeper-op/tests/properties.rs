@@ -7,18 +7,22 @@ use std::{
     net::IpAddr,
 };
 
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tf_api::{Zookeeper, contract::Reason};
 use tf_plan::{
     component::Component as _,
     files::read,
-    object::{CONFIG_MAP, STATEFUL_SET},
+    object::{CONFIG_MAP, SECRET, STATEFUL_SET},
     observed::{Node, Observed, Source},
     plan::Plan,
 };
 use tf_testing::laws;
-use zookeeper_op::{Component, config};
+use zookeeper_op::{
+    Component, config,
+    plan::{PASSWORD, super_secret},
+};
 
 fn address() -> impl Strategy<Value = IpAddr> {
     prop_oneof![3 => any::<[u8; 4]>().prop_map(IpAddr::from), 1 => any::<[u16; 8]>().prop_map(IpAddr::from)]
@@ -99,14 +103,25 @@ fn zookeeper(name: &str, spec: &Value, status: &Value) -> Zookeeper {
     serde_json::from_value(resource).unwrap()
 }
 
-fn observed(nodes: &[Node]) -> Observed<Zookeeper> {
-    Observed { nodes: Source::Known(nodes.to_vec()), ..Observed::default() }
+fn observed(name: &str, nodes: &[Node]) -> Observed<Zookeeper> {
+    let secret = super_secret(&zookeeper(name, &json!({}), &json!({})));
+    let password = [(PASSWORD.to_owned(), "Sup3r".to_owned())].into_iter().collect();
+    Observed {
+        nodes: Source::Known(nodes.to_vec()),
+        secrets: BTreeMap::from([(secret, password)]),
+        ..Observed::default()
+    }
 }
 
+/// All files, with secrets or not.
 fn files(plan: &Plan) -> BTreeMap<String, String> {
-    let map =
-        plan.objects.iter().find(|object| object.kind == CONFIG_MAP && object.name.ends_with("-configmap")).unwrap();
-    serde_json::from_value(map.body["data"].clone()).unwrap()
+    let of = |kind, suffix| plan.objects.iter().find(move |it| it.kind == kind && it.name.ends_with(suffix)).unwrap();
+    let open = &of(CONFIG_MAP, "-configmap").body["data"];
+    let mut files: BTreeMap<String, String> = serde_json::from_value(open.clone()).unwrap();
+    let secret: Secret = serde_json::from_value(of(SECRET, "-secret-files").body.clone()).unwrap();
+    let text = |(file, bytes): (String, ByteString)| (file, String::from_utf8(bytes.0).unwrap());
+    files.extend(secret.data.unwrap().into_iter().map(text));
+    files
 }
 
 fn hash(plan: &Plan) -> &str {
@@ -137,7 +152,7 @@ proptest! {
         spec in specs(),
         nodes in nodes(),
     ) {
-        let (cr, observed) = (zookeeper(&name, &spec, &json!({})), observed(&nodes));
+        let (cr, observed) = (zookeeper(&name, &spec, &json!({})), observed(&name, &nodes));
         let result = Component::plan(&cr, &observed);
         laws::check::<Component>("property", &cr, &observed, &result);
         let plan = match result {
@@ -185,7 +200,7 @@ proptest! {
         after in nodes(),
         more in prop::option::of(1..7),
     ) {
-        let Ok(first) = Component::plan(&zookeeper("zookeeper1", &spec, &json!({})), &observed(&before)) else { return Ok(()) };
+        let Ok(first) = Component::plan(&zookeeper("zookeeper1", &spec, &json!({})), &observed("zookeeper1", &before)) else { return Ok(()) };
         let status = json!({"contract": "v1", "initialized": true, "members": first.members});
         let mut grown = spec;
         if more.is_some() {
@@ -195,7 +210,7 @@ proptest! {
         nodes.extend(after.into_iter().filter(|node| node.name.len() > 3));
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes.dedup_by(|a, b| a.name == b.name);
-        let second = Component::plan(&zookeeper("zookeeper1", &grown, &status), &observed(&nodes)).unwrap();
+        let second = Component::plan(&zookeeper("zookeeper1", &grown, &status), &observed("zookeeper1", &nodes)).unwrap();
         prop_assert_eq!(hash(&second), hash(&first));
         for member in &first.members {
             let same = second.members.iter().find(|other| other.id == member.id);

@@ -21,7 +21,7 @@ use tf_testing::{
 };
 
 use super::{Bringup, foreign, join};
-use crate::build::Operators;
+use crate::build::Built;
 
 /// Where the cluster is.
 pub const NAMESPACE: &str = "tf";
@@ -78,7 +78,7 @@ pub struct Used {
 }
 
 /// Measures one cluster.
-pub async fn measure(options: &Bringup, workers: u32, manifest: &str, binaries: &Operators) -> Result<Figures> {
+pub async fn measure(options: &Bringup, workers: u32, manifest: &str, binaries: &Built) -> Result<Figures> {
     println!("--- {} + {workers} nodes", options.control_plane);
     let mut lab = Options::fleet(options.control_plane, workers);
     if workers > MANY {

@@ -20,7 +20,7 @@ use tf_testing::{
     resources::{self, Resource},
 };
 
-use crate::build::{self, Operators};
+use crate::build::{self, Built};
 
 const NAMESPACE: &str = "tf";
 /// Options of `cargo xtask demo`.
@@ -51,7 +51,7 @@ pub fn run(demo: &Demo) -> Result<ExitCode> {
     tokio::runtime::Runtime::new()?.block_on(show(demo, &manifest, &binaries))
 }
 
-async fn show(demo: &Demo, manifest: &str, binaries: &Operators) -> Result<ExitCode> {
+async fn show(demo: &Demo, manifest: &str, binaries: &Built) -> Result<ExitCode> {
     let begun = Instant::now();
     println!("starting a control plane with {} + {} simulated nodes", demo.control_plane, demo.workers);
     let lab = Lab::start(Options::fleet(demo.control_plane, demo.workers)).await?;

@@ -127,8 +127,43 @@ fn extra_roles(operator: &Operator, rules: &[Rule]) -> String {
             template_name(operator, reach),
         );
     }
+    if (operator.declaration)().calls_agents {
+        text.push_str(&MEMBERS.replace("@OPERATOR@", operator.name));
+    }
     text
 }
+
+/// What the members' node agents may do: ask for their certificates. The accounts are the operator's to make, hence the group;
+/// what they ask for is granted to planned members only.
+const MEMBERS: &str = r#"---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $clusterName }}-members
+  labels:
+    {{- include "@OPERATOR@.labels" . | nindent 4 }}
+rules:
+  # members ask for their certificates; the operator decides
+  - apiGroups: ["certificates.k8s.io"]
+    resources: [certificatesigningrequests]
+    verbs: [get, create]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $clusterName }}-members
+  labels:
+    {{- include "@OPERATOR@.labels" . | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $clusterName }}-members}
+subjects:
+  {{- if $namespaces }}
+  {{- range splitList "," $namespaces }}
+  - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: {{ printf "system:serviceaccounts:%s" . | quote }}}
+  {{- end }}
+  {{- else }}
+  - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts"}
+  {{- end }}
+"#;
 
 /// The definitions that the operator owns, behind the switches of the values.
 fn definitions(operator: &Operator) -> Result<String> {

@@ -5,16 +5,18 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
+    fs,
     io::BufReader,
     path::PathBuf,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Message, Metadata, Package, PackageId};
 use clap::ValueEnum;
 use strum::Display;
+
+use super::checkout::Turn;
 
 /// How to optimise.
 #[derive(Clone, Copy, Debug, Default, Display, PartialEq, Eq, ValueEnum)]
@@ -47,11 +49,12 @@ pub struct Workspace {
 impl Workspace {
     /// Of the repository that this command runs in.
     pub fn load() -> Result<Self> {
-        let output = crate::cargo()
-            .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &triple()])
-            .current_dir(crate::root()?)
-            .stderr(Stdio::inherit())
-            .output()?;
+        Self::read(crate::cargo().current_dir(crate::root()?))
+    }
+
+    fn read(cargo: &mut Command) -> Result<Self> {
+        cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &triple()]);
+        let output = cargo.stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "cargo metadata failed");
         Ok(Self { metadata: serde_json::from_slice(&output.stdout).context("reading cargo metadata")? })
     }
@@ -74,14 +77,16 @@ impl Workspace {
 
     /// Builds the executable of a package that has one.
     pub fn build(&self, package: &Package, profile: Profile) -> Result<Executable> {
-        fs::create_dir_all(self.target())?;
-        // Another checkout may share the target folder: what was built is taken before it builds its own to the same place.
-        let lock = File::create(self.target().join(".images.lock"))?;
-        lock.lock()?;
+        let (profile, triple) = (profile.to_string(), triple());
+        let selection = ["--profile", &profile, "--target", &triple];
+        // Kept until what was built is taken: another checkout builds its own to the same place.
+        let turn = Turn::take(&self.metadata, &profile, &selection)?;
         let mut command = crate::cargo();
-        command.args(["build", "--locked", "--package", package.name.as_str(), "--bins", "--target", &triple()]);
-        command.args(["--profile", &profile.to_string(), "--message-format", "json-render-diagnostics"]);
-        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags()?.join("\x1f")).current_dir(crate::root()?);
+        command.args(["build", "--locked", "--package", package.name.as_str(), "--bins"]).args(selection);
+        command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(self.target());
+        command.current_dir(&self.metadata.workspace_root);
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags()?.join("\x1f"));
+        turn.share(&mut command);
         let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo build")?;
         let (linked, executable) = self.watch(BufReader::new(child.stdout.take().context("output of cargo")?))?;
         ensure!(child.wait()?.success(), "building {} failed", package.name);
@@ -106,14 +111,14 @@ impl Workspace {
         Ok((linked, executable))
     }
 
-    /// Everything is linked in; folders of this machine are named by what they hold. The last that fits counts.
+    /// Everything is linked in; folders of this machine are named by what they hold, but for the checkout's, which is
+    /// [`Turn::share`]'s. The last that fits counts.
     fn flags(&self) -> Result<Vec<String>> {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).context("HOME is not set")?;
         let mut folders = vec![(home.display().to_string(), "/cargo"), (sysroot()?, "/rust")];
         // The names of these tell which mirror of the registry a machine uses.
         folders.extend(self.registries().into_iter().map(|folder| (folder, "/cargo")));
-        folders.push((self.metadata.workspace_root.to_string(), "/src"));
         folders.push((self.metadata.target_directory.to_string(), "/target"));
         let remap = folders.into_iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
         Ok(std::iter::once("-Ctarget-feature=+crt-static".to_owned()).chain(remap).collect())
@@ -134,7 +139,44 @@ fn triple() -> String {
 
 fn sysroot() -> Result<String> {
     let output =
-        std::process::Command::new("rustc").args(["--print", "sysroot"]).current_dir(crate::root()?).output()?;
+        Command::new("rustc").args(["--print", "sysroot"]).current_dir(crate::root()?).output()?;
     ensure!(output.status.success(), "rustc: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, time::SystemTime};
+
+    use super::*;
+
+    /// A checkout of a program that says something, and all of its files from a minute of long ago.
+    fn checkout(folder: &Path, says: &str, target: &Path) -> Workspace {
+        let files = [
+            ("Cargo.toml", "[package]\nname = \"herald\"\nedition = \"2024\"\n[profile.lab]\ninherits = \"dev\"\n".into()),
+            ("Cargo.lock", "version = 4\n[[package]]\nname = \"herald\"\nversion = \"0.0.0\"\n".into()),
+            ("src/main.rs", format!("fn main() {{ println!(\"{says}\") }}\n")),
+        ];
+        fs::create_dir_all(folder.join("src")).unwrap();
+        for (name, content) in files {
+            fs::write(folder.join(name), content).unwrap();
+            let file = fs::File::options().write(true).open(folder.join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_mins(1)).unwrap();
+        }
+        Workspace::read(crate::cargo().current_dir(folder).env("CARGO_TARGET_DIR", target)).unwrap()
+    }
+
+    #[test]
+    fn checkouts_that_share_a_target_folder_are_each_given_their_own_executable() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let [one, other] = ["one", "other"].map(|name| checkout(&folder.path().join(name), name, &target));
+        for (name, workspace) in [("one", &one), ("other", &other), ("one", &one)] {
+            let built = workspace.build(workspace.member("herald").unwrap(), Profile::Lab).unwrap();
+            let file = folder.path().join("taken");
+            fs::write(&file, built.content).unwrap();
+            fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            assert_eq!(Command::new(&file).output().unwrap().stdout, format!("{name}\n").into_bytes());
+        }
+    }
 }

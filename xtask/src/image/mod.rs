@@ -2,8 +2,9 @@
 
 mod archive;
 mod cache;
+mod checkout;
 mod debian;
-mod executable;
+pub mod executable;
 mod layer;
 mod maven;
 mod notices;
@@ -15,7 +16,7 @@ mod store;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
     time::Instant,
 };
 
@@ -30,9 +31,15 @@ use self::{
 };
 
 /// Every program of this repository.
-const PROGRAMS: &str = "programs";
+pub const PROGRAMS: &str = "programs";
 /// Every store of the lab.
-const ALL_STORES: &str = "stores";
+pub const ALL_STORES: &str = "stores";
+
+/// What the references of charts begin with.
+const PREFIX: &str = "tungstenfabric/";
+
+/// Programs that images of stores are made with, named as their packages are.
+const FOR_STORES: [(&str, &str); 2] = [("mmdebstrap", "mmdebstrap"), ("mvn", "maven")];
 
 /// Build container images, without a container engine, as tars that `docker load`, `podman load` and `ctr images import` take
 ///
@@ -52,7 +59,7 @@ pub struct Images {
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
     /// What references begin with
-    #[arg(long, default_value = "tungstenfabric/")]
+    #[arg(long, default_value = PREFIX)]
     pub prefix: String,
     /// Tag of programs' images; their version if none is given. Stores are tagged with theirs
     #[arg(long)]
@@ -113,7 +120,19 @@ pub fn build(images: &Images) -> Result<Vec<Built>> {
     Ok(built)
 }
 
+/// The package that has to be installed before images of stores can be made.
+pub fn missing_for_stores() -> Option<&'static str> {
+    let is_missing = |program: &str| Command::new(program).arg("--version").output().is_err();
+    FOR_STORES.into_iter().find(|(program, _)| is_missing(program)).map(|(_, package)| package)
+}
+
 impl Images {
+    /// These as the lab runs them, in a folder.
+    pub fn lab(names: Vec<String>, output: PathBuf) -> Self {
+        let output = Some(output);
+        Self { names, output, profile: Profile::Lab, prefix: PREFIX.to_owned(), tag: None, relock: false }
+    }
+
     fn asks_for(&self, name: &str, group: &str) -> bool {
         self.names.iter().any(|asked| asked == name || asked == group)
     }

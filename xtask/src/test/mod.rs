@@ -16,7 +16,7 @@ use tf_testing::{
 };
 
 use crate::{
-    build::{self, Operators},
+    build::{self, Built},
     cargo_test::{self, CrashPoints, Environment},
 };
 
@@ -52,8 +52,8 @@ enum Layer {
 }
 
 impl Layer {
-    /// Those that run unless others are named. Images and real nodes have not been through a whole run from a fresh clone yet.
-    const USUAL: [Self; 4] = [Self::Checks, Self::Unit, Self::Api, Self::Fleet];
+    /// Those that run unless others are named.
+    const USUAL: [Self; 6] = [Self::Checks, Self::Unit, Self::Api, Self::Fleet, Self::Images, Self::Real];
 
     /// Arguments of each run of `cargo test` that belongs to the layer.
     fn runs(self) -> &'static [&'static [&'static str]] {
@@ -82,6 +82,11 @@ impl Layer {
     fn needs_operators(self) -> bool {
         matches!(self, Self::Api | Self::Fleet)
     }
+
+    /// Whether its tests look into images, or run them on nodes.
+    fn needs_images(self) -> bool {
+        self == Self::Images || (self == Self::Real && self.refusal().is_none())
+    }
 }
 
 /// What came of a layer.
@@ -107,8 +112,13 @@ pub fn run(test: &Test) -> Result<ExitCode> {
     let layers: &[Layer] = if test.layer.is_empty() { &Layer::USUAL } else { &test.layer };
     let seed = test.seed.unwrap_or_else(rand::random);
     let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
-    let environment =
-        Environment { seed, operators: operators.as_ref().map(Operators::folder), crash_points: CRASH_POINTS };
+    let images = layers.iter().any(|layer| layer.needs_images()).then(build::images).transpose()?;
+    let environment = Environment {
+        seed,
+        operators: operators.as_ref().map(Built::folder),
+        images: images.as_ref().map(Built::folder),
+        crash_points: CRASH_POINTS,
+    };
     let mut summaries = Vec::new();
     for layer in layers {
         println!("\n=== {layer:?} ===");
@@ -117,6 +127,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
         let refusal = layer.refusal();
         if *layer == Layer::Real && refusal.is_none() {
             // Downloaded and built now, so that no test's time holds it.
+            tools()?;
             real::Programs::find()?;
         }
         for arguments in layer.runs() {
@@ -137,11 +148,13 @@ pub fn run(test: &Test) -> Result<ExitCode> {
 }
 
 /// What the tests with an API server need. Made first, so that no test's time holds it.
-pub fn prepare() -> Result<Operators> {
-    for tool in Tool::ALL {
-        assets::find(tool)?;
-    }
+pub fn prepare() -> Result<Built> {
+    tools()?;
     build::operators()
+}
+
+fn tools() -> Result<()> {
+    Tool::ALL.into_iter().try_for_each(|tool| assets::find(tool).map(drop))
 }
 
 fn line(layer: Layer, summary: &Summary) -> String {

@@ -8,10 +8,10 @@ use std::{
     process::Command,
 };
 
-use super::{folder, image};
+use super::{archive, image};
 
-/// The image that is built twice.
-const NAME: &str = "zookeeper-op";
+/// The image that is built twice: the one with the fewest packages.
+const NAME: &str = "tf-node";
 
 #[test]
 fn a_build_in_another_folder_with_another_home_gives_the_same_bytes() {
@@ -37,8 +37,7 @@ fn a_build_in_another_folder_with_another_home_gives_the_same_bytes() {
     command.env("GIT_DIR", git(&repository, &["rev-parse", "--absolute-git-dir"]).trim()).env("GIT_WORK_TREE", &copy);
     image(&mut command);
 
-    let file = format!("{NAME}.tar");
-    let (here, there) = (folder().join(&file), elsewhere.join("images").join(&file));
+    let (here, there) = (archive(NAME), elsewhere.join("images").join(format!("{NAME}.tar")));
     assert!(fs::read(&here).unwrap() == fs::read(&there).unwrap(), "{} and {}", here.display(), there.display());
 }
 

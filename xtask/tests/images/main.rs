@@ -23,27 +23,53 @@ use oci_spec::image::{Descriptor, ImageConfiguration, ImageIndex, ImageManifest}
 use sha2::{Digest as _, Sha256};
 use tf_testing::operators;
 
-/// Images with one executable: their names and those of the executables.
-fn programs() -> Vec<(&'static str, &'static str)> {
-    let others = [("tf-node", "tf-node"), ("pause", "tf-node")];
-    operators::ALL.into_iter().map(|name| (name, name)).chain(others).collect()
+/// An image with one executable.
+struct Program {
+    name: &'static str,
+    executable: &'static str,
+    image: Image,
 }
 
-/// Folder with the images of all programs, as the lab runs them. Made once for all tests.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");
-        image(Command::new(env!("CARGO_BIN_EXE_xtask")).args(["image", "--profile", "lab", "--output"]).arg(&folder));
-        folder
+/// All of them, as the lab runs them. Read once for all tests.
+fn programs() -> &'static [Program] {
+    static PROGRAMS: OnceLock<Vec<Program>> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let others = [("tf-node", "tf-node"), ("pause", "tf-node")];
+        let names = operators::ALL.into_iter().map(|name| (name, name)).chain(others);
+        let read = |(name, executable)| Program { name, executable, image: Image::read(&archive(name)) };
+        names.map(read).collect()
     })
 }
 
+fn program(name: &str) -> &'static Program {
+    programs().iter().find(|program| program.name == name).unwrap()
+}
+
+/// Folder with images as the lab runs them: that of `$TF_IMAGES`, else one that is made once for all tests.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        std::env::var_os("TF_IMAGES").map_or_else(
+            || {
+                let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");
+                let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+                image(command.args(["image", "programs", "stores", "--profile", "lab", "--output"]).arg(&folder));
+                folder
+            },
+            PathBuf::from,
+        )
+    })
+}
+
+/// The file of an image.
+fn archive(name: &str) -> PathBuf {
+    folder().join(format!("{name}.tar"))
+}
+
 /// Runs the command to its end. What it says about its progress is shown with a failed test.
-fn image(command: &mut Command) -> String {
+fn image(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Files of a tar, by their paths.
@@ -77,6 +103,12 @@ struct Image {
 }
 
 impl Image {
+    /// What a runtime loads it as.
+    fn reference(&self) -> String {
+        let docker: serde_json::Value = serde_json::from_slice(&self.entries["manifest.json"].content).unwrap();
+        docker[0]["RepoTags"][0].as_str().unwrap().to_owned()
+    }
+
     fn read(path: &Path) -> Self {
         let entries = files(File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
         let index: ImageIndex = serde_json::from_slice(&entries["index.json"].content).unwrap();

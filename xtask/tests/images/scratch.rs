@@ -2,27 +2,30 @@
 
 use std::{
     fs,
-    io::Read as _,
-    net::TcpListener,
+    io::{ErrorKind, Read as _},
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Child, Command, Stdio},
-    time::Duration,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
 };
 
-use tempfile::TempDir;
+use memchr::memmem;
+use serde_json::json;
+use tempfile::{NamedTempFile, TempDir};
 
-use super::{Image, folder, is_root, programs, skip};
+use super::{Program, is_root, program, programs, skip};
 
 /// Files of an image in a folder of their own.
 fn unpack(name: &str) -> TempDir {
     let root = tempfile::tempdir().unwrap();
-    for (path, file) in Image::read(&folder().join(format!("{name}.tar"))).files {
-        let to = root.path().join(&path);
+    for (path, file) in &program(name).image.files {
+        let to = root.path().join(path);
         if path.ends_with('/') {
             fs::create_dir_all(to).unwrap();
         } else {
-            fs::write(&to, file.content).unwrap();
+            fs::write(&to, &file.content).unwrap();
             fs::set_permissions(&to, PermissionsExt::from_mode(file.header.mode().unwrap())).unwrap();
         }
     }
@@ -53,7 +56,7 @@ fn every_program_starts() {
     if !is_root() {
         return skip("scratch::every_program_starts", "only root may change the root folder");
     }
-    for (name, executable) in programs() {
+    for Program { name, executable, .. } in programs() {
         let root = unpack(name);
         let output = run(root.path(), executable).arg("--version").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
@@ -65,38 +68,60 @@ fn every_program_starts() {
 /// The C library is linked in, and loads no part of its own at run time to look names up.
 #[test]
 fn names_are_resolved_without_a_library() {
+    const NAME: &str = "only-in-this-file.example";
     if !is_root() {
         return skip("scratch::names_are_resolved_without_a_library", "only root may make devices");
     }
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = server.local_addr().unwrap().port();
+    let url = format!("https://{NAME}:{}", server.local_addr().unwrap().port());
     let root = unpack("zookeeper-op");
     devices(root.path());
     fs::create_dir(root.path().join("etc")).unwrap();
-    fs::write(root.path().join("etc/hosts"), "127.0.0.1 only-in-this-file.example\n").unwrap();
-    let kubeconfig = format!(
-        r#"{{"clusters": [{{"name": "c", "cluster": {{"server": "http://only-in-this-file.example:{port}"}}}}],
-            "users": [{{"name": "u", "user": {{}}}}], "current-context": "x",
-            "contexts": [{{"name": "x", "context": {{"cluster": "c", "user": "u"}}}}]}}"#
-    );
-    fs::write(root.path().join("kubeconfig"), kubeconfig).unwrap();
+    fs::write(root.path().join("etc/hosts"), format!("127.0.0.1 {NAME}\n")).unwrap();
+    // An authority to trust is wanted before anybody is asked for a name. No handshake gets so far that it counts.
+    fs::write(root.path().join("ca.crt"), rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap().cert.pem())
+        .unwrap();
+    let kubeconfig = json!({
+        "clusters": [{"name": "c", "cluster": {"server": url, "certificate-authority": "/ca.crt"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    });
+    fs::write(root.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
     let mut command = run(root.path(), "zookeeper-op");
     command.env("KUBECONFIG", "/kubeconfig").env("LISTEN_ADDRESS", "127.0.0.1:0").env("WATCH_NAMESPACE", "tf");
-    let operator = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let log = NamedTempFile::new().unwrap();
+    command.stdout(log.reopen().unwrap()).stderr(log.reopen().unwrap());
+    let operator = Running(command.spawn().unwrap());
 
-    // Ends with the operator at the latest.
-    let accepted = std::thread::spawn(move || server.accept().map(|(stream, _)| stream));
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while !accepted.is_finished() && std::time::Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(accepted.is_finished(), "the operator reached nobody by that name");
-    let mut stream = accepted.join().unwrap().unwrap();
+    let mut stream = accept(&server, Duration::from_secs(20))
+        .unwrap_or_else(|| panic!("nobody came by that name: {}", fs::read_to_string(log.path()).unwrap()));
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut request = [0; 4];
-    stream.read_exact(&mut request).unwrap();
-    assert_eq!(&request, b"GET ");
+    // The record of TLS with which a client begins; it tells in clear whom it wants to speak to.
+    let mut head = [0; 5];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(head[..2], [22, 3], "a handshake");
+    let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+    stream.read_exact(&mut hello).unwrap();
+    assert!(memmem::find(&hello, NAME.as_bytes()).is_some());
     drop(operator);
+}
+
+/// Who connects within `limit`.
+fn accept(server: &TcpListener, limit: Duration) -> Option<TcpStream> {
+    server.set_nonblocking(true).unwrap();
+    let deadline = Instant::now() + limit;
+    while Instant::now() < deadline {
+        match server.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).unwrap();
+                return Some(stream);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(20)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    None
 }
 
 /// A process of a test; ends with it.

@@ -60,6 +60,8 @@ pub struct ZookeeperConfiguration {
     pub admin_enabled: bool,
     /// Port of the AdminServer.
     pub admin_port: Port,
+    /// Port on which the members' node agents answer the operator, over mutual TLS.
+    pub agent_port: Port,
 }
 
 impl Default for ZookeeperConfiguration {
@@ -71,6 +73,7 @@ impl Default for ZookeeperConfiguration {
             server_port: ports::ZOOKEEPER_ELECTION,
             admin_enabled: true,
             admin_port: ports::ZOOKEEPER_ADMIN,
+            agent_port: ports::ZOOKEEPER_AGENT,
         }
     }
 }
@@ -85,6 +88,43 @@ pub type ZookeeperStatus = Status<ZookeeperOwnStatus>;
 pub struct ZookeeperOwnStatus {
     /// Ports in use, as the Go tf-operator published them.
     pub ports: Option<ZookeeperPorts>,
+    /// Highest identity that a member was ever given; none is given twice.
+    pub highest_id: Option<u32>,
+    /// The list of members as the last quorum that was heard of had it.
+    pub ensemble: Option<ListedMembers>,
+    /// Members that are on their way out of the ensemble.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<LeavingMember>,
+}
+
+/// A list of members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListedMembers {
+    /// Its version, in hexadecimal as ZooKeeper shows it.
+    pub version: String,
+    /// Servers that have a vote.
+    pub members: Vec<ListedMember>,
+}
+
+/// A server with a vote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListedMember {
+    /// Its identity.
+    pub id: u32,
+    /// Its address.
+    pub address: String,
+}
+
+/// A member on its way out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeavingMember {
+    /// Its identity.
+    pub id: u32,
+    /// Version of the list of members, in hexadecimal as ZooKeeper shows it, when that was decided.
+    pub since_version: String,
 }
 
 /// Ports in use, as text.

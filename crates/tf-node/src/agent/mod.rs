@@ -14,13 +14,19 @@ use serde_json::json;
 use tf_plan::node::launch::{self, Launch};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Notify, Semaphore},
+    sync::{Notify, Semaphore, watch},
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{log, paths::Paths, pod::Pod, tls};
+use crate::{
+    identity::{Identity, Report},
+    log,
+    paths::Paths,
+    pod::Pod,
+    tls,
+};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 32;
@@ -31,9 +37,10 @@ const LIFETIME: Duration = Duration::from_secs(600);
 /// Between attempts to get the port.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// The server of one container, which may have nothing to serve.
+/// The server of one container, which may have nothing to serve, and the certificate that it serves with.
 pub struct Agent {
     context: routes::Context,
+    identity: Identity,
     serving: Option<(Launch, JoinHandle<()>)>,
     files_changed: Arc<Notify>,
 }
@@ -41,12 +48,16 @@ pub struct Agent {
 impl Agent {
     /// An agent that does not serve yet.
     pub fn new(paths: Paths, daemon: &str, pod: Pod) -> Self {
-        let context = routes::Context { paths, daemon: daemon.to_owned(), pod };
-        Self { context, serving: None, files_changed: Arc::default() }
+        let files_changed = Arc::default();
+        let identity = Identity::new(paths.clone(), pod.clone(), Arc::clone(&files_changed));
+        let report = identity.report();
+        let context = routes::Context { paths, daemon: daemon.to_owned(), pod, report, changing: Arc::default() };
+        Self { context, identity, serving: None, files_changed }
     }
 
-    /// Serves what the launch file says, from now on.
+    /// Serves what the launch file says, from now on, and looks after the certificate that it says.
     pub fn serve(&mut self, launch: &Launch) {
+        self.identity.follow(launch.identity.as_ref());
         if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
             return;
         }
@@ -63,6 +74,12 @@ impl Agent {
     /// The certificates may be others now.
     pub fn files_changed(&self) {
         self.files_changed.notify_one();
+        self.identity.files_changed();
+    }
+
+    /// What there is to tell about the certificate.
+    pub fn report(&self) -> watch::Receiver<Report> {
+        self.identity.report()
     }
 }
 
@@ -141,7 +158,7 @@ async fn connection(stream: TcpStream, config: Arc<ServerConfig>, context: Share
     let Ok(Ok(stream)) = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await else { return };
     let service = service_fn(|request| {
         let context = Arc::clone(&context);
-        async move { Ok::<_, std::convert::Infallible>(routes::answer(&context.0, &context.1, &request).await) }
+        async move { Ok::<_, std::convert::Infallible>(routes::answer(&context.0, &context.1, request).await) }
     });
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,13 +1,31 @@
 //! What the agent API answers.
 
+use std::sync::Arc;
+
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
 use serde::Serialize;
 use serde_json::json;
-use tf_plan::node::{launch::Launch, state::Status};
+use tf_plan::node::{launch::Launch, state::Status, zookeeper::Reconfigure};
+use tokio::sync::{Mutex, watch};
 
-use crate::{VERSION, paths::Paths, pod::Pod, probe, state_file, store::Store};
+use crate::{
+    VERSION,
+    identity::Report,
+    log,
+    paths::Paths,
+    pod::Pod,
+    probe::{self, Target},
+    state_file,
+    store::{
+        Store,
+        zookeeper::reconfig::{self, Failure},
+    },
+};
+
+/// Bytes of a request's body. Honest ones have less than 1000.
+const LARGEST_BODY: usize = 16 * 1024;
 
 /// Whose API it is.
 #[derive(Clone, Debug)]
@@ -15,18 +33,30 @@ pub(super) struct Context {
     pub(super) paths: Paths,
     pub(super) daemon: String,
     pub(super) pod: Pod,
+    /// The member's certificate.
+    pub(super) report: watch::Receiver<Report>,
+    /// Held while a store is changed.
+    pub(super) changing: Arc<Mutex<()>>,
 }
 
-pub(super) async fn answer<B>(context: &Context, launch: &Launch, request: &Request<B>) -> Response<Full<Bytes>> {
-    match (request.method(), request.uri().path()) {
-        (&Method::GET, "/v1/status") => respond(StatusCode::OK, &status(context, launch).await),
-        (_, "/v1/status") => respond(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": "only GET"})),
-        _ => respond(StatusCode::NOT_FOUND, &json!({"error": "there is only GET /v1/status"})),
+type Answer = Response<Full<Bytes>>;
+
+pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<Incoming>) -> Answer {
+    let store = Store::of(launch, context.pod.address);
+    match (request.method(), request.uri().path(), store) {
+        (&Method::GET, "/v1/status", store) => respond(StatusCode::OK, &status(context, launch, store).await),
+        (_, "/v1/status", _) => error(StatusCode::METHOD_NOT_ALLOWED, "only GET"),
+        (&Method::POST, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(target))) => {
+            reconfigure(context, &target, request.into_body()).await
+        }
+        (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
+        _ => error(StatusCode::NOT_FOUND, "there is GET /v1/status, and what the store beside the agent has"),
     }
 }
 
-async fn status(context: &Context, launch: &Launch) -> Status {
-    let Context { paths, daemon, pod } = context;
+async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Status {
+    let Context { paths, daemon, pod, .. } = context;
+    let Report { certificate, message } = context.report.borrow().clone();
     let mut status = Status {
         version: VERSION.to_owned(),
         pod: pod.name.clone(),
@@ -34,16 +64,49 @@ async fn status(context: &Context, launch: &Launch) -> Status {
         address: pod.address.to_string(),
         daemons: state_file::read_all(paths),
         health: None,
+        certificate,
+        message,
         zookeeper: None,
     };
     status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);
-    if let Some(store) = Store::of(launch, pod.address) {
+    if let Some(store) = store {
         store.describe(paths, &mut status).await;
     }
     status
 }
 
-fn respond(status: StatusCode, body: &impl Serialize) -> Response<Full<Bytes>> {
+async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answer {
+    let Ok(body) = Limited::new(body, LARGEST_BODY).collect().await else {
+        return error(StatusCode::BAD_REQUEST, "the body is too long, or was cut off");
+    };
+    let Ok(change) = serde_json::from_slice::<Reconfigure>(&body.to_bytes()) else {
+        return error(StatusCode::BAD_REQUEST, "the body is not a change of the list of members");
+    };
+    let Ok(_changing) = context.changing.try_lock() else {
+        return error(StatusCode::CONFLICT, "another change is being made");
+    };
+    match reconfig::reconfigure(&change, target, &context.paths, &context.daemon).await {
+        Ok(servers) => {
+            log::info("the list of members was changed", &json!({"change": change, "version": servers.version}));
+            respond(StatusCode::OK, &servers)
+        }
+        Err(failure) => {
+            let (status, why) = match failure {
+                Failure::Nonsense(why) => (StatusCode::BAD_REQUEST, why.to_owned()),
+                Failure::Refused(refusal) => (StatusCode::CONFLICT, refusal.to_string()),
+                Failure::NotAsked(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
+            };
+            log::warn("the list of members was not changed", &json!({"change": change, "error": why}));
+            error(status, &why)
+        }
+    }
+}
+
+fn error(status: StatusCode, why: &str) -> Answer {
+    respond(status, &json!({"error": why}))
+}
+
+fn respond(status: StatusCode, body: &impl Serialize) -> Answer {
     let body = serde_json::to_vec(body).unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;

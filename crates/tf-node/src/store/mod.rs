@@ -1,6 +1,6 @@
 //! What the agent can tell about a store beyond "it serves": one module per store.
 //!
-//! The verbs that a store's procedures need belong here too, beside the facts they change.
+//! The verbs that a store's procedures need are here too, beside the facts they change.
 
 pub mod zookeeper;
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "helpers of tests")]
 
+pub mod api_server;
 pub mod tls;
 
 use std::{

@@ -11,7 +11,8 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PublicKeyData, SanType,
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned, SupportedProtocolVersion,
@@ -22,9 +23,11 @@ use tf_plan::node;
 
 use super::Container;
 
+#[derive(Clone)]
 pub struct Authority {
     pub pem: String,
-    issuer: Issuer<'static, KeyPair>,
+    pub key: String,
+    issuer: Arc<Issuer<'static, KeyPair>>,
 }
 
 pub struct Leaf {
@@ -39,7 +42,12 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
+        Self { pem, key: key.serialize_pem(), issuer: Arc::new(Issuer::new(params, key)) }
+    }
+
+    /// A certificate for anybody's key.
+    pub fn sign(&self, params: &CertificateParams, key: &impl PublicKeyData) -> String {
+        params.signed_by(key, &self.issuer).unwrap().pem()
     }
 
     /// A certificate for this address and name, for servers and clients.
@@ -65,6 +73,18 @@ impl Authority {
         port: u16,
         path: &str,
     ) -> io::Result<String> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        self.ask(client, versions, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), &request)
+    }
+
+    /// Sends a request as this client.
+    pub fn ask(
+        &self,
+        client: Option<&Leaf>,
+        versions: &[&'static SupportedProtocolVersion],
+        address: SocketAddr,
+        request: &str,
+    ) -> io::Result<String> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(versions)
             .unwrap()
@@ -73,12 +93,12 @@ impl Authority {
             Some(leaf) => builder.with_client_auth_cert(vec![leaf.der()], leaf.key_der()).unwrap(),
             None => builder.with_no_client_auth(),
         };
-        let server = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into());
-        let stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let server = ServerName::IpAddress(address.ip().into());
+        let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         let connection = ClientConnection::new(Arc::new(config), server).map_err(io::Error::other)?;
         let mut stream = StreamOwned::new(connection, stream);
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+        stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         match stream.read_to_string(&mut answer) {
             Err(error) if answer.is_empty() => Err(error),
@@ -87,7 +107,7 @@ impl Authority {
         }
     }
 
-    /// A server for clients of this authority, or for everybody.
+    /// A server for clients of this authority.
     pub fn server(&self, leaf: &Leaf) -> Arc<ServerConfig> {
         let provider = Arc::new(ring::default_provider());
         let verifier =
@@ -102,6 +122,16 @@ impl Authority {
 }
 
 impl Leaf {
+    /// A server for everybody.
+    pub fn server(&self) -> Arc<ServerConfig> {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.der()], self.key_der());
+        Arc::new(config.unwrap())
+    }
+
     fn der(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()
     }

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use tf_api::contract::{ConditionType, Draft, Reason};
 
 use super::{Outcome, Situation, facts::Facts, shorten, shorten_messages};
-use crate::status;
+use crate::{plan::Plan, status};
 
 /// How long a roll-out may go without completing before the resource is Degraded.
 const ROLLOUT_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
@@ -113,8 +113,13 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
         };
     }
     let mut message = facts.count();
-    if let Some(pod) = situation.pods.iter().find(|pod| !pod.ready && pod.trouble.is_some()) {
-        message = format!("{message}; pod {}: {}", pod.name, pod.trouble.as_deref().unwrap_or_default());
+    let seen = situation.pods.iter().filter(|pod| !pod.ready).find_map(|pod| Some((&pod.name, pod.trouble.as_ref()?)));
+    let trouble = match situation.outcome {
+        Outcome::Planned(plan, _) => seen.or(plan.troubles.first_key_value()),
+        _ => seen,
+    };
+    if let Some((pod, trouble)) = trouble {
+        message = format!("{message}; pod {pod}: {trouble}");
     }
     if let Outcome::Planned(plan, _) = situation.outcome {
         plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
@@ -125,6 +130,8 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
         // One reason for the whole of a bring-up: that it takes its time is no news.
         let reason = if facts.progressing { Reason::Progressing } else { Reason::ReplicasUnavailable };
         Draft::fails(WorkloadReady, reason, message)
+    } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
+        Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; {under_way}"))
     } else if !facts.outdated.is_empty() {
         let pods = shorten(&facts.outdated);
         Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; an older template runs in {pods}"))

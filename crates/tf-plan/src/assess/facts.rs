@@ -38,19 +38,23 @@ impl Facts {
             .and_then(|rollout| rollout.wanted)
             .or_else(|| previous.and_then(|previous| previous.replicas).filter(|_| plan.is_none()))
             .unwrap_or(live_wanted);
-        let ready = situation.workloads.values().map(|workload| workload.ready).sum();
+        let counted: i32 = situation.workloads.values().map(|workload| workload.ready).sum();
+        // The kubelet of a lost node says nothing, and Kubernetes goes on to believe what it said last for a while.
+        let in_trouble = |pod: &&Pod| pod.ready && plan.is_some_and(|plan| plan.troubles.contains_key(&pod.name));
+        let ready = (counted - situation.pods.iter().filter(in_trouble).count() as i32).max(0);
         let outdated = rollout.map(|rollout| outdated(situation.pods, rollout)).unwrap_or_default();
         let settled = rollout.is_none_or(|rollout| {
             rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))
         });
         let serving = situation.availability.holds(ready, wanted);
-        let complete = plan.is_some() && settled && outdated.is_empty() && ready >= wanted;
+        let at_rest = plan.is_some_and(|plan| plan.under_way.is_none());
+        let complete = at_rest && settled && outdated.is_empty() && ready >= wanted;
         let changed = previous.is_none_or(|previous| previous.observed_generation != situation.generation);
         let under_way = previous.is_some_and(|previous| status::is(previous, ConditionType::Progressing, "True"));
         let progressing = match &situation.outcome {
             Outcome::Started => true,
             Outcome::Planned(..) => {
-                !complete && (!initialized || changed || under_way || !settled || !outdated.is_empty())
+                !complete && (!initialized || changed || under_way || !settled || !outdated.is_empty() || !at_rest)
             }
             Outcome::NotReady(not_ready) => {
                 not_ready.obstacle == Obstacle::Waiting && (!initialized || changed || under_way)

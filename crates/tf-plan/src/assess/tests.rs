@@ -18,7 +18,10 @@ fn plan_without_pods() -> Plan {
         ignored: Vec::new(),
         notes: Vec::new(),
         held: None,
+        under_way: None,
+        troubles: BTreeMap::new(),
         own_status: Map::new(),
+        record: &[],
         step: None,
     }
 }

@@ -13,7 +13,11 @@ use tf_api::{contract::Reason, names};
 
 use crate::{
     build::identity::Identity,
-    hash, node,
+    hash,
+    node::{
+        self, ContentHash,
+        content::{self, Stored, content_hash},
+    },
     object::{CONFIG_MAP, Object, SECRET},
     plan::NotReady,
 };
@@ -57,6 +61,19 @@ impl Files {
     /// A file that every node completes for itself and that holds a secret.
     pub fn template_secret(&mut self, file: &str, content: impl Into<String>) {
         self.secret.insert(key(file, node::TEMPLATE_SUFFIX), content.into());
+    }
+
+    /// The hash of what the member with this address gets of them. None for what is no address.
+    pub fn content_hash(&self, address: &str) -> Option<ContentHash> {
+        let (secret, open) = (self.secret.keys().map(String::as_str), self.open.keys().map(String::as_str));
+        let own = content::of_member(secret, open, address.parse().ok()?);
+        let text = |stored: &Stored<'_>| match stored.volume {
+            content::Volume::Secret => self.secret.get(stored.key),
+            content::Volume::Config => self.open.get(stored.key),
+        };
+        let contents: BTreeMap<String, &str> =
+            own.iter().filter_map(|(file, stored)| Some(((*file).to_owned(), text(stored)?.as_str()))).collect();
+        Some(content_hash(&contents))
     }
 
     /// Whether any file holds a secret.

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Affinity, Capabilities, ConfigMapVolumeSource, Container, ContainerPort, DownwardAPIVolumeFile,
-        DownwardAPIVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler,
-        LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
-        ResourceRequirements, SeccompProfile, SecretEnvSource, SecretVolumeSource, SecurityContext, Toleration, Volume,
-        VolumeMount,
+        Affinity, Capabilities, ConfigMapProjection, ConfigMapVolumeSource, Container, ContainerPort,
+        DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ExecAction, KeyToPath,
+        Lifecycle, LifecycleHandler, LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec,
+        PodTemplateSpec, Probe, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecretEnvSource,
+        SecretVolumeSource, SecurityContext, ServiceAccountTokenProjection, Toleration, Volume, VolumeMount,
+        VolumeProjection,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -35,8 +36,12 @@ const CONFIG: &str = "config";
 const SECRETS: &str = "secrets";
 const CERTIFICATES: &str = "certificates";
 const TRUST: &str = "trust";
+const TOKEN: &str = "token";
 const POD_INFO: &str = "pod-info";
 const AGENT: &str = "tf-node";
+
+/// Seconds a pod's token is good for; the kubelet renews it in time. What it asks for where a token is mounted by itself.
+const TOKEN_SECONDS: i64 = 3607;
 
 /// What a daemon may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +77,8 @@ pub struct Daemon {
     pub drained: bool,
     /// Requests and limits.
     pub resources: Option<ResourceRequirements>,
+    /// Whether its node agent gets the member's certificate and serves the agent API: one daemon of a pod at most.
+    pub speaks_for_pod: bool,
 }
 
 impl Daemon {
@@ -88,6 +95,7 @@ impl Daemon {
             probed: true,
             drained: false,
             resources: None,
+            speaks_for_pod: false,
         }
     }
 }
@@ -332,6 +340,9 @@ fn common_mounts(shape: &PodShape<'_>, daemon: &Daemon) -> Vec<VolumeMount> {
     if shape.has_secret_files {
         mounts.push(read_only(SECRETS, node::SECRET_DIR));
     }
+    if daemon.speaks_for_pod {
+        mounts.push(read_only(TOKEN, node::TOKEN_DIR));
+    }
     mounts
 }
 
@@ -363,8 +374,12 @@ fn volumes(shape: &PodShape<'_>) -> Vec<Volume> {
             ..Volume::default()
         },
         memory_dir(CERTIFICATES),
-        empty_dir(TRUST),
     ];
+    if shape.daemons.iter().any(|daemon| daemon.speaks_for_pod) {
+        volumes.extend([trust(), token()]);
+    } else {
+        volumes.push(empty_dir(TRUST));
+    }
     volumes.extend(shape.daemons.iter().map(|daemon| memory_dir(&files_volume(daemon.name))));
     if shape.has_secret_files {
         volumes.push(Volume {
@@ -379,6 +394,49 @@ fn volumes(shape: &PodShape<'_>) -> Vec<Volume> {
     }
     volumes.extend(shape.volumes.iter().cloned());
     volumes
+}
+
+/// The authorities that members trust. Pods start without them and learn of them later.
+fn trust() -> Volume {
+    Volume {
+        name: TRUST.into(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: names::AUTHORITY.into(),
+            optional: Some(true),
+            default_mode: Some(0o444),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// What the kubelet mounts for accounts whose token is mounted by itself, for one container instead of all: with it the node
+/// agent asks for the member's certificate. The token is bound to the pod and good for an hour.
+fn token() -> Volume {
+    let projection = |of: fn(&mut VolumeProjection)| {
+        let mut projection = VolumeProjection::default();
+        of(&mut projection);
+        projection
+    };
+    let sources = vec![
+        projection(|it| {
+            let (path, expiration_seconds) = ("token".into(), Some(TOKEN_SECONDS));
+            it.service_account_token = Some(ServiceAccountTokenProjection { path, expiration_seconds, audience: None });
+        }),
+        projection(|it| {
+            let (key, path) = ("ca.crt".into(), "ca.crt".into());
+            it.config_map = Some(ConfigMapProjection {
+                name: "kube-root-ca.crt".into(),
+                items: Some(vec![KeyToPath { key, path, mode: None }]),
+                optional: None,
+            });
+        }),
+    ];
+    Volume {
+        name: TOKEN.into(),
+        projected: Some(ProjectedVolumeSource { sources: Some(sources), default_mode: Some(0o440) }),
+        ..Volume::default()
+    }
 }
 
 fn apply_overrides(

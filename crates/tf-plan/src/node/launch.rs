@@ -4,7 +4,10 @@
 //! holds no secrets. The agent that reads it may be older than the operator that wrote it: fields it does not know
 //! are ignored, so a new field needs a meaning when it is absent.
 
-use std::{collections::BTreeMap, num::NonZeroU16};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU16,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +47,9 @@ pub struct Launch {
     /// Whether its container serves the agent API of the pod. At most one container of a pod does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
+    /// The certificate that the agent asks for, in the container that serves its API. Default: none is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// What a running daemon needs when a file changes.
@@ -83,12 +89,20 @@ pub struct Place {
 }
 
 /// When a copy is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     /// Before each start.
     Always,
     /// Before a start where there is no such file: for files that the daemon goes on to write itself.
     Absent,
+    /// For ZooKeeper's list of members: before each start, unless the server has noted a list beside it that is not older
+    /// (`<to>.<version>`). A copy that lags behind the ensemble would let a server of a large one go on as that of a small one.
+    NewestList {
+        /// The file among those placed with the server's identity.
+        id: String,
+        /// The file among those placed whose `dynamicConfigFile` is the list to go by.
+        config: String,
+    },
 }
 
 /// How a daemon is stopped.
@@ -165,6 +179,17 @@ pub struct Agent {
     pub client: String,
 }
 
+/// The certificate of a member, besides what its pod says of itself: name, node and address. The daemon does not wait for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Identity {
+    /// Names of the services that the member is part of, in every form that clients use.
+    #[serde(default)]
+    pub services: BTreeSet<String>,
+    /// Seconds a certificate is good for, 600 at least.
+    pub lifetime_seconds: u32,
+}
+
 /// A launch file that cannot be used. It shows no content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
@@ -189,6 +214,8 @@ pub enum Unusable {
 }
 
 const LONGEST_WAIT: u32 = 86_400;
+/// Shortest `expirationSeconds` of a Kubernetes certificate request (`tf_pki::member::SHORTEST_LIFETIME`).
+const SHORTEST_LIFETIME: u32 = 600;
 
 impl Launch {
     /// A daemon without files that serves when its process runs and stops within 30 s of SIGTERM.
@@ -204,6 +231,7 @@ impl Launch {
             alive: None,
             drain: None,
             agent: None,
+            identity: None,
         }
     }
 
@@ -245,6 +273,10 @@ impl Launch {
         for place in &self.place {
             ensure("place.file", "is not the name of a file", is_file_name(&place.file))?;
             absolute("place.to", &place.to)?;
+            if let When::NewestList { id, config } = &place.when {
+                let is_placed = |file: &String| self.place.iter().any(|place| place.file == *file);
+                ensure("place.when", "goes by a file that is not placed", is_placed(id) && is_placed(config))?;
+            }
         }
         wait("stop.seconds", self.stop.seconds)?;
         probe("ready", &self.ready)?;
@@ -253,7 +285,15 @@ impl Launch {
             command("drain.argv", &drain.argv)?;
             wait("drain.seconds", drain.seconds)?;
         }
-        self.agent.as_ref().map_or(Ok(()), |agent| ensure("agent.client", "is empty", !agent.client.is_empty()))
+        if let Some(Agent { client, .. }) = &self.agent {
+            ensure("agent.client", "is empty", !client.is_empty())?;
+        }
+        if let Some(Identity { lifetime_seconds, .. }) = &self.identity {
+            // One writer of the pod's certificate.
+            ensure("identity", "is only for the container that serves the agent API", self.agent.is_some())?;
+            ensure("identity.lifetimeSeconds", "is less than 600", *lifetime_seconds >= SHORTEST_LIFETIME)?;
+        }
+        Ok(())
     }
 }
 
@@ -310,6 +350,10 @@ mod tests {
 
     use super::*;
 
+    fn place(file: &str, when: When) -> Place {
+        Place { file: file.into(), to: format!("/var/lib/zookeeper/{file}"), when }
+    }
+
     fn zookeeper() -> Launch {
         let port = NonZeroU16::new(2181).unwrap();
         Launch {
@@ -320,11 +364,16 @@ mod tests {
                 ("users".into(), OnChange::Signal(Signal::Hup)),
                 ("zoo.cfg".into(), OnChange::Nothing),
             ]),
-            place: vec![Place { file: "myid".into(), to: "/var/lib/zookeeper/myid".into(), when: When::Absent }],
+            place: vec![
+                place("zoo.cfg", When::Always),
+                place("zoo.cfg.dynamic", When::NewestList { id: "myid".into(), config: "zoo.cfg".into() }),
+                place("myid", When::Absent),
+            ],
             ready: Probe::ZooKeeper { port, host: None, tls: false },
             alive: Some(Probe::Tcp { port, host: None }),
             drain: Some(Drain { argv: vec!["true".into()], seconds: 5 }),
             agent: Some(Agent { port, client: "zookeeper-op".into() }),
+            identity: Some(Identity { services: BTreeSet::from(["zk.tf.svc".into()]), lifetime_seconds: 7_776_000 }),
             ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
         }
     }
@@ -356,7 +405,11 @@ mod tests {
         assert_eq!(with(|l| l.working_directory = Some("a".into())), "workingDirectory: is not an absolute path");
         assert_eq!(with(|l| l.place[0].to = "/a/../etc".into()), "place.to: is not an absolute path");
         assert_eq!(with(|l| l.place[0].file = "../a".into()), "place.file: is not the name of a file");
+        assert_eq!(with(|l| drop(l.place.pop())), "place.when: goes by a file that is not placed");
         assert_eq!(with(|l| l.stop.seconds = 0), "stop.seconds: is not between 1 and 86,400");
+        assert_eq!(with(|l| l.agent = None), "identity: is only for the container that serves the agent API");
+        let short = |l: &mut Launch| l.identity = Some(Identity { services: BTreeSet::new(), lifetime_seconds: 599 });
+        assert_eq!(with(short), "identity.lifetimeSeconds: is less than 600");
         let environment = |l: &mut Launch| drop(l.environment.insert("A=B".into(), String::new()));
         assert_eq!(with(environment), "environment: has a name that no variable can have");
         for name in ["", ".", "..", "..data", "a/b"] {

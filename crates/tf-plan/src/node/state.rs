@@ -87,6 +87,21 @@ pub struct Health {
     pub message: String,
 }
 
+/// The member's certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificate {
+    /// Last second that it is good.
+    pub not_after: Timestamp,
+    /// Fingerprint of the authority that issued it (`tf_pki::fingerprint::Fingerprint`), 64 hexadecimal digits. Absent where
+    /// the member trusts none that did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// Number of the bundle of authorities that the member goes by; 0 where the bundle has none.
+    #[serde(default)]
+    pub revision: u64,
+}
+
 /// Answer to `GET /v1/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -104,6 +119,12 @@ pub struct Status {
     /// Whether the daemon beside the agent serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    /// The certificate of a member that asks for one itself ([`super::launch::Launch::identity`]), once it has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+    /// What the next certificate is waited for, or why there is none, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Facts about a ZooKeeper server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<zookeeper::Facts>,

@@ -68,6 +68,33 @@ pub struct Server {
     pub client_port: u16,
 }
 
+/// File of the launch file's set with the password of ZooKeeper's `super` user, by which the agent changes the list. From the
+/// Secret.
+pub const SUPER_FILE: &str = "super";
+
+/// Body of `POST /v1/zookeeper/reconfig`: one change of the list of members. It is refused when the list has another version.
+/// Answered with the new [`Servers`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all_fields = "camelCase")]
+pub enum Reconfigure {
+    /// Adds a server, or changes the entry of one.
+    Add {
+        /// Its identity.
+        id: u32,
+        /// Its entry.
+        server: Server,
+        /// Version of the list that is changed.
+        version: u64,
+    },
+    /// Removes a server.
+    Remove {
+        /// Its identity.
+        id: u32,
+        /// Version of the list that is changed.
+        version: u64,
+    },
+}
+
 /// A list that ZooKeeper did not write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line:?} of the list of members: {problem}")]
@@ -78,16 +105,21 @@ pub struct Malformed {
     pub problem: &'static str,
 }
 
+/// What precedes the version in a file of ours.
+const VERSION_REMARK: &str = "# version ";
+
 impl Servers {
     /// Identities of the servers with a vote.
     pub fn voters(&self) -> impl Iterator<Item = u32> + '_ {
         self.servers.iter().filter(|(_, server)| server.votes).map(|(id, _)| *id)
     }
 
-    /// The dynamic file: a line per server, without the version, which only ZooKeeper itself may write.
+    /// The dynamic file: a line per server, after the version as a remark. ZooKeeper itself passes over the remark, and takes a
+    /// version from the file's name alone; the agent goes by it to tell which of two lists is newer.
     pub fn file(&self) -> String {
-        let lines: Vec<String> = self.servers.iter().map(|(id, server)| format!("server.{id}={server}\n")).collect();
-        lines.concat()
+        let version = (self.version != 0).then(|| format!("{VERSION_REMARK}{:x}\n", self.version));
+        let servers = self.servers.iter().map(|(id, server)| format!("server.{id}={server}\n"));
+        version.into_iter().chain(servers).collect()
     }
 }
 
@@ -104,11 +136,20 @@ impl FromStr for Servers {
     type Err = Malformed;
 
     /// Reads `/zookeeper/config` or a dynamic file: `server.<id>=<host>:<port>:<port>[:<role>];[<host>:]<port>`, and
-    /// `version=<hexadecimal>` (`QuorumPeer.QuorumServer` of ZooKeeper 3.9).
+    /// `version=<hexadecimal>` (`QuorumPeer.QuorumServer` of ZooKeeper 3.9) or the remark of [`Self::file`].
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let mut list = Self::default();
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let malformed = |problem| Malformed { line: line.to_owned(), problem };
+            let version = |digits: &str| {
+                u64::from_str_radix(digits.trim(), 16).map_err(|_| malformed("the version is no number"))
+            };
+            if line.starts_with('#') {
+                if let Some(digits) = line.strip_prefix(VERSION_REMARK) {
+                    list.version = version(digits)?;
+                }
+                continue;
+            }
             let (key, value) = line.split_once('=').ok_or_else(|| malformed("no equals sign"))?;
             match key.trim().strip_prefix("server.") {
                 Some(id) => {
@@ -118,10 +159,7 @@ impl FromStr for Servers {
                         return Err(malformed("the identity is there twice"));
                     }
                 }
-                None if key.trim() == "version" => {
-                    list.version =
-                        u64::from_str_radix(value.trim(), 16).map_err(|_| malformed("the version is no number"))?;
-                }
+                None if key.trim() == "version" => list.version = version(value)?,
                 None => {}
             }
         }
@@ -205,9 +243,35 @@ mod tests {
     }
 
     #[test]
+    fn the_version_is_a_remark_of_which_a_founding_list_has_none() {
+        let mut list: Servers = "server.1=a:1:2;3\n".parse().unwrap();
+        let line = "server.1=a:1:2:participant;a:3\n";
+        assert_eq!(list.file(), line);
+        list.version = 0x1_0000_0003;
+        assert_eq!(list.file(), format!("# version 100000003\n{line}"));
+        assert_eq!(format!("# a remark\n#version 7\n{line}").parse::<Servers>().unwrap().version, 0);
+    }
+
+    #[test]
+    fn a_change_looks_like_this() {
+        let add = Reconfigure::Add { id: 4, server: entry("10.0.0.4"), version: 7 };
+        let text = r#"{"kind":"Add","id":4,"server":{"address":"10.0.0.4","quorumPort":2888,"electionPort":3888,"votes":true,"clientAddress":"10.0.0.4","clientPort":2181},"version":7}"#;
+        assert_eq!(serde_json::to_string(&add).unwrap(), text);
+        let remove = Reconfigure::Remove { id: 4, version: 7 };
+        assert_eq!(serde_json::from_str::<Reconfigure>(r#"{"kind":"Remove","id":4,"version":7}"#).unwrap(), remove);
+    }
+
+    #[test]
     fn nonsense_is_named() {
-        for text in ["server.x=a:1:2;3", "server.1=a:1;3", "server.1=a:1:2", "server.1=a:1:2:king;3", "version=zz", "x"]
-        {
+        for text in [
+            "server.x=a:1:2;3",
+            "server.1=a:1;3",
+            "server.1=a:1:2",
+            "server.1=a:1:2:king;3",
+            "version=zz",
+            "x",
+            "# version x",
+        ] {
             assert!(text.parse::<Servers>().is_err(), "{text}");
         }
         assert!("server.1=a:1:2;3\nserver.1=b:1:2;3".parse::<Servers>().is_err());
@@ -215,12 +279,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(ids in prop::collection::btree_map(1_u32..255, any::<(u8, bool, u16)>(), 0..7)) {
+        fn what_is_written_is_read_back(
+            version: u64,
+            ids in prop::collection::btree_map(1_u32..255, any::<(u8, bool, u16)>(), 0..7),
+        ) {
             let servers = ids.into_iter().map(|(id, (host, v6, port))| {
                 let address = if v6 { format!("fd00::{host:x}") } else { format!("10.0.0.{host}") };
                 (id, Server { votes: host % 2 == 0, client_port: port, ..entry(&address) })
             });
-            let list = Servers { version: 0, servers: servers.collect() };
+            let list = Servers { version, servers: servers.collect() };
             prop_assert_eq!(list.file().parse::<Servers>().unwrap(), list);
         }
 

@@ -55,14 +55,25 @@ const PROOF: Duration = Duration::from_secs(5);
 /// A page of a list arrives within this time or not at all. The limit of the client ends with the head of the answer.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
+/// Which objects of a kind a watch is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// Every one.
+    All,
+    /// Those with these labels.
+    Labels(String),
+    /// Those with these fields.
+    Fields(String),
+}
+
 /// One watch: a kind in one namespace, or in all.
 pub struct Watch<K, T> {
     /// What it is about.
     pub subject: Subject,
     /// Where to list and watch.
     pub api: Api<K>,
-    /// Label selector; none for all objects.
-    pub labels: Option<String>,
+    /// Which objects.
+    pub selector: Selector,
     /// Reduces an object to what is of interest.
     pub reduce: fn(K) -> (Key, T),
     /// Where the reduced objects go.
@@ -175,7 +186,11 @@ where
     /// where it was, are waited out here, because it does not wait by itself.
     async fn follow(&self, context: &Context, attempts: &mut Attempts) -> Failure {
         let mut config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(self.page());
-        config.label_selector.clone_from(&self.labels);
+        match &self.selector {
+            Selector::All => {}
+            Selector::Labels(labels) => config.label_selector = Some(labels.clone()),
+            Selector::Fields(fields) => config.field_selector = Some(fields.clone()),
+        }
         let mut events = Box::pin(watcher(self.api.clone(), config));
         let mut stage = Stage::Listing;
         loop {

@@ -164,6 +164,12 @@ pub struct PodEntry {
     pub pod: observed::Pod,
 }
 
+/// What is noted of a pod's certificate: its end and its issuer.
+fn noted(text: &str) -> Option<observed::Certificate> {
+    let (not_after, issuer) = text.split_once(' ')?;
+    Some(observed::Certificate { not_after: not_after.parse().ok()?, issuer: issuer.to_owned() })
+}
+
 /// Keeps what roll-outs and status need.
 pub fn pod(pod: Pod) -> (Key, PodEntry) {
     let key = Key::of(&pod.metadata);
@@ -195,6 +201,8 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
             terminating: pod.metadata.deletion_timestamp.is_some(),
             template: annotations.get(names::ANNOTATION_RESTART_HASH).cloned(),
             trouble: unscheduled.or(waiting),
+            active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
+            certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
         },
     };
     (key, entry)

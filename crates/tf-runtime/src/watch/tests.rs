@@ -120,7 +120,7 @@ async fn scene(answer: impl Fn(Asked, usize) -> Response<Body> + Send + Sync + '
     let watch = Watch {
         subject: subject(),
         api: dynamic::<PartialObjectMeta<DynamicObject>>(&client, CONFIG_MAP, Some("tf")),
-        labels: None,
+        selector: Selector::All,
         reduce: |object| (Key::of(&object.metadata), ()),
         sink: Kept::new(cache.clone(), Arc::new(|_, _, _| {})),
     };

@@ -1,18 +1,56 @@
-//! Small images: a few files in one layer, as an archive that `docker load` and containerd take.
+//! Images for real nodes: those of this repository, and small ones, of a few files in one layer, as archives that
+//! `docker load` and containerd take.
 
-use std::fs;
+use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::assets::{self, Tool};
 use crate::folder::write_atomically;
+use crate::operators::repository;
 use crate::real::packages;
 
 /// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
 pub const PAUSE: &str = "localhost/pause:lab";
+
+/// The archives of images that `cargo xtask image` writes: in `$TF_IMAGES`, which `cargo xtask test` sets, else where they
+/// are unless it is told another place. `None` when this machine cannot make one of them: the test that asks, on its own
+/// thread, is counted as skipped and has nothing more to do.
+pub fn archives(names: &[&str]) -> Result<Option<Vec<PathBuf>>> {
+    let given = env::var_os("TF_IMAGES").map(PathBuf::from);
+    let target = || env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let folder = given.clone().unwrap_or_else(|| target().join("images"));
+    let mut archives = Vec::new();
+    for name in names {
+        let archive = folder.join(format!("{name}.tar"));
+        if !archive.exists() {
+            if given.is_none() {
+                bail!("{} does not exist; make it with: cargo xtask image --profile lab {name}", archive.display());
+            }
+            skipped(&format!("no image {name}: this machine lacks what it is made with"))?;
+            return Ok(None);
+        }
+        archives.push(archive);
+    }
+    Ok(Some(archives))
+}
+
+/// Has `cargo xtask test` count the test of this thread as skipped.
+fn skipped(reason: &str) -> Result<()> {
+    let line = format!("{}: {reason}\n", thread::current().name().unwrap_or_default());
+    // Not `eprint!`, which the test harness captures.
+    write!(std::io::stderr(), "SKIP {line}")?;
+    if let Some(file) = env::var_os("TF_TEST_SKIPS") {
+        OpenOptions::new().append(true).open(file)?.write_all(line.as_bytes())?;
+    }
+    Ok(())
+}
 
 /// What is in an image.
 #[derive(Clone, Debug, Default)]

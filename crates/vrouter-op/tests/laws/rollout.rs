@@ -32,7 +32,7 @@ fn running(states: [(bool, bool); 4]) -> Observed<Vrouter> {
 }
 
 fn restarted(states: [(bool, bool); 4]) -> Option<String> {
-    plan(&two_groups(), &running(states)).expect("a plan").step.map(|step| step.uid)
+    plan(&two_groups(), &running(states)).expect("a plan").step.map(|step| step.target().uid.clone())
 }
 
 #[test]

@@ -66,14 +66,23 @@ pub struct Decision {
     pub highest: u32,
     /// Members that shall go, to record with them.
     pub leaving: BTreeMap<u32, u64>,
-    /// The list of members as the quorum has it; none while nobody reports a quorum.
-    pub servers: Option<Servers>,
+    /// The quorum; none while nobody reports one.
+    pub quorum: Option<Quorum>,
     /// The step that is due, if one is.
     pub step: Option<Step>,
     /// What has to happen before the next step, for people.
     pub waits: Vec<String>,
     /// Why the wish cannot be carried out unless somebody does something, for people.
     pub held: Vec<String>,
+}
+
+/// A quorum that serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quorum {
+    /// The list of members as it has it.
+    pub servers: Servers,
+    /// Who has a vote and serves at the address that the list has.
+    pub serving: BTreeSet<u32>,
 }
 
 /// One step. It is taken only if the list of members is still the one it was decided on.
@@ -126,7 +135,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         members: recorded.clone(),
         highest: situation.highest.max(view.highest()),
         leaving: situation.leaving.clone(),
-        servers: Some(view.servers.clone()),
+        quorum: Some(Quorum { servers: view.servers.clone(), serving: view.serving.clone() }),
         ..Decision::default()
     };
     let settled = change_membership(situation, &view, &mut decision);
@@ -362,12 +371,6 @@ fn keeps_quorum(alive: usize, size: usize, what: &str, id: u32) -> Result<(), St
 
 fn is_usable(situation: &Situation<'_>, node: &str) -> bool {
     situation.places.iter().any(|place| place.matches && place.node == node)
-}
-
-/// The entry of a member in the list.
-pub fn entry(address: &str, quorum_port: u16, election_port: u16, client_port: u16) -> Server {
-    let (address, client_address) = (address.to_owned(), address.to_owned());
-    Server { address, quorum_port, election_port, votes: true, client_address, client_port }
 }
 
 /// Identities of the servers that have a vote.

@@ -14,6 +14,8 @@ pub enum Change {
     Template,
     /// The configuration its agent has activated.
     Configuration,
+    /// Nothing any more: its agent was told to change over and has not done so yet.
+    UnderWay,
 }
 
 /// A pod of the StatefulSet.
@@ -55,10 +57,7 @@ pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision:
         return;
     }
     let obstacle = if settled { None } else { Some("the membership is being changed".to_owned()) };
-    let terminating = || situation.seats.iter().find(|seat| seat.terminating);
-    let obstacle = obstacle
-        .or_else(|| terminating().map(|seat| format!("pod {} is terminating", seat.pod)))
-        .or_else(|| view.fragile());
+    let obstacle = obstacle.or_else(|| disturbed(situation)).or_else(|| view.fragile());
     if let Some(why) = obstacle {
         decision.waits.push(format!("{} pods are not up to date, none is touched now: {why}", turn.len()));
         return;
@@ -83,7 +82,7 @@ pub fn without_quorum(situation: &Situation<'_>, recorded: Vec<MemberStatus>) ->
         .map(|member| format!("{} ({})", member.id, member.node))
         .collect();
     decision.waits.push(format!("no quorum: members {} do not serve", silent.join(", ")));
-    let one_at_a_time = situation.seats.iter().all(|seat| !seat.terminating);
+    let one_at_a_time = disturbed(situation).is_none();
     decision.step = outdated(situation)
         .find(|seat| !seat.ready)
         .filter(|_| one_at_a_time)
@@ -100,8 +99,17 @@ fn misplaced<'a>(situation: &Situation<'a>, members: &[MemberStatus]) -> Option<
     situation.seats.iter().filter(|seat| !seat.terminating && seat.ordinal < members.len()).find(elsewhere)
 }
 
+/// The disturbance by us that is not over yet.
+fn disturbed(situation: &Situation<'_>) -> Option<String> {
+    let under_way = |seat: &&Seat| seat.terminating || seat.change == Some(Change::UnderWay);
+    let seat = situation.seats.iter().find(under_way)?;
+    let what = if seat.terminating { "is terminating" } else { "has not taken its configuration yet" };
+    Some(format!("pod {} {what}", seat.pod))
+}
+
 fn outdated<'a>(situation: &Situation<'a>) -> impl Iterator<Item = &'a Seat> {
-    situation.seats.iter().rev().filter(|seat| seat.change.is_some())
+    let is_due = |seat: &&Seat| matches!(seat.change, Some(Change::Template | Change::Configuration));
+    situation.seats.iter().rev().filter(is_due)
 }
 
 fn member_of<'a>(seat: &Seat, members: &'a [MemberStatus]) -> Option<&'a MemberStatus> {
@@ -111,7 +119,7 @@ fn member_of<'a>(seat: &Seat, members: &'a [MemberStatus]) -> Option<&'a MemberS
 fn update(seat: &Seat, why: &str) -> Step {
     match seat.change {
         Some(Change::Configuration) => Step::Activate { pod: seat.pod.clone(), uid: seat.uid.clone() },
-        Some(Change::Template) | None => restart(seat, why),
+        Some(Change::Template | Change::UnderWay) | None => restart(seat, why),
     }
 }
 

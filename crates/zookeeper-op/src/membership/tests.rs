@@ -4,6 +4,11 @@ use tf_plan::node::zookeeper::Role;
 
 use super::*;
 
+/// The entry of a member in the list.
+fn entry(address: &str) -> Server {
+    crate::config::server(&tf_api::ZookeeperConfiguration::default(), address)
+}
+
 /// A cluster at rest: so many nodes, of which the first ones carry a member each.
 struct Scene {
     places: Vec<Place>,
@@ -23,7 +28,7 @@ fn scene(nodes: usize, members: u32) -> Scene {
     let recorded: Vec<MemberStatus> = (1..=members).map(member).collect();
     Scene {
         places: (1..=nodes).map(node).map(|(node, address)| Place { node, address, matches: true }).collect(),
-        servers: Servers { version: 7, servers: recorded.iter().map(|m| (m.id, entry(&m.address, 1, 2, 3))).collect() },
+        servers: Servers { version: 7, servers: recorded.iter().map(|m| (m.id, entry(&m.address))).collect() },
         seats: recorded.iter().enumerate().map(|(ordinal, member)| seat(ordinal, &member.node)).collect(),
         recorded,
         leaving: BTreeMap::new(),
@@ -168,7 +173,7 @@ fn nodes_with_one_address_do_not_both_become_members() {
 #[test]
 fn servers_that_somebody_else_added_stop_every_change() {
     let mut foreign = scene(4, 3);
-    foreign.servers.servers.insert(9, entry("10.0.0.9", 1, 2, 3));
+    foreign.servers.servers.insert(9, entry("10.0.0.9"));
     let decision = foreign.decide(1);
     assert_eq!((ids(&decision), &decision.step, decision.leaving.len()), (vec![1, 2, 3], &None, 0));
     assert!(decision.held[0].contains("servers 9"), "{decision:?}");

@@ -3,6 +3,10 @@
 //! A word is sent as exactly four bytes: a line break after it loses 4 to 8 % of the answers to a reset connection
 //! (stateful-services 2.2, measured).
 
+pub mod newest;
+pub mod reconfig;
+mod wire;
+
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};

@@ -1,0 +1,99 @@
+//! The files of the member's identity: what it trusts, what it shows, and the request it waits for.
+
+use std::{fs, io, path::PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use tf_pki::{bundle::Bundle, certificate::Certificate};
+use tf_plan::node;
+
+use super::{decide::Pair, request::Pending};
+use crate::{atomic, paths::Paths, volume};
+
+/// Owner and group, as the daemons of the pod read them.
+const MODE: u32 = 0o640;
+/// Nobody else reads a key that has no certificate yet.
+const PRIVATE: u32 = 0o600;
+/// File of [`node::CERTIFICATE_DIR`] with a [`Pending`].
+const PENDING: &str = ".request";
+
+/// The mounted bundle.
+#[derive(Clone, Debug)]
+pub(super) struct Trust {
+    pub(super) bundle: Bundle,
+    /// Its number; 0 where it has none.
+    pub(super) revision: u64,
+}
+
+/// Key and certificates in use.
+#[derive(Clone)]
+pub(super) struct Held {
+    key: String,
+    certificates: String,
+}
+
+impl Held {
+    pub(super) fn pair(&self) -> Pair<'_> {
+        Pair { key: &self.key, certificates: &self.certificates }
+    }
+
+    /// The member's own certificate, if it can be read.
+    pub(super) fn certificate(&self) -> Option<Certificate> {
+        Certificate::first_from_pem(&self.certificates).ok()
+    }
+}
+
+/// The authorities that are mounted, with their number.
+pub(super) fn trust(paths: &Paths) -> Result<Trust> {
+    let name = |path: &str| PathBuf::from(path).file_name().map(PathBuf::from).unwrap_or_default();
+    let (bundle, revision) = volume::read(&[paths.at(node::CA_DIR)], |[directory]| {
+        let directory = directory.unwrap_or_default();
+        Ok((text(directory.join(name(node::CA_BUNDLE)))?, text(directory.join(name(node::CA_REVISION)))?))
+    })?;
+    let bundle = Bundle::from_pem(&bundle.unwrap_or_default()).context("the certificates of the authorities")?;
+    ensure!(!bundle.certificates().is_empty(), "waits for the certificates of the authorities to be mounted");
+    let revision = revision.and_then(|revision| revision.trim().parse().ok()).unwrap_or_default();
+    Ok(Trust { bundle, revision })
+}
+
+/// What the member shows, if both parts are there.
+pub(super) fn held(paths: &Paths) -> Result<Option<Held>> {
+    let (key, certificates) = (text(paths.at(node::CERTIFICATE_KEY))?, text(paths.at(node::CERTIFICATE))?);
+    Ok(key.zip(certificates).map(|(key, certificates)| Held { key, certificates }))
+}
+
+/// Lets the member show these.
+pub(super) fn take(paths: &Paths, pair: Pair<'_>) -> Result<()> {
+    let files = [
+        (paths.at(node::CERTIFICATE_KEY), pair.key.as_bytes()),
+        (paths.at(node::CERTIFICATE), pair.certificates.as_bytes()),
+    ];
+    atomic::replace_together(&files, MODE)
+}
+
+/// The request of an earlier run, if it can be read.
+pub(super) fn pending(paths: &Paths) -> Option<Pending> {
+    serde_json::from_slice(&fs::read(pending_file(paths)).ok()?).ok()
+}
+
+/// Keeps a request for later runs.
+pub(super) fn keep_pending(paths: &Paths, pending: &Pending) -> Result<()> {
+    atomic::replace(&pending_file(paths), &serde_json::to_vec(pending)?, PRIVATE)
+}
+
+/// The request is answered, or not needed any more.
+pub(super) fn forget_pending(paths: &Paths) {
+    let _ = fs::remove_file(pending_file(paths));
+}
+
+fn pending_file(paths: &Paths) -> PathBuf {
+    paths.at(node::CERTIFICATE_DIR).join(PENDING)
+}
+
+/// A file that may be absent. What is no text is as good as empty: it may be a key, and is not quoted.
+fn text(path: PathBuf) -> Result<Option<String>> {
+    match fs::read(&path) {
+        Ok(content) => Ok(Some(String::from_utf8(content).unwrap_or_default())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}

@@ -1,0 +1,321 @@
+//! The member's certificate: asked for, taken and renewed while the daemon runs.
+//!
+//! Key and request are made here ([`request`]); the operator approves and signs; whether a certificate is needed and whether one
+//! that was handed out is taken is decided in [`decide`]. The key never leaves the pod. What is in use stays until something
+//! better is complete, and a problem here never touches the daemon.
+
+pub mod decide;
+mod files;
+pub mod request;
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use jiff::Timestamp;
+use serde_json::json;
+use tf_pki::member::{self, Member};
+use tf_plan::node::{launch, state};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use self::{
+    decide::{Pair, Step},
+    files::{Held, Trust},
+    request::{Answer, Pending},
+};
+use crate::{back_off::BackOff, kubernetes::Api, log, paths::Paths, pod::Pod};
+
+/// Between looks at a request, from the first to all later ones, and between attempts to reach the API server.
+const POLLS: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(30)];
+/// After a request that led to nothing.
+const REFUSALS: [Duration; 2] = [Duration::from_secs(10), Duration::from_mins(5)];
+/// Without something that has to be mounted first, where nothing tells of changes.
+const SAFETY_NET: Duration = Duration::from_secs(30);
+
+/// What the member tells about its certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The one in use.
+    pub certificate: Option<state::Certificate>,
+    /// What the next one is waited for, or why there is none.
+    pub message: Option<String>,
+}
+
+/// Looks after the certificate of a pod, where a launch file says so.
+pub struct Identity {
+    paths: Paths,
+    pod: Pod,
+    keeping: Option<(launch::Identity, JoinHandle<()>)>,
+    files_changed: Arc<Notify>,
+    taken: Arc<Notify>,
+    report: Arc<watch::Sender<Report>>,
+}
+
+impl Identity {
+    /// Nothing is asked for yet. `taken` is notified of every new certificate.
+    pub fn new(paths: Paths, pod: Pod, taken: Arc<Notify>) -> Self {
+        let report = Arc::new(watch::Sender::default());
+        Self { paths, pod, keeping: None, files_changed: Arc::default(), taken, report }
+    }
+
+    /// Looks after the certificate that a launch file asks for, from now on.
+    pub fn follow(&mut self, identity: Option<&launch::Identity>) {
+        if self.keeping.as_ref().map(|(present, _)| present) == identity {
+            return;
+        }
+        if let Some((_, task)) = self.keeping.take() {
+            task.abort();
+            self.report.send_replace(Report::default());
+        }
+        if let Some(identity) = identity {
+            let keeper = Keeper {
+                member: wanted(&self.pod, identity),
+                paths: self.paths.clone(),
+                report: Arc::clone(&self.report),
+                taken: Arc::clone(&self.taken),
+                asked: None,
+                due: Instant::now(),
+                polls: BackOff::between(POLLS[0], POLLS[1]),
+                refusals: BackOff::between(REFUSALS[0], REFUSALS[1]),
+                message: None,
+            };
+            let task = tokio::spawn(keeper.keep(Arc::clone(&self.files_changed)));
+            self.keeping = Some((identity.clone(), task));
+        }
+    }
+
+    /// Certificates, authorities or the token may be others now.
+    pub fn files_changed(&self) {
+        self.files_changed.notify_one();
+    }
+
+    /// What to tell about the certificate, and when that changes.
+    pub fn report(&self) -> watch::Receiver<Report> {
+        self.report.subscribe()
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        if let Some((_, task)) = &self.keeping {
+            task.abort();
+        }
+    }
+}
+
+/// The member that a pod is by its launch file.
+fn wanted(pod: &Pod, identity: &launch::Identity) -> Member {
+    Member {
+        pod: pod.name.clone(),
+        node: pod.node.clone(),
+        addresses: [pod.address].into(),
+        services: identity.services.clone(),
+        lifetime_seconds: identity.lifetime_seconds,
+    }
+}
+
+struct Keeper {
+    member: Member,
+    paths: Paths,
+    report: Arc<watch::Sender<Report>>,
+    taken: Arc<Notify>,
+    asked: Option<Asked>,
+    /// Before it nothing more is done for a new certificate.
+    due: Instant,
+    polls: BackOff,
+    refusals: BackOff,
+    /// What is waited for, or went wrong last.
+    message: Option<String>,
+}
+
+/// A request and whether the API server has it.
+struct Asked {
+    pending: Pending,
+    name: String,
+    created: bool,
+}
+
+/// What came of one step towards a certificate.
+enum Progress {
+    /// The request is to be looked at again.
+    Waits,
+    /// The certificate was taken.
+    Taken,
+    /// The request led to nothing: another one, later.
+    Over(String),
+}
+
+impl Keeper {
+    async fn keep(mut self, files_changed: Arc<Notify>) {
+        let identity = match member::Identity::member(&self.member) {
+            Ok(identity) => identity,
+            // Until there is another launch file.
+            Err(error) => {
+                self.has_trouble(format!("no certificate can be asked for: {error}"));
+                return self.tell(None, self.message.clone());
+            }
+        };
+        loop {
+            let wait = match self.look(&identity).await {
+                Ok(wait) => wait,
+                Err(error) => {
+                    self.has_trouble(format!("{error:#}"));
+                    let certificate = self.report.borrow().certificate.clone();
+                    self.tell(certificate, self.message.clone());
+                    SAFETY_NET
+                }
+            };
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = files_changed.notified() => {}
+            }
+        }
+    }
+
+    /// Looks at what is there and does what is due. Returns when to look again.
+    async fn look(&mut self, identity: &member::Identity) -> Result<Duration> {
+        let trust = files::trust(&self.paths)?;
+        let held = files::held(&self.paths)?;
+        let certificate = held.as_ref().and_then(|held| facts(held, &trust));
+        match decide::decide(held.as_ref().map(Held::pair), identity, &trust.bundle, Timestamp::now()) {
+            Step::Keep(wait) => {
+                self.refusals.reset();
+                self.settled();
+                self.message = None;
+                self.tell(certificate, None);
+                Ok(wait)
+            }
+            Step::KeepEarly(wait) => {
+                self.has_trouble("the certificate is not valid yet; is this node's clock right?".into());
+                self.tell(certificate, self.message.clone());
+                Ok(wait)
+            }
+            Step::Ask(why) => {
+                self.tell(certificate.clone(), self.message.clone().or_else(|| Some(why.clone())));
+                if Instant::now() >= self.due {
+                    self.advance(identity, &trust, held.as_ref(), &why).await;
+                    if self.message.is_none() {
+                        return Ok(Duration::ZERO);
+                    }
+                    self.tell(certificate, self.message.clone());
+                }
+                Ok(self.due.saturating_duration_since(Instant::now()))
+            }
+        }
+    }
+
+    /// One step towards a certificate. Afterwards there is a message, unless one was taken.
+    async fn advance(&mut self, identity: &member::Identity, trust: &Trust, held: Option<&Held>, why: &str) {
+        let wait = match self.step(identity, trust, held, why).await {
+            Ok(Progress::Taken) => {
+                self.settled();
+                // Should it not be what was asked for after all, the next request takes its time.
+                self.message = None;
+                self.refusals.wait()
+            }
+            Ok(Progress::Waits) => {
+                let name = self.asked.as_ref().map_or("", |asked| &asked.name);
+                self.message = Some(format!("waits for the certificate request {name} to be approved"));
+                self.polls.wait()
+            }
+            Ok(Progress::Over(why)) => {
+                self.has_trouble(why);
+                self.settled();
+                self.refusals.wait()
+            }
+            Err(error) => {
+                self.has_trouble(format!("{error:#}"));
+                self.polls.wait()
+            }
+        };
+        self.due = Instant::now() + wait;
+    }
+
+    async fn step(
+        &mut self,
+        identity: &member::Identity,
+        trust: &Trust,
+        held: Option<&Held>,
+        why: &str,
+    ) -> Result<Progress> {
+        let asked = match &mut self.asked {
+            Some(asked) if asked.pending.revision == trust.revision => asked,
+            asked => {
+                let pending = pending(&self.paths, &self.member, identity, trust)?;
+                self.polls.reset();
+                asked.insert(Asked { name: pending.name()?, pending, created: false })
+            }
+        };
+        let api = Api::from_environment(self.paths.clone())?;
+        if !asked.created {
+            api.create(&asked.pending.object()?).await?;
+            asked.created = true;
+            self.polls.reset();
+            log::info("asked for a certificate", &json!({"request": asked.name, "why": why}));
+            return Ok(Progress::Waits);
+        }
+        let Some(object) = api.get(&asked.name).await? else {
+            return Ok(Progress::Over(format!("the certificate request {} is gone", asked.name)));
+        };
+        let certificates = match request::answer(&object) {
+            Answer::Pending => return Ok(Progress::Waits),
+            Answer::Over(why) => return Ok(Progress::Over(format!("{}: {why}", asked.name))),
+            Answer::Issued(certificates) => certificates,
+        };
+        let issued = Pair { key: &asked.pending.key, certificates: &certificates };
+        let now = Timestamp::now();
+        if let Err(unfit) = decide::improves(issued, held.map(Held::pair), identity, &trust.bundle, now) {
+            return Ok(Progress::Over(format!("what was issued for {} is not taken: {unfit}", asked.name)));
+        }
+        files::take(&self.paths, issued)?;
+        log::info("took a certificate", &json!({"request": asked.name, "why": why}));
+        self.taken.notify_one();
+        Ok(Progress::Taken)
+    }
+
+    /// No request is waited for.
+    fn settled(&mut self) {
+        self.asked = None;
+        files::forget_pending(&self.paths);
+    }
+
+    fn has_trouble(&mut self, trouble: String) {
+        if self.message.as_ref() != Some(&trouble) {
+            log::warn("has trouble with its certificate", &json!({"error": trouble}));
+            self.message = Some(trouble);
+        }
+    }
+
+    fn tell(&self, certificate: Option<state::Certificate>, message: Option<String>) {
+        self.report.send_if_modified(|report| {
+            let new = Report { certificate, message };
+            let is_other = *report != new;
+            *report = new;
+            is_other
+        });
+    }
+}
+
+/// The request of an earlier run if it is still the right one, or a new one.
+fn pending(paths: &Paths, member: &Member, identity: &member::Identity, trust: &Trust) -> Result<Pending> {
+    let earlier = files::pending(paths);
+    if let Some(pending) = earlier.filter(|it| it.member == *member && it.revision == trust.revision) {
+        return Ok(pending);
+    }
+    let pending = Pending::new(member, identity, trust.revision)?;
+    files::keep_pending(paths, &pending)?;
+    Ok(pending)
+}
+
+fn facts(held: &Held, trust: &Trust) -> Option<state::Certificate> {
+    let certificate = held.certificate()?;
+    let issuer = decide::issuer(held.pair().certificates, &trust.bundle);
+    Some(state::Certificate {
+        not_after: certificate.validity().not_after,
+        issuer: issuer.map(|issuer| issuer.fingerprint().to_string()),
+        revision: trust.revision,
+    })
+}

@@ -1,0 +1,461 @@
+//! How a member comes by its certificate, and keeps one.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
+    num::NonZeroU16,
+    os::unix::fs::PermissionsExt as _,
+    thread,
+    time::Duration,
+};
+
+use common::{
+    Container,
+    api_server::{ApiServer, Reply},
+    files, settle, shell,
+    tls::Authority,
+};
+use jiff::Timestamp;
+use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
+use rcgen::{CertificateParams, KeyPair, PublicKeyData, SanType, SignatureAlgorithm};
+use rustls::version::TLS13;
+use serde_json::json;
+use tf_pki::{
+    authority,
+    bundle::Bundle,
+    certificate::Certificate,
+    fingerprint::Fingerprint,
+    member::{Identity, Member},
+    review::{Candidate, Decision, Request, Requester, Roster, ServiceAccount, review},
+};
+use tf_plan::node::{
+    self,
+    launch::{Agent, Identity as Asked, Launch},
+    state::{Phase, Status},
+};
+
+const LIFETIME: u32 = 90 * 24 * 3600;
+const OPERATOR: &str = "zookeeper.operator.tf.tungsten.io";
+
+/// A member of documentation's network: nothing is reached by its address here.
+fn address() -> IpAddr {
+    [192, 0, 2, 1].into()
+}
+
+fn identity(address: IpAddr, services: &[&str]) -> Identity {
+    let member = Member {
+        pod: "pod-0".into(),
+        node: "node-0".into(),
+        addresses: [address].into(),
+        services: services.iter().map(|name| (*name).to_owned()).collect(),
+        lifetime_seconds: LIFETIME,
+    };
+    Identity::member(&member).unwrap()
+}
+
+fn launch(port: NonZeroU16, services: &[&str]) -> Launch {
+    let mut launch = shell("while :; do sleep 0.05; done");
+    launch.agent = Some(Agent { port, client: OPERATOR.into() });
+    let services: BTreeSet<String> = services.iter().map(|name| (*name).to_owned()).collect();
+    launch.identity = Some(Asked { services, lifetime_seconds: LIFETIME });
+    launch
+}
+
+fn free_port(address: IpAddr) -> NonZeroU16 {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap()
+}
+
+/// What the operator does with a request.
+fn decide(request: &CertificateSigningRequest, planned: &Identity) -> Decision {
+    let extra = [("pod-name", "pod-0"), ("pod-uid", "u"), ("node-name", "node-0"), ("node-uid", "v")];
+    let extra = extra.map(|(key, value)| (format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]));
+    let requester = Requester {
+        username: "system:serviceaccount:tf:zk".into(),
+        groups: vec!["system:serviceaccounts:tf".into()],
+        extra: extra.into(),
+    };
+    let candidate = Candidate { uid: "u".into(), node: "node-0".into(), node_uid: None, identity: planned.clone() };
+    let roster = Roster {
+        account: ServiceAccount { namespace: "tf".into(), name: "zk".into() },
+        pods: [("pod-0".to_owned(), candidate)].into(),
+    };
+    let request = Request {
+        signer: &request.spec.signer_name,
+        csr: &request.spec.request.0,
+        usages: request.spec.usages.as_deref().unwrap(),
+        expiration_seconds: request.spec.expiration_seconds,
+        requester: &requester,
+    };
+    review(&request, &roster)
+}
+
+/// The status of a request that was approved and signed.
+fn issued(pem: &str) -> Reply {
+    let pem = serde_json::to_value(ByteString(pem.as_bytes().to_vec())).unwrap();
+    Reply::Status(json!({"certificate": pem, "conditions": [{"type": "Approved", "status": "True"}]}))
+}
+
+fn ended(kind: &str) -> Reply {
+    Reply::Status(json!({"conditions": [{"type": kind, "status": "True", "reason": "ForeignNode", "message": "no"}]}))
+}
+
+/// An operator that plans this for the pod, and signs with this authority.
+fn operator(authority: &Authority, planned: Identity) -> impl Fn(&CertificateSigningRequest) -> Reply + Send + 'static {
+    let authority = authority::Authority::from_pem(&authority.pem, &authority.key).unwrap();
+    move |request| match decide(request, &planned) {
+        Decision::Approve(approved) => issued(&authority.sign(&approved, Timestamp::now()).unwrap().pem),
+        Decision::Deny(_) => ended("Denied"),
+        _ => Reply::Status(json!({})),
+    }
+}
+
+fn trust(container: &Container, revision: u64, authorities: &[&Authority]) {
+    let bundle: String = authorities.iter().map(|authority| authority.pem.as_str()).collect();
+    let files = files([("ca-bundle.crt", &bundle), ("revision", &revision.to_string())]);
+    container.publish(&container.path(node::CA_DIR), &files);
+}
+
+fn fingerprint(authority: &Authority) -> Fingerprint {
+    Bundle::from_pem(&authority.pem).unwrap().certificates()[0].fingerprint()
+}
+
+/// A member that is about to ask.
+fn member(server: &ApiServer, address: IpAddr) -> Container {
+    let mut container = Container::new();
+    container.environment.push(("POD_IP".into(), address.to_string()));
+    server.mount(&mut container, "t0k3n");
+    fs::create_dir_all(container.path(node::CERTIFICATE_DIR)).unwrap();
+    fs::create_dir_all(container.path(node::CA_DIR)).unwrap();
+    container.configure(&launch(NonZeroU16::new(9).unwrap(), &["zk.tf.svc"]), &files([]));
+    container
+}
+
+fn certificate(container: &Container) -> Option<Certificate> {
+    let pem = fs::read_to_string(container.path(node::CERTIFICATE)).ok()?;
+    Some(Certificate::first_from_pem(&pem).unwrap())
+}
+
+/// Waits for a certificate and gives it back; the key is its.
+fn certified(container: &Container, what: &str, holds: impl Fn(&Certificate) -> bool) -> Certificate {
+    let certificate = container.wait_for(what, || certificate(container).filter(&holds));
+    container.wait_for("no message", || container.state().filter(|state| state.message.is_none()));
+    let key = fs::read_to_string(container.path(node::CERTIFICATE_KEY)).unwrap();
+    assert!(certificate.is_for_key(&key));
+    certificate
+}
+
+fn says(container: &Container, text: &str) {
+    container.wait(text, |state| state.message.as_ref().is_some_and(|message| message.contains(text)));
+}
+
+#[test]
+fn a_member_asks_waits_and_takes_what_was_approved_once() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    let mut container = member(&server, address());
+    trust(&container, 3, &[&authority]);
+    container.run();
+    says(&container, "to be approved");
+    assert_eq!(container.state().unwrap().phase, Phase::Running, "the daemon does not wait");
+    let [name] = &server.created()[..] else { panic!("{:?}", server.created()) };
+    let object = server.object(name);
+    assert!(name.starts_with("tf-pod-0-"), "{name}");
+    assert_eq!(object.metadata.annotations.unwrap()["tf.tungsten.io/bundle-revision"], "3");
+    assert_eq!(server.last_token().unwrap(), "Bearer t0k3n");
+
+    // Neither a restart nor being killed loses the request.
+    container.terminate();
+    container.run();
+    says(&container, "to be approved");
+    container.kill();
+    server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));
+    container.run();
+    let own = certified(&container, "certificate", |_| true);
+    assert!(server.created().iter().all(|created| created == name), "one request in all");
+    assert_eq!((own.names(), own.addresses()), {
+        let identity = identity(address(), &["zk.tf.svc"]);
+        (identity.names().clone(), identity.addresses().clone())
+    });
+    for file in [node::CERTIFICATE, node::CERTIFICATE_KEY] {
+        assert_eq!(fs::metadata(container.path(file)).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+    let names = fs::read_dir(container.path(node::CERTIFICATE_DIR)).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["tls.crt", "tls.key"]);
+
+    // With a good certificate nothing is asked for.
+    let (created, looks) = (server.created().len(), server.looks());
+    container.terminate();
+    container.run();
+    container.wait("running", |state| state.phase == Phase::Running);
+    settle();
+    assert_eq!((server.created().len(), server.looks()), (created, looks));
+    assert_eq!(certificate(&container).unwrap(), own);
+
+    let key = fs::read_to_string(container.path(node::CERTIFICATE_KEY)).unwrap();
+    let line = key.lines().nth(1).unwrap();
+    assert!(!container.log().contains(line) && !container.log().contains("t0k3n"));
+}
+
+#[test]
+fn nothing_is_asked_for_before_the_authorities_are_mounted() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));
+    let mut container = member(&server, address());
+    container.run();
+    says(&container, "waits for the certificates of the authorities");
+    settle();
+    assert!(server.created().is_empty());
+    trust(&container, 1, &[&authority]);
+    certified(&container, "certificate", |_| true);
+}
+
+/// The public key of a request, which `rcgen` takes for one of its own.
+struct PublicKey(Vec<u8>);
+
+impl PublicKey {
+    fn of(request: &CertificateSigningRequest) -> Self {
+        // The curve P-256 and the head of a bit string of 65 bytes (RFC 5480).
+        const HEAD: [u8; 13] = [6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7, 3, 0x42, 0];
+        let der = pem(&request.spec.request.0);
+        let at = der.windows(HEAD.len()).position(|window| window == HEAD).unwrap() + HEAD.len();
+        Self(der[at..at + 65].to_vec())
+    }
+}
+
+fn pem(text: &[u8]) -> Vec<u8> {
+    use rustls::pki_types::{CertificateSigningRequestDer, pem::PemObject as _};
+    CertificateSigningRequestDer::from_pem_slice(text).unwrap().to_vec()
+}
+
+impl PublicKeyData for PublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &rcgen::PKCS_ECDSA_P256_SHA256
+    }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
+    params.subject_alt_names.push(SanType::IpAddress(address()));
+    params
+}
+
+/// A request that leads to nothing in each of the ways: the daemon runs, nothing is taken, the reason is named, and after a
+/// while there is another request, which is answered well.
+#[test]
+fn what_leads_to_nothing_is_named_and_asked_for_anew() {
+    type Behaviour = Box<dyn Fn(&Authority, &CertificateSigningRequest) -> Reply + Send>;
+    let names = ["pod-0", "node-0", "zk.tf.svc"];
+    let foreign = Authority::new();
+    let cases: [(&str, Behaviour); 7] = [
+        ("the request was denied: ForeignNode: no", Box::new(|_, _| ended("Denied"))),
+        ("the request was failed: ForeignNode: no", Box::new(|_, _| ended("Failed"))),
+        ("is gone", Box::new(|_, _| Reply::Gone)),
+        (
+            "is for another key",
+            Box::new(move |authority, _| issued(&authority.sign(&params(&names), &KeyPair::generate().unwrap()))),
+        ),
+        (
+            "lacks zk.tf.svc",
+            Box::new(move |authority, request| {
+                issued(&authority.sign(&params(&["pod-0", "node-0", "other"]), &PublicKey::of(request)))
+            }),
+        ),
+        (
+            "the certificate is good from",
+            Box::new(move |authority, request| {
+                let mut params = params(&names);
+                params.not_after = rcgen::date_time_ymd(2024, 1, 1);
+                issued(&authority.sign(&params, &PublicKey::of(request)))
+            }),
+        ),
+        (
+            "not issued by an authority of the bundle",
+            Box::new(move |_, request| issued(&foreign.sign(&params(&names), &PublicKey::of(request)))),
+        ),
+    ];
+    let members = cases.map(|(expected, behaviour)| {
+        let (server, authority) = (ApiServer::start(), Authority::new());
+        let own = authority.clone();
+        server.behave(move |request| behaviour(&own, request));
+        let mut container = member(&server, address());
+        trust(&container, 1, &[&authority]);
+        container.run();
+        (expected, server, authority, container)
+    });
+    for (expected, server, authority, container) in &members {
+        says(container, expected);
+        assert_eq!(container.state().unwrap().phase, Phase::Running);
+        assert!(certificate(container).is_none(), "{expected}");
+        assert!(!container.path(node::CERTIFICATE_KEY).exists(), "{expected}");
+        assert_eq!(server.created().len(), 1, "{expected}: the next request takes its time");
+        server.behave(operator(authority, identity(address(), &["zk.tf.svc"])));
+    }
+    for (expected, server, _, container) in &members {
+        certified(container, expected, |_| true);
+        let created: BTreeSet<String> = server.created().into_iter().collect();
+        assert_eq!(created.len(), 2, "{expected}: with a new key");
+    }
+}
+
+#[test]
+fn an_api_server_that_is_broken_or_silent_is_asked_again_with_the_same_request() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    server.behave(|_| Reply::Broken);
+    let mut container = member(&server, address());
+    trust(&container, 1, &[&authority]);
+    container.run();
+    says(&container, "status 500: etcd is away");
+    server.behave(|_| Reply::Hangs);
+    says(&container, "no answer within 10 s");
+    server.token(&container, "n3w");
+    server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));
+    certified(&container, "certificate", |_| true);
+    let created: BTreeSet<String> = server.created().into_iter().collect();
+    assert_eq!(created.len(), 1);
+    assert_eq!(server.last_token().unwrap(), "Bearer n3w", "the token is read for each request");
+}
+
+#[test]
+fn the_certificate_follows_the_authorities_and_the_launch_file_and_interrupts_nothing() {
+    let (server, old, new) = (ApiServer::start(), Authority::new(), Authority::new());
+    server.behave(operator(&old, identity(address(), &["zk.tf.svc"])));
+    let mut container = member(&server, address());
+    trust(&container, 1, &[&old]);
+    container.run();
+    let first = certified(&container, "certificate", |_| true);
+    let pid = container.state().unwrap().pid;
+
+    // The next authority is announced, and then signs.
+    trust(&container, 2, &[&old, &new]);
+    settle();
+    assert_eq!(certificate(&container).unwrap(), first);
+    server.behave(operator(&new, identity(address(), &["zk.tf.svc"])));
+    trust(&container, 3, &[&new, &old]);
+    let second = certified(&container, "of the new authority", |own| *own != first);
+    let bundle = Bundle::from_pem(&new.pem).unwrap();
+    assert!(bundle.issuer_of(&second).is_some());
+    assert_eq!(
+        server.object(&server.created()[1]).metadata.annotations.unwrap()["tf.tungsten.io/bundle-revision"],
+        "3"
+    );
+
+    // Another service.
+    server.behave(operator(&new, identity(address(), &["zk.tf.svc", "db.tf.svc"])));
+    let launch = launch(NonZeroU16::new(9).unwrap(), &["zk.tf.svc", "db.tf.svc"]);
+    let hash = container.configure(&launch, &files([]));
+    container.annotate(Some(&hash));
+    let third = certified(&container, "with the new name", |own| *own != second);
+    assert!(third.names().iter().any(|name| name.as_str() == "db.tf.svc"));
+
+    // A trust that forgets the issuer.
+    server.behave(operator(&old, identity(address(), &["zk.tf.svc", "db.tf.svc"])));
+    trust(&container, 4, &[&old]);
+    certified(&container, "of the trusted authority", |own| *own != third);
+    assert_eq!(container.state().unwrap().pid, pid, "the daemon ran on");
+    assert_eq!(server.created().len(), 4);
+}
+
+#[test]
+fn an_operator_whose_certificates_are_not_what_is_wanted_is_not_flooded() {
+    let (server, old, new) = (ApiServer::start(), Authority::new(), Authority::new());
+    server.behave(operator(&old, identity(address(), &["zk.tf.svc"])));
+    let mut container = member(&server, address());
+    // Another authority is to be used than the one that signs.
+    trust(&container, 1, &[&new, &old]);
+    container.run();
+    says(&container, "certificates are issued by another authority now");
+    assert!(certificate(&container).is_some(), "what was issued is used meanwhile");
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(server.created().len(), 1);
+}
+
+#[test]
+fn a_certificate_that_is_due_is_renewed_and_used_until_then() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    let mut container = member(&server, address());
+    trust(&container, 1, &[&authority]);
+    let key = KeyPair::generate().unwrap();
+    let mut params = params(&["pod-0", "node-0", "zk.tf.svc"]);
+    let now = Timestamp::now();
+    params.not_before = std::time::SystemTime::from(now - jiff::SignedDuration::from_hours(70 * 24)).into();
+    params.not_after = std::time::SystemTime::from(now + jiff::SignedDuration::from_hours(20 * 24)).into();
+    fs::write(container.path(node::CERTIFICATE_KEY), key.serialize_pem()).unwrap();
+    fs::write(container.path(node::CERTIFICATE), authority.sign(&params, &key)).unwrap();
+    container.run();
+    says(&container, "to be approved");
+    let old = certificate(&container).unwrap();
+    server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));
+    let new = certified(&container, "renewed", |own| *own != old);
+    assert!(new.validity().not_after > old.validity().not_after);
+}
+
+#[test]
+fn without_a_launch_file_that_says_so_nothing_is_asked_for() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    let mut container = member(&server, address());
+    let mut launch = launch(NonZeroU16::new(9).unwrap(), &[]);
+    launch.identity = None;
+    container.configure(&launch, &files([]));
+    trust(&container, 1, &[&authority]);
+    container.run();
+    container.wait("running", |state| state.phase == Phase::Running);
+    settle();
+    assert!(server.created().is_empty());
+}
+
+/// An address of this machine that other machines could reach; certificates are not made for others.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect((address(), 9)).ok()?;
+    socket.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
+}
+
+#[test]
+fn the_agent_serves_with_what_was_issued_and_tells_about_it() {
+    let Some(address) = own_address() else {
+        println!("skipped: this machine has no address");
+        return;
+    };
+    let (server, old, new) = (ApiServer::start(), Authority::new(), Authority::new());
+    server.behave(operator(&old, identity(address, &["zk.tf.svc"])));
+    let mut container = member(&server, address);
+    let port = free_port(address);
+    container.configure(&launch(port, &["zk.tf.svc"]), &files([]));
+    trust(&container, 1, &[&old]);
+    container.run();
+    let status = |authority: &Authority| -> Option<Status> {
+        let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let socket = SocketAddr::new(address, port.get());
+        let answer = authority.ask(Some(&authority.leaf(OPERATOR)), &[&TLS13], socket, request).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        Some(serde_json::from_str(body).unwrap())
+    };
+    let told =
+        |authority: &Authority| container.wait_for("told", || status(authority).and_then(|status| status.certificate));
+    let first = told(&old);
+    let own = certified(&container, "certificate", |_| true);
+    assert_eq!((first.not_after, first.revision), (own.validity().not_after, 1));
+    assert_eq!(first.issuer, Some(fingerprint(&old).to_string()));
+    assert_eq!(status(&old).unwrap().message, None);
+
+    server.behave(|_| ended("Denied"));
+    trust(&container, 2, &[&new, &old]);
+    let waits = || status(&old).filter(|status| status.message.as_ref().is_some_and(|it| it.contains("denied")));
+    let certificate = container.wait_for("denied", waits).certificate.unwrap();
+    assert_eq!((certificate.not_after, certificate.revision), (first.not_after, 2), "the old one is used");
+    server.behave(operator(&new, identity(address, &["zk.tf.svc"])));
+    let told = container.wait_for("served with the new one", || status(&new)?.certificate);
+    assert_eq!(told.issuer, Some(fingerprint(&new).to_string()));
+}

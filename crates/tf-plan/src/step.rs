@@ -1,0 +1,41 @@
+//! The one thing that a pass may do to a member that runs.
+
+use crate::node::{ContentHash, zookeeper::Reconfigure};
+
+/// A step. Each names the pod it is for by uid, so that one that was replaced meanwhile is never hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Delete the pod; its controller makes a new one from the current template.
+    Restart(Target),
+    /// Let the pod's agent change over to this configuration.
+    Activate(Target, ContentHash),
+    /// Ask the pod's agent to change the store beside it.
+    Ask(Target, Request),
+}
+
+/// The pod of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub pod: String,
+    /// Its uid.
+    pub uid: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// What an agent is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Change the list of members of a ZooKeeper ensemble.
+    Reconfigure(Reconfigure),
+}
+
+impl Step {
+    /// The pod.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Restart(target) | Self::Activate(target, _) | Self::Ask(target, _) => target,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What the node agents of pods say, asked every other second by the process that leads.
+//!
+//! Answers are kept; a resource is woken when one of its pods says something else than before. So what is asked costs the
+//! API server nothing. Only pods whose certificate is noted are asked: others have no agent that could answer.
+
+mod call;
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use http::Method;
+use jiff::Timestamp;
+use serde_json::Value;
+use tf_api::Resource as _;
+use tf_plan::{component::Component, node::state::Status, observed::Agent, step::Request};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::{sleep, timeout},
+};
+
+use self::call::{CallError, Connection};
+use crate::{
+    identity::Authorities,
+    leader::Permit,
+    object::Key,
+    watch::Primary,
+    world::{Trigger, World},
+};
+
+/// Between two rounds of questions.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// For a connection, and for an answer about the state.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// For an answer about a change: a new list of members has to reach a majority.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(12);
+/// An agent that failed to answer so often in a row is silent.
+const FAILURES: u32 = 2;
+
+/// What is known of the agents, by the pods' uids.
+#[derive(Default)]
+pub struct Agents {
+    known: Mutex<HashMap<String, Arc<Member>>>,
+    hurry: Notify,
+    rounds: watch::Sender<u64>,
+}
+
+/// One pod's agent.
+struct Member {
+    resource: Key,
+    address: SocketAddr,
+    connection: tokio::sync::Mutex<Option<Connection>>,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    agent: Option<Agent>,
+    failures: u32,
+}
+
+/// What asking takes.
+pub struct Round<C: Component> {
+    /// Pods and resources.
+    pub world: Arc<World<C::Cr>>,
+    /// Whom agents trust.
+    pub authorities: Arc<Authorities>,
+    /// Whether this process leads.
+    pub permit: Permit,
+    /// Whom to wake.
+    pub triggers: mpsc::UnboundedSender<Trigger>,
+    /// Domain of cluster services.
+    pub cluster_domain: String,
+}
+
+impl Agents {
+    /// What the agent of a pod says; none if it was not asked to the end yet.
+    pub fn heard(&self, uid: &str) -> Option<Agent> {
+        let member = lock(&self.known).get(uid)?.clone();
+        lock(&member.heard).agent.clone()
+    }
+
+    /// Asks a pod's agent to change something. When this returns, what all agents say has been asked for again.
+    ///
+    /// # Errors
+    /// When the agent cannot be reached, or refuses.
+    pub async fn ask(&self, uid: &str, request: &Request) -> Result<(), CallError> {
+        let member = lock(&self.known).get(uid).cloned().ok_or(CallError::Unknown)?;
+        let (path, body) = match request {
+            Request::Reconfigure(change) => ("/v1/zookeeper/reconfig", serde_json::to_vec(change)),
+        };
+        let body = body.map_err(CallError::Malformed)?;
+        let result = {
+            let mut connection = member.connection.lock().await;
+            let open = connection.as_mut().ok_or(CallError::Unknown)?;
+            let result = open.call::<Value>(Method::POST, path, body, CHANGE_PATIENCE).await;
+            if !matches!(result, Ok(_) | Err(CallError::Refused(..))) {
+                *connection = None;
+            }
+            result
+        };
+        self.listen().await;
+        result.map(drop)
+    }
+
+    /// Waits for the end of a round that begins now.
+    async fn listen(&self) {
+        let mut rounds = self.rounds.subscribe();
+        // One that is under way may have asked before.
+        let until = *rounds.borrow() + 2;
+        self.hurry.notify_one();
+        let passed = async {
+            while *rounds.borrow_and_update() < until && rounds.changed().await.is_ok() {
+                self.hurry.notify_one();
+            }
+        };
+        let _ = timeout(3 * PATIENCE, passed).await;
+    }
+
+    /// Asks for ever.
+    pub async fn run<C: Component>(self: Arc<Self>, round: Round<C>) {
+        loop {
+            if round.permit.until().is_some() {
+                self.look(&round).await;
+                self.rounds.send_modify(|count| *count += 1);
+            }
+            tokio::select! {
+                () = sleep(INTERVAL) => {}
+                () = self.hurry.notified() => {}
+            }
+        }
+    }
+
+    async fn look<C: Component>(&self, round: &Round<C>) {
+        let members = self.update(round);
+        let questions = members.into_iter().map(|member| async move {
+            let Some(authority) = round.authorities.of(&member.resource.namespace) else { return };
+            let operator = round.world.declaration.operator;
+            let answer = match authority.client(operator, Timestamp::now()) {
+                Ok(tls) => member.status(tls).await,
+                Err(error) => Err(CallError::Unreachable(error.to_string())),
+            };
+            if member.take(answer) {
+                let _ = round.triggers.send(Trigger::One(member.resource.clone()));
+            }
+        });
+        join_all(questions).await;
+    }
+
+    /// The agents that can be asked. Others are forgotten.
+    fn update<C: Component>(&self, round: &Round<C>) -> Vec<Arc<Member>> {
+        let mut known = lock(&self.known);
+        let mut now = HashMap::new();
+        for (key, primary) in round.world.primaries.select(|_, _| true) {
+            let Primary::Valid(cr) = &*primary else { continue };
+            if cr.meta().deletion_timestamp.is_some() {
+                continue;
+            }
+            let Some(agents) = C::agents(cr, &round.cluster_domain) else { continue };
+            for pod in round.world.pods_of(&key) {
+                let reachable = pod.certificate.is_some() && !pod.terminating;
+                let address = pod.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
+                let Some(address) = address.filter(|_| reachable) else { continue };
+                let address = SocketAddr::new(address, agents.port.get());
+                let present = known.remove(&pod.uid).filter(|member| member.address == address);
+                let member = present.unwrap_or_else(|| Arc::new(Member::new(key.clone(), address)));
+                now.insert(pod.uid, member);
+            }
+        }
+        *known = now;
+        known.values().cloned().collect()
+    }
+}
+
+impl Member {
+    fn new(resource: Key, address: SocketAddr) -> Self {
+        Self { resource, address, connection: tokio::sync::Mutex::default(), heard: Mutex::default() }
+    }
+
+    async fn status(&self, tls: Arc<rustls::ClientConfig>) -> Result<Status, CallError> {
+        // Who is being asked to change something answers when that is done.
+        let Ok(mut connection) = self.connection.try_lock() else { return Err(CallError::Slow(PATIENCE)) };
+        let is_new = connection.is_none();
+        let mut open = match connection.take() {
+            Some(open) => open,
+            None => self.connect(tls.clone()).await?,
+        };
+        let mut answer = open.call(Method::GET, "/v1/status", Vec::new(), PATIENCE).await;
+        if !is_new && matches!(answer, Err(CallError::Unreachable(_))) {
+            // The agent ends connections after a while.
+            open = self.connect(tls).await?;
+            answer = open.call(Method::GET, "/v1/status", Vec::new(), PATIENCE).await;
+        }
+        if answer.is_ok() {
+            *connection = Some(open);
+        }
+        answer
+    }
+
+    async fn connect(&self, tls: Arc<rustls::ClientConfig>) -> Result<Connection, CallError> {
+        timeout(PATIENCE, Connection::open(self.address, tls)).await.map_err(|_| CallError::Slow(PATIENCE))?
+    }
+
+    /// Keeps an answer. Whether it is another one than before.
+    fn take(&self, answer: Result<Status, CallError>) -> bool {
+        let mut heard = lock(&self.heard);
+        let before = heard.agent.take();
+        heard.agent = match answer {
+            Ok(status) => {
+                heard.failures = 0;
+                Some(Agent::Says(Box::new(status)))
+            }
+            Err(error) => {
+                heard.failures += 1;
+                if heard.failures < FAILURES { before.clone() } else { Some(Agent::Silent(error.to_string())) }
+            }
+        };
+        !is_same(before.as_ref(), heard.agent.as_ref())
+    }
+}
+
+/// Whether two answers lead to the same: counters and times pass by.
+fn is_same(before: Option<&Agent>, after: Option<&Agent>) -> bool {
+    match (before, after) {
+        (Some(Agent::Says(before)), Some(Agent::Says(after))) => substance(before) == substance(after),
+        (Some(Agent::Silent(_)), Some(Agent::Silent(_))) | (None, None) => true,
+        _ => false,
+    }
+}
+
+fn substance(status: &Status) -> impl PartialEq {
+    let daemons: Vec<_> = status
+        .daemons
+        .iter()
+        .map(|(name, state)| (name.clone(), state.phase, state.active.clone(), state.wanted.clone()))
+        .collect();
+    let health = status.health.as_ref().map(|health| (health.serves, health.message.clone()));
+    let zookeeper = status.zookeeper.clone().map(|mut facts| {
+        facts.zxid = 0;
+        facts
+    });
+    (daemons, health, zookeeper, status.address.clone())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

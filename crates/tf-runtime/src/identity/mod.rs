@@ -1,0 +1,10 @@
+//! Certificates of members: the authority of a namespace, and the requests that are signed with it.
+//!
+//! What is granted is decided in [`tf_pki::review`]; here it is carried out. One authority serves all operators of a namespace,
+//! because members of different components meet (`docs/adr/0015`).
+
+mod authority;
+mod requests;
+
+pub use authority::{Authorities, AuthorityFailure};
+pub use requests::{Pending, Requests, Signer};

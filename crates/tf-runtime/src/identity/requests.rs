@@ -1,0 +1,270 @@
+//! Members' requests for certificates: reviewed, noted at the pod, approved and signed, or denied with the reason.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    ByteString,
+    api::{
+        certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
+        core::v1::Pod,
+    },
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tf_api::{Resource as _, names};
+use tf_pki::{
+    authority::Issued,
+    member::{Identity, Member},
+    review::{Candidate, Decision, Denial, Request, Requester, Roster, ServiceAccount, review},
+};
+use tf_plan::{
+    build::{identity, workload::service_account_name},
+    component::Component,
+    observed,
+};
+use tokio::{sync::Notify, time::Instant};
+
+use super::Authorities;
+use crate::{
+    error::RequestError,
+    events::Events,
+    object::Key,
+    watch::{Cache, Primary},
+    world::World,
+};
+
+/// Between two looks at requests that wait for something, and after a failure.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// A request that is not decided, or not signed. Others are kept as nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pending(Option<Box<Open>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Open {
+    csr: Vec<u8>,
+    signer: String,
+    usages: Vec<String>,
+    expiration_seconds: Option<i32>,
+    requester: Requester,
+    approved: bool,
+    version: String,
+}
+
+impl Pending {
+    /// What of a request matters here.
+    pub fn of(request: CertificateSigningRequest) -> Self {
+        let status = request.status.unwrap_or_default();
+        let has = |kind: &str| status.conditions.iter().flatten().any(|condition| condition.type_ == kind);
+        if has("Denied") || has("Failed") || status.certificate.is_some() {
+            return Self(None);
+        }
+        let spec = request.spec;
+        Self(Some(Box::new(Open {
+            csr: spec.request.0,
+            signer: spec.signer_name,
+            usages: spec.usages.unwrap_or_default(),
+            expiration_seconds: spec.expiration_seconds,
+            requester: Requester {
+                username: spec.username.unwrap_or_default(),
+                groups: spec.groups.unwrap_or_default(),
+                extra: spec.extra.unwrap_or_default(),
+            },
+            approved: has("Approved"),
+            version: request.metadata.resource_version.unwrap_or_default(),
+        })))
+    }
+}
+
+/// Requests as the watch delivers them.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// By name.
+    pub pending: Arc<Cache<Pending>>,
+    /// Something is new.
+    pub changed: Notify,
+}
+
+/// Signs for one operator.
+pub struct Signer<C: Component> {
+    /// What was seen.
+    pub world: Arc<World<C::Cr>>,
+    /// The authorities.
+    pub authorities: Arc<Authorities>,
+    /// For writing.
+    pub client: Client,
+    /// Tells people of denials.
+    pub events: Arc<Events>,
+    /// Domain of cluster services.
+    pub cluster_domain: String,
+}
+
+impl<C: Component> Signer<C> {
+    /// Works until it is dropped.
+    pub async fn run(self) {
+        let mut retry: HashMap<Key, Instant> = HashMap::new();
+        loop {
+            let open = self.world.requests.pending.select(|_, pending| pending.0.is_some());
+            retry.retain(|key, _| open.iter().any(|(other, _)| other == key));
+            for (key, pending) in open {
+                let Some(open) = &pending.0 else { continue };
+                if retry.get(&key).is_some_and(|at| Instant::now() < *at) {
+                    continue;
+                }
+                retry.insert(key.clone(), Instant::now() + PAUSE);
+                match self.decide(&key, open).await {
+                    Ok(()) => {}
+                    Err(error) if error.is_not_leader() => {}
+                    Err(error) => tracing::warn!(request = %key, %error, "a certificate was not issued"),
+                }
+            }
+            tokio::select! {
+                () = self.world.requests.changed.notified() => {}
+                () = tokio::time::sleep(PAUSE), if !retry.is_empty() => {}
+            }
+        }
+    }
+
+    async fn decide(&self, key: &Key, open: &Open) -> Result<(), RequestError> {
+        // Of several operators with one signer, that one answers whose pod asks.
+        let Some((owner, cr, account)) = self.resource(open) else { return Ok(()) };
+        let Some(loaded) = self.authorities.of(&owner.namespace) else { return Ok(()) };
+        let roster = Roster { account, pods: self.candidates(&owner, &cr) };
+        let request = Request {
+            signer: &open.signer,
+            csr: &open.csr,
+            usages: &open.usages,
+            expiration_seconds: open.expiration_seconds,
+            requester: &open.requester,
+        };
+        match review(&request, &roster) {
+            Decision::Approve(approved) => {
+                let issued = match loaded.authority.sign(&approved, Timestamp::now()) {
+                    Ok(issued) => issued,
+                    Err(error) => {
+                        tracing::warn!(request = %key, %error, "a certificate was not signed");
+                        return Ok(());
+                    }
+                };
+                let pod = approved.identity().name().to_owned();
+                let uid = roster.pods.get(&pod).map(|candidate| candidate.uid.as_str()).unwrap_or_default();
+                let issuer = loaded.authority.fingerprint().to_string();
+                let note = format!("{} {issuer}", issued.certificate.validity().not_after);
+                self.note(&owner.namespace, &pod, uid, &note).await?;
+                self.issue(key, open, &pod, &issued).await
+            }
+            Decision::Deny(denial) => self.deny(key, open, &*cr, &denial).await,
+            Decision::Wait(why) => {
+                tracing::debug!(request = %key, why, "a certificate request waits");
+                Ok(())
+            }
+            Decision::NotOurs => Ok(()),
+        }
+    }
+
+    /// The resource whose pods have the account that asks.
+    fn resource(&self, open: &Open) -> Option<(Key, Arc<C::Cr>, ServiceAccount)> {
+        let account = open.requester.account()?;
+        let operator = self.world.declaration.operator;
+        let found = self.world.primaries.select(|key, primary| match primary {
+            Primary::Valid(cr) => {
+                let name = service_account_name(&identity::Identity::of(operator, &**cr));
+                key.namespace == account.namespace && name == account.name
+            }
+            Primary::Undecodable { .. } => false,
+        });
+        found.into_iter().find_map(|(key, primary)| match &*primary {
+            Primary::Valid(cr) => Some((key, cr.clone(), account.clone())),
+            Primary::Undecodable { .. } => None,
+        })
+    }
+
+    /// Pods of the resource's own workloads, with what their certificates say.
+    fn candidates(&self, owner: &Key, cr: &C::Cr) -> BTreeMap<String, Candidate> {
+        let Some(agents) = C::agents(cr, &self.cluster_domain) else { return BTreeMap::new() };
+        let uid = cr.meta().uid.clone().unwrap_or_default();
+        let kinds = self.world.declaration.workload_kinds();
+        let workloads: BTreeSet<String> =
+            kinds.flat_map(|kind| self.world.children_of(kind, &uid)).map(|(key, _)| key.name).collect();
+        let candidate = |pod: observed::Pod| {
+            let node = pod.node.clone().filter(|_| workloads.contains(pod.workload()) && !pod.terminating)?;
+            let address = pod.address.as_ref()?.parse().ok()?;
+            let identity = Identity::member(&Member {
+                pod: pod.name.clone(),
+                node: node.clone(),
+                addresses: BTreeSet::from([address]),
+                services: agents.services.clone(),
+                lifetime_seconds: agents.lifetime_seconds,
+            });
+            let identity =
+                identity.inspect_err(|error| tracing::warn!(pod = pod.name, %error, "no certificate")).ok()?;
+            Some((pod.name, Candidate { uid: pod.uid, node, node_uid: None, identity }))
+        };
+        self.world.pods_of(owner).into_iter().filter_map(candidate).collect()
+    }
+
+    /// Notes the certificate at the pod, before it is handed out: whoever holds one is known from then on.
+    async fn note(&self, namespace: &str, pod: &str, uid: &str, note: &str) -> Result<(), RequestError> {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+        let body = json!({"metadata": {"uid": uid, "annotations": {names::ANNOTATION_CERTIFICATE: note}}});
+        let answer = pods.patch(pod, &PatchParams::default(), &Patch::Merge(&body)).await;
+        answer.map_err(RequestError::while_doing(format!("noting the certificate of pod {pod}")))?;
+        Ok(())
+    }
+
+    /// Approves the request and hands the certificate out. The former may have been done before.
+    async fn issue(&self, key: &Key, open: &Open, pod: &str, issued: &Issued) -> Result<(), RequestError> {
+        if !open.approved {
+            self.conclude(key, open, "Approved", "Planned", &format!("pod {pod} is a planned member")).await?;
+        }
+        let api = Api::<CertificateSigningRequest>::all(self.client.clone());
+        let body = json!({"status": {"certificate": ByteString(issued.pem.clone().into_bytes())}});
+        api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(&body))
+            .await
+            .map_err(RequestError::while_doing(format!("signing request {key}")))?;
+        tracing::info!(request = %key, pod, not_after = %issued.certificate.validity().not_after, "issued a certificate");
+        Ok(())
+    }
+
+    async fn deny(&self, key: &Key, open: &Open, cr: &C::Cr, denial: &Denial) -> Result<(), RequestError> {
+        tracing::warn!(request = %key, reason = denial.reason.as_str(), denial.message, "denied a certificate");
+        if open.approved {
+            // Somebody approved what must not be signed: it stays unsigned.
+            return Ok(());
+        }
+        self.conclude(key, open, "Denied", denial.reason.as_str(), &denial.message).await?;
+        self.events.denied(cr, &key.name, denial).await;
+        Ok(())
+    }
+
+    async fn conclude(
+        &self,
+        key: &Key,
+        open: &Open,
+        verdict: &str,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), RequestError> {
+        let api = Api::<CertificateSigningRequest>::all(self.client.clone());
+        let condition = CertificateSigningRequestCondition {
+            type_: verdict.into(),
+            status: "True".into(),
+            reason: Some(reason.into()),
+            message: Some(message.into()),
+            ..CertificateSigningRequestCondition::default()
+        };
+        // The version that was reviewed: what changed meanwhile is looked at again.
+        let body = json!({"metadata": {"resourceVersion": open.version}, "status": {"conditions": [condition]}});
+        let answer = api.patch_approval(&key.name, &PatchParams::default(), &Patch::Merge(&body)).await;
+        answer.map_err(RequestError::while_doing(format!("deciding request {key}")))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! What the decision about the members means for the plan: the step, what is said of it, and what is recorded.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use tf_api::{
+    Zookeeper,
+    contract::{ConditionType, Draft, MemberStatus, Reason},
+    kinds::ListedMember,
+};
+use tf_plan::{
+    node::{ContentHash, zookeeper::Reconfigure},
+    observed::{Agent, Observed, Pod},
+    plan::Plan,
+    step::{self, Request, Target},
+};
+
+use crate::{
+    config,
+    membership::{self, Decision, Quorum, decide},
+    observe::{Clarity, Sight, change, pod_of},
+};
+
+/// The daemon of a member.
+const DAEMON: &str = "zookeeper";
+/// Fields of the status that have to be stored before anything is done.
+const RECORD: [&str; 2] = ["highestId", "leaving"];
+
+/// What it is about.
+pub struct Subject<'a> {
+    /// The resource.
+    pub cr: &'a Zookeeper,
+    /// The snapshot.
+    pub observed: &'a Observed<Zookeeper>,
+    /// What was seen of the members.
+    pub sight: &'a Sight<'a>,
+    /// The configuration of the member on each node.
+    pub contents: BTreeMap<String, ContentHash>,
+    /// What is to be done about the members, but for pods that are not up to date; none where it cannot be told.
+    pub decided: Option<Decision>,
+}
+
+/// Completes a plan whose objects are those of the decision.
+pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
+    let Subject { sight, decided, .. } = subject;
+    plan.drafts.push(certificates(subject));
+    plan.record = &RECORD;
+    let Some(decided) = decided else {
+        record(plan, &stored(subject.cr, &plan.members));
+        if sight.clarity == Clarity::Unheard {
+            // What one may conclude from the kubelet's word alone is not for an ensemble that can be asked.
+            plan.step = None;
+        }
+        return;
+    };
+    let decision = with_pods(plan, subject);
+    record(plan, &Record::of(subject.cr, decided));
+    plan.troubles = sight.troubles();
+    plan.held = decided.held.first().map(|why| (held_reason(sight), why.clone()));
+    plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
+    plan.under_way = under_way(&decision, plan.step.as_ref());
+    plan.drafts.extend(available(subject, &decision));
+}
+
+/// The decision again, now that it is known what of each pod is not up to date. Members are the same.
+fn with_pods(plan: &Plan, subject: &Subject<'_>) -> Decision {
+    let Subject { observed, sight, contents, .. } = subject;
+    let none = (String::new(), String::new());
+    let (workload, template) = plan.rollout.iter().flat_map(|rollout| &rollout.workloads).next().unwrap_or(&none);
+    let seats = sight.seats(|pod| {
+        let wanted = pod.node.as_ref().and_then(|node| contents.get(node));
+        change(pod, observed.workloads.get(workload), template, wanted, sight.active(pod, DAEMON))
+    });
+    decide(&sight.situation(&seats))
+}
+
+fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'_>) -> Option<step::Step> {
+    let target = |pod: &str, uid: &str, why: String| Target { pod: pod.to_owned(), uid: uid.to_owned(), why };
+    let reconfigure = |change, why: String| {
+        let pod = spokesman(decision.quorum.as_ref()?, subject)?;
+        Some(step::Step::Ask(target(&pod.name, &pod.uid, why), Request::Reconfigure(change)))
+    };
+    match step {
+        membership::Step::Add { id, address, version } => {
+            let server = config::server(&subject.cr.spec.service_configuration, address);
+            reconfigure(
+                Reconfigure::Add { id: *id, server, version: *version },
+                format!("member {id} joins at {address}"),
+            )
+        }
+        membership::Step::Remove { id, version } => {
+            reconfigure(Reconfigure::Remove { id: *id, version: *version }, format!("member {id} leaves"))
+        }
+        membership::Step::Restart { pod, uid, why } => Some(step::Step::Restart(target(pod, uid, why.clone()))),
+        membership::Step::Activate { pod, uid } => {
+            let node = subject.sight.pods.iter().find(|other| other.uid == *uid)?.node.as_ref()?;
+            let hash = subject.contents.get(node)?.clone();
+            Some(step::Step::Activate(target(pod, uid, format!("configuration {hash}")), hash))
+        }
+    }
+}
+
+/// A pod whose server has a vote and serves, the leader if it is one of them.
+fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
+    let serves = |member: &&MemberStatus| quorum.serving.contains(&member.id);
+    let recorded = subject.sight.situation(&[]).recorded;
+    let mut pods: Vec<&Pod> =
+        recorded.iter().filter(serves).filter_map(|member| pod_of(member, subject.sight.pods)).collect();
+    let leads = |pod: &Pod| match subject.observed.agents.get(&pod.uid) {
+        Some(Agent::Says(status)) => {
+            status.zookeeper.as_ref().is_some_and(|facts| facts.role == tf_plan::node::zookeeper::Role::Leader)
+        }
+        _ => false,
+    };
+    pods.sort_by_key(|pod| !leads(pod));
+    pods.first().copied()
+}
+
+fn under_way(decision: &Decision, step: Option<&step::Step>) -> Option<String> {
+    let mut parts = Vec::new();
+    parts.extend(step.map(|step| match step {
+        step::Step::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
+        step::Step::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
+        step::Step::Ask(target, _) => target.why.clone(),
+    }));
+    parts.extend(decision.leaving.keys().map(|id| format!("member {id} is leaving")));
+    parts.extend(decision.waits.iter().cloned());
+    parts.dedup();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Too few nodes heal when nodes come; members that do not serve, when they do.
+fn held_reason(sight: &Sight<'_>) -> Reason {
+    if sight.matching() < sight.wanted() { Reason::NoMatchingNodes } else { Reason::ReplicasUnavailable }
+}
+
+/// Whether a quorum serves, in the words of its members. The first bring-up is the kubelet's to report.
+fn available(subject: &Subject<'_>, decision: &Decision) -> Option<Draft> {
+    use ConditionType::Available;
+    let contract = subject.cr.status.as_ref().map(|status| &status.contract)?;
+    if contract.initialized != Some(true) {
+        return None;
+    }
+    Some(match &decision.quorum {
+        Some(quorum) => {
+            let message =
+                format!("{} of {} members with a vote serve", quorum.serving.len(), quorum.servers.voters().count());
+            Draft::holds(Available, Reason::Succeeded, message)
+        }
+        None => {
+            let message = format!(
+                "{}; it serves again when a majority of its members does; if their data is lost, see docs/zookeeper.md",
+                decision.waits.join("; ")
+            );
+            Draft::fails(Available, Reason::ReplicasUnavailable, message)
+        }
+    })
+}
+
+/// What the pods' certificates are like.
+fn certificates(subject: &Subject<'_>) -> Draft {
+    use ConditionType::CertificatesReady;
+    let Subject { observed, sight, .. } = subject;
+    if sight.clarity == Clarity::Blind {
+        let message = "no member has asked for a certificate yet";
+        return Draft::unknown(CertificatesReady, Reason::NotYetReported, message);
+    }
+    let pods = || sight.pods.iter().filter(|pod| !pod.terminating);
+    let names = |pods: Vec<&Pod>| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+    let without: Vec<&Pod> = pods().filter(|pod| pod.certificate.is_none()).collect();
+    let over = |pod: &&Pod| pod.certificate.as_ref().is_some_and(|it| it.not_after < observed.now);
+    let expired: Vec<&Pod> = pods().filter(over).collect();
+    if !expired.is_empty() {
+        let message = format!("the certificates of {} have expired", names(expired));
+        return Draft::fails(CertificatesReady, Reason::CertificateExpired, message);
+    }
+    if !without.is_empty() {
+        let message = format!("{} have not asked for a certificate yet", names(without));
+        return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
+    }
+    let first = pods().filter_map(|pod| Some(pod.certificate.as_ref()?.not_after)).min();
+    let end = first.map(|end| end.to_string()).unwrap_or_default();
+    Draft::holds(CertificatesReady, Reason::Succeeded, format!("every member has one; the first ends at {end}"))
+}
+
+/// What is kept in the status.
+struct Record {
+    highest: u32,
+    leaving: BTreeMap<u32, u64>,
+    version: Option<String>,
+    listed: Vec<ListedMember>,
+}
+
+impl Record {
+    fn of(cr: &Zookeeper, decision: &Decision) -> Self {
+        let stored = stored(cr, &decision.members);
+        let (version, listed) = match &decision.quorum {
+            Some(Quorum { servers, .. }) => {
+                let listed = servers.servers.iter().filter(|(_, server)| server.votes);
+                let listed = listed.map(|(id, server)| ListedMember { id: *id, address: server.address.clone() });
+                (Some(format!("{:x}", servers.version)), listed.collect())
+            }
+            None => (stored.version, stored.listed),
+        };
+        let highest = decision.highest.max(stored.highest);
+        Self { highest, leaving: decision.leaving.clone(), version, listed }
+    }
+}
+
+/// What is there already.
+fn stored(cr: &Zookeeper, members: &[MemberStatus]) -> Record {
+    let own = cr.status.as_ref().map(|status| status.own.clone()).unwrap_or_default();
+    let known = members.iter().map(|member| member.id).max().unwrap_or_default();
+    let (version, listed) = own.ensemble.map(|ensemble| (ensemble.version, ensemble.members)).unzip();
+    Record {
+        highest: known.max(own.highest_id.unwrap_or_default()),
+        leaving: own.leaving.iter().map(|it| (it.id, crate::observe::hex(&it.since_version))).collect(),
+        version,
+        listed: listed.unwrap_or_default(),
+    }
+}
+
+fn record(plan: &mut Plan, record: &Record) {
+    let fields = &mut plan.own_status;
+    fields.insert("highestId".into(), json!(record.highest));
+    if !record.leaving.is_empty() {
+        let leaving: Vec<_> = record
+            .leaving
+            .iter()
+            .map(|(id, version)| json!({"id": id, "sinceVersion": format!("{version:x}")}))
+            .collect();
+        fields.insert("leaving".into(), json!(leaving));
+    }
+    if let Some(version) = &record.version {
+        fields.insert("ensemble".into(), json!({"version": version, "members": record.listed}));
+    }
+}
