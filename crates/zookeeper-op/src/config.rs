@@ -100,7 +100,9 @@ pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn launch_file(spec: &ZookeeperConfiguration, agents: &Agents) -> Result<String, Unusable> {
-    let in_data = |file: &str| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when: When::Always };
+    let in_data = |file: &str, when| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when };
+    // A server that starts with an older list than it had may form a quorum of its own.
+    let newest = When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into() };
     let port = |field, port: Port| NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" });
     let agent_port = port("agent.port", agents.port)?;
     let port = port("ready.port", spec.client_port)?;
@@ -117,7 +119,7 @@ pub fn launch_file(spec: &ZookeeperConfiguration, agents: &Agents) -> Result<Str
             // For the agent.
             (SUPER_FILE.into(), OnChange::Nothing),
         ]),
-        place: [STATIC_FILE, DYNAMIC_FILE, ID_FILE].map(in_data).into(),
+        place: vec![in_data(STATIC_FILE, When::Always), in_data(ID_FILE, When::Always), in_data(DYNAMIC_FILE, newest)],
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         ready: Probe::ZooKeeper { port, host: None, tls: false },
         agent: Some(Agent { port: agent_port, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),

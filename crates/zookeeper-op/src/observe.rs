@@ -77,6 +77,21 @@ impl<'a> Sight<'a> {
         }
     }
 
+    /// Whether there are members.
+    pub fn is_founded(&self) -> bool {
+        !self.recorded.is_empty()
+    }
+
+    /// Members without a node, for people.
+    pub fn homeless(&self) -> impl Iterator<Item = String> + '_ {
+        let has_node =
+            |member: &&MemberStatus| self.places.iter().any(|place| place.matches && place.node == member.node);
+        self.recorded.iter().filter(move |member| !has_node(member)).map(|member| {
+            let MemberStatus { id, node, .. } = member;
+            format!("node {node} of member {id} is gone or no longer matches; the member is kept until it is replaced")
+        })
+    }
+
     /// Number of members asked for.
     pub fn wanted(&self) -> usize {
         self.wanted

@@ -67,6 +67,8 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let decided = decided(&sight);
     if let Some(decision) = &decided {
         ensemble.membership = membership(cr, &sight, decision);
+    } else if sight.is_founded() {
+        ensemble.membership = kept(cr, &sight, ensemble.membership);
     }
     let quorum = decided.as_ref().and_then(|decision| decision.quorum.as_ref());
     let list =
@@ -122,7 +124,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
 
 /// What is to be done about the members; none while the kubelet's word is all there is, or they are being founded.
 fn decided(sight: &Sight<'_>) -> Option<Decision> {
-    let is_known = sight.clarity == Clarity::Clear && !sight.situation(&[]).recorded.is_empty();
+    let is_known = sight.clarity == Clarity::Clear && sight.is_founded();
     is_known.then(|| decide(&sight.situation(&sight.seats(|_| None))))
 }
 
@@ -132,6 +134,26 @@ fn membership(cr: &Zookeeper, sight: &Sight<'_>, decision: &Decision) -> Members
         wanted: sight.wanted() as i32,
         notes: members::explain_size(cr.spec.common_configuration.replicas, RULE).into_iter().collect(),
         held: decision.held.first().cloned(),
+    }
+}
+
+/// The members as they are: nobody can be asked whether they could be others.
+fn kept(cr: &Zookeeper, sight: &Sight<'_>, membership: Membership) -> Membership {
+    let replicas = cr.spec.common_configuration.replicas;
+    let (members, matching) = (membership.members.len(), sight.matching());
+    let unused = || {
+        let why = "members are added when those there are can be asked";
+        (replicas.is_none() && matching > members).then(|| format!("{matching} nodes match, {members} are used: {why}"))
+    };
+    Membership {
+        held: replicas.filter(|replicas| *replicas != members as i32).map(|replicas| {
+            format!(
+                "{replicas} members are asked for and {members} are there; that is changed when they can be asked, and none \
+                 of them has a certificate yet"
+            )
+        }),
+        notes: members::explain_size(replicas, RULE).into_iter().chain(unused()).chain(sight.homeless()).collect(),
+        ..membership
     }
 }
 

@@ -47,6 +47,9 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     plan.record = &RECORD;
     let Some(decided) = decided else {
         record(plan, &stored(subject.cr, &plan.members));
+        if sight.is_founded() {
+            plan.held = plan.held.take().map(|(_, why)| (Reason::ReplicasUnavailable, why));
+        }
         if sight.clarity == Clarity::Unheard {
             // What one may conclude from the kubelet's word alone is not for an ensemble that can be asked.
             plan.step = None;
@@ -124,7 +127,8 @@ fn under_way(decision: &Decision, step: Option<&step::Step>) -> Option<String> {
         step::Step::Ask(target, _) => target.why.clone(),
     }));
     parts.extend(decision.leaving.keys().map(|id| format!("member {id} is leaving")));
-    parts.extend(decision.waits.iter().cloned());
+    // Without a quorum nothing is being done, and `Available` says what is the matter.
+    parts.extend(decision.waits.iter().filter(|_| decision.quorum.is_some()).cloned());
     parts.dedup();
     (!parts.is_empty()).then(|| parts.join("; "))
 }

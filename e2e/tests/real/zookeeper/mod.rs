@@ -1,19 +1,19 @@
 //! A real ZooKeeper on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 //!
-//! What a client keeps through changes of an ensemble is not shown here yet: members are those of the foundation (ADR 0013).
+mod journal;
+mod membership;
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use serde_json::json;
 use tf_api::kinds::ZOOKEEPER;
 use tf_testing::operators::Install;
+use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, Options};
@@ -30,17 +30,35 @@ const BRING_UP: Duration = Duration::from_mins(4);
 /// From the loss of a node to Kubernetes saying so: its lease, the controller's look, the pod's condition.
 const NOTICED: Duration = Duration::from_mins(2);
 
-/// Builds the images and loads them into every node.
-async fn load_images(lab: &Lab) -> Result<()> {
-    let folder = lab.folder().path().join("images");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["xtask", "image", "--profile", "lab", "--tag", "lab", "--output"]).arg(&folder);
-    build.args(["zookeeper-op", "tf-node", STORE]);
-    let output = tokio::task::spawn_blocking(move || build.output()).await??;
-    ensure!(output.status.success(), "building images: {}", String::from_utf8_lossy(&output.stderr));
-    let archives: Vec<PathBuf> =
-        ["zookeeper-op", "tf-node", STORE].iter().map(|name| folder.join(format!("{name}.tar"))).collect();
-    lab.real_nodes()?.load(&archives).await
+/// The images that operator and members run, loaded into every node. `None` where they cannot be made.
+async fn load_images(lab: &Lab) -> Result<Option<()>> {
+    let Some(archives) = image::archives(&["zookeeper-op", "tf-node", STORE])? else { return Ok(None) };
+    lab.real_nodes()?.load(&archives).await?;
+    Ok(Some(()))
+}
+
+/// A lab of control-plane nodes with the operator installed from its chart. `None` where the images cannot be made.
+async fn lab(nodes: u32) -> Result<Option<Lab>> {
+    let lab = Lab::start(Options::real(nodes)).await?;
+    for node in lab.real_nodes()?.all()? {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": node.name(), "labels": {"node-role.kubernetes.io/control-plane": ""}},
+        });
+        lab.apply(&node.to_string()).await?;
+    }
+    if load_images(&lab).await?.is_none() {
+        return Ok(None);
+    }
+    let values = [
+        "replicaCount=1",
+        "image.tag=lab",
+        "operands.tfNodeImage=tungstenfabric/tf-node:lab",
+        "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4",
+    ];
+    let install = Install { values: values.map(String::from).to_vec(), ..Install::default() };
+    lab.install("zookeeper-op", NAMESPACE, &install).await?;
+    Ok(Some(lab))
 }
 
 /// What a server answers to a four-letter word.
@@ -77,24 +95,8 @@ async fn operator_node(client: &Client) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_power() -> Result<()> {
-    let lab = Lab::start(Options::real(3)).await?;
+    let Some(lab) = lab(3).await? else { return Ok(()) };
     let nodes = lab.real_nodes()?;
-    for node in nodes.all()? {
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": node.name(), "labels": {"node-role.kubernetes.io/control-plane": ""}},
-        });
-        lab.apply(&node.to_string()).await?;
-    }
-    load_images(&lab).await?;
-    let values = [
-        "replicaCount=1",
-        "image.tag=lab",
-        "operands.tfNodeImage=tungstenfabric/tf-node:lab",
-        "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4",
-    ];
-    let install = Install { values: values.map(String::from).to_vec(), ..Install::default() };
-    lab.install("zookeeper-op", NAMESPACE, &install).await?;
     let client = lab.client().await?;
     resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
     resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;

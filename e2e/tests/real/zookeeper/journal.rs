@@ -1,0 +1,122 @@
+//! A client that writes all the time and keeps a journal of every write that was acknowledged, to compare with at the end.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+use super::CLIENT_PORT;
+
+/// Between two writes.
+const PACE: Duration = Duration::from_millis(50);
+/// As Tungsten Fabric's short-lived clients ask for.
+const SESSION: Duration = Duration::from_secs(10);
+
+/// What was written, and how it went.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// Content of every node whose creation was acknowledged.
+    pub acknowledged: BTreeMap<String, String>,
+    /// Longest time between two acknowledgements.
+    pub longest_pause: Duration,
+    /// Sessions that ended although the client lived.
+    pub lost_sessions: u32,
+}
+
+/// The client.
+pub struct Journal {
+    account: Arc<Mutex<Account>>,
+    addresses: Vec<Ipv4Addr>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Journal {
+    /// Begins to write to whichever of these servers serves.
+    pub async fn begin(addresses: &[Ipv4Addr]) -> Result<Self> {
+        let client = connect(addresses).await?;
+        match client.create("/journal", b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+            Ok(_) | Err(Error::NodeExists) => {}
+            Err(error) => return Err(error).context("creating /journal"),
+        }
+        let account = Arc::new(Mutex::new(Account::default()));
+        let task = tokio::spawn(write(client, addresses.to_vec(), Arc::clone(&account)));
+        Ok(Self { account, addresses: addresses.to_vec(), task })
+    }
+
+    /// Number of writes that were acknowledged so far.
+    pub fn written(&self) -> usize {
+        self.account.lock().unwrap().acknowledged.len()
+    }
+
+    /// Ends, reads everything back from one server at a time, and compares. A server without a vote is no harm; one that
+    /// lacks what was acknowledged is.
+    pub async fn end(self, serving: &[Ipv4Addr]) -> Result<Account> {
+        self.task.abort();
+        let account = std::mem::take(&mut *self.account.lock().unwrap());
+        for address in serving {
+            let client = connect(std::slice::from_ref(address)).await?;
+            // What the server has heard of last.
+            client.sync("/journal").await?;
+            for (path, content) in &account.acknowledged {
+                let (found, _) = client.get_data(path).await.with_context(|| format!("{path} on {address} is lost"))?;
+                ensure!(found == content.as_bytes(), "{path} on {address} is {found:?}, not {content:?}");
+            }
+        }
+        ensure!(!serving.is_empty() && self.addresses.len() >= serving.len());
+        Ok(account)
+    }
+}
+
+async fn write(mut client: Client, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+    let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let mut last = Instant::now();
+    for number in 0_u64.. {
+        let (path, content) = (format!("/journal/{number:08}"), format!("content {number}"));
+        loop {
+            match client.create(&path, content.as_bytes(), &mode).await {
+                // One that was not acknowledged may have been carried out all the same.
+                Ok(_) | Err(Error::NodeExists) => break,
+                Err(Error::SessionExpired | Error::ClientClosed) => {
+                    account.lock().unwrap().lost_sessions += 1;
+                    client = loop {
+                        if let Ok(client) = connect(&addresses).await {
+                            break client;
+                        }
+                        sleep(PACE).await;
+                    };
+                }
+                Err(_) => sleep(PACE).await,
+            }
+        }
+        acknowledged(&account, path, content, last.elapsed());
+        last = Instant::now();
+        sleep(PACE).await;
+    }
+}
+
+fn acknowledged(account: &Mutex<Account>, path: String, content: String, pause: Duration) {
+    let mut account = account.lock().unwrap();
+    account.acknowledged.insert(path, content);
+    account.longest_pause = account.longest_pause.max(pause);
+}
+
+async fn connect(addresses: &[Ipv4Addr]) -> Result<Client> {
+    let cluster: Vec<String> = addresses.iter().map(|address| format!("{address}:{CLIENT_PORT}")).collect();
+    let cluster = cluster.join(",");
+    timeout(SESSION, Client::connector().with_session_timeout(SESSION).connect(&cluster))
+        .await
+        .context("no server answers in time")?
+        .context("connecting")
+}

@@ -1,0 +1,78 @@
+//! Members come and go, and nothing that was acknowledged is lost.
+
+use std::collections::BTreeSet;
+
+use anyhow::ensure;
+
+use super::journal::Journal;
+use super::*;
+
+/// From a wish to the ensemble as wished, for one member more or less. A server in Java has to start.
+const ONE_MOVE: Duration = Duration::from_mins(3);
+
+/// The list of members as a server has it: its version, and who has a vote.
+async fn list(address: Ipv4Addr) -> Result<(u64, BTreeSet<u32>)> {
+    let answer = ask(address, "conf").await?;
+    let (_, list) = answer.split_once("membership:").with_context(|| format!("{address} answered {answer:?}"))?;
+    let servers: tf_plan::node::zookeeper::Servers = list.parse()?;
+    Ok((servers.version, servers.voters().collect()))
+}
+
+/// Asks for a number of members and waits until that many serve with a vote each. The address of each, and the version of
+/// the list that all of them have.
+async fn resize(client: &Client, replicas: usize) -> Result<(Vec<Ipv4Addr>, u64)> {
+    let spec = json!({"commonConfiguration": {"replicas": replicas}});
+    resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+    let as_wished = |zookeeper: &Resource| {
+        let count = zookeeper.object.data["status"]["members"].as_array().map(Vec::len);
+        zookeeper.is_ready()
+            && count == Some(replicas)
+            && zookeeper.object.data["status"]["readyReplicas"] == json!(replicas)
+    };
+    let what = format!("{replicas} members");
+    let zookeeper = resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, 2 * ONE_MOVE, as_wished).await?;
+    let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
+    let ids: BTreeSet<u32> = members.iter().filter_map(|it| it["id"].as_u64()).map(|id| id as u32).collect();
+    let addresses: Vec<Ipv4Addr> =
+        members.iter().filter_map(|member| member["address"].as_str()?.parse().ok()).collect();
+    let mut version = 0;
+    for address in &addresses {
+        let (its_version, voters) = list(*address).await?;
+        ensure!(voters == ids, "{address} has {voters:?}, the status {ids:?}");
+        version = version.max(its_version);
+    }
+    Ok((addresses, version))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_grows_and_shrinks_under_a_writer_that_loses_nothing() -> Result<()> {
+    let Some(lab) = lab(3).await? else { return Ok(()) };
+    let client = lab.client().await?;
+    let all: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+    let (one, mut version) = resize(&client, 1).await?;
+    assert_eq!(one.len(), 1);
+    let journal = Journal::begin(&all).await?;
+    let mut serving = one;
+    // The second time with the data of former members in the directories.
+    for replicas in [3, 1, 3] {
+        let before = version;
+        (serving, version) = resize(&client, replicas).await?;
+        assert!(version > before, "the version of the list rises: {before:x}, {version:x}");
+        let written = journal.written();
+        eventually(
+            "writes to go on",
+            Duration::from_secs(30),
+            async || Ok((journal.written() > written).then_some(())),
+        )
+        .await?;
+    }
+    let account = journal.end(&serving).await?;
+    assert!(account.acknowledged.len() > 100, "{}", account.acknowledged.len());
+    println!(
+        "{} writes, longest pause {:?}, {} sessions lost",
+        account.acknowledged.len(),
+        account.longest_pause,
+        account.lost_sessions
+    );
+    Ok(())
+}
