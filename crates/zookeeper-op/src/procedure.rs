@@ -145,20 +145,15 @@ fn available(subject: &Subject<'_>, decision: &Decision) -> Option<Draft> {
     if contract.initialized != Some(true) {
         return None;
     }
-    Some(match &decision.quorum {
-        Some(quorum) => {
-            let message =
-                format!("{} of {} members with a vote serve", quorum.serving.len(), quorum.servers.voters().count());
-            Draft::holds(Available, Reason::Succeeded, message)
-        }
-        None => {
-            let message = format!(
-                "{}; it serves again when a majority of its members does; if their data is lost, see docs/zookeeper.md",
-                decision.waits.join("; ")
-            );
-            Draft::fails(Available, Reason::ReplicasUnavailable, message)
-        }
-    })
+    let Some(quorum) = &decision.quorum else {
+        let message = format!(
+            "{}; it serves again when a majority of its members does; if their data is lost, see docs/zookeeper.md",
+            decision.waits.join("; ")
+        );
+        return Some(Draft::fails(Available, Reason::ReplicasUnavailable, message));
+    };
+    let message = format!("{} of {} members with a vote serve", quorum.serving.len(), quorum.servers.voters().count());
+    Some(Draft::holds(Available, Reason::Succeeded, message))
 }
 
 /// What the pods' certificates are like.

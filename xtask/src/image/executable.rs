@@ -138,8 +138,7 @@ fn triple() -> String {
 }
 
 fn sysroot() -> Result<String> {
-    let output =
-        Command::new("rustc").args(["--print", "sysroot"]).current_dir(crate::root()?).output()?;
+    let output = Command::new("rustc").args(["--print", "sysroot"]).current_dir(crate::root()?).output()?;
     ensure!(output.status.success(), "rustc: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
@@ -153,7 +152,10 @@ mod tests {
     /// A checkout of a program that says something, and all of its files from a minute of long ago.
     fn checkout(folder: &Path, says: &str, target: &Path) -> Workspace {
         let files = [
-            ("Cargo.toml", "[package]\nname = \"herald\"\nedition = \"2024\"\n[profile.lab]\ninherits = \"dev\"\n".into()),
+            (
+                "Cargo.toml",
+                "[package]\nname = \"herald\"\nedition = \"2024\"\n[profile.lab]\ninherits = \"dev\"\n".into(),
+            ),
             ("Cargo.lock", "version = 4\n[[package]]\nname = \"herald\"\nversion = \"0.0.0\"\n".into()),
             ("src/main.rs", format!("fn main() {{ println!(\"{says}\") }}\n")),
         ];

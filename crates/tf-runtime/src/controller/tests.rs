@@ -25,10 +25,11 @@ use crate::{
     apply::Applier,
     events::Events,
     finalizer::Finalizer,
+    identity::Authorities,
     metrics::Metrics,
     observe::Observer,
-    restart::Restarter,
     status::StatusWriter,
+    step::Stepper,
     watch::{State, Subject},
     world::{Scope, World},
 };
@@ -49,6 +50,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             peers: Vec::new(),
             reads: Vec::new(),
             restarts_pods: false,
+            calls_agents: false,
         }
     }
 
@@ -99,6 +101,7 @@ fn controller<C: Component<Cr = Zookeeper>>(permit: Permit) -> (Controller<C>, m
     let applier = Arc::new(Applier::new(client.clone(), "test-op", metrics.clone()));
     let reconciler = Arc::new(Reconciler::<C> {
         observer: Observer {
+            agents: Arc::default(),
             world: world.clone(),
             board: board.clone(),
             applier: applier.clone(),
@@ -107,9 +110,10 @@ fn controller<C: Component<Cr = Zookeeper>>(permit: Permit) -> (Controller<C>, m
         },
         applier,
         statuses: StatusWriter::new(client.clone(), "test-op", declaration.primary),
-        restarter: Restarter::new(client.clone(), metrics.clone()),
+        stepper: Stepper { client: client.clone(), agents: Arc::default(), metrics: metrics.clone() },
+        authorities: Arc::new(Authorities::new(client.clone(), "test-op")),
         finalizer: Finalizer::new(client.clone(), &declaration),
-        events: Events::new(client, "test-op", "test"),
+        events: Arc::new(Events::new(client, "test-op", "test")),
         metrics,
         world,
     });

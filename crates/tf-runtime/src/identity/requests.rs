@@ -156,8 +156,8 @@ impl<C: Component> Signer<C> {
                 };
                 let pod = approved.identity().name().to_owned();
                 let uid = roster.pods.get(&pod).map(|candidate| candidate.uid.as_str()).unwrap_or_default();
-                let issuer = loaded.authority.fingerprint().to_string();
-                let note = format!("{} {issuer}", issued.certificate.validity().not_after);
+                let end = issued.certificate.validity().not_after;
+                let note = format!("{end} {}", loaded.authority.fingerprint());
                 self.note(&owner.namespace, &pod, uid, &note).await?;
                 self.issue(key, open, &pod, &issued).await
             }
