@@ -2,6 +2,7 @@
 //!
 mod journal;
 mod membership;
+mod rollout;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
