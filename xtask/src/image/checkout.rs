@@ -65,6 +65,7 @@ fn holds(file: &Path, content: &[u8]) -> bool {
 fn forget(metadata: &Metadata, selection: &[&str]) -> Result<()> {
     let mut command = crate::cargo();
     command.args(["clean", "--quiet", "--locked"]).args(selection).current_dir(&metadata.workspace_root);
+    command.arg("--target-dir").arg(&metadata.target_directory);
     for package in metadata.workspace_packages() {
         command.args(["--package", package.name.as_str()]);
     }

@@ -145,25 +145,40 @@ fn sysroot() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, time::SystemTime};
+    use std::{
+        fs::{File, Permissions},
+        os::unix::fs::PermissionsExt as _,
+        path::Path,
+        time::{Duration, SystemTime},
+    };
 
     use super::*;
 
-    /// A checkout of a program that says something, and all of its files from a minute of long ago.
+    /// A workspace of its own, wherever it lies.
+    const MANIFEST: &str = r#"
+[workspace]
+[package]
+name = "herald"
+edition = "2024"
+[profile.lab]
+inherits = "dev"
+"#;
+
+    const LOCK: &str = r#"
+version = 4
+[[package]]
+name = "herald"
+version = "0.0.0"
+"#;
+
+    /// A checkout of a program that says something. All its files are as old as those of any other.
     fn checkout(folder: &Path, says: &str, target: &Path) -> Workspace {
-        let files = [
-            (
-                "Cargo.toml",
-                "[package]\nname = \"herald\"\nedition = \"2024\"\n[profile.lab]\ninherits = \"dev\"\n".into(),
-            ),
-            ("Cargo.lock", "version = 4\n[[package]]\nname = \"herald\"\nversion = \"0.0.0\"\n".into()),
-            ("src/main.rs", format!("fn main() {{ println!(\"{says}\") }}\n")),
-        ];
+        let main = format!("fn main() {{ println!(\"{says}\") }}\n");
         fs::create_dir_all(folder.join("src")).unwrap();
-        for (name, content) in files {
+        for (name, content) in [("Cargo.toml", MANIFEST), ("Cargo.lock", LOCK), ("src/main.rs", &main)] {
             fs::write(folder.join(name), content).unwrap();
-            let file = fs::File::options().write(true).open(folder.join(name)).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_mins(1)).unwrap();
+            let file = File::options().write(true).open(folder.join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_mins(1)).unwrap();
         }
         Workspace::read(crate::cargo().current_dir(folder).env("CARGO_TARGET_DIR", target)).unwrap()
     }
@@ -177,7 +192,7 @@ mod tests {
             let built = workspace.build(workspace.member("herald").unwrap(), Profile::Lab).unwrap();
             let file = folder.path().join("taken");
             fs::write(&file, built.content).unwrap();
-            fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
             assert_eq!(Command::new(&file).output().unwrap().stdout, format!("{name}\n").into_bytes());
         }
     }
