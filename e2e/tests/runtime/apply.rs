@@ -150,8 +150,8 @@ async fn foreign_edits_and_deletions_are_repaired_at_once() -> Result<()> {
     };
 
     let edits = [
-        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "data": { "zoo.cfg": "broken" } })),
-        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "data": { "zoo.cfg": null } })),
+        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "data": { "log4j.properties": "broken" } })),
+        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "data": { "log4j.properties": null } })),
         (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "metadata": { "annotations": null } })),
         (of(SERVICE, "")?, json!({ "spec": { "ports": [{ "name": "client", "port": 1 }] } })),
         (of(STATEFUL_SET, "")?, json!({ "spec": { "replicas": 2 } })),
