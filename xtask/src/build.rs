@@ -45,8 +45,8 @@ pub fn operators() -> Result<Built> {
     let what = format!("{} operators", operators::ALL.len());
     once(OPERATORS, &what, |folder| {
         let workspace = Workspace::load()?;
-        for name in operators::ALL {
-            let executable = workspace.build(workspace.member(name)?, Profile::Lab)?;
+        let packages: Vec<_> = operators::ALL.iter().map(|name| workspace.member(name)).collect::<Result<_>>()?;
+        for (name, executable) in operators::ALL.iter().zip(workspace.build(&packages, Profile::Lab)?) {
             let file = folder.join(name);
             fs::write(&file, executable.content).with_context(|| format!("writing {}", file.display()))?;
             fs::set_permissions(&file, Permissions::from_mode(0o755))?;

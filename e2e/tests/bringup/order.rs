@@ -135,6 +135,8 @@ fn workloads_follow_what_their_pods_mount(history: &History) -> Result<()> {
                 );
             }
         }
+        // Kubernetes makes that one with the namespace.
+        needed.retain(|(_, name)| *name != "kube-root-ca.crt");
         for (kind_needed, name_needed) in needed {
             let made = first.get(&(kind_needed, name_needed));
             let made =

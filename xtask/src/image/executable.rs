@@ -1,10 +1,10 @@
 //! Static executables, the same bytes from every checkout, target folder and home.
 //!
-//! Each is built by itself, so that its features are its own whoever else is asked for, and for a named target, so that
-//! cargo keeps what runs here (build scripts, macros) apart from what ends up in the executable.
+//! They are built for a named target, so that cargo keeps what runs here (build scripts, macros) apart from what ends up in
+//! the executable.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::BufReader,
     path::PathBuf,
@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::{Message, Metadata, Package, PackageId};
+use cargo_metadata::{DependencyKind, Message, Metadata, Package, PackageId};
 use clap::ValueEnum;
 use strum::Display;
 
@@ -75,40 +75,66 @@ impl Workspace {
         member.with_context(|| format!("there is no package {name}"))
     }
 
-    /// Builds the executable of a package that has one.
-    pub fn build(&self, package: &Package, profile: Profile) -> Result<Executable> {
+    /// Builds the executables of packages that have one each, in their order. Cargo gives them the features of all of them,
+    /// so these have to be the same for each, else its bytes depend on who else is asked for.
+    pub fn build(&self, packages: &[&Package], profile: Profile) -> Result<Vec<Executable>> {
         let (profile, triple) = (profile.to_string(), triple());
         let selection = ["--profile", &profile, "--target", &triple];
         // Kept until what was built is taken: another checkout builds its own to the same place.
         let turn = Turn::take(&self.metadata, &profile, &selection)?;
         let mut command = crate::cargo();
-        command.args(["build", "--locked", "--package", package.name.as_str(), "--bins"]).args(selection);
+        command.args(["build", "--locked", "--bins"]).args(selection);
+        for package in packages {
+            command.args(["--package", package.name.as_str()]);
+        }
         command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(self.target());
         command.current_dir(&self.metadata.workspace_root);
         command.env("CARGO_ENCODED_RUSTFLAGS", self.flags()?.join("\x1f"));
         turn.share(&mut command);
         let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo build")?;
-        let (linked, executable) = self.watch(BufReader::new(child.stdout.take().context("output of cargo")?))?;
-        ensure!(child.wait()?.success(), "building {} failed", package.name);
-        let executable = executable.with_context(|| format!("{} has no executable", package.name))?;
-        let content = fs::read(&executable).with_context(|| format!("reading {}", executable.display()))?;
-        Ok(Executable { content, package: package.id.clone(), linked })
+        let (built, executables) = self.watch(BufReader::new(child.stdout.take().context("output of cargo")?))?;
+        ensure!(child.wait()?.success(), "cargo build failed");
+        let take = |package: &&Package| {
+            let file = executables.get(&package.id).with_context(|| format!("{} has no executable", package.name))?;
+            let content = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+            let linked = self.used_by(&package.id)?.intersection(&built).cloned().collect();
+            Ok(Executable { content, package: package.id.clone(), linked })
+        };
+        packages.iter().map(take).collect()
     }
 
-    /// What cargo reports, whether it has built something now or had it: packages for the target, and the executable.
-    fn watch(&self, output: impl std::io::BufRead) -> Result<(BTreeSet<PackageId>, Option<PathBuf>)> {
+    /// What cargo reports, whether it has built something now or had it: packages for the target, and executables.
+    fn watch(&self, output: impl std::io::BufRead) -> Result<(BTreeSet<PackageId>, BTreeMap<PackageId, PathBuf>)> {
         let for_target = self.metadata.target_directory.join(triple());
-        let mut linked = BTreeSet::new();
-        let mut executable = None;
+        let mut built = BTreeSet::new();
+        let mut executables = BTreeMap::new();
         for message in Message::parse_stream(output) {
             if let Message::CompilerArtifact(artifact) = message? {
                 if artifact.filenames.iter().any(|file| file.starts_with(&for_target)) {
-                    linked.insert(artifact.package_id);
+                    built.insert(artifact.package_id.clone());
                 }
-                executable = artifact.executable.map(PathBuf::from).or(executable);
+                if let Some(executable) = artifact.executable {
+                    executables.insert(artifact.package_id, executable.into());
+                }
             }
         }
-        Ok((linked, executable))
+        Ok((built, executables))
+    }
+
+    /// A package and all that it may use at run time.
+    fn used_by(&self, package: &PackageId) -> Result<BTreeSet<PackageId>> {
+        let resolve = self.metadata.resolve.as_ref().context("cargo metadata holds no graph")?;
+        let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
+        let (mut used, mut next) = (BTreeSet::new(), vec![package]);
+        while let Some(id) = next.pop() {
+            if used.insert(id.clone()) {
+                let dependencies = nodes.get(id).into_iter().flat_map(|node| &node.deps);
+                let at_run_time =
+                    dependencies.filter(|used| used.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal));
+                next.extend(at_run_time.map(|used| &used.pkg));
+            }
+        }
+        Ok(used)
     }
 
     /// Everything is linked in; folders of this machine are named by what they hold, but for the checkout's, which is
@@ -189,9 +215,9 @@ version = "0.0.0"
         let target = folder.path().join("target");
         let [one, other] = ["one", "other"].map(|name| checkout(&folder.path().join(name), name, &target));
         for (name, workspace) in [("one", &one), ("other", &other), ("one", &one)] {
-            let built = workspace.build(workspace.member("herald").unwrap(), Profile::Lab).unwrap();
+            let built = workspace.build(&[workspace.member("herald").unwrap()], Profile::Lab).unwrap();
             let file = folder.path().join("taken");
-            fs::write(&file, built.content).unwrap();
+            fs::write(&file, &built[0].content).unwrap();
             fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
             assert_eq!(Command::new(&file).output().unwrap().stdout, format!("{name}\n").into_bytes());
         }

@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use clap::{Args, builder::PossibleValuesParser};
 
 use self::{
-    executable::{Profile, Workspace},
+    executable::{Executable, Profile, Workspace},
     program::Program,
     source::Source,
     store::STORES,
@@ -110,8 +110,12 @@ pub fn build(images: &Images) -> Result<Vec<Built>> {
     let output = images.output.clone().unwrap_or_else(|| workspace.target().join("images"));
     fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
     let mut built = Vec::new();
-    for program in program::all().iter().filter(|program| images.asks_for(program.name, PROGRAMS)) {
-        built.push(images.program(program, &workspace, &source, &output)?);
+    let asked = program::all().into_iter().filter(|program| images.asks_for(program.name, PROGRAMS));
+    for group in program::groups(asked.collect()) {
+        let packages: Vec<_> = group.iter().map(|program| workspace.member(program.package)).collect::<Result<_>>()?;
+        for (program, executable) in group.iter().zip(workspace.build(&packages, images.profile)?) {
+            built.push(images.program(program, executable, &workspace, &source, &output)?);
+        }
     }
     for store in STORES.iter().filter(|store| images.asks_for(store.name, ALL_STORES)) {
         let image = store.assemble(format!("{}lab-{}:{}", images.prefix, store.software, store.version))?;
@@ -137,9 +141,15 @@ impl Images {
         self.names.iter().any(|asked| asked == name || asked == group)
     }
 
-    fn program(&self, program: &Program, workspace: &Workspace, source: &Source, output: &Path) -> Result<Built> {
+    fn program(
+        &self,
+        program: &Program,
+        executable: Executable,
+        workspace: &Workspace,
+        source: &Source,
+        output: &Path,
+    ) -> Result<Built> {
         let package = workspace.member(program.package)?;
-        let executable = workspace.build(package, self.profile)?;
         let tag = self.tag.clone().unwrap_or_else(|| package.version.to_string());
         let reference = format!("{}{}:{tag}", self.prefix, program.name);
         let (image, materials) = program.assemble(executable, workspace, reference, source)?;

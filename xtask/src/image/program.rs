@@ -42,6 +42,16 @@ pub fn all() -> Vec<Program> {
     operators.into_iter().chain(OTHERS).collect()
 }
 
+/// Programs in groups that are built at once, in their order: operators are made of the same packages with the same features.
+pub fn groups(programs: Vec<Program>) -> Vec<Vec<Program>> {
+    let is_operator = |program: &Program| operators::ALL.contains(&program.package);
+    let (operators, others): (Vec<_>, Vec<_>) = programs.into_iter().partition(is_operator);
+    let mut groups = vec![operators];
+    groups.extend(others.into_iter().map(|program| vec![program]));
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
 impl Program {
     /// The image, and the bill of materials that is in it.
     pub fn assemble(
@@ -87,4 +97,36 @@ fn labels(title: &str, package: &Package, source: &Source) -> BTreeMap<String, S
         labels.insert("revision", revision.clone());
     }
     labels.into_iter().map(|(name, value)| (format!("org.opencontainers.image.{name}"), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What cargo links into a program built by itself, with features.
+    fn linked(package: &str) -> BTreeSet<String> {
+        let mut cargo = crate::cargo();
+        cargo.args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--no-dedupe"]);
+        let output = cargo.args(["--format", "{p} {f}", "--package", package]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().filter(|line| !line.starts_with(package)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn programs_that_are_built_at_once_are_made_of_the_same_packages_with_the_same_features() {
+        let groups = groups(all());
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [operators::ALL.len(), 1, 1]);
+        for group in groups {
+            let first = linked(group[0].package);
+            assert!(first.len() > 50, "{first:?}");
+            for program in &group[1..] {
+                let other = linked(program.package);
+                let differences: Vec<_> = first.symmetric_difference(&other).collect();
+                assert!(differences.is_empty(), "{} and {}: {differences:#?}", group[0].name, program.name);
+            }
+        }
+    }
 }

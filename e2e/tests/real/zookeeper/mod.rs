@@ -1,5 +1,6 @@
 //! A real ZooKeeper on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 //!
+mod identity;
 mod journal;
 mod membership;
 mod rollout;
