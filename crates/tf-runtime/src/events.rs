@@ -11,6 +11,7 @@ use tf_api::{
 };
 use tf_pki::review::Denial;
 use tf_plan::{
+    object::CERTIFICATE_SIGNING_REQUEST,
     status,
     step::{Step, Target},
 };
@@ -73,7 +74,14 @@ impl Events {
     /// A certificate was denied.
     pub async fn denied<Cr: Managed>(&self, cr: &Cr, request: &str, denial: &Denial) {
         let note = format!("certificate request {request} ({}): {}", denial.reason.as_str(), denial.message);
-        self.publish(cr, EventType::Warning, "CertificateDenied", &note).await;
+        // Events about the same are merged, and the note of the first stays; the request tells them apart.
+        let request = ObjectReference {
+            api_version: Some(CERTIFICATE_SIGNING_REQUEST.api_version()),
+            kind: Some(CERTIFICATE_SIGNING_REQUEST.kind.into()),
+            name: Some(request.into()),
+            ..ObjectReference::default()
+        };
+        self.send(&cr.object_ref(&()), EventType::Warning, "CertificateDenied", &note, Some(request)).await;
     }
 
     /// Objects were left behind because they could not be removed in time.
@@ -91,13 +99,24 @@ impl Events {
     }
 
     async fn publish_about(&self, object: &ObjectReference, type_: EventType, reason: &str, note: &str) {
+        self.send(object, type_, reason, note, None).await;
+    }
+
+    async fn send(
+        &self,
+        object: &ObjectReference,
+        type_: EventType,
+        reason: &str,
+        note: &str,
+        secondary: Option<ObjectReference>,
+    ) {
         let end = note.floor_char_boundary(NOTE_LIMIT);
         let event = Event {
             type_,
             reason: reason.into(),
             note: Some(note[..end].to_owned()),
             action: "Reconcile".into(),
-            secondary: None,
+            secondary,
         };
         // An event that gets lost is a pity and nothing more: conditions carry the truth.
         if let Err(error) = self.recorder.publish(&event, object).await {
