@@ -27,8 +27,6 @@ pub const ZOOKEEPER_QUORUM: Port = Port(2888);
 pub const ZOOKEEPER_ELECTION: Port = Port(3888);
 /// ZooKeeper AdminServer.
 pub const ZOOKEEPER_ADMIN: Port = Port(2182);
-/// Node agent of a ZooKeeper member, for its operator.
-pub const ZOOKEEPER_AGENT: Port = Port(2183);
 /// RabbitMQ AMQP over TLS. Management is 10000 above, Erlang distribution 20000 above.
 pub const RABBITMQ_AMQP: Port = Port(5673);
 /// RabbitMQ Erlang port mapper.

@@ -82,6 +82,14 @@ fn super_digest(password: &str) -> String {
     format!("{SUPER}:{}", BASE64_STANDARD.encode(Sha1::digest(login)))
 }
 
+/// The port of the members' agents: the spec's, or the first after that for clients which is free.
+pub fn agent_port(spec: &ZookeeperConfiguration) -> Port {
+    let used = [spec.client_port, spec.election_port, spec.server_port, spec.admin_port];
+    let candidates = (1..=u16::MAX).cycle().skip(usize::from(spec.client_port.get()) + 1).map(Port);
+    let mut free = candidates.filter(|port| !used.contains(port));
+    spec.agent_port.or_else(|| free.next()).unwrap_or(spec.client_port)
+}
+
 /// A server at an address, as the list of members has it.
 pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
     Server {

@@ -84,7 +84,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         ("client", spec.client_port),
         ("quorum", spec.election_port),
         ("election", spec.server_port),
-        ("agent", spec.agent_port),
+        ("agent", config::agent_port(spec)),
     ];
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
     let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
@@ -194,7 +194,7 @@ pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
     let identity = Identity::of(OPERATOR, cr);
     let service = identity.service_name(&format!("{}-members", identity.type_name));
     Agents {
-        port: cr.spec.service_configuration.agent_port,
+        port: config::agent_port(&cr.spec.service_configuration),
         services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
         lifetime_seconds: DEFAULT_LIFETIME.as_secs() as u32,
     }
@@ -204,10 +204,11 @@ pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
 fn check_agent_port(spec: &ZookeeperConfiguration) -> Result<(), NotReady> {
     let admin = spec.admin_enabled.then_some(spec.admin_port);
     let others = [spec.client_port, spec.election_port, spec.server_port].into_iter().chain(admin);
-    if others.into_iter().any(|port| port == spec.agent_port) {
+    let agent_port = config::agent_port(spec);
+    if others.into_iter().any(|port| port == agent_port) {
         let message = format!(
             "spec.serviceConfiguration.agentPort: {} is used for something else, too; set another port",
-            spec.agent_port.get()
+            agent_port.get()
         );
         return Err(NotReady::invalid(Reason::InvalidSpec, message));
     }

@@ -60,8 +60,10 @@ pub struct ZookeeperConfiguration {
     pub admin_enabled: bool,
     /// Port of the AdminServer.
     pub admin_port: Port,
-    /// Port on which the members' node agents answer the operator, over mutual TLS.
-    pub agent_port: Port,
+    /// Port on which the members' node agents answer the operator, over mutual TLS. Default: the first port from clientPort + 2
+    /// on that is used for nothing else here, which is 2183.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_port: Option<Port>,
 }
 
 impl Default for ZookeeperConfiguration {
@@ -73,7 +75,7 @@ impl Default for ZookeeperConfiguration {
             server_port: ports::ZOOKEEPER_ELECTION,
             admin_enabled: true,
             admin_port: ports::ZOOKEEPER_ADMIN,
-            agent_port: ports::ZOOKEEPER_AGENT,
+            agent_port: None,
         }
     }
 }
