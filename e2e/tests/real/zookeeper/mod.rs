@@ -52,12 +52,7 @@ async fn lab(nodes: u32) -> Result<Option<Lab>> {
     if load_images(&lab).await?.is_none() {
         return Ok(None);
     }
-    let values = [
-        "replicaCount=1",
-        "image.tag=lab",
-        "operands.tfNodeImage=tungstenfabric/tf-node:lab",
-        "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4",
-    ];
+    let values = ["replicaCount=1", "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4"];
     let install = Install { values: values.map(String::from).to_vec(), ..Install::default() };
     lab.install("zookeeper-op", NAMESPACE, &install).await?;
     Ok(Some(lab))
