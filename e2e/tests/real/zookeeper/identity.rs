@@ -111,8 +111,8 @@ async fn a_member_gets_its_certificate_and_forged_requests_are_denied_with_an_ev
         assert!(status.certificate.is_none(), "{name}");
         eventually(&format!("an event about {name}"), VERDICT, async || {
             let told = |event: &Event| {
-                let note = event.note.clone().unwrap_or_default();
-                event.reason.as_deref() == Some("CertificateDenied") && note.contains(&format!("{name} ({reason})"))
+                let text = event.note.clone().unwrap_or_default();
+                event.reason.as_deref() == Some("CertificateDenied") && text.contains(&format!("{name} ({reason})"))
             };
             Ok(events.list(&ListParams::default()).await?.items.iter().any(told).then_some(()))
         })
