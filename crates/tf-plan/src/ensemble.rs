@@ -190,7 +190,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// When the files do not fit into an object.
     pub fn plan(self, mut parts: Parts) -> Result<Plan, NotReady> {
         let identity = &self.identity;
-        let service_name = identity.service_name(&format!("{}-members", identity.type_name));
+        let service_name = identity.members_service();
         let mut objects = vec![workload::service_account(identity)];
         objects.append(&mut parts.objects);
         objects.extend(parts.files.objects(identity)?);

@@ -116,10 +116,7 @@ fn keep(previous: &[MemberStatus], matching: &[&Node], leaving: Leaving, notes: 
         .filter_map(|member| match matching.iter().find(|node| node.name == member.node) {
             Some(node) => Some(MemberStatus { address: node.address.clone()?, ..member.clone() }),
             None if leaving == Leaving::Kept => {
-                notes.push(format!(
-                    "node {} of member {} is gone or no longer matches; the member is kept until it is replaced",
-                    member.node, member.id
-                ));
+                notes.push(explain_homeless(member));
                 Some(member.clone())
             }
             None => None,
@@ -171,6 +168,12 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
         result.notes.push(format!("{matching} nodes match, {members} are used: {why}"));
     }
     result.notes.extend(explain_size(wish.replicas, wish.rule));
+}
+
+/// What a person should know about a member whose node is gone.
+pub fn explain_homeless(member: &MemberStatus) -> String {
+    let MemberStatus { id, node, .. } = member;
+    format!("node {node} of member {id} is gone or no longer matches; the member is kept until it is replaced")
 }
 
 /// What a person should know about a number of members that was asked for.

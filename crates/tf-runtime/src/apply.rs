@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -336,7 +336,7 @@ impl Applier {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Kind, Key), Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock::lock(&self.records)
     }
 
     fn count(&self, kind: Kind, action: &str) {

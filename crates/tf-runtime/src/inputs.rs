@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tf_plan::object::Kind;
@@ -40,7 +40,7 @@ impl Inputs {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, HashSet<(Kind, Key)>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock::lock(&self.0)
     }
 }
 

@@ -19,6 +19,7 @@ mod health;
 mod identity;
 mod inputs;
 mod leader;
+mod lock;
 mod managed;
 mod metrics;
 mod object;

@@ -1,10 +1,6 @@
 //! Writing status: only when it says something new, and never anything that breaks the contract.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use kube::{
     Client,
@@ -220,7 +216,7 @@ impl StatusWriter {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Written>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock::lock(&self.written)
     }
 }
 

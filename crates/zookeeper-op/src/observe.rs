@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tf_api::{Managed as _, Zookeeper, contract::MemberStatus};
 use tf_plan::{
-    members::SizeRule,
+    members::{self, SizeRule},
     node::{
         ContentHash,
         zookeeper::{Facts, Server, Servers},
@@ -70,11 +70,26 @@ impl<'a> Sight<'a> {
                 .map(|own| &own.leaving)
                 .into_iter()
                 .flatten()
-                .map(|it| (it.id, hex(&it.since_version)))
+                .map(|it| (it.id, version(&it.since_version)))
                 .collect(),
             facts: recorded.iter().filter_map(|member| facts(member, pods, &observed.agents)).collect(),
             agents: &observed.agents,
         }
+    }
+
+    /// The members of the status, in the order they were recorded.
+    pub fn recorded(&self) -> &'a [MemberStatus] {
+        self.recorded
+    }
+
+    /// Highest identity that was ever given.
+    pub fn highest(&self) -> u32 {
+        self.highest
+    }
+
+    /// Members on their way out, with the version of the list when that was decided.
+    pub fn leaving(&self) -> &BTreeMap<u32, u64> {
+        &self.leaving
     }
 
     /// Whether there are members.
@@ -86,10 +101,7 @@ impl<'a> Sight<'a> {
     pub fn homeless(&self) -> impl Iterator<Item = String> + '_ {
         let has_node =
             |member: &&MemberStatus| self.places.iter().any(|place| place.matches && place.node == member.node);
-        self.recorded.iter().filter(move |member| !has_node(member)).map(|member| {
-            let MemberStatus { id, node, .. } = member;
-            format!("node {node} of member {id} is gone or no longer matches; the member is kept until it is replaced")
-        })
+        self.recorded.iter().filter(move |member| !has_node(member)).map(members::explain_homeless)
     }
 
     /// Number of members asked for.
@@ -200,7 +212,7 @@ fn facts(member: &MemberStatus, pods: &[Pod], agents: &BTreeMap<String, Agent>) 
 }
 
 /// A version as it is stored. What somebody wrote by hand counts as the oldest.
-pub fn hex(text: &str) -> u64 {
+fn version(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or_default()
 }
 
@@ -215,7 +227,7 @@ pub fn list(
     let stored = || {
         let ensemble = cr.status.as_ref()?.own.ensemble.as_ref()?;
         let servers = ensemble.members.iter().map(|member| (member.id, entry(&member.address))).collect();
-        Some(Servers { version: hex(&ensemble.version), servers })
+        Some(Servers { version: version(&ensemble.version), servers })
     };
     let founders = || Servers { version: 0, servers: members.iter().map(|it| (it.id, entry(&it.address))).collect() };
     let mut list = quorum.cloned().or_else(stored).filter(|list| !list.servers.is_empty()).unwrap_or_else(founders);

@@ -39,7 +39,9 @@ use crate::{
 const RULE: SizeRule = SizeRule::OddUpTo(5);
 /// Key of the generated Secret.
 pub const PASSWORD: &str = "password";
-const CONTAINERS: [Builtin; 1] = [Builtin { name: "zookeeper", image: "external-zookeeper", default: true }];
+/// The daemon of a member.
+pub const DAEMON: &str = "zookeeper";
+const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zookeeper", default: true }];
 
 /// Plans an ensemble.
 ///
@@ -174,7 +176,7 @@ fn files(
     files.shared_secret(config::STATIC_FILE, config::static_file(spec, ensemble.members(), password)?);
     files.shared_secret(SUPER_FILE, password);
     files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
-    files.shared(&launch::file_name(CONTAINERS[0].name), launch);
+    files.shared(&launch::file_name(DAEMON), launch);
     for member in ensemble.members() {
         let MemberStatus { id, address, .. } = member;
         let list = observe::with_itself(list, member, |it| config::server(spec, it));
@@ -191,8 +193,7 @@ pub fn super_secret(cr: &Zookeeper) -> String {
 
 /// How members' agents are reached, and what members are called.
 pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
-    let identity = Identity::of(OPERATOR, cr);
-    let service = identity.service_name(&format!("{}-members", identity.type_name));
+    let service = Identity::of(OPERATOR, cr).members_service();
     Agents {
         port: config::agent_port(&cr.spec.service_configuration),
         services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),

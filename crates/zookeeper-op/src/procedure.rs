@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::Value;
 use tf_api::{
     Zookeeper,
-    contract::{ConditionType, Draft, MemberStatus, Reason},
-    kinds::ListedMember,
+    contract::{ConditionType, Draft, Reason},
+    kinds::{LeavingMember, ListedMember, ListedMembers, ZookeeperOwnStatus},
 };
 use tf_plan::{
-    node::{ContentHash, zookeeper::Reconfigure},
-    observed::{Agent, Observed, Pod},
+    node::{
+        ContentHash,
+        zookeeper::{Reconfigure, Servers},
+    },
+    observed::{Observed, Pod},
     plan::Plan,
     step::{self, Request, Target},
 };
@@ -19,10 +22,9 @@ use crate::{
     config,
     membership::{self, Decision, Quorum, decide},
     observe::{Clarity, Sight, change, pod_of},
+    plan::DAEMON,
 };
 
-/// The daemon of a member.
-const DAEMON: &str = "zookeeper";
 /// Fields of the status that have to be stored before anything is done.
 const RECORD: [&str; 2] = ["highestId", "leaving"];
 
@@ -45,8 +47,8 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     let Subject { sight, decided, .. } = subject;
     plan.drafts.push(certificates(subject));
     plan.record = &RECORD;
+    record(plan, subject);
     let Some(decided) = decided else {
-        record(plan, &stored(subject.cr, &plan.members));
         if sight.is_founded() {
             plan.held = plan.held.take().map(|(_, why)| (Reason::ReplicasUnavailable, why));
         }
@@ -57,7 +59,6 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
         return;
     };
     let decision = with_pods(plan, subject);
-    record(plan, &Record::of(subject.cr, decided));
     plan.troubles = sight.troubles();
     plan.held = decided.held.first().map(|why| (held_reason(sight), why.clone()));
     plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
@@ -105,18 +106,11 @@ fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'
 
 /// A pod whose server has a vote and serves, the leader if it is one of them.
 fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
-    let serves = |member: &&MemberStatus| quorum.serving.contains(&member.id);
-    let recorded = subject.sight.situation(&[]).recorded;
-    let mut pods: Vec<&Pod> =
-        recorded.iter().filter(serves).filter_map(|member| pod_of(member, subject.sight.pods)).collect();
-    let leads = |pod: &Pod| match subject.observed.agents.get(&pod.uid) {
-        Some(Agent::Says(status)) => {
-            status.zookeeper.as_ref().is_some_and(|facts| facts.role == tf_plan::node::zookeeper::Role::Leader)
-        }
-        _ => false,
-    };
-    pods.sort_by_key(|pod| !leads(pod));
-    pods.first().copied()
+    let serving = subject.sight.recorded().iter().filter(|member| quorum.serving.contains(&member.id));
+    let candidates =
+        serving.filter_map(|member| Some((quorum.leader == Some(member.id), pod_of(member, subject.sight.pods)?)));
+    // Of several that compare alike the first is taken.
+    candidates.min_by_key(|(leads, _)| !leads).map(|(_, pod)| pod)
 }
 
 fn under_way(decision: &Decision, step: Option<&step::Step>) -> Option<String> {
@@ -182,55 +176,33 @@ fn certificates(subject: &Subject<'_>) -> Draft {
     Draft::holds(CertificatesReady, Reason::Succeeded, format!("every member has one; the first ends at {end}"))
 }
 
-/// What is kept in the status.
-struct Record {
-    highest: u32,
-    leaving: BTreeMap<u32, u64>,
-    version: Option<String>,
-    listed: Vec<ListedMember>,
-}
-
-impl Record {
-    fn of(cr: &Zookeeper, decision: &Decision) -> Self {
-        let stored = stored(cr, &decision.members);
-        let (version, listed) = match &decision.quorum {
-            Some(Quorum { servers, .. }) => {
-                let listed = servers.servers.iter().filter(|(_, server)| server.votes);
-                let listed = listed.map(|(id, server)| ListedMember { id: *id, address: server.address.clone() });
-                (Some(format!("{:x}", servers.version)), listed.collect())
-            }
-            None => (stored.version, stored.listed),
-        };
-        let highest = decision.highest.max(stored.highest);
-        Self { highest, leaving: decision.leaving.clone(), version, listed }
+/// Puts what is kept in the status into the plan.
+fn record(plan: &mut Plan, subject: &Subject<'_>) {
+    let Subject { cr, sight, decided, .. } = subject;
+    let (highest, leaving) = match decided {
+        Some(decision) => (decision.highest, &decision.leaving),
+        None => (plan.members.iter().map(|member| member.id).fold(sight.highest(), u32::max), sight.leaving()),
+    };
+    let quorum = decided.as_ref().and_then(|decision| decision.quorum.as_ref());
+    let stored = || cr.status.as_ref().and_then(|status| status.own.ensemble.clone());
+    let own = ZookeeperOwnStatus {
+        highest_id: Some(highest),
+        leaving: leaving.iter().map(|(id, since)| LeavingMember { id: *id, since_version: hex(*since) }).collect(),
+        ensemble: quorum.map(|quorum| listed(&quorum.servers)).or_else(stored),
+        ports: None,
+    };
+    if let Ok(Value::Object(fields)) = serde_json::to_value(own) {
+        plan.own_status.extend(fields);
     }
 }
 
-/// What is there already.
-fn stored(cr: &Zookeeper, members: &[MemberStatus]) -> Record {
-    let own = cr.status.as_ref().map(|status| status.own.clone()).unwrap_or_default();
-    let known = members.iter().map(|member| member.id).max().unwrap_or_default();
-    let (version, listed) = own.ensemble.map(|ensemble| (ensemble.version, ensemble.members)).unzip();
-    Record {
-        highest: known.max(own.highest_id.unwrap_or_default()),
-        leaving: own.leaving.iter().map(|it| (it.id, crate::observe::hex(&it.since_version))).collect(),
-        version,
-        listed: listed.unwrap_or_default(),
-    }
+fn listed(servers: &Servers) -> ListedMembers {
+    let voters = servers.servers.iter().filter(|(_, server)| server.votes);
+    let members = voters.map(|(id, server)| ListedMember { id: *id, address: server.address.clone() }).collect();
+    ListedMembers { version: hex(servers.version), members }
 }
 
-fn record(plan: &mut Plan, record: &Record) {
-    let fields = &mut plan.own_status;
-    fields.insert("highestId".into(), json!(record.highest));
-    if !record.leaving.is_empty() {
-        let leaving: Vec<_> = record
-            .leaving
-            .iter()
-            .map(|(id, version)| json!({"id": id, "sinceVersion": format!("{version:x}")}))
-            .collect();
-        fields.insert("leaving".into(), json!(leaving));
-    }
-    if let Some(version) = &record.version {
-        fields.insert("ensemble".into(), json!({"version": version, "members": record.listed}));
-    }
+/// A version as ZooKeeper shows it.
+fn hex(version: u64) -> String {
+    format!("{version:x}")
 }

@@ -115,55 +115,41 @@ fn extra_roles(operator: &Operator, rules: &[Rule]) -> String {
             Reach::Cluster => ("ClusterRole", "cluster".to_owned(), String::new()),
             Reach::Namespace(namespace) => ("Role", "facts".to_owned(), format!("\n  namespace: {namespace}")),
         };
-        let name = format!("{{{{ $clusterName }}}}-{suffix}");
-        let labels = format!("  labels:\n    {{{{- include \"{}.labels\" . | nindent 4 }}}}", operator.name);
-        let _ = write!(
-            text,
-            "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}{namespace}\n{labels}\n\
-             rules:\n  {{{{- include \"{}\" . | nindent 2 }}}}\n---\napiVersion: rbac.authorization.k8s.io/v1\n\
-             kind: {kind}Binding\nmetadata:\n  name: {name}{namespace}\n{labels}\n\
-             roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {kind}, name: {name}}}\nsubjects:\n  \
-             {{{{- $subjects | nindent 2 }}}}\n",
-            template_name(operator, reach),
-        );
+        let rules = format!("{{{{- include \"{}\" . | nindent 2 }}}}", template_name(operator, reach));
+        text += &role(operator, kind, &suffix, &namespace, &rules, "{{- $subjects | nindent 2 }}");
     }
     if (operator.declaration)().calls_agents {
-        text.push_str(&MEMBERS.replace("@OPERATOR@", operator.name));
+        text += &role(operator, "ClusterRole", "members", "", MEMBERS_RULES, MEMBERS);
     }
     text
 }
 
-/// What the members' node agents may do: ask for their certificates. The accounts are the operator's to make, hence the group;
-/// what they ask for is granted to planned members only.
-const MEMBERS: &str = r#"---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {{ $clusterName }}-members
-  labels:
-    {{- include "@OPERATOR@.labels" . | nindent 4 }}
-rules:
-  # members ask for their certificates; the operator decides
+/// A role beside the main one, and its binding.
+fn role(operator: &Operator, kind: &str, suffix: &str, namespace: &str, rules: &str, subjects: &str) -> String {
+    let name = format!("{{{{ $clusterName }}}}-{suffix}");
+    let labels = format!("  labels:\n    {{{{- include \"{}.labels\" . | nindent 4 }}}}", operator.name);
+    format!(
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}{namespace}\n{labels}\n\
+         rules:\n  {rules}\n---\napiVersion: rbac.authorization.k8s.io/v1\n\
+         kind: {kind}Binding\nmetadata:\n  name: {name}{namespace}\n{labels}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {kind}, name: {name}}}\nsubjects:\n  {subjects}\n",
+    )
+}
+
+/// What the members' node agents may do. What they ask for is granted to planned members only.
+const MEMBERS_RULES: &str = r#"# members ask for their certificates; the operator decides
   - apiGroups: ["certificates.k8s.io"]
     resources: [certificatesigningrequests]
-    verbs: [get, create]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: {{ $clusterName }}-members
-  labels:
-    {{- include "@OPERATOR@.labels" . | nindent 4 }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $clusterName }}-members}
-subjects:
-  {{- if $namespaces }}
+    verbs: [get, create]"#;
+
+/// The members: their accounts are the operator's to make, hence the groups.
+const MEMBERS: &str = r#"{{- if $namespaces }}
   {{- range splitList "," $namespaces }}
   - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: {{ printf "system:serviceaccounts:%s" . | quote }}}
   {{- end }}
   {{- else }}
   - {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts"}
-  {{- end }}
-"#;
+  {{- end }}"#;
 
 /// The definitions that the operator owns, behind the switches of the values.
 fn definitions(operator: &Operator) -> Result<String> {

@@ -75,6 +75,11 @@ impl Identity {
         fit(&name.replace('.', "-"), LABEL_LIMIT)
     }
 
+    /// Name of the headless Service of the members, by which their certificates name them, too.
+    pub fn members_service(&self) -> String {
+        self.service_name(&format!("{}-members", self.type_name))
+    }
+
     /// The labels that select the resource's pods: exactly those of the Go tf-operator, because a StatefulSet's selector
     /// cannot change.
     pub fn selector(&self) -> BTreeMap<String, String> {

@@ -413,24 +413,17 @@ fn trust() -> Volume {
 /// What the kubelet mounts for accounts whose token is mounted by itself, for one container instead of all: with it the node
 /// agent asks for the member's certificate. The token is bound to the pod and good for an hour.
 fn token() -> Volume {
-    let projection = |of: fn(&mut VolumeProjection)| {
-        let mut projection = VolumeProjection::default();
-        of(&mut projection);
-        projection
+    let token = ServiceAccountTokenProjection {
+        path: "token".into(),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        ..ServiceAccountTokenProjection::default()
     };
+    let authority = KeyToPath { key: "ca.crt".into(), path: "ca.crt".into(), mode: None };
+    let authority =
+        ConfigMapProjection { name: "kube-root-ca.crt".into(), items: Some(vec![authority]), optional: None };
     let sources = vec![
-        projection(|it| {
-            let (path, expiration_seconds) = ("token".into(), Some(TOKEN_SECONDS));
-            it.service_account_token = Some(ServiceAccountTokenProjection { path, expiration_seconds, audience: None });
-        }),
-        projection(|it| {
-            let (key, path) = ("ca.crt".into(), "ca.crt".into());
-            it.config_map = Some(ConfigMapProjection {
-                name: "kube-root-ca.crt".into(),
-                items: Some(vec![KeyToPath { key, path, mode: None }]),
-                optional: None,
-            });
-        }),
+        VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() },
+        VolumeProjection { config_map: Some(authority), ..VolumeProjection::default() },
     ];
     Volume {
         name: TOKEN.into(),

@@ -8,7 +8,7 @@ mod call;
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -27,6 +27,7 @@ use self::call::{CallError, Connection};
 use crate::{
     identity::Authorities,
     leader::Permit,
+    lock::lock,
     object::Key,
     watch::Primary,
     world::{Trigger, World},
@@ -244,8 +245,4 @@ fn substance(status: &Status) -> impl PartialEq {
         facts
     });
     (daemons, health, zookeeper, status.address.clone())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

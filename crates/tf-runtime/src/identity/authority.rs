@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -31,7 +31,7 @@ use tf_api::{
 use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, AuthorityError, Curve, SignError};
 use tokio::time::Instant;
 
-use crate::{error::RequestError, object::Key};
+use crate::{error::RequestError, lock::lock, object::Key};
 
 /// Keys of the Secret, those of `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
@@ -115,7 +115,7 @@ impl Authorities {
         let bundle = authority.bundle().pem();
         self.keep(namespace, authority);
         if !is_owned(&secret.metadata, &owner) {
-            self.own::<Secret>(namespace, &owner).await?;
+            self.own(namespace, &owner).await?;
         }
         self.publish(namespace, &owner, &bundle).await?;
         lock(&self.owners).insert(owner.uid, Instant::now());
@@ -181,20 +181,14 @@ impl Authorities {
         Ok(())
     }
 
-    /// Adds an owner, so that the object goes with the last resource that uses it.
-    async fn own<K>(&self, namespace: &str, owner: &OwnerReference) -> Result<(), RequestError>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+    /// Adds an owner to the Secret, so that it goes with the last resource that uses it.
+    async fn own(&self, namespace: &str, owner: &OwnerReference) -> Result<(), RequestError> {
+        let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let body = json!({
-            "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+            "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": AUTHORITY, "ownerReferences": [shared(owner)]},
         });
-        let doing = format!("adding an owner to {} {namespace}/{AUTHORITY}", K::kind(&()));
+        let doing = format!("adding an owner to Secret {namespace}/{AUTHORITY}");
         let parameters = PatchParams::apply(&self.manager(owner));
         api.patch(AUTHORITY, &parameters, &Patch::Apply(&body)).await.map_err(RequestError::while_doing(doing))?;
         Ok(())
@@ -268,8 +262,4 @@ fn shared(owner: &OwnerReference) -> OwnerReference {
 
 fn is_owned(metadata: &ObjectMeta, owner: &OwnerReference) -> bool {
     metadata.owner_references.iter().flatten().any(|present| present.uid == owner.uid)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

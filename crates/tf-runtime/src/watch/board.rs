@@ -1,9 +1,6 @@
 //! The state of every watch, for planners, readiness and whoever waits for the first synchronisation.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Mutex};
 
 use tf_plan::{object::Kind, observed::Unavailable};
 use tokio::sync::watch;
@@ -100,6 +97,6 @@ impl Board {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Subject, State>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock::lock(&self.states)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use super::Cache;
@@ -37,7 +37,7 @@ impl<T> Kept<T> {
     }
 
     fn listed(&self) -> std::sync::MutexGuard<'_, HashSet<Key>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock::lock(&self.listed)
     }
 }
 

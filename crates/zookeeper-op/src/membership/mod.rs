@@ -83,6 +83,8 @@ pub struct Quorum {
     pub servers: Servers,
     /// Who has a vote and serves at the address that the list has.
     pub serving: BTreeSet<u32>,
+    /// Who leads, if exactly one says so.
+    pub leader: Option<u32>,
 }
 
 /// One step. It is taken only if the list of members is still the one it was decided on.
@@ -135,7 +137,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         members: recorded.clone(),
         highest: situation.highest.max(view.highest()),
         leaving: situation.leaving.clone(),
-        quorum: Some(Quorum { servers: view.servers.clone(), serving: view.serving.clone() }),
+        quorum: Some(Quorum { servers: view.servers.clone(), serving: view.serving.clone(), leader: view.leader }),
         ..Decision::default()
     };
     let settled = change_membership(situation, &view, &mut decision);

@@ -10,7 +10,7 @@ use super::*;
 /// For three servers in Java, one after the other, each with the election that follows when the leader goes.
 const ROLL: Duration = Duration::from_mins(4);
 
-/// The pods of the ensemble: their uids by name.
+/// The pods of the ensemble, by name.
 async fn pods(client: &Client) -> Result<BTreeMap<String, Pod>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
