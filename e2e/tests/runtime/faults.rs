@@ -218,7 +218,8 @@ async fn a_pass_that_does_not_end_within_a_minute_is_given_up_and_said_so() -> R
     tokio::time::sleep(Duration::from_secs(5)).await; // In the middle of it.
     scene.stage.apply(PROBE, "a", level("warning")).await?;
     scene.stage.acted("a", "warning", PROMPT).await?;
-    let limit = Duration::from_secs(90);
+    // What is said takes the same slow way within a quarter of a minute; on a busy machine the next pass says it.
+    let limit = Duration::from_secs(180);
     let told = scene
         .stage
         .until(PROBE, "slow", "given up", limit, |slow| blames(slow, "Ready", "APIError", "did not end within 60 s"))
