@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use clap::Parser;
 use tf_plan::images::ImageOverrides;
+use tracing_subscriber::filter::Targets;
 
 use crate::world::Scope;
 
@@ -35,9 +36,9 @@ pub struct Arguments {
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local")]
     pub cluster_domain: String,
 
-    /// Log filter, for example info or info,tf_runtime=debug.
+    /// Levels of logs, for example info or info,tf_runtime=debug.
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
-    pub log_level: String,
+    pub log_level: Targets,
 
     /// Log format.
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = LogFormat::Json)]

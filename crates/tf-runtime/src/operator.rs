@@ -7,7 +7,7 @@ use kube::{Api, Client, Config};
 use tf_plan::{component::Component, observed::Operator};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::LevelFilter, fmt::layer, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{
     agents::{Agents, Round},
@@ -76,12 +76,16 @@ pub fn main<C: Component>() -> ExitCode {
 
 fn logs(arguments: &Arguments) {
     // The client logs every failed request itself; here each failure is told once, by who made the request.
-    let quiet = ",kube_client=off,kube_runtime=off,hyper_util=warn,rustls=warn";
-    let filter = EnvFilter::new(format!("{}{quiet}", arguments.log_level));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = (arguments.log_level.clone())
+        .with_target("kube_client", LevelFilter::OFF)
+        .with_target("kube_runtime", LevelFilter::OFF)
+        .with_target("hyper_util", LevelFilter::WARN)
+        .with_target("rustls", LevelFilter::WARN);
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = layer().with_writer(std::io::stderr);
     match arguments.log_format {
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-        LogFormat::Text => builder.compact().init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Text => registry.with(lines.compact()).init(),
     }
 }
 
