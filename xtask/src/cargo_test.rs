@@ -8,27 +8,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use tf_testing::{sample, seed};
 
 use crate::{build, test::Summary};
-
-/// Variable with the seed of tests that sample.
-const SEED: &str = "TF_TEST_SEED";
-
-/// Variable with the crash points to try for each operator.
-const CRASH_POINTS: &str = "TF_CRASH_POINTS";
 
 /// Variable with the file that takes a line from each test which found that this machine lacks what it needs. libtest has
 /// no such verdict and calls it passed.
 const SKIPS: &str = "TF_TEST_SKIPS";
-
-/// How many crash points are tried for each operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashPoints {
-    /// Every one.
-    All,
-    /// So many, drawn with the seed.
-    Sample(u64),
-}
 
 /// What tests learn from their environment.
 pub struct Environment<'a> {
@@ -38,19 +24,18 @@ pub struct Environment<'a> {
     pub operators: Option<&'a Path>,
     /// Folder of images, for tests that look into them or have nodes run them.
     pub images: Option<&'a Path>,
-    /// Crash points for each operator.
-    pub crash_points: CrashPoints,
+    /// How many cases a test tries that has many of them, or `all`. Each has a default of its own.
+    pub sample: Option<String>,
 }
 
 /// Runs `cargo test` with these arguments.
 pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary> {
     let mut command = crate::cargo();
     command.args(["test", "--no-fail-fast"]).args(arguments).current_dir(crate::root()?);
-    command.env(SEED, environment.seed.to_string());
-    match environment.crash_points {
-        CrashPoints::All => command.env(CRASH_POINTS, "all"),
-        CrashPoints::Sample(number) => command.env(CRASH_POINTS, number.to_string()),
-    };
+    command.env(seed::VARIABLE, environment.seed.to_string());
+    if let Some(sample) = &environment.sample {
+        command.env(sample::VARIABLE, sample);
+    }
     for (variable, folder) in [(build::OPERATORS, environment.operators), (build::IMAGES, environment.images)] {
         if let Some(folder) = folder {
             command.env(variable, folder);

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::{
-    cargo_test::{self, CrashPoints, Environment},
+    build,
+    cargo_test::{self, Environment},
     test,
 };
 
@@ -14,15 +15,20 @@ use crate::{
 #[derive(Subcommand)]
 pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up, one at a time, and compare the cluster in the end
-    CrashPoints(Points),
+    CrashPoints(Cases),
+    /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
+    Faults(Cases),
+    /// Kill the operator, and change its resource, after each write of growing, changing and shrinking a real ZooKeeper
+    /// ensemble, under a writer; needs root
+    Procedures(Cases),
 }
 
-/// Options of `cargo xtask soak crash-points`.
+/// Which cases.
 #[derive(Args)]
-pub struct Points {
-    /// Only so many for each operator
+pub struct Cases {
+    /// Only so many; of crash points, for each operator
     #[arg(long)]
-    sample: Option<u64>,
+    sample: Option<usize>,
     /// Seed of the sample; chosen and printed if none is given
     #[arg(long, requires = "sample")]
     seed: Option<u64>,
@@ -30,14 +36,19 @@ pub struct Points {
 
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
-    let Soak::CrashPoints(points) = soak;
-    let operators = test::prepare()?;
-    let environment = Environment {
-        seed: points.seed.unwrap_or_else(rand::random),
-        operators: Some(operators.folder()),
-        images: None,
-        crash_points: points.sample.map_or(CrashPoints::All, CrashPoints::Sample),
+    let (cases, test): (_, &[&str]) = match soak {
+        Soak::CrashPoints(cases) => (cases, &["-p", "e2e", "--test", "crash", "--", "--nocapture"]),
+        Soak::Faults(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::faults", "--", "--nocapture"]),
+        Soak::Procedures(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::crash", "--", "--nocapture"]),
     };
-    let summary = cargo_test::run(&["-p", "e2e", "--test", "crash", "--", "--nocapture"], &environment)?;
+    let operators = test::prepare()?;
+    let images = (!matches!(soak, Soak::CrashPoints(_))).then(build::images).transpose()?;
+    let environment = Environment {
+        seed: cases.seed.unwrap_or_else(rand::random),
+        operators: Some(operators.folder()),
+        images: images.as_ref().map(build::Built::folder),
+        sample: Some(cases.sample.map_or_else(|| "all".to_owned(), |count| count.to_string())),
+    };
+    let summary = cargo_test::run(test, &environment)?;
     Ok(if summary.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

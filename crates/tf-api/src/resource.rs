@@ -38,6 +38,11 @@ pub trait Managed:
         self.spec_paused() || annotation.is_some_and(|value| value == "true")
     }
 
+    /// What [`ANNOTATION_RESTART`](crate::names::ANNOTATION_RESTART) says.
+    fn restart(&self) -> Option<String> {
+        self.meta().annotations.as_ref()?.get(crate::names::ANNOTATION_RESTART).cloned()
+    }
+
     /// Namespace of the resource; empty for a manifest that names none.
     fn home(&self) -> &str {
         self.meta().namespace.as_deref().unwrap_or_default()

@@ -230,6 +230,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             affinity: placement::affinity(Some(nodes), &identity.selector()),
             share_processes: parts.share_processes,
             grace_seconds: parts.grace_seconds,
+            restart: self.cr.restart(),
         });
         let replicas = self.membership.members.len() as i32;
         objects.push(workload::stateful_set(

@@ -33,6 +33,10 @@ pub struct Metrics {
     pub resources: IntGaugeVec,
     /// Single pods restarted.
     pub restarts: IntGauge,
+    /// Agents of members by whether they answer: answering, silent, unheard.
+    pub agents: IntGaugeVec,
+    /// When the first certificate of a member ends, in seconds since 1970; 0 while there is none.
+    pub certificate_expiry: IntGauge,
 }
 
 impl Metrics {
@@ -77,6 +81,11 @@ impl Metrics {
             leader: gauge("tf_leader", "Whether this process holds the leader lease")?,
             resources: gauges("tf_resources", "Resources by value of condition Ready", &["ready"])?,
             restarts: gauge("tf_pod_restarts", "Pods restarted since this process began")?,
+            agents: gauges("tf_agents", "Agents of members by whether they answer", &["state"])?,
+            certificate_expiry: gauge(
+                "tf_certificate_expiry_timestamp_seconds",
+                "When the first certificate of a member ends",
+            )?,
             registry,
         })
     }

@@ -155,6 +155,7 @@ pub async fn run<C: Component>(
             authorities: authorities.clone(),
             permit: permit.clone(),
             triggers: sender.clone(),
+            metrics: metrics.clone(),
             cluster_domain,
         };
         tasks.spawn(agents.clone().run(round));

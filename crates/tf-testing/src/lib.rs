@@ -25,6 +25,7 @@
 //! | break the API for everybody | [`Lab::pause`], [`Lab::kill`], [`Lab::restart`] |
 //! | render charts, and see what they grant | [`helm`], [`rights`] |
 //! | draw what can be drawn again | [`seed`] |
+//! | try some cases of many | [`sample`] |
 //! | wait | [`wait`] |
 //!
 //! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
@@ -54,6 +55,7 @@ pub mod real;
 pub mod request;
 pub mod resources;
 pub mod rights;
+pub mod sample;
 pub mod seed;
 pub mod wait;
 pub mod waiting;

@@ -242,6 +242,7 @@ impl World<'_> {
             affinity: placement::affinity_alone(group.placement.node_selector(), &agents),
             share_processes: false,
             grace_seconds: pods::GRACE_SECONDS,
+            restart: self.cr.restart(),
         });
         let name = identity.workload_name("daemonset");
         (workload::daemon_set(&identity, name.clone(), template), name, hash)

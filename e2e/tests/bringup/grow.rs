@@ -1,14 +1,18 @@
-//! A running cluster gets a fourth node for its control plane, and its Manager loses and gains a component.
+//! A running cluster gets a fourth node for its control plane, its Manager loses and gains a component, and one of its
+//! components is restarted on demand.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Result, ensure};
-use serde_json::Value;
-use tf_api::kinds;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tf_api::{kinds, names::ANNOTATION_RESTART};
 use tf_plan::object;
 use tf_testing::{
     Cluster,
     resources::{self, Resource},
+    wait::eventually,
 };
 
 use crate::support::{FLEET, emptied_of, explain, settled, uids};
@@ -70,7 +74,35 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
     let back = pods(&cluster).await?;
     let others = grown.into_iter().filter(|(name, _)| !name.starts_with("analyticsdb1")).collect();
-    none_replaced(&others, &back)
+    none_replaced(&others, &back)?;
+    restarted_on_demand(&cluster, &back).await
+}
+
+/// A wish in an annotation replaces the pods of one resource, one after the other, and no others.
+async fn restarted_on_demand(cluster: &Cluster, before: &Uids) -> Result<()> {
+    let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "2026-11-22"}}});
+    let zookeepers = resources::api(&cluster.client, kinds::ZOOKEEPER, &cluster.namespace);
+    zookeepers.patch("zookeeper1", &PatchParams::default(), &Patch::Merge(&wish)).await?;
+    let (own, others): (Uids, Uids) =
+        before.clone().into_iter().partition(|(name, _)| name.starts_with("zookeeper1-zookeeper-"));
+    ensure!(own.len() == 3, "{:?}", before.keys());
+    let ready = async || {
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let conditions = |pod: &Pod| pod.status.clone().and_then(|status| status.conditions).unwrap_or_default();
+        let is_ready = |pod: &&Pod| conditions(pod).iter().any(|it| it.type_ == "Ready" && it.status == "True");
+        let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
+        anyhow::Ok(list.iter().filter(is_ready).count())
+    };
+    eventually("three other pods of ZooKeeper", Duration::from_mins(1), async || {
+        let ready = ready().await?;
+        ensure!(ready >= 2, "{ready} pods of three are ready");
+        let now = pods(cluster).await?;
+        Ok(own.iter().all(|(name, uid)| now.get(name).is_some_and(|now| now != uid)).then_some(()))
+    })
+    .await?;
+    cluster.ready(kinds::ZOOKEEPER, "zookeeper1").await?;
+    cluster.manager_ready("sdn").await?;
+    none_replaced(&others, &pods(cluster).await?)
 }
 
 /// A component that the Manager lists no more is gone with all it had, and nothing else is.

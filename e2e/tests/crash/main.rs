@@ -6,7 +6,7 @@
 //! object created twice, without a pod replaced, and without a generated credential that changed. The operators run
 //! without leader election: a killed leader's lease takes 30 s to expire, which the tests of the election wait for.
 //!
-//! `TF_CRASH_POINTS` says which k: a number of them for each operator, drawn with `TF_TEST_SEED`, or `all`
+//! `TF_SAMPLE` says which k: a number of them for each operator, drawn with `TF_TEST_SEED`, or `all`
 //! (`cargo xtask soak crash-points`).
 
 // Says to clippy that the helpers below are tests, too, and may unwrap.

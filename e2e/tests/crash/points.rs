@@ -1,55 +1,24 @@
 //! Crash points: some of them, or all.
 
-use std::{collections::BTreeSet, env};
-
 use anyhow::{Context as _, Result};
-use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
-use tf_testing::{operators, seed};
+use tf_testing::{operators, sample::Sample};
 
 use crate::stage::{Crash, Stage};
 
-/// Variable with the number of points for each operator, or `all`.
-const POINTS: &str = "TF_CRASH_POINTS";
-
 /// Points for each operator if nothing else is said.
-const DEFAULT: u64 = 2;
+const DEFAULT: usize = 2;
 
-enum Points {
-    All,
-    Sample { each: u64, seed: u64 },
-}
-
-impl Points {
-    fn from_environment() -> Result<Self> {
-        let points = env::var(POINTS).unwrap_or_else(|_| DEFAULT.to_string());
-        if points == "all" {
-            return Ok(Self::All);
-        }
-        let each = points.parse().with_context(|| format!("{POINTS}={points} is neither a number nor all"))?;
-        Ok(Self::Sample { each, seed: seed::from_environment()? })
-    }
-
-    /// The points of an operator that writes so often. All of them go on until there is none any more.
-    fn of(&self, writes: u64, number: usize) -> Box<dyn Iterator<Item = u64>> {
-        match self {
-            Self::All => Box::new(1..),
-            Self::Sample { each, seed } => {
-                let mut generator = SmallRng::seed_from_u64(seed.wrapping_add(number as u64));
-                let mut drawn = BTreeSet::new();
-                while (drawn.len() as u64) < (*each).min(writes) {
-                    drawn.insert(generator.random_range(1..=writes));
-                }
-                Box::new(drawn.into_iter())
-            }
-        }
+/// After which of so many writes an operator is killed. Where all are tried it goes on until there is none any more.
+fn points(sample: Sample, writes: usize, number: usize) -> Box<dyn Iterator<Item = u64>> {
+    match sample {
+        Sample::All => Box::new(1..),
+        Sample::Some { .. } => Box::new(sample.draw(writes, number as u64).into_iter().map(|index| index as u64 + 1)),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_cluster_in_the_end() -> Result<()> {
-    let points = Points::from_environment()?;
-    let seed =
-        if let Points::Sample { seed, .. } = &points { format!(" ({}={seed})", seed::VARIABLE) } else { String::new() };
+    let sample = Sample::from_environment(DEFAULT)?;
     let mut stage = Stage::set().await?;
     let undisturbed = stage.bring_up(None, None).await.context("undisturbed")?;
     let (mut reached, mut failures) = (0, Vec::new());
@@ -57,13 +26,13 @@ async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_clus
         let writes = undisturbed.writes.get(operator).copied().unwrap_or_default();
         assert!(writes > 0, "{operator} has nothing to do in a bring-up");
         let mut points_of_operator = 0;
-        for after in points.of(writes, number) {
+        for after in points(sample, writes as usize, number) {
             let outcome = stage.bring_up(Some(Crash { operator, after }), Some(&undisturbed.snapshot)).await;
             let label = format!("{operator} killed after write {after} of {writes}");
             match outcome {
                 Err(error) => {
                     println!("{label}: {error:#}");
-                    failures.push(format!("{label}{seed}: {error:#}"));
+                    failures.push(format!("{label}{sample}: {error:#}"));
                 }
                 // How statuses and events are merged differs a little from one bring-up to the next.
                 Ok(outcome) if outcome.killed.is_none() => {
@@ -85,8 +54,8 @@ async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_clus
         println!("{operator}: {points_of_operator} crash points");
         reached += points_of_operator;
     }
-    println!("{reached} crash points led to the same cluster, {} did not{seed}", failures.len());
+    println!("{reached} crash points led to the same cluster, {} did not{sample}", failures.len());
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    assert!(reached >= operators::ALL.len() as u64, "only {reached} crash points were reached{seed}");
+    assert!(reached >= operators::ALL.len() as u64, "only {reached} crash points were reached{sample}");
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! `cargo xtask bench`: figures of a bring-up, measured on a real control plane with simulated nodes.
+//! `cargo xtask bench`: figures of a bring-up, measured on a real control plane with simulated nodes, and of the life of an
+//! ensemble on real ones.
 
 mod bringup;
 mod foreign;
 mod join;
+mod members;
 mod peer;
 mod report;
 
@@ -18,6 +20,8 @@ use crate::build;
 pub enum Bench {
     /// From an applied Manager to Ready: time, requests, objects, memory, CPU; then silence, and a joining node
     Bringup(Bringup),
+    /// A real ZooKeeper ensemble of 1, 3 and 5 members: bring-up, changes, growth, failures; needs root
+    Members,
 }
 
 /// Options of `cargo xtask bench bringup`.
@@ -48,7 +52,18 @@ pub struct Bringup {
 
 /// Runs the command.
 pub fn run(bench: &Bench) -> Result<ExitCode> {
-    let Bench::Bringup(options) = bench;
+    match bench {
+        Bench::Bringup(options) => bring_up(options),
+        Bench::Members => {
+            let images = build::images()?;
+            let figures = tokio::runtime::Runtime::new()?.block_on(members::measure(images.folder()))?;
+            println!("\n{}", members::table(&figures));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn bring_up(options: &Bringup) -> Result<ExitCode> {
     ensure!(options.idle > 0, "--idle has to be at least one second");
     let manifest = crate::root()?.join(&options.manifest);
     let manifest = fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;

@@ -34,6 +34,7 @@ struct Values {
     priority_class_name: String,
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<BTreeMap<String, Value>>,
+    lost_node_seconds: u32,
     affinity: BTreeMap<String, Value>,
     pod_labels: BTreeMap<String, String>,
     pod_annotations: BTreeMap<String, String>,

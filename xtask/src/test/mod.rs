@@ -17,11 +17,8 @@ use tf_testing::{
 
 use crate::{
     build::{self, Built},
-    cargo_test::{self, CrashPoints, Environment},
+    cargo_test::{self, Environment},
 };
-
-/// Crash points of each operator that every run of the tests tries; `cargo xtask soak crash-points` tries all.
-const CRASH_POINTS: CrashPoints = CrashPoints::Sample(2);
 
 /// Options of `cargo xtask test`.
 #[derive(Args)]
@@ -117,7 +114,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
         seed,
         operators: operators.as_ref().map(Built::folder),
         images: images.as_ref().map(Built::folder),
-        crash_points: CRASH_POINTS,
+        sample: None,
     };
     let mut summaries = Vec::new();
     for layer in layers {

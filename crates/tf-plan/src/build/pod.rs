@@ -16,7 +16,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tf_api::{
     common::{ContainerOverrides, PodConfiguration, PodOverrides},
     names,
@@ -127,6 +127,8 @@ pub struct PodShape<'a> {
     pub share_processes: bool,
     /// Seconds between the request to stop and the kill.
     pub grace_seconds: i64,
+    /// Last wish that the pods be replaced, see `ANNOTATION_RESTART`.
+    pub restart: Option<String>,
 }
 
 /// Builds the template and the hash of what a change of it has to restart pods for. The hash is an annotation of the
@@ -139,7 +141,8 @@ pub fn template(shape: &PodShape<'_>) -> (PodTemplateSpec, String) {
     if let Some(overrides) = &shape.common.pod_overrides {
         apply_overrides(overrides, &mut labels, &mut annotations, &mut spec);
     }
-    let restart_hash = restart_hash(&spec);
+    let restart_hash = restart_hash(&spec, shape.restart.as_deref());
+    annotations.extend(shape.restart.iter().map(|wish| (names::ANNOTATION_RESTART.to_owned(), wish.clone())));
     annotations.insert(names::ANNOTATION_RESTART_HASH.to_owned(), restart_hash.clone());
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() }),
@@ -150,12 +153,14 @@ pub fn template(shape: &PodShape<'_>) -> (PodTemplateSpec, String) {
 
 /// Where a pod may run matters when it is placed, not while it runs: a joining node restarts nobody. Nor does an upgrade
 /// of the operator, which brings a new node agent for the pods that start after it.
-fn restart_hash(spec: &PodSpec) -> String {
+fn restart_hash(spec: &PodSpec, wish: Option<&str>) -> String {
     let mut lasting = PodSpec { affinity: None, tolerations: None, scheduler_name: None, ..spec.clone() };
     for container in lasting.init_containers.iter_mut().flatten().filter(|container| container.name == AGENT) {
         container.image = None;
     }
-    hash::of_value(&serde_json::to_value(lasting).unwrap_or(Value::Null))
+    let spec = serde_json::to_value(lasting).unwrap_or(Value::Null);
+    // Where nothing was wished the hash is that of pods from before there were wishes.
+    wish.map_or_else(|| hash::of_value(&spec), |wish| hash::of_value(&json!([spec, wish])))
 }
 
 fn pod_spec(shape: &PodShape<'_>) -> PodSpec {

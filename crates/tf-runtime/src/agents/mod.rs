@@ -4,6 +4,8 @@
 //! API server nothing. Only pods whose certificate is noted are asked: others have no agent that could answer.
 
 mod call;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::HashMap,
@@ -28,6 +30,7 @@ use crate::{
     identity::Authorities,
     leader::Permit,
     lock::lock,
+    metrics::Metrics,
     object::Key,
     watch::Primary,
     world::{Trigger, World},
@@ -74,6 +77,8 @@ pub struct Round<C: Component> {
     pub permit: Permit,
     /// Whom to wake.
     pub triggers: mpsc::UnboundedSender<Trigger>,
+    /// Where the number of agents and the end of their certificates are shown.
+    pub metrics: Arc<Metrics>,
     /// Domain of cluster services.
     pub cluster_domain: String,
 }
@@ -143,19 +148,36 @@ impl Agents {
             let operator = round.world.declaration.operator;
             let answer = match authority.client(operator, Timestamp::now()) {
                 Ok(tls) => member.status(tls).await,
-                Err(error) => Err(CallError::Unreachable(error.to_string())),
+                Err(error) => Some(Err(CallError::Unreachable(error.to_string()))),
             };
-            if member.take(answer) {
+            if answer.is_some_and(|answer| member.take(answer)) {
                 let _ = round.triggers.send(Trigger::One(member.resource.clone()));
             }
         });
         join_all(questions).await;
+        self.count(&round.metrics);
+    }
+
+    /// Shows how many agents answer.
+    fn count(&self, metrics: &Metrics) {
+        let (mut answering, mut silent, mut unheard) = (0, 0, 0);
+        for member in lock(&self.known).values() {
+            match lock(&member.heard).agent {
+                Some(Agent::Says(_)) => answering += 1,
+                Some(Agent::Silent(_)) => silent += 1,
+                None => unheard += 1,
+            }
+        }
+        for (state, count) in [("answering", answering), ("silent", silent), ("unheard", unheard)] {
+            metrics.agents.with_label_values(&[state]).set(count);
+        }
     }
 
     /// The agents that can be asked. Others are forgotten.
     fn update<C: Component>(&self, round: &Round<C>) -> Vec<Arc<Member>> {
         let mut known = lock(&self.known);
         let mut now = HashMap::new();
+        let mut first_end = None;
         for (key, primary) in round.world.primaries.select(|_, _| true) {
             let Primary::Valid(cr) = &*primary else { continue };
             if cr.meta().deletion_timestamp.is_some() {
@@ -163,6 +185,8 @@ impl Agents {
             }
             let Some(agents) = C::agents(cr, &round.cluster_domain) else { continue };
             for pod in round.world.pods_of(&key) {
+                let end = pod.certificate.as_ref().map(|certificate| certificate.not_after);
+                first_end = first_end.into_iter().chain(end).min();
                 let reachable = pod.certificate.is_some() && !pod.terminating;
                 let address = pod.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
                 let Some(address) = address.filter(|_| reachable) else { continue };
@@ -172,6 +196,7 @@ impl Agents {
                 now.insert(pod.uid, member);
             }
         }
+        round.metrics.certificate_expiry.set(first_end.map_or(0, Timestamp::as_second));
         *known = now;
         known.values().cloned().collect()
     }
@@ -182,9 +207,17 @@ impl Member {
         Self { resource, address, connection: tokio::sync::Mutex::default(), heard: Mutex::default() }
     }
 
-    async fn status(&self, tls: Arc<rustls::ClientConfig>) -> Result<Status, CallError> {
-        // Who is being asked to change something answers when that is done.
-        let Ok(mut connection) = self.connection.try_lock() else { return Err(CallError::Slow(PATIENCE)) };
+    /// What the agent says. None while it is being asked to change something: it answers when that is done.
+    async fn status(&self, tls: Arc<rustls::ClientConfig>) -> Option<Result<Status, CallError>> {
+        let mut connection = self.connection.try_lock().ok()?;
+        Some(self.status_over(&mut connection, tls).await)
+    }
+
+    async fn status_over(
+        &self,
+        connection: &mut Option<Connection>,
+        tls: Arc<rustls::ClientConfig>,
+    ) -> Result<Status, CallError> {
         let is_new = connection.is_none();
         let mut open = match connection.take() {
             Some(open) => open,

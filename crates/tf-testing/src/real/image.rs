@@ -16,6 +16,9 @@ use crate::folder::write_atomically;
 use crate::operators::repository;
 use crate::real::packages;
 
+/// Image of the ZooKeeper servers that the lab builds, as a chart's value.
+pub const ZOOKEEPER: &str = "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4";
+
 /// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
 pub const PAUSE: &str = "localhost/pause:lab";
 

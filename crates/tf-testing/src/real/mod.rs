@@ -32,6 +32,7 @@ pub mod image;
 pub mod machine;
 pub mod network;
 pub mod node;
+pub mod operator;
 pub mod packages;
 pub mod partition;
 pub mod power;

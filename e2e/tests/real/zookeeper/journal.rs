@@ -82,8 +82,10 @@ impl Journal {
 async fn write(mut client: Client, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
     let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let mut last = Instant::now();
+    // Another journal may have written there before.
+    let run: u32 = rand::random();
     for number in 0_u64.. {
-        let (path, content) = (format!("/journal/{number:08}"), format!("content {number}"));
+        let (path, content) = (format!("/journal/{run:08x}-{number:08}"), format!("content {number}"));
         loop {
             match client.create(&path, content.as_bytes(), &mode).await {
                 // One that was not acknowledged may have been carried out all the same.

@@ -11,7 +11,7 @@ use super::*;
 const ONE_MOVE: Duration = Duration::from_mins(3);
 
 /// The list of members as a server has it: its version, and who has a vote.
-async fn list(address: Ipv4Addr) -> Result<(u64, BTreeSet<u32>)> {
+pub async fn list(address: Ipv4Addr) -> Result<(u64, BTreeSet<u32>)> {
     let answer = ask(address, "conf").await?;
     let (_, list) = answer.split_once("membership:").with_context(|| format!("{address} answered {answer:?}"))?;
     let servers: tf_plan::node::zookeeper::Servers = list.parse()?;

@@ -1,0 +1,59 @@
+use std::collections::BTreeMap;
+
+use tf_plan::node::{state::Health, zookeeper::Facts};
+
+use super::*;
+
+fn member() -> Member {
+    Member::new(Key::default(), SocketAddr::from(([192, 0, 2, 1], 2183)))
+}
+
+fn says(serves: bool, zxid: u64) -> Status {
+    Status {
+        version: "0.1.0".into(),
+        pod: "zookeeper1-zookeeper-statefulset-0".into(),
+        node: "cp1".into(),
+        address: "192.0.2.1".into(),
+        daemons: BTreeMap::new(),
+        health: Some(Health { serves, message: String::new() }),
+        certificate: None,
+        message: None,
+        zookeeper: Some(Facts { zxid, ..Facts::default() }),
+    }
+}
+
+fn heard(member: &Member) -> Option<Agent> {
+    lock(&member.heard).agent.clone()
+}
+
+#[test]
+fn one_answer_that_is_missing_is_no_news_and_a_second_one_is_silence() {
+    let member = member();
+    assert!(member.take(Ok(says(true, 1))), "the first answer is news");
+    assert!(!member.take(Err(CallError::Slow(PATIENCE))));
+    assert!(matches!(heard(&member), Some(Agent::Says(_))), "one lost answer changes nothing");
+    assert!(member.take(Err(CallError::Slow(PATIENCE))), "silence is news");
+    assert!(matches!(heard(&member), Some(Agent::Silent(_))));
+    assert!(!member.take(Err(CallError::Unreachable("gone".into()))), "another cause is none");
+    assert!(member.take(Ok(says(true, 2))), "that it answers again is news");
+    assert!(!member.take(Err(CallError::Slow(PATIENCE))), "failures are counted anew");
+}
+
+#[test]
+fn an_agent_that_never_answered_is_unheard_at_first_and_silent_then() {
+    let member = member();
+    assert!(!member.take(Err(CallError::Slow(PATIENCE))));
+    assert_eq!(heard(&member), None, "nothing is concluded from one failure");
+    assert!(member.take(Err(CallError::Slow(PATIENCE))));
+    assert!(matches!(heard(&member), Some(Agent::Silent(_))));
+}
+
+#[test]
+fn counters_that_pass_by_wake_nobody_and_what_matters_does() {
+    let member = member();
+    member.take(Ok(says(true, 1)));
+    assert!(!member.take(Ok(says(true, 2))), "transactions go on");
+    let Some(Agent::Says(status)) = heard(&member) else { unreachable!("it answered") };
+    assert_eq!(status.zookeeper.map(|facts| facts.zxid), Some(2), "and are known all the same");
+    assert!(member.take(Ok(says(false, 2))), "it serves no more");
+}

@@ -1,0 +1,219 @@
+//! Wherever in a procedure the operator is killed or its resource is changed, the ensemble becomes as wished in the end, and
+//! nothing that was acknowledged is lost.
+//!
+//! The operator runs as a process, so that it can be killed directly after its k-th mutating request: the API server has
+//! acted, the operator does not know the answer. It runs without leader election, since a killed leader's lease takes 30 s
+//! to expire. `TF_SAMPLE` says how many rounds, drawn with `TF_TEST_SEED`, or `all` (`cargo xtask soak procedures`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use anyhow::ensure;
+use serde_json::Value;
+use tf_testing::kubeconfig::Endpoint;
+use tf_testing::operators::{Operator, Run};
+use tf_testing::proxy::{Match, Point, Proxy};
+use tf_testing::sample::Sample;
+use tokio::sync::oneshot;
+
+use super::journal::Journal;
+use super::*;
+
+/// Rounds if nothing else is said.
+const DEFAULT: usize = 1;
+/// Of so many writes the last one is drawn of which there are always enough.
+const DRAWN_FROM: usize = 8;
+/// For a procedure that is disturbed once.
+const LIMIT: Duration = Duration::from_mins(4);
+
+/// What happens in the middle of a procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disturbance {
+    /// The operator is killed, and started again.
+    Killed,
+    /// The resource is set back to what it was, and later to what is wished.
+    Reverted,
+    /// The resource is set to something else, and later to what is wished.
+    Changed,
+}
+
+const DISTURBANCES: [Disturbance; 3] = [Disturbance::Killed, Disturbance::Reverted, Disturbance::Changed];
+
+/// What is wished of an ensemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wish {
+    members: usize,
+    level: &'static str,
+}
+
+impl Wish {
+    fn spec(self) -> Value {
+        json!({"commonConfiguration": {"replicas": self.members, "logLevel": self.level}})
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} members, log level {}", self.members, self.level)
+    }
+}
+
+/// Grow, change the configuration, shrink: after one round it is as it was before.
+const ROUND: [Wish; 3] =
+    [Wish { members: 3, level: "info" }, Wish { members: 3, level: "debug" }, Wish { members: 1, level: "info" }];
+
+struct Stage {
+    lab: Lab,
+    client: Client,
+    proxy: Proxy,
+    operator: Arc<Mutex<Operator>>,
+    now: Wish,
+    version: u64,
+}
+
+impl Stage {
+    async fn set() -> Result<Option<Self>> {
+        let Some(archives) = image::archives(&["tf-node", STORE])? else { return Ok(None) };
+        let lab = operator::installed(3, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER, "replicaCount=0"]).await?;
+        let proxy = lab.proxy().await?;
+        let how = Run {
+            endpoint: Some(Endpoint { url: proxy.url(), ca: None }),
+            env: vec![("LEADER_ELECTION".into(), "false".into())],
+            ..Run::default()
+        };
+        let operator = lab.operate(OPERATOR, NAMESPACE, &how).await?;
+        operator.ready().await?;
+        let client = lab.client().await?;
+        let operator = Arc::new(Mutex::new(operator));
+        let mut stage = Self { lab, client, proxy, operator, now: ROUND[2], version: 0 };
+        stage.wish(ROUND[2]).await?;
+        stage.fulfilled(ROUND[2]).await?;
+        Ok(Some(stage))
+    }
+
+    async fn wish(&self, wish: Wish) -> Result<()> {
+        resources::apply(&self.client, ZOOKEEPER, NAMESPACE, NAME, wish.spec()).await.map(drop)
+    }
+
+    /// Waits until the ensemble is as wished, in the words of its servers, too.
+    async fn fulfilled(&mut self, wish: Wish) -> Result<Vec<Ipv4Addr>> {
+        let fulfilled = |zookeeper: &Resource| {
+            let status = &zookeeper.object.data["status"];
+            zookeeper.is_ready()
+                && zookeeper.is("CertificatesReady", "True")
+                && status["members"].as_array().map(Vec::len) == Some(wish.members)
+                && status["readyReplicas"] == json!(wish.members)
+        };
+        let zookeeper =
+            resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &wish.to_string(), LIMIT, fulfilled).await?;
+        let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
+        let ids: BTreeSet<u64> = members.iter().filter_map(|member| member["id"].as_u64()).collect();
+        let addresses: Vec<Ipv4Addr> =
+            members.iter().filter_map(|member| member["address"].as_str()?.parse().ok()).collect();
+        for address in &addresses {
+            let (version, voters) = membership::list(*address).await?;
+            ensure!(
+                voters.iter().map(|id| u64::from(*id)).collect::<BTreeSet<_>>() == ids,
+                "{address} has {voters:?}, not {ids:?}"
+            );
+            ensure!(version >= self.version, "the version of the list fell from {:x} to {version:x}", self.version);
+            self.version = version;
+        }
+        self.now = wish;
+        Ok(addresses)
+    }
+
+    /// Carries a wish out, with a disturbance after a write. Whether there was that write.
+    async fn disturbed(&mut self, wish: Wish, after: u64, disturbance: Disturbance) -> Result<bool> {
+        let former = self.now;
+        let armed = Arc::new(AtomicBool::new(true));
+        let (send, sprung) = oneshot::channel();
+        let (is_armed, operator) = (Arc::clone(&armed), Arc::clone(&self.operator));
+        self.proxy.after_nth(Match::writes(), after, Point::BeforeDelivery, move |_| async move {
+            if is_armed.load(Ordering::SeqCst) {
+                if disturbance == Disturbance::Killed {
+                    let _ = operator.lock().unwrap().process.kill();
+                }
+                let _ = send.send(());
+            }
+        });
+        self.wish(wish).await?;
+        let done = async {
+            let reached = |zookeeper: &Resource| {
+                zookeeper.is_ready() && zookeeper.object.data["status"]["readyReplicas"] == json!(wish.members)
+            };
+            resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, "done before", LIMIT, reached).await.map(drop)
+        };
+        let is_sprung = tokio::select! {
+            biased;
+            sprung = sprung => sprung.is_ok(),
+            done = done => done.map(|()| false)?,
+        };
+        armed.store(false, Ordering::SeqCst);
+        if is_sprung {
+            match disturbance {
+                Disturbance::Killed => self.operator.lock().unwrap().process.restart()?,
+                Disturbance::Reverted => {
+                    self.wish(former).await?;
+                    self.fulfilled(former).await?;
+                    self.wish(wish).await?;
+                }
+                Disturbance::Changed => {
+                    let other = Wish { members: 2, level: "warning" };
+                    self.wish(other).await?;
+                    self.fulfilled(other).await?;
+                    self.wish(wish).await?;
+                }
+            }
+        }
+        self.fulfilled(wish).await?;
+        Ok(is_sprung)
+    }
+
+    /// Once around, with the same disturbance in each procedure. How many procedures were disturbed.
+    async fn round(&mut self, after: u64, disturbance: Disturbance) -> Result<usize> {
+        let all: Vec<Ipv4Addr> = self.lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let journal = Journal::begin(&all).await?;
+        let mut disturbed = 0;
+        for wish in ROUND {
+            let what = || format!("{disturbance:?} after write {after} on the way to {wish}");
+            let is_disturbed = self.disturbed(wish, after, disturbance).await.with_context(what)?;
+            println!("{}: {}", what(), if is_disturbed { "as wished" } else { "there is no such write" });
+            disturbed += usize::from(is_disturbed);
+        }
+        let serving = self.fulfilled(ROUND[2]).await?;
+        let account = journal.end(&serving).await?;
+        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        Ok(disturbed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_procedure_that_is_disturbed_after_any_write_ends_as_wished_and_loses_nothing() -> Result<()> {
+    let sample = Sample::from_environment(DEFAULT)?;
+    let Some(mut stage) = Stage::set().await? else { return Ok(()) };
+    let mut disturbed = 0;
+    match sample {
+        Sample::All => {
+            for disturbance in DISTURBANCES {
+                for after in 1.. {
+                    match stage.round(after, disturbance).await? {
+                        0 => break,
+                        number => disturbed += number,
+                    }
+                }
+            }
+        }
+        Sample::Some { .. } => {
+            for case in sample.draw(DISTURBANCES.len() * DRAWN_FROM, 1) {
+                let (disturbance, after) = (DISTURBANCES[case % DISTURBANCES.len()], case / DISTURBANCES.len() + 1);
+                disturbed += stage.round(after as u64, disturbance).await.with_context(|| sample.to_string())?;
+            }
+        }
+    }
+    println!("{disturbed} procedures were disturbed and ended as wished{sample}");
+    assert!(disturbed > 0, "no procedure was disturbed{sample}");
+    Ok(())
+}

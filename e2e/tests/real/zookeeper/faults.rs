@@ -1,0 +1,265 @@
+//! Members and nodes fail in one way after the other, under a writer. Throughout: nothing that was acknowledged is lost, a
+//! failure and its end are told in time, and nobody is called Ready or Available without a quorum (stateful-services 6.1).
+//!
+//! `TF_SAMPLE` says how many ways, drawn with `TF_TEST_SEED`, or `all` (`cargo xtask soak faults`).
+
+use std::fmt;
+use std::time::Instant;
+
+use anyhow::ensure;
+use kube::ResourceExt as _;
+use tf_testing::RealNode;
+use tf_testing::sample::Sample;
+
+use super::journal::Journal;
+use super::watchman::{HONEST_WITHIN, Watchman};
+use super::*;
+
+/// Ways that are tried if nothing else is said.
+const DEFAULT: usize = 2;
+/// How long a cut lasts: longer than ZooKeeper needs to find out, and to elect.
+const CUT: Duration = Duration::from_secs(40);
+/// From the end of a failure to three servers that serve. The kubelet lets a container wait that fails again and again.
+const MENDED: Duration = Duration::from_mins(3);
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The server of a member that follows is killed.
+    Follower,
+    /// The server that leads is killed.
+    Leader,
+    /// The process that runs a member's server is killed, and the server with it.
+    Agent,
+    /// The kubelet of a member's node is killed; the member is not.
+    Kubelet,
+    /// A member that follows cannot reach the other two.
+    FollowerCutOff,
+    /// The leader cannot reach the other two.
+    LeaderAlone,
+    /// The disk of a member's node is full.
+    DiskFull,
+    /// All nodes lose their power at once and get it back in this order.
+    Outage([usize; 3]),
+}
+
+impl Fault {
+    const ALL: [Self; 13] = [
+        Self::Follower,
+        Self::Leader,
+        Self::Agent,
+        Self::Kubelet,
+        Self::FollowerCutOff,
+        Self::LeaderAlone,
+        Self::DiskFull,
+        Self::Outage([0, 1, 2]),
+        Self::Outage([0, 2, 1]),
+        Self::Outage([1, 0, 2]),
+        Self::Outage([1, 2, 0]),
+        Self::Outage([2, 0, 1]),
+        Self::Outage([2, 1, 0]),
+    ];
+}
+
+/// How long it took until the status told, and how long it did so after the end.
+#[derive(Default)]
+struct Course {
+    told: Option<Duration>,
+    serving: Duration,
+    ready: Duration,
+}
+
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
+        match self.told {
+            Some(told) => write!(f, "told after {}", seconds(told))?,
+            None => write!(f, "not told")?,
+        }
+        write!(f, ", all serve {} after its end, Ready {} later", seconds(self.serving), seconds(self.ready))
+    }
+}
+
+/// An ensemble of three.
+struct Scene {
+    lab: Lab,
+    client: Client,
+    members: Vec<RealNode>,
+}
+
+impl Scene {
+    async fn set() -> Result<Option<Self>> {
+        let Some(lab) = lab(3).await? else { return Ok(None) };
+        let client = lab.client().await?;
+        resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 3}})).await?;
+        let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
+        resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "Ready, with certificates", BRING_UP, certified).await?;
+        let members = lab.real_nodes()?.all()?;
+        Ok(Some(Self { lab, client, members }))
+    }
+
+    fn addresses(&self) -> Vec<Ipv4Addr> {
+        self.members.iter().map(RealNode::address).collect()
+    }
+
+    /// The pod of the member on a node.
+    async fn pod(&self, node: &RealNode) -> Result<Pod> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
+        let on_node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node.name());
+        list.items.into_iter().find(on_node).with_context(|| format!("no member on {}", node.name()))
+    }
+
+    /// The member that plays a part, and is not beside the operator: from there the operator would see what it sees.
+    async fn member(&self, mode: &str) -> Result<&RealNode> {
+        for _ in 0..5 {
+            let operator = operator::node_of(&self.client, OPERATOR, NAMESPACE).await?;
+            for member in self.members.iter().filter(|member| member.name() != operator) {
+                if modes(&[member.address()]).await? == [mode] {
+                    return Ok(member);
+                }
+            }
+            // The leader is beside the operator: another one shall be.
+            let beside = self.members.iter().find(|member| member.name() == operator).context("the operator's node")?;
+            kill(beside, "java").await?;
+            self.all_serve().await?;
+        }
+        anyhow::bail!("no {mode} on another node than the operator")
+    }
+
+    async fn all_serve(&self) -> Result<()> {
+        eventually("three servers to serve", MENDED, async || {
+            let modes = modes(&self.addresses()).await.ok();
+            Ok(modes.filter(|modes| modes == &["follower", "follower", "leader"]).map(drop))
+        })
+        .await
+    }
+
+    /// Waits until the status tells that a member fails, by the name of its pod.
+    async fn told(&self, member: &RealNode, since: Instant) -> Result<Duration> {
+        let pod = self.pod(member).await?.name_any();
+        let tells = |zookeeper: &Resource| {
+            !zookeeper.is_ready()
+                && zookeeper.status.conditions.iter().any(|condition| condition.message.contains(&pod))
+        };
+        let what = format!("told that {pod} fails");
+        resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &what, HONEST_WITHIN, tells).await?;
+        Ok(since.elapsed())
+    }
+
+    /// Waits until all serve, and then until the status says so.
+    async fn recovers(&self, told: Option<Duration>) -> Result<Course> {
+        let mended = Instant::now();
+        self.all_serve().await?;
+        let serving = mended.elapsed();
+        resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, HONEST_WITHIN).await?;
+        Ok(Course { told, serving, ready: mended.elapsed().saturating_sub(serving) })
+    }
+
+    async fn suffer(&self, fault: Fault) -> Result<Course> {
+        let nodes = self.lab.real_nodes()?;
+        match fault {
+            Fault::Follower => self.killed(self.member("follower").await?, "java").await,
+            Fault::Leader => self.killed(self.member("leader").await?, "java").await,
+            Fault::Agent => self.killed(self.member("follower").await?, "tf-node").await,
+            Fault::Kubelet => {
+                let member = self.member("follower").await?;
+                let before = started(&self.pod(member).await?)?;
+                member.kill_kubelet()?;
+                tokio::time::sleep(HONEST_WITHIN).await;
+                self.all_serve().await?;
+                member.start_kubelet()?;
+                let course = self.recovers(None).await?;
+                ensure!(started(&self.pod(member).await?)? == before, "the server was started anew");
+                Ok(course)
+            }
+            Fault::FollowerCutOff => self.cut_off(self.member("follower").await?).await,
+            Fault::LeaderAlone => self.cut_off(self.member("leader").await?).await,
+            Fault::DiskFull => {
+                let member = self.member("follower").await?;
+                let begun = Instant::now();
+                member.fill_disk()?;
+                let told = self.told(member, begun).await;
+                member.free_disk()?;
+                self.recovers(Some(told?)).await
+            }
+            Fault::Outage(order) => {
+                for node in &self.members {
+                    nodes.stop(node.name()).await?;
+                }
+                for index in order {
+                    nodes.start(self.members[index].name()).await?;
+                }
+                let mended = Instant::now();
+                self.all_serve().await?;
+                let serving = mended.elapsed();
+                // The operator has to start, too, and to win its lease back.
+                resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+                Ok(Course { told: None, serving, ready: mended.elapsed().saturating_sub(serving) })
+            }
+        }
+    }
+
+    /// What is killed comes back by itself, perhaps before anybody could tell.
+    async fn killed(&self, member: &RealNode, process: &str) -> Result<Course> {
+        let begun = Instant::now();
+        kill(member, process).await?;
+        let told = tokio::select! {
+            told = self.told(member, begun) => Some(told?),
+            // Not at once: the server may still answer while it is being killed.
+            serve = async { tokio::time::sleep(Duration::from_secs(1)).await; self.all_serve().await } => serve.map(|()| None)?,
+        };
+        self.recovers(told).await
+    }
+
+    async fn cut_off(&self, member: &RealNode) -> Result<Course> {
+        let nodes = self.lab.real_nodes()?;
+        let others: Vec<&str> = self.members.iter().map(RealNode::name).filter(|name| *name != member.name()).collect();
+        let begun = Instant::now();
+        nodes.cut(&[member.name()], &others).await?;
+        let told = self.told(member, begun).await;
+        tokio::time::sleep(CUT.saturating_sub(begun.elapsed())).await;
+        let rest: Vec<Ipv4Addr> =
+            self.members.iter().filter(|other| other.name() != member.name()).map(RealNode::address).collect();
+        let serving = modes(&rest).await;
+        let alone = modes(&[member.address()]).await;
+        nodes.heal(&[member.name()], &others).await?;
+        ensure!(alone.is_err(), "who is alone serves: {alone:?}");
+        ensure!(serving? == ["follower", "leader"], "the majority goes on");
+        self.recovers(Some(told?)).await
+    }
+}
+
+/// Kills every process of this name on a node.
+async fn kill(node: &RealNode, process: &str) -> Result<()> {
+    node.run("pkill", &["-KILL", "-x", process]).await.map(drop)
+}
+
+/// When a pod's containers were started.
+fn started(pod: &Pod) -> Result<Vec<String>> {
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref()).context("containers")?;
+    Ok(statuses.iter().filter_map(|status| status.container_id.clone()).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_and_nodes_fail_and_come_back_and_nothing_is_lost_and_no_status_lies() -> Result<()> {
+    let sample = Sample::from_environment(DEFAULT)?;
+    let Some(scene) = Scene::set().await? else { return Ok(()) };
+    for index in sample.draw(Fault::ALL.len(), 0) {
+        let fault = Fault::ALL[index];
+        let journal = Journal::begin(&scene.addresses()).await?;
+        // In an outage the operator has no power either.
+        let watchman =
+            (!matches!(fault, Fault::Outage(_))).then(|| Watchman::begin(scene.client.clone(), scene.addresses()));
+        let course = scene.suffer(fault).await.with_context(|| format!("{fault:?}{sample}"))?;
+        watchman.map_or(Ok(()), Watchman::end).with_context(|| format!("{fault:?}{sample}"))?;
+        let account = journal.end(&scene.addresses()).await.with_context(|| format!("{fault:?}{sample}"))?;
+        println!(
+            "{fault:?}: {course}; {} writes, longest pause {:.1} s, {} sessions lost",
+            account.acknowledged.len(),
+            account.longest_pause.as_secs_f64(),
+            account.lost_sessions
+        );
+    }
+    Ok(())
+}
