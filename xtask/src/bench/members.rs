@@ -42,7 +42,7 @@ pub struct Figure {
 
 /// Measures everything, one after the other, with images from this folder.
 pub async fn measure(images: &Path) -> Result<Vec<Figure>> {
-    let archives = [OPERATOR, "tf-node", "zookeeper-3.9.4"].map(|name| images.join(format!("{name}.tar")));
+    let archives = [OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE].map(|name| images.join(format!("{name}.tar")));
     for archive in &archives {
         ensure!(archive.exists(), "there is no image {}; is mmdebstrap or Maven missing?", archive.display());
     }

@@ -1,6 +1,7 @@
-//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live.
+//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live; with `--real`, one component on nodes that run it.
 
 mod explain;
+mod real;
 
 use std::{
     collections::BTreeMap,
@@ -23,19 +24,23 @@ use tf_testing::{
 use crate::build::{self, Built};
 
 const NAMESPACE: &str = "tf";
+
 /// Options of `cargo xtask demo`.
 #[derive(Args)]
 pub struct Demo {
-    /// The manifest to apply
-    #[arg(long, default_value = "examples/manager.yaml")]
-    manifest: String,
+    /// Real nodes on which ZooKeeper runs, instead of simulated ones; needs root
+    #[arg(long, conflicts_with_all = ["control_plane", "workers"])]
+    real: bool,
+    /// The manifest to apply [default: examples/manager.yaml; with --real examples/zookeeper.yaml]
+    #[arg(long)]
+    manifest: Option<String>,
     /// Simulated control-plane nodes
     #[arg(long, default_value_t = 3)]
     control_plane: u32,
     /// Simulated workers
     #[arg(long, default_value_t = 3)]
     workers: u32,
-    /// Seconds the Manager may take to become Ready; more than any bring-up on so few simulated nodes takes
+    /// Seconds everything may take to become Ready; more than any bring-up on so few nodes takes
     #[arg(long, default_value_t = 120)]
     limit: u64,
     /// Leave everything running until Enter is pressed
@@ -45,13 +50,21 @@ pub struct Demo {
 
 /// Runs the command.
 pub fn run(demo: &Demo) -> Result<ExitCode> {
-    let manifest = crate::root()?.join(&demo.manifest);
+    let default = if demo.real { "examples/zookeeper.yaml" } else { "examples/manager.yaml" };
+    let manifest = crate::root()?.join(demo.manifest.as_deref().unwrap_or(default));
     let manifest = fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;
-    let binaries = build::operators()?;
-    tokio::runtime::Runtime::new()?.block_on(show(demo, &manifest, &binaries))
+    let runtime = tokio::runtime::Runtime::new()?;
+    if demo.real {
+        let images = real::images()?;
+        runtime.block_on(real::show(demo, &manifest, images.folder()))?;
+    } else {
+        let binaries = build::operators()?;
+        runtime.block_on(show(demo, &manifest, &binaries))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-async fn show(demo: &Demo, manifest: &str, binaries: &Built) -> Result<ExitCode> {
+async fn show(demo: &Demo, manifest: &str, binaries: &Built) -> Result<()> {
     let begun = Instant::now();
     println!("starting a control plane with {} + {} simulated nodes", demo.control_plane, demo.workers);
     let lab = Lab::start(Options::fleet(demo.control_plane, demo.workers)).await?;
@@ -67,26 +80,36 @@ async fn show(demo: &Demo, manifest: &str, binaries: &Built) -> Result<ExitCode>
     println!("{:5.1} s  {} operators run, each with its own rights", begun.elapsed().as_secs_f64(), running.len());
 
     let mark = lab.audit_mark().await?;
+    let took = applied(&lab, demo, manifest, &running, begun).await?;
+    summary(&lab, &running, took, lab.audit().entries_since(mark)?.0).await?;
+    keep(&lab, demo).await
+}
+
+/// Applies the manifest and shows how it becomes Ready. How long that took.
+async fn applied(lab: &Lab, demo: &Demo, manifest: &str, running: &[Operator], begun: Instant) -> Result<Duration> {
     let applied = Instant::now();
     lab.apply(manifest).await?;
     println!("{:5.1} s  the manifest is applied; from here on time counts from zero\n", begun.elapsed().as_secs_f64());
-    if let Err(error) = watch(&lab, &running, applied, Duration::from_secs(demo.limit)).await {
+    if let Err(error) = watch(lab, running, applied, Duration::from_secs(demo.limit)).await {
         // Said on top of the error, never instead of it: the API may be what has failed.
-        match all(&lab).await {
+        match all(lab).await {
             Ok(found) => println!("\n{}", explain::explain(&found)),
             Err(unread) => println!("\nwhat is not Ready, and why, cannot be read: {unread:#}"),
         }
         return Err(error);
     }
-    summary(&lab, &running, applied.elapsed(), lab.audit().entries_since(mark)?.0).await?;
+    Ok(applied.elapsed())
+}
+
+async fn keep(lab: &Lab, demo: &Demo) -> Result<()> {
     if demo.keep {
         println!("\nexport KUBECONFIG={}\npress Enter to end", lab.kubeconfig().display());
         tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Prints every change of a resource's Ready condition until the Manager is Ready.
+/// Prints every change of a resource's Ready condition until the Manager is Ready, or everything where there is none.
 async fn watch(lab: &Lab, running: &[Operator], begun: Instant, limit: Duration) -> Result<()> {
     let client = lab.client().await?;
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
@@ -104,12 +127,14 @@ async fn watch(lab: &Lab, running: &[Operator], begun: Instant, limit: Duration)
         if let Some(ended) = running.iter().find(|operator| !operator.process.is_running()) {
             bail!("{} has ended; its log ends with\n{}", ended.name, ended.process.tail(20));
         }
-        let managers: Vec<&Resource> = found.iter().filter(|resource| resource.kind == kinds::MANAGER).collect();
-        if !managers.is_empty() && managers.iter().all(|manager| manager.is_ready()) {
+        let is_manager = |resource: &&Resource| resource.kind == kinds::MANAGER;
+        let managed = found.iter().any(|resource| is_manager(&resource));
+        if !found.is_empty() && found.iter().filter(|it| !managed || is_manager(it)).all(Resource::is_ready) {
             return Ok(());
         }
         if begun.elapsed() > limit {
-            bail!("the Manager was not Ready after {} s", limit.as_secs());
+            let what = if managed { "the Manager was not" } else { "not everything was" };
+            bail!("{what} Ready after {} s", limit.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -16,6 +16,8 @@ use crate::folder::write_atomically;
 use crate::operators::repository;
 use crate::real::packages;
 
+/// Archive with the lab's image of ZooKeeper servers.
+pub const ZOOKEEPER_ARCHIVE: &str = "zookeeper-3.9.4";
 /// Image of the ZooKeeper servers that the lab builds, as a chart's value.
 pub const ZOOKEEPER: &str = "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4";
 

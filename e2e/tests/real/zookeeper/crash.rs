@@ -75,7 +75,7 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Result<Option<Self>> {
-        let Some(archives) = image::archives(&["tf-node", STORE])? else { return Ok(None) };
+        let Some(archives) = image::archives(&["tf-node", image::ZOOKEEPER_ARCHIVE])? else { return Ok(None) };
         let lab = operator::installed(3, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER, "replicaCount=0"]).await?;
         let proxy = lab.proxy().await?;
         let how = Run {

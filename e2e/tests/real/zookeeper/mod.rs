@@ -28,7 +28,6 @@ use tokio::time::timeout;
 
 const NAMESPACE: &str = "tf";
 const NAME: &str = "zookeeper1";
-const STORE: &str = "zookeeper-3.9.4";
 const CLIENT_PORT: u16 = 2181;
 /// Three servers in Java start at once on a small machine.
 const BRING_UP: Duration = Duration::from_mins(4);
@@ -40,7 +39,7 @@ const OPERATOR: &str = "zookeeper-op";
 
 /// A lab of control-plane nodes with the operator installed from its chart. `None` where the images cannot be made.
 async fn lab(nodes: u32) -> Result<Option<Lab>> {
-    let Some(archives) = image::archives(&[OPERATOR, "tf-node", STORE])? else { return Ok(None) };
+    let Some(archives) = image::archives(&[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])? else { return Ok(None) };
     operator::installed(nodes, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER]).await.map(Some)
 }
 
