@@ -162,6 +162,13 @@ impl RealNode {
         self.machine.kill("kubelet")
     }
 
+    /// Kills (SIGKILL) every process of this name on it, in containers, too.
+    pub fn kill(&self, name: &str) -> Result<()> {
+        let killed = self.machine.group().kill_named(name)?;
+        ensure!(killed > 0, "no process {name} runs on {}", self.name());
+        Ok(())
+    }
+
     /// Loads the images of an archive (of docker save, or an OCI layout; packed with gzip or not).
     pub async fn load(&self, archive: &Path) -> Result<()> {
         let file = fs::File::open(archive).with_context(|| format!("opening {}", archive.display()))?;

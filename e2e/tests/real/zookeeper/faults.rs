@@ -121,7 +121,7 @@ impl Scene {
             }
             // The leader is beside the operator: another one shall be.
             let beside = self.members.iter().find(|member| member.name() == operator).context("the operator's node")?;
-            kill(beside, "java").await?;
+            beside.kill("java")?;
             self.all_serve().await?;
         }
         anyhow::bail!("no {mode} on another node than the operator")
@@ -203,7 +203,7 @@ impl Scene {
     /// What is killed comes back by itself, perhaps before anybody could tell.
     async fn killed(&self, member: &RealNode, process: &str) -> Result<Course> {
         let begun = Instant::now();
-        kill(member, process).await?;
+        member.kill(process)?;
         let told = tokio::select! {
             told = self.told(member, begun) => Some(told?),
             // Not at once: the server may still answer while it is being killed.
@@ -228,11 +228,6 @@ impl Scene {
         ensure!(serving? == ["follower", "leader"], "the majority goes on");
         self.recovers(Some(told?)).await
     }
-}
-
-/// Kills every process of this name on a node.
-async fn kill(node: &RealNode, process: &str) -> Result<()> {
-    node.run("pkill", &["-KILL", "-x", process]).await.map(drop)
 }
 
 /// When a pod's containers were started.

@@ -72,7 +72,7 @@ async fn a_claim_outlives_the_pod_and_an_empty_directory_the_container() -> Resu
 
     let journal = scene.write("fleeting", json!({"emptyDir": {}})).await?;
     let before = scene.pod().await?;
-    node.run("pkill", &["-KILL", "-x", "tf-node"]).await?;
+    node.kill("tf-node")?;
     eventually("the container to be started again", BRING_UP, async || {
         let status = scene.pod().await?.status.unwrap_or_default();
         let restarts = status.container_statuses.iter().flatten().map(|container| container.restart_count).max();
