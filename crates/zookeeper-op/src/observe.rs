@@ -155,7 +155,11 @@ impl<'a> Sight<'a> {
     pub fn troubles(&self) -> BTreeMap<String, String> {
         let cause = |pod: &Pod| match self.agents.get(&pod.uid)? {
             Agent::Silent(why) => Some(format!("its agent does not answer: {why}")),
-            Agent::Says(status) => status.health.as_ref().filter(|health| !health.serves).map(|it| it.message.clone()),
+            Agent::Says(status) => match &status.health {
+                Some(health) => (!health.serves).then(|| health.message.clone()),
+                // It has just begun, and what the kubelet says may be from before.
+                None => Some("its agent has not looked at the server yet".to_owned()),
+            },
         };
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
     }

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use anyhow::ensure;
 use serde_json::Value;
@@ -65,18 +65,17 @@ const ROUND: [Wish; 3] =
     [Wish { members: 3, level: "info" }, Wish { members: 3, level: "debug" }, Wish { members: 1, level: "info" }];
 
 struct Stage {
-    lab: Lab,
+    lab: Turn,
     client: Client,
     proxy: Proxy,
-    operator: Arc<Mutex<Operator>>,
+    operator: Arc<std::sync::Mutex<Operator>>,
     now: Wish,
     version: u64,
 }
 
 impl Stage {
     async fn set() -> Result<Option<Self>> {
-        let Some(archives) = image::archives(&["tf-node", image::ZOOKEEPER_ARCHIVE])? else { return Ok(None) };
-        let lab = operator::installed(3, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER, "replicaCount=0"]).await?;
+        let Some(lab) = lab_with(3, &["replicaCount=0"]).await? else { return Ok(None) };
         let proxy = lab.proxy().await?;
         let how = Run {
             endpoint: Some(Endpoint { url: proxy.url(), ca: None }),
@@ -86,7 +85,7 @@ impl Stage {
         let operator = lab.operate(OPERATOR, NAMESPACE, &how).await?;
         operator.ready().await?;
         let client = lab.client().await?;
-        let operator = Arc::new(Mutex::new(operator));
+        let operator = Arc::new(std::sync::Mutex::new(operator));
         let mut stage = Self { lab, client, proxy, operator, now: ROUND[2], version: 0 };
         stage.wish(ROUND[2]).await?;
         stage.fulfilled(ROUND[2]).await?;
@@ -168,8 +167,15 @@ impl Stage {
                 }
             }
         }
-        self.fulfilled(wish).await?;
+        self.fulfilled(wish).await.with_context(|| self.log())?;
         Ok(is_sprung)
+    }
+
+    /// The operator's last lines.
+    fn log(&self) -> String {
+        let operator = self.operator.lock().unwrap();
+        let state = if operator.process.is_running() { "runs" } else { "does not run" };
+        format!("the operator {state}; its log ends with\n{}", operator.process.tail(20))
     }
 
     /// Once around, with the same disturbance in each procedure. How many procedures were disturbed.

@@ -16,7 +16,7 @@ use super::watchman::{HONEST_WITHIN, Watchman};
 use super::*;
 
 /// Ways that are tried if nothing else is said.
-const DEFAULT: usize = 2;
+const DEFAULT: usize = 1;
 /// How long a cut lasts: longer than ZooKeeper needs to find out, and to elect.
 const CUT: Duration = Duration::from_secs(40);
 /// From the end of a failure to three servers that serve. The kubelet lets a container wait that fails again and again.
@@ -82,7 +82,7 @@ impl fmt::Display for Course {
 
 /// An ensemble of three.
 struct Scene {
-    lab: Lab,
+    lab: Turn,
     client: Client,
     members: Vec<RealNode>,
 }

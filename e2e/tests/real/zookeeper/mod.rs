@@ -10,6 +10,7 @@ mod storage;
 mod watchman;
 
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -24,6 +25,7 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 const NAMESPACE: &str = "tf";
@@ -37,10 +39,34 @@ const NOTICED: Duration = Duration::from_mins(2);
 /// The operator.
 const OPERATOR: &str = "zookeeper-op";
 
+/// A lab that is the only one with an ensemble: where several share two cores, servers miss the ticks of their leader, and what
+/// is measured is the machine.
+struct Turn {
+    lab: Lab,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Turn {
+    type Target = Lab;
+
+    fn deref(&self) -> &Lab {
+        &self.lab
+    }
+}
+
 /// A lab of control-plane nodes with the operator installed from its chart. `None` where the images cannot be made.
-async fn lab(nodes: u32) -> Result<Option<Lab>> {
+async fn lab(nodes: u32) -> Result<Option<Turn>> {
+    lab_with(nodes, &[]).await
+}
+
+/// The same, with further values of the chart.
+async fn lab_with(nodes: u32, values: &[&str]) -> Result<Option<Turn>> {
+    static TURN: Mutex<()> = Mutex::const_new(());
     let Some(archives) = image::archives(&[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])? else { return Ok(None) };
-    operator::installed(nodes, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER]).await.map(Some)
+    let turn = TURN.lock().await;
+    let values = [&[image::ZOOKEEPER], values].concat();
+    let lab = operator::installed(nodes, OPERATOR, NAMESPACE, &archives, &values).await?;
+    Ok(Some(Turn { lab, _turn: turn }))
 }
 
 /// What a server answers to a four-letter word.

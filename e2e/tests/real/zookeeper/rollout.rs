@@ -48,6 +48,10 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
         let (former, now) = (former.get(ANNOTATION_ACTIVE_CONFIG), annotations.get(ANNOTATION_ACTIVE_CONFIG));
         assert!(now.is_some() && now != former, "{name} was told to change over: {former:?}, {now:?}");
     }
+    // The number of a new leader is seen with the first write after its election.
+    let written = journal.written();
+    let limit = Duration::from_secs(30);
+    eventually("writes to go on", limit, async || Ok((journal.written() > written + 1).then_some(()))).await?;
     assert_eq!(epoch(addresses[0]).await?, epoch_before + 1, "the leader was restarted once, and last");
     assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
     let account = journal.end(&addresses).await?;

@@ -21,7 +21,7 @@ spec:
 ";
 
 struct Scene {
-    lab: Lab,
+    lab: Turn,
     client: Client,
     server: Ipv4Addr,
 }
