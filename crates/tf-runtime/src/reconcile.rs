@@ -51,6 +51,21 @@ pub enum Next {
     Rest,
 }
 
+impl Next {
+    /// The same, but not later than this.
+    fn at_latest(self, limit: Duration) -> Self {
+        match self {
+            Self::Within(wait) => Self::Within(wait.min(limit)),
+            Self::Resync | Self::Rest => Self::Within(limit),
+            Self::Retry => Self::Retry,
+        }
+    }
+}
+
+/// How soon a resource in the middle of a procedure is looked at again, if nothing wakes it before: its next step may have
+/// become due while the last pass was under way.
+const PROCEDURE: Duration = Duration::from_secs(10);
+
 /// Everything a pass needs.
 pub struct Reconciler<C: Component> {
     /// Caches.
@@ -207,7 +222,8 @@ impl<C: Component> Reconciler<C> {
                 // What was refused may be let in later, and what a former resource left be removed, without anything
                 // happening that would wake this resource.
                 let next = if applied.report.refused.is_empty() && !applied.leftovers { next } else { Next::Retry };
-                Ok(("planned", next))
+                let in_procedure = plan.step.is_some() || plan.under_way.is_some();
+                Ok(("planned", if in_procedure { next.at_latest(PROCEDURE) } else { next }))
             }
             Err(not_ready) => {
                 let outcome = match not_ready.obstacle {

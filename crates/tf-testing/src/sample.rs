@@ -38,6 +38,11 @@ impl Sample {
         Ok(Self::Some { count, seed: seed::from_environment()? })
     }
 
+    /// Whether nothing is tried.
+    pub fn is_empty(self) -> bool {
+        matches!(self, Self::Some { count: 0, .. })
+    }
+
     /// The cases of `0..number` to try, in ascending order. `salt` tells several draws of one test apart.
     pub fn draw(self, number: usize, salt: u64) -> Vec<usize> {
         match self {

