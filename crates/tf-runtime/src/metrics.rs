@@ -35,8 +35,9 @@ pub struct Metrics {
     pub restarts: IntGauge,
     /// Agents of members by whether they answer: answering, silent, unheard.
     pub agents: IntGaugeVec,
-    /// When the first certificate of a member ends, in seconds since 1970; 0 while there is none.
-    pub certificate_expiry: IntGauge,
+    /// When the first certificate of a member ends, in seconds since 1970. Absent while there is none, so that nobody
+    /// is told of one that ended in 1970.
+    certificate_expiry: IntGaugeVec,
 }
 
 impl Metrics {
@@ -82,9 +83,10 @@ impl Metrics {
             resources: gauges("tf_resources", "Resources by value of condition Ready", &["ready"])?,
             restarts: gauge("tf_pod_restarts", "Pods restarted since this process began")?,
             agents: gauges("tf_agents", "Agents of members by whether they answer", &["state"])?,
-            certificate_expiry: gauge(
+            certificate_expiry: gauges(
                 "tf_certificate_expiry_timestamp_seconds",
                 "When the first certificate of a member ends",
+                &[],
             )?,
             registry,
         })
@@ -94,6 +96,14 @@ impl Metrics {
     pub fn reconciled(&self, outcome: &str, duration: Duration) {
         self.reconciles.with_label_values(&[outcome]).inc();
         self.reconcile_seconds.observe(duration.as_secs_f64());
+    }
+
+    /// Shows when the first certificate of a member ends, in seconds since 1970; nothing where there is none.
+    pub fn certificate_ends(&self, second: Option<i64>) {
+        match second {
+            Some(second) => self.certificate_expiry.with_label_values::<&str>(&[]).set(second),
+            None => self.certificate_expiry.reset(),
+        }
     }
 
     /// All metrics in the text format.
@@ -118,5 +128,16 @@ mod tests {
         let text = String::from_utf8(metrics.encode().unwrap()).unwrap();
         assert!(text.contains("tf_leader{operator=\"zookeeper-op\"} 1"), "{text}");
         assert!(text.contains("process_resident_memory_bytes"), "{text}");
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_shown_only_while_there_is_one() {
+        let metrics = Metrics::new("zookeeper-op").unwrap();
+        let shown = || String::from_utf8(metrics.encode().unwrap()).unwrap().contains("tf_certificate_expiry");
+        assert!(!shown());
+        metrics.certificate_ends(Some(1_900_000_000));
+        assert!(shown());
+        metrics.certificate_ends(None);
+        assert!(!shown());
     }
 }

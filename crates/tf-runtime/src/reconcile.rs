@@ -27,6 +27,7 @@ use crate::{
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
+    queue::SPREAD,
     status::{Known, StatusError, StatusWriter, Target, Urgency, Write, kind_specific},
     step::{Stepper, Taken},
     watch::Primary,
@@ -61,10 +62,6 @@ impl Next {
         }
     }
 }
-
-/// How soon a resource in the middle of a procedure is looked at again, if nothing wakes it before: its next step may have
-/// become due while the last pass was under way.
-const PROCEDURE: Duration = Duration::from_secs(10);
 
 /// Everything a pass needs.
 pub struct Reconciler<C: Component> {
@@ -206,7 +203,7 @@ impl<C: Component> Reconciler<C> {
     ) -> Result<(&'static str, Next), PassError> {
         match C::plan(&subject.cr, observed) {
             Ok(plan) => {
-                let before = self.announce(subject, observed, Some(&plan)).await?;
+                let before = self.announce(subject, observed, &plan).await?;
                 if self.world.declaration.calls_agents && !subject.cr.paused() {
                     self.authorities.ensure(&*subject.cr).await?;
                 }
@@ -214,16 +211,23 @@ impl<C: Component> Reconciler<C> {
                 let observed = with_answers(observed, &applied.answers);
                 // A step rests on what was observed; what this pass changed has to be observed first.
                 let settled = applied.answers.is_empty() && applied.report.is_complete();
-                if let Some(step) = plan.step.as_ref().filter(|_| settled && !subject.cr.paused()) {
-                    self.step(subject, step).await?;
-                }
+                let step = plan.step.as_ref().filter(|_| settled && !subject.cr.paused());
+                let refused = match step {
+                    Some(step) => self.is_refused(subject, step).await?,
+                    None => false,
+                };
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
-                // What was refused may be let in later, and what a former resource left be removed, without anything
-                // happening that would wake this resource.
-                let next = if applied.report.refused.is_empty() && !applied.leftovers { next } else { Next::Retry };
-                let in_procedure = plan.step.is_some() || plan.under_way.is_some();
-                Ok(("planned", if in_procedure { next.at_latest(PROCEDURE) } else { next }))
+                // Nothing that happens would wake this resource. What was refused may be let in later, and what a former
+                // resource left be removed; and the next plan rests on what this pass recorded.
+                let next = if refused || !applied.report.refused.is_empty() || applied.leftovers {
+                    Next::Retry
+                } else if subject.cr.paused() || is_recorded(&plan, &subject.before) {
+                    next
+                } else {
+                    next.at_latest(SPREAD)
+                };
+                Ok(("planned", next))
             }
             Err(not_ready) => {
                 let outcome = match not_ready.obstacle {
@@ -236,13 +240,15 @@ impl<C: Component> Reconciler<C> {
         }
     }
 
-    async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<(), PassError> {
-        match self.stepper.take(subject.key, step).await? {
+    /// Takes a step. Whether the member refused it.
+    async fn is_refused(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<bool, PassError> {
+        let taken = self.stepper.take(subject.key, step).await?;
+        match &taken {
             Taken::Done => self.events.stepped(&*subject.cr, step).await,
             Taken::Gone => {}
-            Taken::Refused(why) => self.events.refused(&*subject.cr, step, &why).await,
+            Taken::Refused(why) => self.events.refused(&*subject.cr, step, why).await,
         }
-        Ok(())
+        Ok(matches!(taken, Taken::Refused(_)))
     }
 
     async fn wait(
@@ -260,16 +266,11 @@ impl<C: Component> Reconciler<C> {
         &self,
         subject: &Subject<'_, C::Cr>,
         observed: &Observed<C::Cr>,
-        plan: Option<&Plan>,
+        plan: &Plan,
     ) -> Result<Known, PassError> {
         let before = &subject.before;
         let seen = before.contract.as_ref().is_some_and(|contract| contract.observed_generation == subject.generation);
-        let members = before.contract.as_ref().map(|contract| contract.members.as_slice()).unwrap_or_default();
-        let wanted = plan.map(|plan| plan.members.as_slice()).unwrap_or_default();
-        let is_stored =
-            |plan: &&Plan| plan.record.iter().all(|field| before.value.get(*field) == plan.own_status.get(*field));
-        let recorded = plan.as_ref().is_none_or(is_stored);
-        if subject.cr.paused() || seen && members == wanted && recorded {
+        if subject.cr.paused() || seen && is_recorded(plan, before) {
             return Ok(before.clone());
         }
         let mut assessment = if seen {
@@ -279,10 +280,10 @@ impl<C: Component> Reconciler<C> {
         } else {
             self.assess(subject, before, observed, Outcome::Started)
         };
-        assessment.contract.members = wanted.to_vec();
+        assessment.contract.members.clone_from(&plan.members);
         let mut own = kind_specific(&before.value);
-        for field in plan.iter().flat_map(|plan| plan.record) {
-            match plan.and_then(|plan| plan.own_status.get(*field)) {
+        for field in plan.record {
+            match plan.own_status.get(*field) {
                 Some(value) => own.insert((*field).to_owned(), value.clone()),
                 None => own.remove(*field),
             };
@@ -472,6 +473,12 @@ struct Results {
     /// Whether an object of a former resource is in the way.
     leftovers: bool,
     answers: Vec<(Kind, Box<DynamicObject>)>,
+}
+
+/// Whether the status holds the members of a plan, and what else the next plan rests on.
+fn is_recorded(plan: &Plan, status: &Known) -> bool {
+    let members = status.contract.as_ref().map(|contract| contract.members.as_slice()).unwrap_or_default();
+    members == plan.members && plan.record.iter().all(|field| status.value.get(*field) == plan.own_status.get(*field))
 }
 
 /// The snapshot, with workloads as the API server answered: the watch delivers them only a moment later.

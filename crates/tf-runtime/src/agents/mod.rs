@@ -196,7 +196,7 @@ impl Agents {
                 now.insert(pod.uid, member);
             }
         }
-        round.metrics.certificate_expiry.set(first_end.map_or(0, Timestamp::as_second));
+        round.metrics.certificate_ends(first_end.map(Timestamp::as_second));
         *known = now;
         known.values().cloned().collect()
     }

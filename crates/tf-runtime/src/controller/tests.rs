@@ -1,13 +1,16 @@
 //! The loop with a component that plans nothing, against an API server that takes every status.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use http::{Request, Response};
 use kube::{Client, client::Body};
-use serde_json::json;
+use serde_json::{Map, json};
 use tf_api::{
     Zookeeper,
-    contract::{ConditionType, Reason},
+    contract::{ConditionType, Draft, Reason},
     dependencies::{DependencySource, ResourceReference},
     kinds::ZOOKEEPER,
 };
@@ -73,6 +76,43 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
     }
 }
 
+/// Gives one identity more in each plan, up to the third. Nothing that happens wakes it on the way.
+struct Climber;
+
+impl Component for Climber {
+    type Cr = Zookeeper;
+
+    fn declaration() -> Declaration {
+        Idle::<false>::declaration()
+    }
+
+    fn dependencies(_: &Zookeeper) -> Vec<Dependency> {
+        Vec::new()
+    }
+
+    fn plan(cr: &Zookeeper, _: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
+        let highest = cr.status.as_ref().and_then(|status| status.own.highest_id).unwrap_or_default();
+        Ok(Plan {
+            objects: Vec::new(),
+            rollout: None,
+            members: Vec::new(),
+            endpoints: Vec::new(),
+            connection: None,
+            discovery: None,
+            version: String::new(),
+            drafts: vec![Draft::holds(ConditionType::Available, Reason::Succeeded, "")],
+            ignored: Vec::new(),
+            notes: Vec::new(),
+            held: None,
+            under_way: None,
+            troubles: BTreeMap::new(),
+            own_status: Map::from_iter([("highestId".to_owned(), json!((highest + 1).min(3)))]),
+            record: &["highestId"],
+            step: None,
+        })
+    }
+}
+
 fn key() -> Key {
     Key::new("tf", "a")
 }
@@ -87,7 +127,7 @@ fn resource(uid: &str) -> Primary<Zookeeper> {
 
 fn server() -> Client {
     let service = tower::service_fn(|_: Request<Body>| async {
-        let stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": { "name": "a", "resourceVersion": "2" } });
+        let stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": { "name": "a", "uid": "1", "resourceVersion": "2" } });
         Ok::<_, BoxError>(Response::new(Body::from(stored.to_string().into_bytes())))
     });
     Client::new(service, "tf")
@@ -201,6 +241,28 @@ async fn a_pass_that_panics_is_tried_again() {
     controller.start(due, &mut work);
     controller.await_end(&mut work).await;
     assert_eq!(work.backoff.failures(&key()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_pass_recorded_is_planned_with_at_once_although_nothing_happens() {
+    let (controller, _triggers) = controller::<Climber>(Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    controller.begin(&mut work).await;
+    controller.await_end(&mut work).await;
+    for _ in 1..3 {
+        let due = tokio::time::timeout(Duration::from_secs(1), work.queue.next()).await.unwrap();
+        controller.start(due, &mut work);
+        controller.await_end(&mut work).await;
+    }
+    let status = controller.reconciler.statuses.newer(&key(), "1", 1).unwrap();
+    assert_eq!(status["highestId"], 3);
+    // One more is due for the third, and then it rests.
+    let due = tokio::time::timeout(Duration::from_secs(1), work.queue.next()).await.unwrap();
+    controller.start(due, &mut work);
+    controller.await_end(&mut work).await;
+    let rests = tokio::time::timeout(Duration::from_mins(1), work.queue.next()).await;
+    assert!(rests.is_err(), "{rests:?}");
 }
 
 #[tokio::test(start_paused = true)]
