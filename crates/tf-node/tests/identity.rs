@@ -181,13 +181,17 @@ fn a_member_asks_waits_and_takes_what_was_approved_once() {
         let identity = identity(address(), &["zk.tf.svc"]);
         (identity.names().clone(), identity.addresses().clone())
     });
-    for file in [node::CERTIFICATE, node::CERTIFICATE_KEY] {
+    let content = |file: &str| fs::read_to_string(container.path(file)).unwrap();
+    let both = content(node::CERTIFICATE_KEY) + &content(node::CERTIFICATE);
+    container.wait_for("one file with both", || (content(node::KEYSTORE_PEM) == both).then_some(()));
+    assert_eq!(Bundle::from_pem(&content(node::TRUSTSTORE_PEM)), Bundle::from_pem(&authority.pem));
+    for file in [node::CERTIFICATE, node::CERTIFICATE_KEY, node::KEYSTORE_PEM, node::TRUSTSTORE_PEM] {
         assert_eq!(fs::metadata(container.path(file)).unwrap().permissions().mode() & 0o777, 0o640);
     }
     let names = fs::read_dir(container.path(node::CERTIFICATE_DIR)).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["tls.crt", "tls.key"]);
+    assert_eq!(names, ["keystore.pem", "tls.crt", "tls.key", "truststore.pem"]);
 
     // With a good certificate nothing is asked for.
     let (created, looks) = (server.created().len(), server.looks());

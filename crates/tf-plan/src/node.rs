@@ -41,6 +41,11 @@ pub const CERTIFICATE_DIR: &str = "/etc/certificates";
 pub const CERTIFICATE: &str = "/etc/certificates/tls.crt";
 /// Its private key, made in the pod.
 pub const CERTIFICATE_KEY: &str = "/etc/certificates/tls.key";
+/// [`CERTIFICATE_KEY`] and [`CERTIFICATE`] in one file, for daemons that read both from one.
+pub const KEYSTORE_PEM: &str = "/etc/certificates/keystore.pem";
+/// [`CA_BUNDLE`] as a file that is replaced when it changes: in a mounted directory only a link is, which a daemon that watches
+/// the file itself does not notice.
+pub const TRUSTSTORE_PEM: &str = "/etc/certificates/truststore.pem";
 /// [`CERTIFICATE`] and [`CERTIFICATE_KEY`] as PKCS #12 for Java daemons, made where there is a [`STORES_FILE`].
 pub const KEYSTORE: &str = "/etc/certificates/keystore.p12";
 /// [`CA_BUNDLE`] as PKCS #12 for Java daemons, made where there is a [`STORES_FILE`].

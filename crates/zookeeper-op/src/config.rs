@@ -1,6 +1,6 @@
 //! Files of a ZooKeeper server.
 //!
-//! The static file is the same for every member; members are listed in the dynamic file, which ZooKeeper
+//! The static file has nothing about other members; those are listed in the dynamic file, which ZooKeeper
 //! itself rewrites at a reconfiguration (stateful-services 2.1). The node agent copies both to the data directory before each
 //! start, since a server that is told to go on from an old list may find none of its peers (pravega #94).
 
@@ -8,13 +8,13 @@ use std::{collections::BTreeMap, num::NonZeroU16};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha1::{Digest as _, Sha1};
-use tf_api::{ZookeeperConfiguration, common::LogLevel, contract::MemberStatus, schema::Port};
+use tf_api::{ZookeeperConfiguration, common::LogLevel, kinds::QuorumTlsMode, schema::Port};
 use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     files::{Properties, Settings as _, Unrepresentable},
     node::{
-        RUN_DIR,
+        KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
         launch::{Agent, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
         zookeeper::{SUPER_FILE, Server},
     },
@@ -42,16 +42,18 @@ const FOUR_LETTER_WORDS: &str = "conf,isro,mntr,ruok,srvr,stat";
 
 /// `zoo.cfg`.
 ///
-/// The AdminServer asks for no password and tells everything about the server, so it is for the node alone.
+/// The AdminServer asks for no password and tells everything about the server, so it is for the node alone. The port for clients
+/// that speak TLS is on the member's address, as the plain one is by the list of members.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn static_file(
     spec: &ZookeeperConfiguration,
-    members: &[MemberStatus],
+    address: &str,
+    quorum_tls: QuorumTlsMode,
     super_password: &str,
 ) -> Result<String, Unrepresentable> {
-    let ipv6 = members.iter().all(|member| member.address.contains(':'));
+    let ipv6 = address.contains(':');
     let mut file = Properties::zookeeper(STATIC_FILE);
     file.set("dataDir", DATA_DIR)
         .set("dynamicConfigFile", format!("{DATA_DIR}/{DYNAMIC_FILE}"))
@@ -73,7 +75,35 @@ pub fn static_file(
         .set("admin.enableServer", spec.admin_enabled)
         .set("admin.serverAddress", if ipv6 { "::1" } else { "127.0.0.1" })
         .set("admin.serverPort", spec.admin_port);
+    if quorum_tls != QuorumTlsMode::Plain {
+        file.set("sslQuorum", quorum_tls >= QuorumTlsMode::Preferred)
+            .set("portUnification", quorum_tls <= QuorumTlsMode::Preferred)
+            .set("sslQuorumReloadCertFiles", true)
+            // In this mode, the default from 3.9 on, the server leaves out all verification of addresses without a word.
+            .set("fips-mode", false)
+            .set("ssl.quorum.hostnameVerification", true)
+            // A node with several addresses may begin connections from another one than its members' certificate is for.
+            .set("ssl.quorum.clientHostnameVerification", false);
+        stores(&mut file, "ssl.quorum");
+    }
+    if let Some(port) = spec.tls.as_ref().and_then(|tls| tls.client_port) {
+        file.set("secureClientPort", port)
+            .set("secureClientPortAddress", address)
+            // The default one speaks no TLS.
+            .set("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
+            // Clients of Tungsten Fabric have no certificate.
+            .set("ssl.clientAuth", "none")
+            .set("client.certReload", true);
+        stores(&mut file, "ssl");
+    }
     file.render()
+}
+
+/// What a server shows, and what it trusts.
+fn stores(file: &mut Properties, prefix: &str) {
+    for (store, path) in [("keyStore", KEYSTORE_PEM), ("trustStore", TRUSTSTORE_PEM)] {
+        file.set(&format!("{prefix}.{store}.location"), path).set(&format!("{prefix}.{store}.type"), "PEM");
+    }
 }
 
 /// How the server knows the password of its `super` user (`DigestAuthenticationProvider.generateDigest`).

@@ -5,6 +5,7 @@ pub mod membership;
 pub mod observe;
 pub mod plan;
 mod procedure;
+pub mod quorum_tls;
 
 use tf_api::{Zookeeper, kinds::ZOOKEEPER};
 use tf_plan::{

@@ -151,6 +151,14 @@ impl<'a> Sight<'a> {
         }
     }
 
+    /// Whether there is one pod on each of these nodes and no other, and its server runs with that configuration, as its agent
+    /// says.
+    pub fn all_run(&self, daemon: &str, contents: &BTreeMap<String, ContentHash>) -> bool {
+        let wanted = |pod: &Pod| pod.node.as_ref().and_then(|node| contents.get(node));
+        let runs = |pod: &Pod| !pod.terminating && wanted(pod).is_some_and(|it| self.active(pod, daemon) == Some(it));
+        self.pods.len() == contents.len() && self.pods.iter().all(runs)
+    }
+
     /// Pods that do not serve, with the cause.
     pub fn troubles(&self) -> BTreeMap<String, String> {
         let cause = |pod: &Pod| match self.agents.get(&pod.uid)? {

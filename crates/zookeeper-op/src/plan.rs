@@ -1,11 +1,12 @@
 //! Desired state of an ensemble.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, json};
 use tf_api::{
     Managed as _, Zookeeper, ZookeeperConfiguration,
     contract::{MemberStatus, Protocol, Reason},
+    kinds::{QuorumTls, QuorumTlsMode},
 };
 use tf_pki::member::{DEFAULT_LIFETIME, service_names};
 use tf_plan::{
@@ -20,7 +21,7 @@ use tf_plan::{
     images::Builtin,
     members::{self, Joining, Leaving, Membership, SizeRule},
     node::{
-        launch,
+        ContentHash, launch,
         zookeeper::{SUPER_FILE, Servers},
     },
     nodemanager::NodeType,
@@ -30,15 +31,18 @@ use tf_plan::{
 
 use crate::{
     OPERATOR, config,
-    membership::{Decision, decide},
+    membership::{Decision, Quorum, decide},
     observe::{self, Clarity, Sight},
     procedure,
+    quorum_tls::{self, Seen},
 };
 
 /// Larger ensembles write more slowly and tolerate no loss that matters here (tf-components 1.11).
 const RULE: SizeRule = SizeRule::OddUpTo(5);
 /// Key of the generated Secret.
 pub const PASSWORD: &str = "password";
+/// The endpoint for clients that speak TLS.
+const TLS_ENDPOINT: &str = "client-tls";
 /// The daemon of a member.
 pub const DAEMON: &str = "zookeeper";
 const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zookeeper", default: true }];
@@ -75,19 +79,22 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let quorum = decided.as_ref().and_then(|decision| decision.quorum.as_ref());
     let list =
         observe::list(quorum.map(|quorum| &quorum.servers), cr, ensemble.members(), |it| config::server(spec, it));
-    let files = files(cr, observed, &ensemble, &list)?;
-    let contents = ensemble.members().iter().map(|member| (member.node.clone(), files.content_hash(&member.address)));
-    let contents = contents.filter_map(|(node, hash)| Some((node, hash?))).collect();
+    let render = |mode| files(cr, observed, &ensemble, &list, mode);
+    let quorum_tls = next_tls(&sight, cr, quorum, |mode| Ok(contents(ensemble.members(), &render(mode)?)))?;
+    let files = render(quorum_tls.mode)?;
+    let contents = contents(ensemble.members(), &files);
 
     let identity = &ensemble.identity;
     let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &["zookeeper1"], identity);
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
-    let ports = vec![
+    let tls_port = spec.tls.as_ref().and_then(|tls| tls.client_port);
+    let mut ports = vec![
         ("client", spec.client_port),
         ("quorum", spec.election_port),
         ("election", spec.server_port),
         ("agent", config::agent_port(spec)),
     ];
+    ports.extend(tls_port.map(|port| (TLS_ENDPOINT, port)));
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
     let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
@@ -102,7 +109,8 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
         .collect();
-    let endpoints = vec![ensemble.endpoint("client", Protocol::Tcp, spec.client_port, false)];
+    let mut endpoints = vec![ensemble.endpoint("client", Protocol::Tcp, spec.client_port, false)];
+    endpoints.extend(tls_port.map(|port| ensemble.endpoint(TLS_ENDPOINT, Protocol::Tcp, port, true)));
     let own_status = Map::from_iter([("ports".to_owned(), json!({ "clientPort": spec.client_port.to_string() }))]);
     let secret = super_secret(cr);
     let password = observed.secrets.get(&secret).cloned().unwrap_or_default();
@@ -120,7 +128,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         own_status,
         ..Parts::default()
     })?;
-    procedure::complete(&mut plan, &procedure::Subject { cr, observed, sight: &sight, contents, decided });
+    procedure::complete(&mut plan, &procedure::Subject { cr, observed, sight: &sight, contents, decided, quorum_tls });
     Ok(plan)
 }
 
@@ -164,6 +172,7 @@ fn files(
     observed: &Observed<Zookeeper>,
     ensemble: &Ensemble<'_, Zookeeper>,
     list: &Servers,
+    quorum_tls: QuorumTlsMode,
 ) -> Result<Files, NotReady> {
     let spec = &cr.spec.service_configuration;
     let stored = observed.secrets.get(&super_secret(cr)).and_then(|data| data.get(PASSWORD));
@@ -173,17 +182,40 @@ fn files(
     let launch =
         config::launch_file(spec, &agents).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
     let mut files = Files::default();
-    files.shared_secret(config::STATIC_FILE, config::static_file(spec, ensemble.members(), password)?);
     files.shared_secret(SUPER_FILE, password);
     files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
     files.shared(&launch::file_name(DAEMON), launch);
     for member in ensemble.members() {
         let MemberStatus { id, address, .. } = member;
         let list = observe::with_itself(list, member, |it| config::server(spec, it));
+        let settings = config::static_file(spec, address, quorum_tls, password)?;
+        files.member_secret(config::STATIC_FILE, address, settings);
         files.member(config::DYNAMIC_FILE, address, list.file());
         files.member(config::ID_FILE, address, id.to_string());
     }
     Ok(files)
+}
+
+/// The configuration of the member on each node.
+fn contents(members: &[MemberStatus], files: &Files) -> BTreeMap<String, ContentHash> {
+    members.iter().filter_map(|member| Some((member.node.clone(), files.content_hash(&member.address)?))).collect()
+}
+
+/// How the servers shall speak with each other now. Founders begin as wanted: those with TLS wait for their certificates.
+fn next_tls(
+    sight: &Sight<'_>,
+    cr: &Zookeeper,
+    quorum: Option<&Quorum>,
+    contents: impl Fn(QuorumTlsMode) -> Result<BTreeMap<String, ContentHash>, NotReady>,
+) -> Result<QuorumTls, NotReady> {
+    let wanted = quorum_tls::wanted(&cr.spec.service_configuration);
+    if !sight.is_founded() {
+        return Ok(QuorumTls { mode: wanted, from: None });
+    }
+    let recorded = quorum_tls::recorded(cr);
+    let current = sight.all_run(DAEMON, &contents(recorded.mode)?);
+    let whole = quorum.is_some_and(|quorum| quorum.fragile.is_none());
+    Ok(quorum_tls::next(recorded, wanted, Seen { current, whole }))
 }
 
 /// Name of the Secret with the password by which agents change the list of members.
@@ -201,10 +233,11 @@ pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
     }
 }
 
-/// The schema does not compare it, since it came later than the others.
+/// The schema compares its default with nothing.
 fn check_agent_port(spec: &ZookeeperConfiguration) -> Result<(), NotReady> {
     let admin = spec.admin_enabled.then_some(spec.admin_port);
-    let others = [spec.client_port, spec.election_port, spec.server_port].into_iter().chain(admin);
+    let tls = spec.tls.as_ref().and_then(|tls| tls.client_port);
+    let others = [spec.client_port, spec.election_port, spec.server_port].into_iter().chain(admin).chain(tls);
     let agent_port = config::agent_port(spec);
     if others.into_iter().any(|port| port == agent_port) {
         let message = format!(

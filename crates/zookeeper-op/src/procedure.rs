@@ -6,7 +6,7 @@ use serde_json::Value;
 use tf_api::{
     Managed as _, Zookeeper,
     contract::{ConditionType, Draft, Reason},
-    kinds::{LeavingMember, ListedMember, ListedMembers, ZookeeperOwnStatus},
+    kinds::{LeavingMember, ListedMember, ListedMembers, QuorumTls, ZookeeperOwnStatus},
 };
 use tf_plan::{
     node::{
@@ -23,10 +23,11 @@ use crate::{
     membership::{self, Decision, Quorum, decide},
     observe::{Clarity, Sight, change, pod_of},
     plan::DAEMON,
+    quorum_tls,
 };
 
 /// Fields of the status that have to be stored before anything is done.
-const RECORD: [&str; 2] = ["highestId", "leaving"];
+const RECORD: [&str; 3] = ["highestId", "leaving", "quorumTls"];
 
 /// What it is about.
 pub struct Subject<'a> {
@@ -40,6 +41,8 @@ pub struct Subject<'a> {
     pub contents: BTreeMap<String, ContentHash>,
     /// What is to be done about the members, but for pods that are not up to date; none where it cannot be told.
     pub decided: Option<Decision>,
+    /// How the servers speak with each other.
+    pub quorum_tls: QuorumTls,
 }
 
 /// Completes a plan whose objects are those of the decision.
@@ -48,6 +51,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     plan.drafts.push(certificates(subject));
     plan.record = &RECORD;
     record(plan, subject);
+    let tls = quorum_tls::explain(subject.quorum_tls, quorum_tls::wanted(&subject.cr.spec.service_configuration));
     let Some(decided) = decided else {
         if sight.is_founded() {
             plan.held = plan.held.take().map(|(_, why)| (Reason::ReplicasUnavailable, why));
@@ -59,13 +63,14 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
             let asked = || "its members are being asked how they are".to_owned();
             plan.under_way = (!is_ready(subject.cr)).then(asked);
         }
+        plan.under_way = tls;
         return;
     };
     let decision = with_pods(plan, subject);
     plan.troubles = sight.troubles();
     plan.held = decided.held.first().map(|why| (held_reason(sight), why.clone()));
     plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
-    plan.under_way = under_way(&decision, plan.step.as_ref());
+    plan.under_way = under_way(&decision, plan.step.as_ref(), tls);
     plan.drafts.extend(available(subject, &decision));
 }
 
@@ -125,8 +130,8 @@ fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
     candidates.min_by_key(|(leads, _)| !leads).map(|(_, pod)| pod)
 }
 
-fn under_way(decision: &Decision, step: Option<&step::Step>) -> Option<String> {
-    let mut parts = Vec::new();
+fn under_way(decision: &Decision, step: Option<&step::Step>, tls: Option<String>) -> Option<String> {
+    let mut parts = Vec::from_iter(tls);
     parts.extend(step.map(|step| match step {
         step::Step::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
         step::Step::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
@@ -201,6 +206,7 @@ fn record(plan: &mut Plan, subject: &Subject<'_>) {
         highest_id: Some(highest),
         leaving: leaving.iter().map(|(id, since)| LeavingMember { id: *id, since_version: hex(*since) }).collect(),
         ensemble: quorum.map(|quorum| listed(&quorum.servers)).or_else(stored),
+        quorum_tls: (subject.quorum_tls != QuorumTls::default()).then_some(subject.quorum_tls),
         ports: None,
     };
     if let Ok(Value::Object(fields)) = serde_json::to_value(own) {

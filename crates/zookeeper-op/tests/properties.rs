@@ -45,13 +45,16 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
         })
 }
 
-/// Ports that the schema lets through, with or without the administration.
+/// Ports that the schema lets through, with or without the administration and TLS.
 fn ports() -> impl Strategy<Value = Value> {
-    (prop::sample::subsequence((1..=60_u16).map(|n| n * 1000).collect::<Vec<_>>(), 4).prop_shuffle(), any::<bool>())
-        .prop_map(|(ports, admin)| {
+    (
+        prop::sample::subsequence((1..=60_u16).map(|n| n * 1000).collect::<Vec<_>>(), 5).prop_shuffle(),
+        any::<[bool; 3]>(),
+    )
+        .prop_map(|(ports, [admin, quorum, secure])| {
             json!({
                 "clientPort": ports[0], "electionPort": ports[1], "serverPort": ports[2], "adminPort": ports[3],
-                "adminEnabled": admin,
+                "adminEnabled": admin, "tls": {"quorum": quorum, "clientPort": secure.then_some(ports[4])},
             })
         })
 }
@@ -163,13 +166,7 @@ proptest! {
             }
         };
         let files = files(&plan);
-        let settings = read::properties(&files[config::STATIC_FILE]).unwrap();
         let service = &cr.spec.service_configuration;
-        prop_assert_eq!(&settings["admin.enableServer"], &service.admin_enabled.to_string());
-        prop_assert_eq!(&settings["admin.serverPort"], &service.admin_port.to_string());
-        prop_assert_eq!(&settings["dynamicConfigFile"], "/var/lib/zookeeper/zoo.cfg.dynamic");
-        prop_assert_eq!(&settings["standaloneEnabled"], "false");
-        prop_assert!(settings.keys().all(|key| !key.starts_with("server.") && key != "clientPort"), "{:?}", settings);
         prop_assert!(read::properties(&files[config::LOG_FILE]).is_ok());
 
         let ids: BTreeSet<u32> = plan.members.iter().map(|member| member.id).collect();
@@ -177,6 +174,15 @@ proptest! {
         prop_assert!(ids.iter().all(|id| (1..=255).contains(id)), "{:?}", ids);
         for member in &plan.members {
             let key = |file: &str| format!("{file}.{}", member.address.replace(':', "-"));
+            let settings = read::properties(&files[&key(config::STATIC_FILE)]).unwrap();
+            prop_assert_eq!(&settings["admin.enableServer"], &service.admin_enabled.to_string());
+            prop_assert_eq!(&settings["admin.serverPort"], &service.admin_port.to_string());
+            prop_assert_eq!(&settings["dynamicConfigFile"], "/var/lib/zookeeper/zoo.cfg.dynamic");
+            prop_assert_eq!(&settings["standaloneEnabled"], "false");
+            prop_assert!(settings.keys().all(|key| !key.starts_with("server.") && key != "clientPort"), "{:?}", settings);
+            let tls = service.tls.clone().unwrap_or_default();
+            prop_assert_eq!(settings.get("sslQuorum").is_some_and(|on| on == "true"), tls.quorum, "founders begin as wanted");
+            prop_assert_eq!(settings.get("secureClientPort").cloned(), tls.client_port.map(|port| port.to_string()));
             let list = read::properties(&files[&key(config::DYNAMIC_FILE)]).unwrap();
             prop_assert_eq!(list.len(), plan.members.len());
             for other in &plan.members {

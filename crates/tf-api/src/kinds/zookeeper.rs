@@ -44,7 +44,10 @@ pub struct ZookeeperSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [rule("self.clientPort != self.electionPort && self.clientPort != self.serverPort \
-    && self.electionPort != self.serverPort && (!self.adminEnabled || !(self.adminPort in [self.clientPort, self.electionPort, self.serverPort]))", "clientPort, electionPort, serverPort and adminPort must differ from each other")]))]
+    && self.electionPort != self.serverPort && (!self.adminEnabled || !(self.adminPort in [self.clientPort, self.electionPort, self.serverPort]))", "clientPort, electionPort, serverPort and adminPort must differ from each other"),
+    rule("!has(self.tls) || !has(self.tls.clientPort) || !(self.tls.clientPort in [self.clientPort, self.electionPort, self.serverPort] \
+    || self.adminEnabled && self.tls.clientPort == self.adminPort || has(self.agentPort) && self.tls.clientPort == self.agentPort)",
+    "tls.clientPort must differ from the other ports")]))]
 pub struct ZookeeperConfiguration {
     /// Containers to run, with image and command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -64,6 +67,21 @@ pub struct ZookeeperConfiguration {
     /// on that is used for nothing else here, which is 2183.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_port: Option<Port>,
+    /// Where TLS is spoken. Default: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ZookeeperTls>,
+}
+
+/// Where an ensemble speaks TLS, with the members' own certificates.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ZookeeperTls {
+    /// Whether the servers speak TLS with each other, on electionPort and serverPort. A running ensemble changes over while it
+    /// serves.
+    pub quorum: bool,
+    /// A further port for clients that speak TLS. Default: there is none.
+    pub client_port: Option<Port>,
 }
 
 impl Default for ZookeeperConfiguration {
@@ -76,6 +94,7 @@ impl Default for ZookeeperConfiguration {
             admin_enabled: true,
             admin_port: ports::ZOOKEEPER_ADMIN,
             agent_port: None,
+            tls: None,
         }
     }
 }
@@ -97,6 +116,48 @@ pub struct ZookeeperOwnStatus {
     /// Members that are on their way out of the ensemble.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<LeavingMember>,
+    /// How the servers speak with each other. Absent while that is plain TCP.
+    pub quorum_tls: Option<QuorumTls>,
+}
+
+/// How the servers of an ensemble speak with each other. A change goes through neighbouring modes, one at a time.
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuorumTls {
+    /// The mode that members are configured for.
+    pub mode: QuorumTlsMode,
+    /// The mode that some of them may still run in.
+    pub from: Option<QuorumTlsMode>,
+}
+
+/// What a server accepts from the others, and what it begins connections with. Servers of neighbouring modes understand each
+/// other.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+)]
+pub enum QuorumTlsMode {
+    /// Plain TCP alone.
+    #[default]
+    Plain,
+    /// Accepts TLS, too.
+    Accepted,
+    /// Accepts both and begins with TLS.
+    Preferred,
+    /// TLS alone.
+    Required,
 }
 
 /// A list of members.

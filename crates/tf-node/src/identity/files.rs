@@ -70,6 +70,21 @@ pub(super) fn take(paths: &Paths, pair: Pair<'_>) -> Result<()> {
     atomic::replace_together(&files, MODE)
 }
 
+/// Keeps the files with key and certificates in one, and with what the member trusts, as the others are.
+pub(super) fn keep_stores(paths: &Paths, held: Option<&Held>, trust: &Trust) -> Result<()> {
+    let stores = [
+        (node::TRUSTSTORE_PEM, Some(trust.bundle.pem())),
+        (node::KEYSTORE_PEM, held.map(|held| format!("{}\n{}", held.key.trim_end(), held.certificates))),
+    ];
+    for (path, content) in stores {
+        let (path, Some(content)) = (paths.at(path), content) else { continue };
+        if text(path.clone())?.as_ref() != Some(&content) {
+            atomic::replace(&path, content.as_bytes(), MODE)?;
+        }
+    }
+    Ok(())
+}
+
 /// The request of an earlier run, if it can be read.
 pub(super) fn pending(paths: &Paths) -> Option<Pending> {
     serde_json::from_slice(&fs::read(pending_file(paths)).ok()?).ok()

@@ -179,6 +179,7 @@ impl Keeper {
     async fn look(&mut self, identity: &member::Identity) -> Result<Duration> {
         let trust = files::trust(&self.paths)?;
         let held = files::held(&self.paths)?;
+        files::keep_stores(&self.paths, held.as_ref(), &trust)?;
         let certificate = held.as_ref().and_then(|held| facts(held, &trust));
         match decide::decide(held.as_ref().map(Held::pair), identity, &trust.bundle, Timestamp::now()) {
             Step::Keep(wait) => {

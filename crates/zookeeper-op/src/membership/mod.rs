@@ -85,6 +85,8 @@ pub struct Quorum {
     pub serving: BTreeSet<u32>,
     /// Who leads, if exactly one says so.
     pub leader: Option<u32>,
+    /// What keeps it from bearing the loss of one more member, if anything does.
+    pub fragile: Option<String>,
 }
 
 /// One step. It is taken only if the list of members is still the one it was decided on.
@@ -137,7 +139,12 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         members: recorded.clone(),
         highest: situation.highest.max(view.highest()),
         leaving: situation.leaving.clone(),
-        quorum: Some(Quorum { servers: view.servers.clone(), serving: view.serving.clone(), leader: view.leader }),
+        quorum: Some(Quorum {
+            servers: view.servers.clone(),
+            serving: view.serving.clone(),
+            leader: view.leader,
+            fragile: view.fragile(),
+        }),
         ..Decision::default()
     };
     let settled = change_membership(situation, &view, &mut decision);

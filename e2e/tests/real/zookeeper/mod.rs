@@ -7,6 +7,7 @@ mod journal;
 mod membership;
 mod rollout;
 mod storage;
+mod tls;
 mod watchman;
 
 use std::net::Ipv4Addr;
