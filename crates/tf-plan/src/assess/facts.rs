@@ -39,9 +39,11 @@ impl Facts {
             .or_else(|| previous.and_then(|previous| previous.replicas).filter(|_| plan.is_none()))
             .unwrap_or(live_wanted);
         let counted: i32 = situation.workloads.values().map(|workload| workload.ready).sum();
-        // The kubelet of a lost node says nothing, and Kubernetes goes on to believe what it said last for a while.
-        let in_trouble = |pod: &&Pod| pod.ready && plan.is_some_and(|plan| plan.troubles.contains_key(&pod.name));
-        let ready = (counted - situation.pods.iter().filter(in_trouble).count() as i32).max(0);
+        // The kubelet of a lost node says nothing, and Kubernetes goes on to believe what it said last for a while. What a
+        // workload's controller counted may be older than what is seen of its pods, or newer: the lesser number holds.
+        let is_well = |pod: &&Pod| pod.ready && !plan.is_some_and(|plan| plan.troubles.contains_key(&pod.name));
+        let well = situation.pods.iter().filter(is_well).count() as i32;
+        let ready = if situation.pods.is_empty() { counted } else { counted.min(well) };
         let outdated = rollout.map(|rollout| outdated(situation.pods, rollout)).unwrap_or_default();
         let settled = rollout.is_none_or(|rollout| {
             rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))

@@ -3,6 +3,7 @@
 use tf_api::contract::invariants;
 
 use super::*;
+use crate::plan::Rollout;
 
 fn plan_without_pods() -> Plan {
     let available = Draft::holds(ConditionType::Available, Reason::Succeeded, "all parts are");
@@ -26,18 +27,23 @@ fn plan_without_pods() -> Plan {
     }
 }
 
-fn assess_after(previous: Option<&Contract>, outcome: Outcome<'_>) -> Contract {
-    let assessment = assess(&Situation {
+fn situation<'a>(previous: Option<&'a Contract>, outcome: Outcome<'a>) -> Situation<'a> {
+    const NONE: &BTreeMap<String, Workload> = &BTreeMap::new();
+    Situation {
         generation: 1,
         paused: false,
         previous,
         availability: Availability::Any,
-        workloads: &BTreeMap::new(),
+        workloads: NONE,
         pods: &[],
         operator: "test",
         now: Timestamp::UNIX_EPOCH,
         outcome,
-    });
+    }
+}
+
+fn assess_after(previous: Option<&Contract>, outcome: Outcome<'_>) -> Contract {
+    let assessment = assess(&situation(previous, outcome));
     invariants::check(&assessment.contract, 1).unwrap();
     assessment.contract
 }
@@ -82,6 +88,34 @@ fn a_kind_with_pods_whose_workload_is_gone_is_not_available() {
     let ran = Contract { replicas: Some(3), ..fine };
     let after = assess_after(Some(&ran), Outcome::Failed(Reason::ApiError, "a request got lost"));
     assert!(status::is(&after, ConditionType::Available, "False"));
+}
+
+#[test]
+fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_says() {
+    let pod = |name: &str, ready| Pod { name: name.into(), ready, ..Pod::default() };
+    let (all, one_lost) = ([pod("a", true), pod("b", true)], [pod("a", true), pod("b", false)]);
+    let silent = BTreeMap::from([("b".to_owned(), "its agent does not answer".to_owned())]);
+    for (counted, pods, troubles, ready) in [
+        (2, &all, BTreeMap::new(), 2),
+        (2, &all, silent.clone(), 1),
+        // The controller has not counted again since the node was lost.
+        (2, &one_lost, silent.clone(), 1),
+        (2, &one_lost, BTreeMap::new(), 1),
+        (1, &one_lost, silent, 1),
+        // The pod is seen before it is counted.
+        (1, &all, BTreeMap::new(), 1),
+    ] {
+        let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
+        let plan = Plan { rollout: Some(rollout), troubles, ..plan_without_pods() };
+        let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: counted };
+        let assessment = assess(&Situation {
+            workloads: &BTreeMap::from([("w".to_owned(), workload)]),
+            pods,
+            ..situation(None, Outcome::Planned(&plan, &Applied::default()))
+        });
+        assert_eq!(assessment.contract.ready_replicas, Some(ready), "{counted}, {pods:?}");
+        assert_eq!(status::is(&assessment.contract, ConditionType::WorkloadReady, "True"), ready == 2);
+    }
 }
 
 #[test]

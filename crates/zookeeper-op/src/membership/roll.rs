@@ -54,6 +54,8 @@ pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision:
     }
     let mut turn: Vec<&Seat> = outdated(situation).collect();
     if turn.is_empty() {
+        // The last one that was told may not have begun yet.
+        decision.waits.extend(disturbed(situation));
         return;
     }
     let obstacle = if settled { None } else { Some("the membership is being changed".to_owned()) };

@@ -199,6 +199,15 @@ fn pods_are_brought_up_to_date_with_the_leader_last_and_only_while_all_serve() {
 }
 
 #[test]
+fn a_change_is_not_over_before_the_last_agent_has_made_it() {
+    let mut told = scene(3, 3);
+    told.seats[0].change = Some(Change::UnderWay);
+    let decision = told.decide(3);
+    assert_eq!((decision.step, decision.waits.len()), (None, 1), "{:?}", decision.waits);
+    assert!(decision.waits[0].contains("zk-0 has not taken its configuration yet"), "{:?}", decision.waits);
+}
+
+#[test]
 fn what_is_broken_and_outdated_goes_first() {
     let mut broken = scene(3, 3);
     for seat in &mut broken.seats {
