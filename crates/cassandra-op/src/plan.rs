@@ -117,6 +117,7 @@ fn ring(
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
+            has_certificates: false,
         },
     )?;
     claim::claim(cr, ensemble.members(), observed)?;

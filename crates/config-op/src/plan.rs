@@ -85,6 +85,7 @@ fn carry_out(
             leaving: Leaving::Dropped,
             has_data: false,
             uses_auth: true,
+            has_certificates: false,
         },
     )?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());

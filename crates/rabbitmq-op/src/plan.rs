@@ -59,6 +59,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
+            has_certificates: false,
         },
     )?;
     let login = Login::of(cr, observed)?;

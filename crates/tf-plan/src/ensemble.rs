@@ -58,6 +58,8 @@ pub struct Traits<'a> {
     pub has_data: bool,
     /// Whether the component uses `authParameters`.
     pub uses_auth: bool,
+    /// Whether members get certificates.
+    pub has_certificates: bool,
 }
 
 /// Members and containers of a resource, ready for its files to be rendered.
@@ -126,7 +128,13 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
                 builtins: traits.builtins,
                 containers: traits.containers,
                 obsolete: traits.obsolete,
-                uses: Uses { storage: traits.has_data, auth: traits.uses_auth, replicas: true, ..Uses::default() },
+                uses: Uses {
+                    storage: traits.has_data,
+                    auth: traits.uses_auth,
+                    replicas: true,
+                    certificates: traits.has_certificates,
+                    ..Uses::default()
+                },
             },
         )?;
         let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;

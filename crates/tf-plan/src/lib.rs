@@ -5,6 +5,7 @@
 
 pub mod assess;
 pub mod build;
+pub mod certificates;
 pub mod cluster;
 pub mod component;
 pub mod credentials;

@@ -38,6 +38,8 @@ pub struct Uses {
     pub distribution: bool,
     /// `replicas`: the component has members.
     pub replicas: bool,
+    /// `certificates`: members get some.
+    pub certificates: bool,
 }
 
 /// The containers of a resource.
@@ -104,7 +106,16 @@ fn ignored_common(common: &PodConfiguration, uses: Uses) -> Vec<String> {
     let settings = [
         (common.host_network == Some(false), "hostNetwork", "the daemons need their node's network"),
         (common.network_policy.is_some(), "networkPolicy", "policies have no effect on pods in their node's network"),
-        (common.certificates.is_some(), "certificates", "this release does not issue certificates yet"),
+        (
+            common.certificates.is_some() && !uses.certificates,
+            "certificates",
+            "this release issues none for these members yet",
+        ),
+        (
+            uses.certificates && common.certificates.as_ref().is_some_and(|stated| stated.issuer.is_some()),
+            "certificates.issuer",
+            "the operators' own authority issues them",
+        ),
         (common.distribution.is_some() && !uses.distribution, "distribution", "it concerns the kernel module only"),
         (common.replicas.is_some() && !uses.replicas, "replicas", "one pod runs on every chosen node"),
         (common.storage.is_some() && !uses.storage, "storage", "members keep no data"),

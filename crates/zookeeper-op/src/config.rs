@@ -60,21 +60,24 @@ pub fn static_file(
         // An ensemble of one runs the quorum protocol too, so that it can grow.
         .set("standaloneEnabled", false)
         .set("reconfigEnabled", true)
-        .set("tickTime", 2000)
-        .set("initLimit", 5)
-        .set("syncLimit", 2)
-        .set("maxClientCnxns", 60)
+        .set("tickTime", spec.tick_time.unwrap_or(2000))
+        .set("initLimit", spec.init_limit.unwrap_or(5))
+        .set("syncLimit", spec.sync_limit.unwrap_or(2))
+        .set("maxClientCnxns", spec.max_client_cnxns.unwrap_or(60))
         // Clients of Tungsten Fabric ask for 400 s; a longer session survives longer outages of the ensemble.
-        .set("maxSessionTimeout", 120_000)
+        .set("maxSessionTimeout", spec.max_session_timeout.unwrap_or(120_000))
         // Without it snapshots and logs are never removed.
-        .set("autopurge.snapRetainCount", 3)
-        .set("autopurge.purgeInterval", 1)
+        .set("autopurge.snapRetainCount", spec.snap_retain_count.unwrap_or(3))
+        .set("autopurge.purgeInterval", spec.purge_interval.unwrap_or(1))
         .set("4lw.commands.whitelist", FOUR_LETTER_WORDS)
         // Who may change the list of members. What the server does not know it takes for a Java property `zookeeper.<key>`.
         .set("DigestAuthenticationProvider.superDigest", super_digest(super_password))
         .set("admin.enableServer", spec.admin_enabled)
         .set("admin.serverAddress", if ipv6 { "::1" } else { "127.0.0.1" })
         .set("admin.serverPort", spec.admin_port);
+    if let Some(timeout) = spec.min_session_timeout {
+        file.set("minSessionTimeout", timeout);
+    }
     if quorum_tls != QuorumTlsMode::Plain {
         file.set("sslQuorum", quorum_tls >= QuorumTlsMode::Preferred)
             .set("portUnification", quorum_tls <= QuorumTlsMode::Preferred)

@@ -1,6 +1,9 @@
 //! Desired state of an ensemble.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::{Map, json};
 use tf_api::{
@@ -8,7 +11,10 @@ use tf_api::{
     contract::{MemberStatus, Protocol, Reason},
     kinds::{QuorumTls, QuorumTlsMode},
 };
-use tf_pki::member::{DEFAULT_LIFETIME, service_names};
+use tf_pki::{
+    authority::AUTHORITY_LIFETIME,
+    member::{DEFAULT_LIFETIME, SHORTEST_LIFETIME, service_names},
+};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -16,6 +22,7 @@ use tf_plan::{
         pod::{Daemon, mount},
         publish, storage,
     },
+    certificates,
     component::Agents,
     ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
@@ -54,6 +61,7 @@ const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zooke
 pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     check_agent_port(spec)?;
+    lifetime(cr)?;
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -67,6 +75,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
+            has_certificates: true,
         },
     )?;
     let sight = Sight::of(cr, observed, RULE);
@@ -229,8 +238,15 @@ pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
     Agents {
         port: config::agent_port(&cr.spec.service_configuration),
         services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
-        lifetime_seconds: DEFAULT_LIFETIME.as_secs() as u32,
+        // The plan says so of one that cannot be.
+        lifetime_seconds: lifetime(cr).unwrap_or(DEFAULT_LIFETIME).as_secs() as u32,
     }
+}
+
+/// How long members' certificates are good.
+fn lifetime(cr: &Zookeeper) -> Result<Duration, NotReady> {
+    let stated = certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
+    Ok(stated.unwrap_or(DEFAULT_LIFETIME))
 }
 
 /// The schema compares its default with nothing.

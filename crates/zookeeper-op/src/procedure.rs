@@ -15,6 +15,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
+    status,
     step::{self, Request, Target},
 };
 
@@ -77,9 +78,8 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
 /// Whether the resource was Ready, for its current generation, when it was last looked at.
 fn is_ready(cr: &Zookeeper) -> bool {
     cr.contract().is_some_and(|contract| {
-        let mut conditions = contract.conditions.iter();
         contract.observed_generation == cr.metadata.generation.unwrap_or_default()
-            && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+            && status::draft(contract, ConditionType::Ready).is_some_and(|ready| ready.is_true())
     })
 }
 

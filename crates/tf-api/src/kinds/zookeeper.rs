@@ -47,7 +47,9 @@ pub struct ZookeeperSpec {
     && self.electionPort != self.serverPort && (!self.adminEnabled || !(self.adminPort in [self.clientPort, self.electionPort, self.serverPort]))", "clientPort, electionPort, serverPort and adminPort must differ from each other"),
     rule("!has(self.tls) || !has(self.tls.clientPort) || !(self.tls.clientPort in [self.clientPort, self.electionPort, self.serverPort] \
     || self.adminEnabled && self.tls.clientPort == self.adminPort || has(self.agentPort) && self.tls.clientPort == self.agentPort)",
-    "tls.clientPort must differ from the other ports")]))]
+    "tls.clientPort must differ from the other ports"),
+    rule("!has(self.minSessionTimeout) || self.minSessionTimeout <= (has(self.maxSessionTimeout) ? self.maxSessionTimeout : 120000)",
+    "minSessionTimeout must not be longer than maxSessionTimeout, which is 120000 unless it is set")]))]
 pub struct ZookeeperConfiguration {
     /// Containers to run, with image and command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,6 +72,40 @@ pub struct ZookeeperConfiguration {
     /// Where TLS is spoken. Default: nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ZookeeperTls>,
+    /// Milliseconds of a tick, which initLimit and syncLimit count in. Default: 2000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 60_000))]
+    pub tick_time: Option<u32>,
+    /// Ticks that a server has to connect to the leader and to copy what it lacks. More are needed where data is large.
+    /// Default: 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub init_limit: Option<u32>,
+    /// Ticks that a server may be behind the leader before it is dropped. Default: 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub sync_limit: Option<u32>,
+    /// Connections that one address may have with one server; 0 for any number. Default: 60.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub max_client_cnxns: Option<u32>,
+    /// Milliseconds that a session lasts at least without a sign of its client. Default: two ticks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 86_400_000))]
+    pub min_session_timeout: Option<u32>,
+    /// Milliseconds that a session lasts at most without a sign of its client. Clients of Tungsten Fabric ask for up to 400 s.
+    /// Default: 120000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 86_400_000))]
+    pub max_session_timeout: Option<u32>,
+    /// Snapshots that are kept, with the logs since the oldest of them. Default: 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 3, max = 1000))]
+    pub snap_retain_count: Option<u32>,
+    /// Hours between two removals of older snapshots and logs. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 8760))]
+    pub purge_interval: Option<u32>,
 }
 
 /// Where an ensemble speaks TLS, with the members' own certificates.
@@ -95,6 +131,14 @@ impl Default for ZookeeperConfiguration {
             admin_port: ports::ZOOKEEPER_ADMIN,
             agent_port: None,
             tls: None,
+            tick_time: None,
+            init_limit: None,
+            sync_limit: None,
+            max_client_cnxns: None,
+            min_session_timeout: None,
+            max_session_timeout: None,
+            snap_retain_count: None,
+            purge_interval: None,
         }
     }
 }

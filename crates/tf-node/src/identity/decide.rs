@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tf_pki::{
     accept::{Unfit, accept},
     bundle::Bundle,
@@ -10,6 +10,9 @@ use tf_pki::{
     lifetime::Age,
     member::Identity,
 };
+
+/// By how much a certificate may be good for longer than was asked for: it begins some minutes before it is issued.
+const SLACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// A key and certificates in PEM, the member's own first.
 #[derive(Clone, Copy)]
@@ -41,6 +44,12 @@ pub fn decide(present: Option<Pair<'_>>, identity: &Identity, bundle: &Bundle, n
     let validity = own.validity();
     if validity.age(identity.name(), now).wants_renewal() {
         return Step::Ask(format!("the certificate is good until {} and due for renewal", validity.not_after));
+    }
+    if validity.length() > SignedDuration::try_from(identity.lifetime()).unwrap_or(SignedDuration::MAX) + SLACK {
+        return Step::Ask(format!(
+            "the certificate is good until {}, longer than certificates shall be",
+            validity.not_after
+        ));
     }
     if own.names() != *identity.names() || own.addresses() != *identity.addresses() {
         return Step::Ask("the certificate has names or addresses that are not the member's any more".into());
@@ -175,6 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_that_is_good_for_longer_than_it_shall_be_is_replaced_and_a_shorter_one_kept() {
+        let authority = authority("a");
+        let bundle = authority.bundle();
+        let lasting = |days: i64| {
+            let lifetime_seconds = (days * DAY) as u32;
+            Identity::member(&Member { lifetime_seconds, ..member(&["zk"], [10, 0, 0, 1]) }).unwrap()
+        };
+        let has = issued(&authority, &lasting(30), at(0));
+        let step = |days| decide(Some(pair(&has)), &lasting(days), &bundle, at(1));
+        assert!(asks(step(20)).contains("longer than certificates shall be"));
+        assert!(matches!((step(30), step(40)), (Step::Keep(_), Step::Keep(_))));
+    }
+
+    #[test]
     fn names_and_addresses_are_exactly_those_of_the_launch_file() {
         let authority = authority("a");
         let (has, bundle) = (issued(&authority, &identity(), at(0)), authority.bundle());
@@ -226,11 +249,13 @@ mod tests {
         #[test]
         fn a_new_certificate_ends_the_reason_for_asking(
             day in -20_i64..200, services in prop::collection::btree_set("[a-c]", 0..3), turned: bool, has_one: bool,
+            minutes in 10_u32..200_000,
         ) {
             let (old, new) = (authority("a"), authority("b"));
             let bundle = if turned { new.bundle().merged(&old.bundle()) } else { old.bundle() };
             let services: Vec<&str> = services.iter().map(String::as_str).collect();
-            let wanted = Identity::member(&member(&services, [10, 0, 0, 1])).unwrap();
+            let lifetime_seconds = minutes * 60;
+            let wanted = Identity::member(&Member { lifetime_seconds, ..member(&services, [10, 0, 0, 1]) }).unwrap();
             let has = issued(&old, &identity(), at(0));
             let present = has_one.then(|| pair(&has));
             if let Step::Ask(_) = decide(present, &wanted, &bundle, at(day)) {
