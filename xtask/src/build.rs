@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tf_testing::operators;
+use tf_testing::{operators, real::node};
 
 use crate::image::{
     self, Images,
@@ -67,6 +67,15 @@ pub fn images() -> Result<Built> {
         image::build(&Images::lab(names, folder.to_owned()))?;
         Ok(())
     })
+}
+
+/// The same for a lab of real nodes, if this machine can have them.
+///
+/// # Errors
+/// When it cannot, before anything is built.
+pub fn images_for_real_nodes() -> Result<Built> {
+    node::supported()?;
+    images()
 }
 
 fn once(variable: &str, what: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Built> {

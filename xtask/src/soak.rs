@@ -16,6 +16,8 @@ use crate::{
 pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up, one at a time, and compare the cluster in the end
     CrashPoints(Cases),
+    /// Grow, shrink and change a real ZooKeeper ensemble in every way, under a writer; needs root
+    Life(Cases),
     /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
     Faults(Cases),
     /// Kill the operator, and change its resource, after each write of growing, changing and shrinking a real ZooKeeper
@@ -34,10 +36,25 @@ pub struct Cases {
     seed: Option<u64>,
 }
 
+/// The long tests of an ensemble that nothing disturbs.
+const LIFE: [&str; 10] = [
+    "-p",
+    "e2e",
+    "--test",
+    "real",
+    "--",
+    "--nocapture",
+    "zookeeper::membership",
+    "zookeeper::storage",
+    "zookeeper::tls",
+    "zookeeper::rollout",
+];
+
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
     let (cases, test): (_, &[&str]) = match soak {
         Soak::CrashPoints(cases) => (cases, &["-p", "e2e", "--test", "crash", "--", "--nocapture"]),
+        Soak::Life(cases) => (cases, &LIFE),
         Soak::Faults(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::faults", "--", "--nocapture"]),
         Soak::Procedures(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::crash", "--", "--nocapture"]),
     };

@@ -26,6 +26,7 @@
 //! | render charts, and see what they grant | [`helm`], [`rights`] |
 //! | draw what can be drawn again | [`seed`] |
 //! | try some cases of many | [`sample`] |
+//! | find secret values | [`secrets`] |
 //! | wait | [`wait`] |
 //!
 //! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
@@ -56,7 +57,9 @@ pub mod request;
 pub mod resources;
 pub mod rights;
 pub mod sample;
+pub mod secrets;
 pub mod seed;
+pub mod skip;
 pub mod wait;
 pub mod waiting;
 pub mod work;

@@ -3,14 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
-    core::{ApiResource, DynamicObject},
+    core::{ApiResource, DynamicObject, TypeMeta},
+    discovery,
 };
 use serde_json::{Value, json};
-use tf_api::{KindInfo, contract::PeerStatus, kinds};
+use tf_api::{KindInfo, contract::PeerStatus, kinds, names};
 use tf_plan::object::Kind;
 
 use crate::wait::eventually;
@@ -59,6 +61,14 @@ impl Resource {
     /// Whether it is Ready, for its current generation.
     pub fn is_ready(&self) -> bool {
         self.is("Ready", "True") && self.status.observed_generation == Some(self.generation)
+    }
+
+    /// Whether it is Ready with so many members, each of which is.
+    pub fn is_ready_with(&self, members: usize) -> bool {
+        let status = &self.object.data["status"];
+        self.is_ready()
+            && status["members"].as_array().map(Vec::len) == Some(members)
+            && status["readyReplicas"] == json!(members)
     }
 
     /// Status, reason and message of a condition, or that it is missing.
@@ -115,6 +125,37 @@ pub async fn all(client: &Client, namespace: &str) -> Result<Vec<Resource>> {
         }
     }
     Ok(found)
+}
+
+/// Every object in a namespace, of every kind that the API server lists, Events included.
+pub async fn everything_in(client: &Client, namespace: &str) -> Result<Vec<DynamicObject>> {
+    let discovery = discovery::Discovery::new(client.clone()).run().await?;
+    let mut found = Vec::new();
+    for group in discovery.groups() {
+        for (resource, capabilities) in group.recommended_resources() {
+            let namespaced = capabilities.scope == discovery::Scope::Namespaced;
+            if !namespaced || !capabilities.supports_operation(discovery::verbs::LIST) {
+                continue;
+            }
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+            let objects = match api.list(&ListParams::default()).await {
+                Ok(list) => list.items,
+                // A definition that another test takes away at this moment.
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                Err(error) => return Err(error).with_context(|| format!("listing {}", resource.plural)),
+            };
+            let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
+            found.extend(objects.into_iter().map(|object| DynamicObject { types: Some(types.clone()), ..object }));
+        }
+    }
+    Ok(found)
+}
+
+/// Pods of all resources of a kind in a namespace.
+pub async fn pods(client: &Client, kind: KindInfo, namespace: &str) -> Result<Vec<Pod>> {
+    let of_kind = format!("{}={}", names::LABEL_TYPE, kind.kind.to_ascii_lowercase());
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    Ok(pods.list(&ListParams::default().labels(&of_kind)).await?.items)
 }
 
 /// Waits until a resource satisfies `wanted`; on failure the error says what its conditions were.

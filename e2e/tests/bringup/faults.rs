@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::{
     credentials::{Recording, generated},
-    support::{Chronicle, FLEET, each_pod_started_once, everything_in, explain, label, lines, settled, uids},
+    support::{Chronicle, FLEET, each_pod_started_once, explain, label, lines, settled, uids},
 };
 
 /// How long the proxies interfere: about the time of three undisturbed bring-ups, and enough to lose a lease in.
@@ -162,7 +162,8 @@ fn all_still_run(cluster: &Cluster) -> Result<()> {
 /// Identity, generation and data of everything in a namespace that lasts, and only the identity of pods.
 async fn inventory(cluster: &Cluster) -> Result<BTreeMap<String, (Option<String>, Option<i64>, Value)>> {
     let lasts = |object: &DynamicObject| !label(object).starts_with("Event ");
-    let all = everything_in(&cluster.client, &cluster.namespace).await?.into_iter().filter(lasts);
+    let all =
+        tf_testing::resources::everything_in(&cluster.client, &cluster.namespace).await?.into_iter().filter(lasts);
     let state = |object: DynamicObject| {
         let generation = object.metadata.generation.filter(|_| !label(&object).starts_with("Pod "));
         (label(&object), (object.metadata.uid.clone(), generation, object.data["data"].clone()))
@@ -172,7 +173,7 @@ async fn inventory(cluster: &Cluster) -> Result<BTreeMap<String, (Option<String>
 
 /// Takes a label of ours from an object of each operator, and returns the objects: who watches them puts it back.
 async fn spoil(cluster: &Cluster) -> Result<Vec<(Kind, String)>> {
-    let made = everything_in(&cluster.client, &cluster.namespace).await?;
+    let made = tf_testing::resources::everything_in(&cluster.client, &cluster.namespace).await?;
     let accounts = made
         .iter()
         .filter(|object| label(object).starts_with("ServiceAccount ") && object.metadata.owner_references.is_some());

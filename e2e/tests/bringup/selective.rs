@@ -19,7 +19,7 @@ use tf_testing::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::support::{everything_in, label, settled, uids};
+use crate::support::{label, settled, uids};
 
 /// Definitions are of the whole cluster, so tests that change them have a lab of their own and take turns in it.
 static LAB: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
@@ -197,6 +197,6 @@ async fn snapshot(cluster: &Cluster, names: &[&str]) -> Result<BTreeMap<String, 
         let name = object.metadata.name.as_deref().unwrap_or_default();
         names.iter().any(|prefix| name.starts_with(prefix)) && !label(object).starts_with("Event ")
     };
-    let all = everything_in(&cluster.client, &cluster.namespace).await?;
+    let all = tf_testing::resources::everything_in(&cluster.client, &cluster.namespace).await?;
     Ok(all.iter().filter(of_them).map(|object| (label(object), substance(object))).collect())
 }

@@ -30,7 +30,7 @@ use tokio::sync::OnceCell;
 use crate::{
     access,
     credentials::generated,
-    support::{Chronicle, everything_in, list, manifest, settled},
+    support::{Chronicle, list, manifest, settled},
 };
 
 /// Namespace of the cluster.
@@ -370,7 +370,7 @@ async fn gone(client: &Client) -> Result<()> {
 
 /// Keeps what anybody can read who may not read Secrets.
 async fn read_all(cluster: &Cluster, when: &str, pages: &mut Vec<Page>) -> Result<()> {
-    for object in everything_in(&cluster.client, NAMESPACE).await? {
+    for object in tf_testing::resources::everything_in(&cluster.client, NAMESPACE).await? {
         let kind = object.types.as_ref().context("an object without a kind")?.kind.clone();
         if kind != "Secret" {
             let name = format!("{kind} {} {when}", object.metadata.name.as_deref().unwrap_or_default());

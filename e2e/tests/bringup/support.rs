@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::StreamExt as _;
 use kube::{
-    Api, Client,
+    Client,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
 };
 use serde_json::Value;
@@ -261,31 +261,7 @@ pub async fn delete(cluster: &Cluster, kind: KindInfo, name: &str) -> Result<()>
     Ok(())
 }
 
-/// Every object in a namespace, of every kind that the API server lists, Events included.
-pub async fn everything_in(client: &Client, namespace: &str) -> Result<Vec<DynamicObject>> {
-    let discovery = kube::discovery::Discovery::new(client.clone()).run().await?;
-    let mut found = Vec::new();
-    for group in discovery.groups() {
-        for (resource, capabilities) in group.recommended_resources() {
-            let namespaced = capabilities.scope == kube::discovery::Scope::Namespaced;
-            if !namespaced || !capabilities.supports_operation(kube::discovery::verbs::LIST) {
-                continue;
-            }
-            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-            let objects = match api.list(&ListParams::default()).await {
-                Ok(list) => list.items,
-                // A definition that another test takes away at this moment.
-                Err(kube::Error::Api(status)) if status.code == 404 => continue,
-                Err(error) => return Err(error).with_context(|| format!("listing {}", resource.plural)),
-            };
-            let types = kube::core::TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
-            found.extend(objects.into_iter().map(|object| DynamicObject { types: Some(types.clone()), ..object }));
-        }
-    }
-    Ok(found)
-}
-
-/// Kind and name of an object of [`everything_in`].
+/// Kind and name of an object of [`tf_testing::resources::everything_in`].
 pub fn label(object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
     format!("{kind} {}", object.metadata.name.as_deref().unwrap_or_default())
@@ -295,7 +271,7 @@ pub fn label(object: &DynamicObject) -> String {
 pub async fn emptied_of(cluster: &Cluster, name: &str, limit: Duration) -> Result<()> {
     let mut left = Vec::new();
     let outcome = eventually(&format!("nothing of {name} to be left"), limit, async || {
-        let all = everything_in(&cluster.client, &cluster.namespace).await?;
+        let all = tf_testing::resources::everything_in(&cluster.client, &cluster.namespace).await?;
         let of_it =
             |object: &&DynamicObject| object.metadata.name.as_ref().is_some_and(|found| found.starts_with(name));
         left = all.iter().filter(of_it).map(label).filter(|label| !label.starts_with("Event ")).collect();

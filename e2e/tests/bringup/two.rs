@@ -21,11 +21,11 @@ use tf_testing::{
 };
 
 use crate::credentials::{Name, generated};
-use crate::support::{FLEET, delete, everything_in, explain, label, lines, settled, uids, writes};
+use crate::support::{FLEET, delete, explain, label, lines, settled, uids, writes};
 
 /// Kind and name of everything in the namespace of a cluster, Events apart: they expire.
 async fn inventory(cluster: &Cluster) -> Result<BTreeSet<String>> {
-    let all = everything_in(&cluster.client, &cluster.namespace).await?;
+    let all = tf_testing::resources::everything_in(&cluster.client, &cluster.namespace).await?;
     Ok(all.iter().map(label).filter(|label| !label.starts_with("Event ")).collect())
 }
 

@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, ResourceExt as _,
-    api::{Api, DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::json;
 use tf_api::{kinds::ZOOKEEPER, names};
@@ -42,10 +42,7 @@ pub struct Figure {
 
 /// Measures everything, one after the other, with images from this folder.
 pub async fn measure(images: &Path) -> Result<Vec<Figure>> {
-    let archives = [OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE].map(|name| images.join(format!("{name}.tar")));
-    for archive in &archives {
-        ensure!(archive.exists(), "there is no image {}; is mmdebstrap or Maven missing?", archive.display());
-    }
+    let archives = image::archives_in(images, &[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])?;
     let lab = operator::installed(NODES, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER]).await?;
     let client = lab.client().await?;
     let mut bench = Bench { lab, client, name: String::new(), figures: Vec::new() };
@@ -112,13 +109,7 @@ impl Bench {
     async fn resize(&self, members: usize) -> Result<()> {
         let spec = json!({"commonConfiguration": {"replicas": members}});
         resources::apply(&self.client, ZOOKEEPER, NAMESPACE, &self.name, spec).await?;
-        self.until("as wished", |zookeeper| {
-            let status = &zookeeper.object.data["status"];
-            zookeeper.is_ready()
-                && status["members"].as_array().map(Vec::len) == Some(members)
-                && status["readyReplicas"] == json!(members)
-        })
-        .await
+        self.until("as wished", |zookeeper| zookeeper.is_ready_with(members)).await
     }
 
     /// Then the operator asks the members themselves.
@@ -133,8 +124,7 @@ impl Bench {
     }
 
     async fn pods(&self) -> Result<Vec<Pod>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
-        Ok(pods.list(&ListParams::default().labels(&format!("{}=zookeeper", names::LABEL_TYPE))).await?.items)
+        resources::pods(&self.client, ZOOKEEPER, NAMESPACE).await
     }
 
     async fn configure(&self) -> Result<()> {

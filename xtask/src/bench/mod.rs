@@ -55,7 +55,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Bringup(options) => bring_up(options),
         Bench::Members => {
-            let images = build::images()?;
+            let images = build::images_for_real_nodes()?;
             let figures = tokio::runtime::Runtime::new()?.block_on(members::measure(images.folder()))?;
             println!("\n{}", members::table(&figures));
             Ok(ExitCode::SUCCESS)

@@ -55,7 +55,7 @@ pub fn run(demo: &Demo) -> Result<ExitCode> {
     let manifest = fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;
     let runtime = tokio::runtime::Runtime::new()?;
     if demo.real {
-        let images = real::images()?;
+        let images = build::images_for_real_nodes()?;
         runtime.block_on(real::show(demo, &manifest, images.folder()))?;
     } else {
         let binaries = build::operators()?;

@@ -2,11 +2,10 @@
 
 use std::{path::Path, time::Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tf_testing::real::{image, operator};
 
 use super::{NAMESPACE, applied, keep};
-use crate::build;
 
 const OPERATOR: &str = "zookeeper-op";
 const NODES: u32 = 3;
@@ -15,10 +14,7 @@ const NODES: u32 = 3;
 pub async fn show(demo: &super::Demo, manifest: &str, images: &Path) -> Result<()> {
     let begun = Instant::now();
     println!("starting a control plane with {NODES} real nodes");
-    let archives = [OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE].map(|name| images.join(format!("{name}.tar")));
-    for archive in &archives {
-        ensure!(archive.exists(), "there is no {}: mmdebstrap or Maven is missing", archive.display());
-    }
+    let archives = image::archives_in(images, &[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])?;
     let lab = operator::installed(NODES, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER]).await?;
     println!(
         "{:5.1} s  every node is Ready, has the images, and the chart is installed",
@@ -35,10 +31,4 @@ pub async fn show(demo: &super::Demo, manifest: &str, images: &Path) -> Result<(
         println!("{:<8} {:<12} {}", node.name(), node.address(), lines.join("  "));
     }
     keep(&lab, demo).await
-}
-
-/// The images.
-pub fn images() -> Result<build::Built> {
-    tf_testing::real::node::supported()?;
-    build::images()
 }

@@ -115,6 +115,30 @@ fn without_words(rules: &Value) -> Value {
     rules
 }
 
+/// Rules without those that every object keeps which lacks some new field: `!has(self.field) || ...`.
+fn without_those_about(rules: &Value, is_new: impl Fn(&str) -> bool) -> Value {
+    let is_kept_without = |rule: &Value| {
+        let guarded = rule["rule"].as_str().and_then(|rule| rule.strip_prefix("!has(self."));
+        let Some((field, rest)) = guarded.and_then(|rest| rest.split_once(") || ")) else { return false };
+        // A choice binds less than the guard, unless it is in brackets.
+        is_new(field) && !outside_of_brackets(rest).contains('?')
+    };
+    let mut rules = rules.clone();
+    if let Some(rules) = rules.as_array_mut() {
+        rules.retain(|rule| !is_kept_without(rule));
+    }
+    rules
+}
+
+fn outside_of_brackets(text: &str) -> String {
+    let mut depth = 0;
+    let outside = text.chars().filter(|character| {
+        depth += i32::from(*character == '(') - i32::from(*character == ')');
+        depth == 0
+    });
+    outside.collect()
+}
+
 fn compare(before: &Demands, now: &Demands) -> Vec<String> {
     let mut changes = Vec::new();
     for (field, old) in before {
@@ -122,8 +146,11 @@ fn compare(before: &Demands, now: &Demands) -> Vec<String> {
             changes.push(format!("{field}: the field is gone"));
             continue;
         };
+        let is_new = |name: &str| !before.contains_key(&format!("{field}.{name}"));
+        let rules = new.get(RULES).map(|rules| without_those_about(rules, is_new));
         for keyword in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
-            if let Some(change) = narrower(keyword, old.get(keyword), new.get(keyword)) {
+            let new = if keyword == RULES { rules.as_ref() } else { new.get(keyword) };
+            if let Some(change) = narrower(keyword, old.get(keyword), new) {
                 changes.push(format!("{field}: {change}"));
             }
         }
@@ -280,6 +307,19 @@ mod tests {
         ] {
             assert!(changes(&base, &new).is_empty(), "{new}");
         }
+    }
+
+    #[test]
+    fn a_rule_about_a_field_that_nobody_could_set_refuses_nothing_that_was_accepted() {
+        let with = |rules: &[&str]| {
+            let rules: Vec<Value> = rules.iter().map(|rule| json!({"rule": rule, "message": "no"})).collect();
+            json!({"properties": {"old": {"type": "integer"}}, "x-kubernetes-validations": rules})
+        };
+        let told = |rule: &str| !changes(&with(&["true"]), &with(&["true", rule])).is_empty();
+        assert!(!told("!has(self.new) || self.new < 3 && self.old > 1"));
+        assert!(!told("!has(self.new) || self.new < (has(self.old) ? self.old : 3)"));
+        assert!(told("!has(self.old) || self.old < 3") && told("self.new < 3"));
+        assert!(told("!has(self.new) || self.old < 3 ? self.old > 1 : false"), "the guard is a part of the condition");
     }
 
     #[test]

@@ -49,8 +49,8 @@ enum Layer {
 }
 
 impl Layer {
-    /// Those that run unless others are named. Real nodes have not been through a whole run from a fresh clone yet.
-    const USUAL: [Self; 4] = [Self::Checks, Self::Unit, Self::Api, Self::Fleet];
+    /// Those that run unless others are named.
+    const USUAL: [Self; 6] = [Self::Checks, Self::Unit, Self::Api, Self::Fleet, Self::Images, Self::Real];
 
     /// Arguments of each run of `cargo test` that belongs to the layer.
     fn runs(self) -> &'static [&'static [&'static str]] {

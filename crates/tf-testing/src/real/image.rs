@@ -2,10 +2,8 @@
 //! `docker load` and containerd take.
 
 use std::env;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -15,6 +13,7 @@ use crate::assets::{self, Tool};
 use crate::folder::write_atomically;
 use crate::operators::repository;
 use crate::real::packages;
+use crate::skip;
 
 /// Archive with the lab's image of ZooKeeper servers.
 pub const ZOOKEEPER_ARCHIVE: &str = "zookeeper-3.9.4";
@@ -38,7 +37,7 @@ pub fn archives(names: &[&str]) -> Result<Option<Vec<PathBuf>>> {
             if given.is_none() {
                 bail!("{} does not exist; make it with: cargo xtask image --profile lab {name}", archive.display());
             }
-            skipped(&format!("no image {name}: this machine lacks what it is made with"))?;
+            skip::this_test(&format!("no image {name}: this machine lacks what it is made with"))?;
             return Ok(None);
         }
         archives.push(archive);
@@ -46,15 +45,16 @@ pub fn archives(names: &[&str]) -> Result<Option<Vec<PathBuf>>> {
     Ok(Some(archives))
 }
 
-/// Has `cargo xtask test` count the test of this thread as skipped.
-fn skipped(reason: &str) -> Result<()> {
-    let line = format!("{}: {reason}\n", thread::current().name().unwrap_or_default());
-    // Not `eprint!`, which the test harness captures.
-    write!(std::io::stderr(), "SKIP {line}")?;
-    if let Some(file) = env::var_os("TF_TEST_SKIPS") {
-        OpenOptions::new().append(true).open(file)?.write_all(line.as_bytes())?;
+/// The same in this folder.
+///
+/// # Errors
+/// When one of them is not there.
+pub fn archives_in(folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let archives: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.tar"))).collect();
+    match archives.iter().find(|archive| !archive.exists()) {
+        Some(missing) => bail!("{} was not made: mmdebstrap or Maven is missing", missing.display()),
+        None => Ok(archives),
     }
-    Ok(())
 }
 
 /// What is in an image.

@@ -5,7 +5,6 @@
 //! acted, the operator does not know the answer. It runs without leader election, since a killed leader's lease takes 30 s
 //! to expire. `TF_SAMPLE` says how many rounds, drawn with `TF_TEST_SEED`, or `all` (`cargo xtask soak procedures`).
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,6 @@ use serde_json::Value;
 use tf_testing::kubeconfig::Endpoint;
 use tf_testing::operators::{Operator, Run};
 use tf_testing::proxy::{Match, Point, Proxy};
-use tf_testing::sample::Sample;
 use tokio::sync::oneshot;
 
 use super::journal::Journal;
@@ -75,7 +73,7 @@ struct Stage {
 
 impl Stage {
     async fn set() -> Result<Option<Self>> {
-        let Some(lab) = lab_with(3, &["replicaCount=0"]).await? else { return Ok(None) };
+        let Some(lab) = lab(3, &["replicaCount=0"], &[]).await? else { return Ok(None) };
         let proxy = lab.proxy().await?;
         let how = Run {
             endpoint: Some(Endpoint { url: proxy.url(), ca: None }),
@@ -98,28 +96,13 @@ impl Stage {
 
     /// Waits until the ensemble is as wished, in the words of its servers, too.
     async fn fulfilled(&mut self, wish: Wish) -> Result<Vec<Ipv4Addr>> {
-        let fulfilled = |zookeeper: &Resource| {
-            let status = &zookeeper.object.data["status"];
-            zookeeper.is_ready()
-                && zookeeper.is("CertificatesReady", "True")
-                && status["members"].as_array().map(Vec::len) == Some(wish.members)
-                && status["readyReplicas"] == json!(wish.members)
-        };
+        let fulfilled =
+            |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready_with(wish.members);
         let zookeeper =
             resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &wish.to_string(), LIMIT, fulfilled).await?;
-        let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
-        let ids: BTreeSet<u64> = members.iter().filter_map(|member| member["id"].as_u64()).collect();
-        let addresses: Vec<Ipv4Addr> =
-            members.iter().filter_map(|member| member["address"].as_str()?.parse().ok()).collect();
-        for address in &addresses {
-            let (version, voters) = membership::list(*address).await?;
-            ensure!(
-                voters.iter().map(|id| u64::from(*id)).collect::<BTreeSet<_>>() == ids,
-                "{address} has {voters:?}, not {ids:?}"
-            );
-            ensure!(version >= self.version, "the version of the list fell from {:x} to {version:x}", self.version);
-            self.version = version;
-        }
+        let (addresses, version) = membership::voting(&zookeeper).await?;
+        ensure!(version >= self.version, "the version of the list fell from {:x} to {version:x}", self.version);
+        self.version = version;
         self.now = wish;
         Ok(addresses)
     }
@@ -140,9 +123,7 @@ impl Stage {
         });
         self.wish(wish).await?;
         let done = async {
-            let reached = |zookeeper: &Resource| {
-                zookeeper.is_ready() && zookeeper.object.data["status"]["readyReplicas"] == json!(wish.members)
-            };
+            let reached = |zookeeper: &Resource| zookeeper.is_ready_with(wish.members);
             resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, "done before", LIMIT, reached).await.map(drop)
         };
         let is_sprung = tokio::select! {
@@ -200,7 +181,7 @@ impl Stage {
 async fn a_procedure_that_is_disturbed_after_any_write_ends_as_wished_and_loses_nothing() -> Result<()> {
     let sample = Sample::from_environment(DEFAULT)?;
     if sample.is_empty() {
-        return Ok(());
+        return skip::this_test("none of its cases is drawn; cargo xtask soak runs them");
     }
     let Some(mut stage) = Stage::set().await? else { return Ok(()) };
     let mut disturbed = 0;

@@ -7,9 +7,7 @@ use std::fmt;
 use std::time::Instant;
 
 use anyhow::ensure;
-use kube::ResourceExt as _;
 use tf_testing::RealNode;
-use tf_testing::sample::Sample;
 
 use super::journal::Journal;
 use super::watchman::{HONEST_WITHIN, Watchman};
@@ -89,11 +87,10 @@ struct Scene {
 
 impl Scene {
     async fn set() -> Result<Option<Self>> {
-        let Some(lab) = lab(3).await? else { return Ok(None) };
+        let Some(lab) = lab(3, &[], &[]).await? else { return Ok(None) };
         let client = lab.client().await?;
         resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 3}})).await?;
-        let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
-        resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "Ready, with certificates", BRING_UP, certified).await?;
+        certified(&client).await?;
         let members = lab.real_nodes()?.all()?;
         Ok(Some(Self { lab, client, members }))
     }
@@ -104,10 +101,8 @@ impl Scene {
 
     /// The pod of the member on a node.
     async fn pod(&self, node: &RealNode) -> Result<Pod> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
         let on_node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node.name());
-        list.items.into_iter().find(on_node).with_context(|| format!("no member on {}", node.name()))
+        pods(&self.client).await?.into_values().find(on_node).with_context(|| format!("no member on {}", node.name()))
     }
 
     /// The member that plays a part, and is not beside the operator: from there the operator would see what it sees.
@@ -240,7 +235,7 @@ fn started(pod: &Pod) -> Result<Vec<String>> {
 async fn members_and_nodes_fail_and_come_back_and_nothing_is_lost_and_no_status_lies() -> Result<()> {
     let sample = Sample::from_environment(DEFAULT)?;
     if sample.is_empty() {
-        return Ok(());
+        return skip::this_test("none of its cases is drawn; cargo xtask soak runs them");
     }
     let Some(scene) = Scene::set().await? else { return Ok(()) };
     for index in sample.draw(Fault::ALL.len(), 0) {

@@ -62,61 +62,62 @@ async fn ask_for(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_gets_its_certificate_and_forged_requests_are_denied_with_an_event() -> Result<()> {
-    let Some(lab) = lab(1).await? else { return Ok(()) };
-    let client = lab.client().await?;
-    let object = resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
-    let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
-    resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "certificates", BRING_UP, certified).await?;
+    with_lab(1, async |lab, client| {
+        let object = resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "certificates", BRING_UP, certified).await?;
 
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let pod = pods.get(POD).await?;
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("no node")?;
-    let address = lab.real_nodes()?.node(&node)?.address();
-    let cr: tf_api::Zookeeper = object.try_parse()?;
-    let agents = zookeeper_op::plan::agents(&cr, "cluster.local");
-    let (lifetime, seconds) = (agents.lifetime_seconds, agents.lifetime_seconds as i32);
-    let own = Member {
-        pod: POD.into(),
-        node,
-        addresses: BTreeSet::from([address.into()]),
-        services: agents.services,
-        lifetime_seconds: lifetime,
-    };
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let pod = pods.get(POD).await?;
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("no node")?;
+        let address = lab.real_nodes()?.node(&node)?.address();
+        let cr: tf_api::Zookeeper = object.try_parse()?;
+        let agents = zookeeper_op::plan::agents(&cr, "cluster.local");
+        let (lifetime, seconds) = (agents.lifetime_seconds, agents.lifetime_seconds as i32);
+        let own = Member {
+            pod: POD.into(),
+            node,
+            addresses: BTreeSet::from([address.into()]),
+            services: agents.services,
+            lifetime_seconds: lifetime,
+        };
 
-    let member = with_token(&lab, Some(&pod)).await?;
-    let status = ask_for(&member, "own", &own, &USAGES, seconds).await?;
-    assert!(status.certificate.is_some(), "{status:?}");
+        let member = with_token(lab, Some(&pod)).await?;
+        let status = ask_for(&member, "own", &own, &USAGES, seconds).await?;
+        assert!(status.certificate.is_some(), "{status:?}");
 
-    let other_pod = Member { pod: "zookeeper1-zookeeper-statefulset-1".into(), ..own.clone() };
-    let other_node = Member { addresses: BTreeSet::from([[10, 9, 9, 9].into()]), ..own.clone() };
-    let mut more_names = own.clone();
-    more_names.services.insert("config.tf.svc".into());
-    let mut fewer_names = own.clone();
-    fewer_names.services.pop_first();
-    let stranger = with_token(&lab, None).await?;
-    let forged = [
-        ("other-pod", &member, &other_pod, &USAGES[..], seconds, "ForeignSubject"),
-        ("other-node", &member, &other_node, &USAGES[..], seconds, "ForeignName"),
-        ("more-names", &member, &more_names, &USAGES[..], seconds, "ForeignName"),
-        ("fewer-names", &member, &fewer_names, &USAGES[..], seconds, "MissingName"),
-        ("usages", &member, &own, &USAGES[..2], seconds, "WrongUsage"),
-        ("lifetime", &member, &own, &USAGES[..], seconds + 1, "WrongLifetime"),
-        ("no-pod", &stranger, &own, &USAGES[..], seconds, "UnboundToken"),
-    ];
-    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    for (name, client, member, usages, seconds, reason) in forged {
-        let status = ask_for(client, name, member, usages, seconds).await?;
-        let denied = status.conditions.iter().flatten().find(|condition| condition.type_ == "Denied");
-        assert_eq!(denied.and_then(|condition| condition.reason.as_deref()), Some(reason), "{name}: {status:?}");
-        assert!(status.certificate.is_none(), "{name}");
-        eventually(&format!("an event about {name}"), VERDICT, async || {
-            let told = |event: &Event| {
-                let text = event.note.clone().unwrap_or_default();
-                event.reason.as_deref() == Some("CertificateDenied") && text.contains(&format!("{name} ({reason})"))
-            };
-            Ok(events.list(&ListParams::default()).await?.items.iter().any(told).then_some(()))
-        })
-        .await?;
-    }
-    Ok(())
+        let other_pod = Member { pod: "zookeeper1-zookeeper-statefulset-1".into(), ..own.clone() };
+        let other_node = Member { addresses: BTreeSet::from([[10, 9, 9, 9].into()]), ..own.clone() };
+        let mut more_names = own.clone();
+        more_names.services.insert("config.tf.svc".into());
+        let mut fewer_names = own.clone();
+        fewer_names.services.pop_first();
+        let stranger = with_token(lab, None).await?;
+        let forged = [
+            ("other-pod", &member, &other_pod, &USAGES[..], seconds, "ForeignSubject"),
+            ("other-node", &member, &other_node, &USAGES[..], seconds, "ForeignName"),
+            ("more-names", &member, &more_names, &USAGES[..], seconds, "ForeignName"),
+            ("fewer-names", &member, &fewer_names, &USAGES[..], seconds, "MissingName"),
+            ("usages", &member, &own, &USAGES[..2], seconds, "WrongUsage"),
+            ("lifetime", &member, &own, &USAGES[..], seconds + 1, "WrongLifetime"),
+            ("no-pod", &stranger, &own, &USAGES[..], seconds, "UnboundToken"),
+        ];
+        let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+        for (name, client, member, usages, seconds, reason) in forged {
+            let status = ask_for(client, name, member, usages, seconds).await?;
+            let denied = status.conditions.iter().flatten().find(|condition| condition.type_ == "Denied");
+            assert_eq!(denied.and_then(|condition| condition.reason.as_deref()), Some(reason), "{name}: {status:?}");
+            assert!(status.certificate.is_none(), "{name}");
+            eventually(&format!("an event about {name}"), VERDICT, async || {
+                let told = |event: &Event| {
+                    let text = event.note.clone().unwrap_or_default();
+                    event.reason.as_deref() == Some("CertificateDenied") && text.contains(&format!("{name} ({reason})"))
+                };
+                Ok(events.list(&ListParams::default()).await?.items.iter().any(told).then_some(()))
+            })
+            .await?;
+        }
+        Ok(())
+    })
+    .await
 }

@@ -13,7 +13,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::CLIENT_PORT;
 
-/// Between two writes.
+/// Between two writes, if nothing else is said.
 const PACE: Duration = Duration::from_millis(50);
 /// As Tungsten Fabric's short-lived clients ask for.
 const SESSION: Duration = Duration::from_secs(10);
@@ -45,13 +45,18 @@ impl Drop for Journal {
 impl Journal {
     /// Begins to write to whichever of these servers serves.
     pub async fn begin(addresses: &[Ipv4Addr]) -> Result<Self> {
+        Self::begin_at(PACE, addresses).await
+    }
+
+    /// The same, with this much time between two writes.
+    pub async fn begin_at(pace: Duration, addresses: &[Ipv4Addr]) -> Result<Self> {
         let client = connect(addresses).await?;
         match client.create("/journal", b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
             Ok(_) | Err(Error::NodeExists) => {}
             Err(error) => return Err(error).context("creating /journal"),
         }
         let account = Arc::new(Mutex::new(Account::default()));
-        let task = tokio::spawn(write(client, addresses.to_vec(), Arc::clone(&account)));
+        let task = tokio::spawn(write(client, pace, addresses.to_vec(), Arc::clone(&account)));
         Ok(Self { account, addresses: addresses.to_vec(), task })
     }
 
@@ -79,7 +84,7 @@ impl Journal {
     }
 }
 
-async fn write(mut client: Client, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+async fn write(mut client: Client, pace: Duration, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
     let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let mut last = Instant::now();
     // Another journal may have written there before.
@@ -104,7 +109,7 @@ async fn write(mut client: Client, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<
         }
         acknowledged(&account, path, content, last.elapsed());
         last = Instant::now();
-        sleep(PACE).await;
+        sleep(pace).await;
     }
 }
 

@@ -6,23 +6,29 @@ mod identity;
 mod journal;
 mod membership;
 mod rollout;
+mod secrets;
 mod storage;
 mod tls;
 mod watchman;
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
-use kube::api::{Api, ListParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams, LogParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::kinds::ZOOKEEPER;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
+use tf_testing::sample::Sample;
+use tf_testing::skip;
 use tf_testing::wait::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -37,8 +43,36 @@ const BRING_UP: Duration = Duration::from_mins(4);
 /// From the loss of a node to Kubernetes saying so: its lease, the controller's look, the pod's condition.
 const NOTICED: Duration = Duration::from_mins(2);
 
+/// Of each log, when a test failed.
+const LAST_LINES: i64 = 20;
 /// The operator.
 const OPERATOR: &str = "zookeeper-op";
+
+/// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Long {
+    Growth,
+    Release,
+    Tls,
+    Renewal,
+    Storage,
+}
+
+impl Long {
+    const ALL: [Self; 5] = [Self::Growth, Self::Release, Self::Tls, Self::Renewal, Self::Storage];
+    /// Of these, if nothing else is said.
+    const DRAWN: usize = 2;
+
+    /// Whether it is tried in this run; else it is counted as skipped.
+    fn is_drawn(self) -> Result<bool> {
+        let sample = Sample::from_environment(Self::DRAWN)?;
+        let is_drawn = sample.draw(Self::ALL.len(), 2).into_iter().any(|index| Self::ALL[index] == self);
+        if !is_drawn {
+            skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
+        }
+        Ok(is_drawn)
+    }
+}
 
 /// A lab that is the only one with an ensemble: where several share two cores, servers miss the ticks of their leader, and what
 /// is measured is the machine.
@@ -55,19 +89,71 @@ impl Deref for Turn {
     }
 }
 
-/// A lab of control-plane nodes with the operator installed from its chart. `None` where the images cannot be made.
-async fn lab(nodes: u32) -> Result<Option<Turn>> {
-    lab_with(nodes, &[]).await
+/// A test in a lab of control-plane nodes with the operator installed from its chart. Where the images cannot be made there is
+/// none.
+async fn with_lab(nodes: u32, test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>) -> Result<()> {
+    with(nodes, &[], &[], test).await
 }
 
-/// The same, with further values of the chart.
-async fn lab_with(nodes: u32, values: &[&str]) -> Result<Option<Turn>> {
+/// The same, with further values of the chart and further images.
+async fn with(
+    nodes: u32,
+    values: &[&str],
+    images: &[&str],
+    test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>,
+) -> Result<()> {
+    let Some(lab) = lab(nodes, values, images).await? else { return Ok(()) };
+    let client = lab.client().await?;
+    match test(&lab, &client).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.context(testimony(&client).await?)),
+    }
+}
+
+async fn lab(nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
     static TURN: Mutex<()> = Mutex::const_new(());
-    let Some(archives) = image::archives(&[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])? else { return Ok(None) };
+    let images = [&[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE], images].concat();
+    let Some(archives) = image::archives(&images)? else { return Ok(None) };
     let turn = TURN.lock().await;
     let values = [&[image::ZOOKEEPER], values].concat();
     let lab = operator::installed(nodes, OPERATOR, NAMESPACE, &archives, &values).await?;
     Ok(Some(Turn { lab, _turn: turn }))
+}
+
+/// What a person would look at when something went wrong: conditions, and the last lines of every log.
+async fn testimony(client: &Client) -> Result<String> {
+    let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?;
+    let mut text = zookeeper.as_ref().map(resources::conditions).unwrap_or_default();
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut told: Vec<_> = events.list(&ListParams::default()).await?.items.into_iter().filter_map(line).collect();
+    told.sort();
+    let _ = write!(text, "\n--- events\n{}", told.join("\n"));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    for pod in pods.list(&ListParams::default()).await? {
+        let last = LogParams { tail_lines: Some(LAST_LINES), timestamps: true, ..LogParams::default() };
+        // A node that is away cannot be asked.
+        let log = pods.logs(&pod.name_any(), &last).await.unwrap_or_else(|error| error.to_string());
+        let _ = write!(text, "\n--- {}\n{log}", pod.name_any());
+    }
+    Ok(text)
+}
+
+/// An event of ours.
+fn line(event: Event) -> Option<String> {
+    let (time, about) = (event.event_time?.0, event.regarding?.name.unwrap_or_default());
+    Some(format!("{time} {about} {} {}", event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
+}
+
+/// Waits until the operator can ask every member.
+async fn certified(client: &Client) -> Result<Resource> {
+    let is_certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
+    resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "Ready, with certificates", BRING_UP, is_certified).await
+}
+
+/// The pods of the ensemble, by name.
+async fn pods(client: &Client) -> Result<BTreeMap<String, Pod>> {
+    let pods = resources::pods(client, ZOOKEEPER, NAMESPACE).await?;
+    Ok(pods.into_iter().map(|pod| (pod.name_any(), pod)).collect())
 }
 
 /// What a server answers to a four-letter word.
@@ -96,30 +182,30 @@ async fn modes(addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_power() -> Result<()> {
-    let Some(lab) = lab(3).await? else { return Ok(()) };
-    let nodes = lab.real_nodes()?;
-    let client = lab.client().await?;
-    resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
-    resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+    with_lab(3, async |lab, client| {
+        let nodes = lab.real_nodes()?;
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
 
-    let addresses: Vec<Ipv4Addr> = nodes.all()?.iter().map(tf_testing::RealNode::address).collect();
-    assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"], "Ready means that all three serve");
+        let addresses: Vec<Ipv4Addr> = nodes.all()?.iter().map(tf_testing::RealNode::address).collect();
+        assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"], "Ready means that all three serve");
 
-    // Not the operator's own node: its pod would be made anew elsewhere only after the five minutes that Kubernetes
-    // grants a node to come back.
-    let operator = operator::node_of(&client, OPERATOR, NAMESPACE).await?;
-    let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
-    nodes.stop(lost.name()).await?;
-    let others: Vec<Ipv4Addr> = addresses.iter().copied().filter(|address| *address != lost.address()).collect();
-    eventually("the others to serve", Duration::from_secs(30), async || {
-        Ok(modes(&others).await.ok().filter(|modes| modes == &["follower", "leader"]))
+        // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.
+        let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
+        let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+        nodes.stop(lost.name()).await?;
+        let others: Vec<Ipv4Addr> = addresses.iter().copied().filter(|address| *address != lost.address()).collect();
+        eventually("the others to serve", Duration::from_secs(30), async || {
+            Ok(modes(&others).await.ok().filter(|modes| modes == &["follower", "leader"]))
+        })
+        .await?;
+        let is_known = |zookeeper: &Resource| !zookeeper.is_ready() && zookeeper.is("Available", "True");
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "not Ready and Available", NOTICED, is_known).await?;
+
+        nodes.start(lost.name()).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+        assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
+        Ok(())
     })
-    .await?;
-    let is_known = |zookeeper: &Resource| !zookeeper.is_ready() && zookeeper.is("Available", "True");
-    resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "not Ready and Available", NOTICED, is_known).await?;
-
-    nodes.start(lost.name()).await?;
-    resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
-    assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
-    Ok(())
+    .await
 }

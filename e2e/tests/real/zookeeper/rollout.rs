@@ -1,21 +1,18 @@
 //! What changes while the ensemble runs reaches one member after the other.
 
-use std::collections::BTreeMap;
-
+use anyhow::ensure;
 use tf_api::names::ANNOTATION_ACTIVE_CONFIG;
 
 use super::journal::Journal;
 use super::*;
 
+/// The release of ZooKeeper before the one of the lab's chart, as its archive and its image are called.
+const FORMER: (&str, &str) = ("zookeeper-3.9.3", "tungstenfabric/lab-zookeeper:3.9.3");
+/// Writers who together write more than a hundred times in a second, and the time that each lets pass between two writes.
+const WRITERS: usize = 4;
+const BUSY: Duration = Duration::from_millis(20);
 /// For three servers in Java, one after the other, each with the election that follows when the leader goes.
 const ROLL: Duration = Duration::from_mins(4);
-
-/// The pods of the ensemble, by name.
-async fn pods(client: &Client) -> Result<BTreeMap<String, Pod>> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
-    Ok(list.into_iter().map(|pod| (pod.metadata.name.clone().unwrap_or_default(), pod)).collect())
-}
 
 /// The election that the ensemble lives by: the upper half of the last transaction's number. Every one of them counts it up.
 async fn epoch(address: Ipv4Addr) -> Result<u64> {
@@ -26,36 +23,83 @@ async fn epoch(address: Ipv4Addr) -> Result<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the_leader_once() -> Result<()> {
-    let Some(lab) = lab(3).await? else { return Ok(()) };
-    let client = lab.client().await?;
-    resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
-    resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
-    let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
-    let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
-    resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "certificates", BRING_UP, certified).await?;
+    with_lab(3, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        certified(client).await?;
+        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
 
-    let journal = Journal::begin(&addresses).await?;
-    let (before, epoch_before) = (pods(&client).await?, epoch(addresses[0]).await?);
-    let spec = json!({"commonConfiguration": {"logLevel": "debug"}});
-    resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
-    resources::ready(&client, ZOOKEEPER, NAMESPACE, NAME, ROLL).await?;
+        let journal = Journal::begin(&addresses).await?;
+        let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
+        let spec = json!({"commonConfiguration": {"logLevel": "debug"}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, ROLL).await?;
 
-    let after = pods(&client).await?;
-    for (name, pod) in &after {
-        assert_eq!(pod.metadata.uid, before[name].metadata.uid, "{name} is the same pod");
-        let annotations = pod.metadata.annotations.clone().unwrap_or_default();
-        let former = before[name].metadata.annotations.clone().unwrap_or_default();
-        let (former, now) = (former.get(ANNOTATION_ACTIVE_CONFIG), annotations.get(ANNOTATION_ACTIVE_CONFIG));
-        assert!(now.is_some() && now != former, "{name} was told to change over: {former:?}, {now:?}");
+        let after = pods(client).await?;
+        for (name, pod) in &after {
+            assert_eq!(pod.metadata.uid, before[name].metadata.uid, "{name} is the same pod");
+            let annotations = pod.metadata.annotations.clone().unwrap_or_default();
+            let former = before[name].metadata.annotations.clone().unwrap_or_default();
+            let (former, now) = (former.get(ANNOTATION_ACTIVE_CONFIG), annotations.get(ANNOTATION_ACTIVE_CONFIG));
+            assert!(now.is_some() && now != former, "{name} was told to change over: {former:?}, {now:?}");
+        }
+        // The number of a new leader is seen with the first write after its election.
+        let written = journal.written();
+        let limit = Duration::from_secs(30);
+        eventually("writes to go on", limit, async || Ok((journal.written() > written + 1).then_some(()))).await?;
+        assert_eq!(epoch(addresses[0]).await?, epoch_before + 1, "the leader was restarted once, and last");
+        assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
+        let account = journal.end(&addresses).await?;
+        assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
+        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_last_under_busy_writers() -> Result<()> {
+    if !Long::Release.is_drawn()? {
+        return Ok(());
     }
-    // The number of a new leader is seen with the first write after its election.
-    let written = journal.written();
-    let limit = Duration::from_secs(30);
-    eventually("writes to go on", limit, async || Ok((journal.written() > written + 1).then_some(()))).await?;
-    assert_eq!(epoch(addresses[0]).await?, epoch_before + 1, "the leader was restarted once, and last");
-    assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
-    let account = journal.end(&addresses).await?;
-    assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
-    println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
-    Ok(())
+    with(3, &[], &[FORMER.0], async |lab, client| {
+        let former = json!({"serviceConfiguration": {"containers": [{"name": "zookeeper", "image": FORMER.1}]}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, former).await?;
+        certified(client).await?;
+        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+
+        let mut journals = Vec::new();
+        for _ in 0..WRITERS {
+            journals.push(Journal::begin_at(BUSY, &addresses).await?);
+        }
+        let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
+        let begun = std::time::Instant::now();
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, 2 * ROLL).await?;
+        let took = begun.elapsed();
+        let written = || journals.iter().map(Journal::written).sum::<usize>();
+        let writes = written();
+
+        let after = pods(client).await?;
+        ensure!(after.len() == 3, "{:?}", after.keys());
+        for (name, pod) in &after {
+            ensure!(pod.metadata.uid != before[name].metadata.uid, "{name} is the former pod");
+        }
+        for address in &addresses {
+            let answer = ask(*address, "srvr").await?;
+            ensure!(answer.contains("version: 3.9.4"), "{address} answered {answer:?}");
+        }
+        let limit = Duration::from_secs(30);
+        eventually("writes to go on", limit, async || Ok((written() > writes + 1).then_some(()))).await?;
+        let epochs = epoch(addresses[0]).await? - epoch_before;
+        ensure!(epochs == 1, "the leader was replaced once, and last: {epochs} elections");
+        for journal in journals {
+            let account = journal.end(&addresses).await?;
+            ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
+            println!("longest pause of a writer {:?}", account.longest_pause);
+        }
+        let rate = writes as u64 * 1000 / took.as_millis() as u64;
+        println!("pods were replaced in {took:?} under {rate} writes a second");
+        Ok(())
+    })
+    .await
 }

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use anyhow::ensure;
 use k8s_openapi::api::core::v1::ConfigMap;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
@@ -25,10 +26,8 @@ fn spec(quorum: bool) -> Value {
 }
 
 /// Uids of the ensemble's pods, by name.
-async fn pods(client: &Client) -> Result<Vec<(Option<String>, Option<String>)>> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
-    Ok(list.into_iter().map(|pod| (pod.metadata.name, pod.metadata.uid)).collect())
+async fn uids(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
+    Ok(pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
 }
 
 /// Whether a server waits for more after the beginning of a message that is no TLS.
@@ -69,41 +68,102 @@ async fn ask_over_tls(client: &Client, address: Ipv4Addr, word: &str) -> Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_change_over_to_tls_and_back_while_they_serve_and_keep_pods_and_sessions() -> Result<()> {
-    let Some(lab) = lab(3).await? else { return Ok(()) };
-    let client = lab.client().await?;
-    resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, spec(false)).await?;
-    let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
-    let zookeeper = resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, "certificates", BRING_UP, certified).await?;
-    let endpoint = json!({"name": "client-tls", "port": TLS_PORT, "tls": true});
-    let endpoints = zookeeper.object.data["status"]["endpoints"].as_array().cloned().unwrap_or_default();
-    let is_published = |published: &Value| ["name", "port", "tls"].iter().all(|key| published[key] == endpoint[key]);
-    assert!(endpoints.iter().any(is_published), "{endpoints:?}");
-    let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
-    for address in &addresses {
-        let answer = ask_over_tls(&client, *address, "srvr").await?;
-        assert!(answer.contains("Mode: "), "{address} answered {answer:?}");
-        assert!(takes_plain_tcp(*address).await?, "{address}");
+    if !Long::Tls.is_drawn()? {
+        return Ok(());
     }
-
-    let (journal, before) = (Journal::begin(&addresses).await?, pods(&client).await?);
-    for (quorum, mode) in [(true, json!({"mode": "Required"})), (false, Value::Null)] {
-        resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, spec(quorum)).await?;
-        let arrived = |zookeeper: &Resource| {
-            zookeeper.is_ready() && zookeeper.object.data["status"].get("quorumTls").unwrap_or(&Value::Null) == &mode
-        };
-        let what = format!("quorum TLS as {mode}");
-        resources::until(&client, ZOOKEEPER, NAMESPACE, NAME, &what, CHANGE, arrived).await?;
-        assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
-        assert_eq!(pods(&client).await?, before, "pods are the same");
+    with_lab(3, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(false)).await?;
+        let zookeeper = certified(client).await?;
+        let endpoint = json!({"name": "client-tls", "port": TLS_PORT, "tls": true});
+        let endpoints = zookeeper.object.data["status"]["endpoints"].as_array().cloned().unwrap_or_default();
+        let is_published =
+            |published: &Value| ["name", "port", "tls"].iter().all(|key| published[key] == endpoint[key]);
+        assert!(endpoints.iter().any(is_published), "{endpoints:?}");
+        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
         for address in &addresses {
-            assert_eq!(takes_plain_tcp(*address).await?, !quorum, "{address}");
-            if quorum {
-                tls(&client, *address, ELECTION_PORT).await?;
+            let answer = ask_over_tls(client, *address, "srvr").await?;
+            assert!(answer.contains("Mode: "), "{address} answered {answer:?}");
+            assert!(takes_plain_tcp(*address).await?, "{address}");
+        }
+
+        let (journal, before) = (Journal::begin(&addresses).await?, uids(client).await?);
+        for (quorum, mode) in [(true, json!({"mode": "Required"})), (false, Value::Null)] {
+            resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(quorum)).await?;
+            let arrived = |zookeeper: &Resource| {
+                zookeeper.is_ready()
+                    && zookeeper.object.data["status"].get("quorumTls").unwrap_or(&Value::Null) == &mode
+            };
+            let what = format!("quorum TLS as {mode}");
+            resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, CHANGE, arrived).await?;
+            assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
+            assert_eq!(uids(client).await?, before, "pods are the same");
+            for address in &addresses {
+                assert_eq!(takes_plain_tcp(*address).await?, !quorum, "{address}");
+                if quorum {
+                    tls(client, *address, ELECTION_PORT).await?;
+                }
             }
         }
+        let account = journal.end(&addresses).await?;
+        assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
+        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        Ok(())
+    })
+    .await
+}
+
+/// The certificate that a server shows to clients.
+async fn shown(client: &Client, address: Ipv4Addr) -> Result<CertificateDer<'static>> {
+    let stream = tls(client, address, TLS_PORT).await?;
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    certificates.first().cloned().map(CertificateDer::into_owned).context("no certificate")
+}
+
+/// Milliseconds since a server was started.
+async fn uptime(address: Ipv4Addr) -> Result<u64> {
+    let answer = ask(address, "mntr").await?;
+    let uptime = answer.lines().find_map(|line| line.strip_prefix("zk_uptime\t"));
+    Ok(uptime.with_context(|| format!("{address} answered {answer:?}"))?.parse()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_is_interrupted() -> Result<()> {
+    if !Long::Renewal.is_drawn()? {
+        return Ok(());
     }
-    let account = journal.end(&addresses).await?;
-    assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
-    println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
-    Ok(())
+    with_lab(3, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(true)).await?;
+        certified(client).await?;
+        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let (journal, pods_before) = (Journal::begin(&addresses).await?, uids(client).await?);
+        let (mut former, begun) = (Vec::new(), std::time::Instant::now());
+        for address in &addresses {
+            former.push((shown(client, *address).await?, uptime(*address).await?));
+        }
+        // A shorter life than those in use have: members ask for others.
+        let mut shorter = spec(true);
+        shorter["commonConfiguration"] = json!({"certificates": {"duration": "24h"}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, shorter).await?;
+        for (address, (certificate, _)) in addresses.iter().zip(&former) {
+            eventually(&format!("another certificate on {address}"), CHANGE, async || {
+                Ok((shown(client, *address).await? != *certificate).then_some(()))
+            })
+            .await?;
+        }
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, CHANGE).await?;
+        ensure!(uids(client).await? == pods_before, "pods are the same");
+        for (address, (_, former)) in addresses.iter().zip(&former) {
+            let (now, passed) = (uptime(*address).await?, begun.elapsed().as_millis() as u64);
+            // What was counted before is counted with what it took to look.
+            ensure!(now + 2000 >= former + passed, "{address} was started anew: {former}, {now} after {passed} ms");
+        }
+        ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
+        let account = journal.end(&addresses).await?;
+        ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
+        // Nobody is restarted, so nobody waits longer than for a slow machine.
+        ensure!(account.longest_pause < Duration::from_secs(2), "{:?}", account.longest_pause);
+        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        Ok(())
+    })
+    .await
 }
