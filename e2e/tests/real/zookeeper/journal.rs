@@ -65,22 +65,35 @@ impl Journal {
         self.account.lock().unwrap().acknowledged.len()
     }
 
-    /// Ends, reads everything back from one server at a time, and compares. A server without a vote is no harm; one that
-    /// lacks what was acknowledged is.
-    pub async fn end(self, serving: &[Ipv4Addr]) -> Result<Account> {
+    /// Ends. What was written is to be compared later.
+    pub fn stop(self) -> Account {
         self.task.abort();
-        let account = std::mem::take(&mut *self.account.lock().unwrap());
-        for address in serving {
+        std::mem::take(&mut *self.account.lock().unwrap())
+    }
+
+    /// Ends, and compares with what each of these servers has.
+    pub async fn end(self, serving: &[Ipv4Addr]) -> Result<Account> {
+        ensure!(!serving.is_empty() && self.addresses.len() >= serving.len());
+        let account = self.stop();
+        account.is_kept_by(serving).await?;
+        Ok(account)
+    }
+}
+
+impl Account {
+    /// Reads everything back from one server at a time. A server without a vote is no harm; one that lacks what was acknowledged
+    /// is.
+    pub async fn is_kept_by(&self, servers: &[Ipv4Addr]) -> Result<()> {
+        for address in servers {
             let client = connect(std::slice::from_ref(address)).await?;
             // What the server has heard of last.
             client.sync("/journal").await?;
-            for (path, content) in &account.acknowledged {
+            for (path, content) in &self.acknowledged {
                 let (found, _) = client.get_data(path).await.with_context(|| format!("{path} on {address} is lost"))?;
                 ensure!(found == content.as_bytes(), "{path} on {address} is {found:?}, not {content:?}");
             }
         }
-        ensure!(!serving.is_empty() && self.addresses.len() >= serving.len());
-        Ok(account)
+        Ok(())
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DeleteParams;
 
 use super::journal::Journal;
 use super::*;
@@ -73,6 +75,39 @@ async fn an_ensemble_grows_and_shrinks_under_a_writer_that_loses_nothing() -> Re
             account.longest_pause,
             account.lost_sessions
         );
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_another_address() -> Result<()> {
+    if !Long::Replacement.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        let (before, version) = resize(client, 3).await?;
+        certified(client).await?;
+        let journal = Journal::begin(&before).await?;
+        let (nodes, operator) = (lab.real_nodes()?, operator::node_of(client, OPERATOR, NAMESPACE).await?);
+        let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+
+        let new = nodes.replace(lost.name()).await?;
+        nodes.load(&image::archives(&IMAGES)?.context("no images")?).await?;
+        operator::label_control_plane(lab, new.name()).await?;
+        Api::<Node>::all(client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
+        let address = new.address().to_string();
+        let replaced = |zookeeper: &Resource| {
+            let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
+            zookeeper.is_ready_with(3) && members.iter().any(|member| member["address"] == address.as_str())
+        };
+        let zookeeper =
+            resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "replaced", 2 * BRING_UP, replaced).await?;
+        let (serving, after) = voting(&zookeeper).await?;
+        ensure!(!serving.contains(&lost.address()) && after > version, "{serving:?}, {version:x}, {after:x}");
+        let account = journal.end(&serving).await?;
+        ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
+        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
         Ok(())
     })
     .await

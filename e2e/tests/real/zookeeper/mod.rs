@@ -1,6 +1,7 @@
 //! A real ZooKeeper on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod crash;
+mod disaster;
 mod faults;
 mod identity;
 mod journal;
@@ -47,6 +48,8 @@ const NOTICED: Duration = Duration::from_mins(2);
 const LAST_LINES: i64 = 20;
 /// The operator.
 const OPERATOR: &str = "zookeeper-op";
+/// Archives of the images that every node needs.
+const IMAGES: [&str; 3] = [OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE];
 
 /// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +59,13 @@ enum Long {
     Tls,
     Renewal,
     Storage,
+    Disaster,
+    Replacement,
 }
 
 impl Long {
-    const ALL: [Self; 5] = [Self::Growth, Self::Release, Self::Tls, Self::Renewal, Self::Storage];
+    const ALL: [Self; 7] =
+        [Self::Growth, Self::Release, Self::Tls, Self::Renewal, Self::Storage, Self::Disaster, Self::Replacement];
     /// Of these, if nothing else is said.
     const DRAWN: usize = 2;
 
@@ -112,7 +118,7 @@ async fn with(
 
 async fn lab(nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
     static TURN: Mutex<()> = Mutex::const_new(());
-    let images = [&[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE], images].concat();
+    let images = [&IMAGES, images].concat();
     let Some(archives) = image::archives(&images)? else { return Ok(None) };
     let turn = TURN.lock().await;
     let values = [&[image::ZOOKEEPER], values].concat();

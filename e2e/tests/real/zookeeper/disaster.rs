@@ -1,0 +1,84 @@
+//! The data of a majority is gone. The status says so, nothing is done, and the procedure of docs/zookeeper.md brings the
+//! ensemble back with what the survivor has.
+
+use anyhow::ensure;
+use kube::api::DeleteParams;
+use serde_json::Value;
+use tf_testing::wait::gone;
+
+use super::journal::Journal;
+use super::*;
+
+/// The directory of a member on its node.
+fn directory(pod: &Pod) -> Result<String> {
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).context("no volumes")?;
+    let data = volumes.iter().find(|volume| volume.name == "data").and_then(|volume| volume.host_path.as_ref());
+    Ok(data.context("no directory of the node")?.path.clone())
+}
+
+/// Asks for members on nodes with these labels.
+async fn resize(client: &Client, replicas: usize, node_selector: Value) -> Result<Vec<Ipv4Addr>> {
+    let spec = json!({"commonConfiguration": {"replicas": replicas, "nodeSelector": node_selector}});
+    resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+    let wanted = |zookeeper: &Resource| zookeeper.is_ready_with(replicas);
+    let what = format!("{replicas} members");
+    let zookeeper = resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, BRING_UP, wanted).await?;
+    Ok(membership::voting(&zookeeper).await?.0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_the_documented_procedure() -> Result<()>
+{
+    if !Long::Disaster.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        let servers = resize(client, 3, json!({})).await?;
+        certified(client).await?;
+        let journal = Journal::begin(&servers).await?;
+        eventually("100 writes", BRING_UP, async || Ok((journal.written() >= 100).then_some(()))).await?;
+        let account = journal.stop();
+
+        // The survivor is member 1, who will have its number again, and so knows itself in the old list.
+        let nodes = lab.real_nodes()?;
+        let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?.context("it is gone")?;
+        let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
+        let first = members.iter().find(|member| member["id"] == 1).and_then(|member| member["node"].as_str());
+        let survivor = nodes.node(first.context("no member 1")?)?;
+        let lost: Vec<_> = nodes.all()?.into_iter().filter(|node| node.name() != survivor.name()).collect();
+        let before = pods(client).await?;
+        let directory = directory(before.values().next().context("no pod")?)?;
+        // Whatever the operator is beside: who stays is asked until it has moved there.
+        for node in &lost {
+            nodes.stop(node.name()).await?;
+        }
+        let told = |zookeeper: &Resource| {
+            let explained = zookeeper.explain("Available");
+            explained.starts_with("Available=False") && explained.contains("docs/zookeeper.md")
+        };
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "not Available", 2 * NOTICED, told).await?;
+        ensure!(modes(&[survivor.address()]).await.is_err(), "the survivor serves alone");
+
+        resources::api(client, ZOOKEEPER, NAMESPACE).delete(NAME, &DeleteParams::default()).await?;
+        for node in &lost {
+            nodes.start(node.name()).await?;
+        }
+        let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        for pod in before.values() {
+            gone(&api, pod, BRING_UP).await?;
+        }
+        for node in &lost {
+            node.run("rm", &["-rf", &directory]).await?;
+        }
+        survivor.run("bash", &["-c", &format!("rm {directory}/zoo.cfg.dynamic*")]).await?;
+
+        let one = resize(client, 1, json!({"kubernetes.io/hostname": survivor.name()})).await?;
+        ensure!(one == [survivor.address()], "{one:?}");
+        account.is_kept_by(&one).await?;
+        let three = resize(client, 3, json!({})).await?;
+        account.is_kept_by(&three).await?;
+        println!("{} writes were brought back", account.acknowledged.len());
+        Ok(())
+    })
+    .await
+}
