@@ -247,14 +247,15 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         ));
 
         let pods = self.observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-        let step = match rollout::next(pods, self.observed.workloads.get(&name), &template_hash) {
+        let workloads = vec![(name, template_hash)];
+        let step = match rollout::of_pods(pods, &self.observed.workloads, &workloads) {
             Decision::Restart(target) => Some(Step::Restart(target)),
-            Decision::Done | Decision::Hold(_) => None,
+            Decision::Activate(_) | Decision::Done | Decision::Hold(_) => None,
         };
         Ok(Plan {
             objects,
             rollout: Some(Rollout {
-                workloads: vec![(name, template_hash)],
+                workloads,
                 wanted: Some(self.membership.wanted.max(replicas)),
                 selector: identity.selector_text(),
             }),

@@ -1,58 +1,123 @@
-//! Which pod may be restarted now, if any.
+//! Which pod is brought up to date now, if any: the one engine of all components.
 //!
-//! StatefulSets use `OnDelete`, so a changed template replaces no pod by itself: the operator deletes outdated pods one
-//! at a time, a broken one first, the others only while every pod is ready. The decision looks at what is observed and
-//! nothing else, so killing the operator between two restarts changes nothing.
+//! StatefulSets use `OnDelete`, so a changed template replaces no pod by itself: the operator deletes outdated pods, or has
+//! their agents take another configuration, one at a time. One that is down goes first, since nothing can make it worse and
+//! what is outdated of it may be what breaks it; the others go only while all serve, who leads last, so that leadership moves
+//! once (stateful-services 1.1.5). The decision looks at what is observed and nothing else, so killing the operator between
+//! two steps changes nothing.
+
+use std::collections::BTreeMap;
 
 use crate::{
     observed::{Pod, Workload},
     step::Target,
 };
 
+/// What of a pod is not current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its template: it has to be made anew.
+    Template,
+    /// The configuration its agent has activated.
+    Configuration,
+    /// Nothing any more: its agent was told to change over and has not done so yet.
+    UnderWay,
+}
+
+/// A pod of a roll-out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat<'a> {
+    /// Its name.
+    pub pod: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+    /// Whether it serves, in the best words there are: its member's, else the kubelet's.
+    pub serves: bool,
+    /// Whether it leads the others.
+    pub leads: bool,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// What of it is not current.
+    pub change: Option<Change>,
+}
+
 /// State of a roll-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Every pod runs the current template.
+    /// Every pod is up to date.
     Done,
     /// Restart this pod now.
     Restart(Target),
-    /// Pods are outdated and none may be restarted now, because of this.
+    /// Let the agent of this pod take the current configuration now.
+    Activate(Target),
+    /// Not everything is up to date and nothing may be done now, because of this.
     Hold(String),
 }
 
-/// Decides for one workload. `template` is the hash the live workload's pods should carry.
-pub fn next(pods: &[Pod], workload: Option<&Workload>, template: &str) -> Decision {
-    let outdated = |pod: &&Pod| pod.template.as_deref() != Some(template);
-    let outdated: Vec<&Pod> = pods.iter().filter(outdated).collect();
-    if outdated.is_empty() {
-        return Decision::Done;
-    }
-    let Some(workload) = workload.filter(|workload| workload.current) else {
-        return Decision::Hold("the controller of the workload has not seen the new template yet".into());
-    };
-    if let Some(pod) = pods.iter().find(|pod| pod.terminating) {
-        return Decision::Hold(format!("pod {} is terminating", pod.name));
-    }
-    // A pod that is down already cannot be made worse by a restart, and the old template may be what breaks it.
-    if let Some(pod) = outdated.iter().find(|pod| !pod.ready) {
-        return Decision::Restart(restart(pod, "it is not ready and runs an older template"));
-    }
-    if let Some(pod) = pods.iter().find(|pod| !pod.ready) {
-        return Decision::Hold(format!("pod {} is not ready", pod.name));
-    }
-    let existing = pods.len() as i32;
-    if existing < workload.wanted {
-        return Decision::Hold(format!("{existing} of {} pods exist", workload.wanted));
-    }
+/// Decides, for pods in the order of their ordinals. `gate` says what keeps a pod that serves from being touched.
+pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
+    let is_due = |seat: &&Seat<'_>| matches!(seat.change, Some(Change::Template | Change::Configuration));
     // The highest ordinal first, as a StatefulSet's own rolling update does.
-    match outdated.last() {
-        Some(pod) => Decision::Restart(restart(pod, "it runs an older template")),
-        None => Decision::Done,
+    let mut due: Vec<&Seat<'_>> = seats.iter().rev().filter(is_due).collect();
+    if let Some(seat) = due.iter().find(|seat| !seat.serves && !seat.terminating) {
+        return update(seat, "it does not serve and is not up to date");
+    }
+    let disturbed = disturbed(seats);
+    if due.is_empty() {
+        // The last one that was told may not have begun yet.
+        return disturbed.map_or(Decision::Done, Decision::Hold);
+    }
+    if let Some(why) = disturbed.or_else(gate) {
+        return Decision::Hold(format!("{} pods are not up to date, none is touched now: {why}", due.len()));
+    }
+    due.sort_by_key(|seat| seat.leads);
+    due.first().map_or(Decision::Done, |seat| update(seat, "it is not up to date"))
+}
+
+/// The disturbance by us that is not over yet.
+pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
+    let seat = seats.iter().find(|seat| seat.terminating || seat.change == Some(Change::UnderWay))?;
+    let what = if seat.terminating { "is terminating" } else { "has not taken its configuration yet" };
+    Some(format!("pod {} {what}", seat.pod))
+}
+
+/// Brings one pod up to date, whatever else holds.
+pub fn update(seat: &Seat<'_>, why: &str) -> Decision {
+    let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
+    match seat.change {
+        Some(Change::Configuration) => Decision::Activate(target),
+        Some(Change::Template | Change::UnderWay) | None => Decision::Restart(target),
     }
 }
 
-fn restart(pod: &Pod, why: &str) -> Target {
-    Target { pod: pod.name.clone(), uid: pod.uid.clone(), why: why.to_owned() }
+/// Decides where the kubelet's word is all there is, for pods of these workloads, each with the hash that its pods' template
+/// should have.
+pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(String, String)]) -> Decision {
+    let change = |pod: &Pod| {
+        let (name, template) = templates.iter().find(|(name, _)| pod.workload() == name)?;
+        // Until its controller has seen the template it would make the pod from the old one again.
+        let is_current = live.get(name).is_some_and(|workload| workload.current);
+        (is_current && pod.template.as_ref() != Some(template)).then_some(Change::Template)
+    };
+    let seats: Vec<Seat<'_>> = pods
+        .iter()
+        .map(|pod| {
+            let Pod { name, uid, ready, terminating, .. } = pod;
+            Seat { pod: name, uid, serves: *ready, leads: false, terminating: *terminating, change: change(pod) }
+        })
+        .collect();
+    next(&seats, || {
+        let broken = pods.iter().find(|pod| !pod.ready).map(|pod| format!("pod {} is not ready", pod.name));
+        broken.or_else(|| templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name))))
+    })
+}
+
+fn incomplete(pods: &[Pod], name: &str, workload: Option<&Workload>) -> Option<String> {
+    let Some(workload) = workload.filter(|workload| workload.current) else {
+        return Some(format!("the controller of {name} has not seen the new template yet"));
+    };
+    let existing = pods.iter().filter(|pod| pod.workload() == name).count() as i32;
+    (existing < workload.wanted).then(|| format!("{existing} of {} pods of {name} exist", workload.wanted))
 }
 
 #[cfg(test)]
@@ -63,7 +128,7 @@ mod tests {
 
     fn pod(index: usize, ready: bool, template: &str) -> Pod {
         Pod {
-            name: format!("pod-{index}"),
+            name: format!("set-{index}"),
             uid: format!("uid-{index}"),
             ready,
             template: Some(template.into()),
@@ -71,63 +136,84 @@ mod tests {
         }
     }
 
-    fn workload(wanted: i32) -> Workload {
-        Workload { current: true, wanted, ..Workload::default() }
+    fn of_set(pods: &[Pod], workload: Option<Workload>) -> Decision {
+        let live = workload.map(|workload| ("set".to_owned(), workload)).into_iter().collect();
+        of_pods(pods, &live, &[("set".to_owned(), "new".to_owned())])
+    }
+
+    fn workload(wanted: i32) -> Option<Workload> {
+        Some(Workload { current: true, wanted, ..Workload::default() })
     }
 
     #[test]
     fn nothing_to_do_when_every_pod_is_current() {
-        let pods = [pod(0, true, "new"), pod(1, false, "new")];
-        assert_eq!(next(&pods, Some(&workload(2)), "new"), Decision::Done);
+        assert_eq!(of_set(&[pod(0, true, "new"), pod(1, false, "new")], workload(2)), Decision::Done);
     }
 
     #[test]
-    fn the_highest_ordinal_goes_first() {
+    fn the_highest_ordinal_goes_first_and_who_leads_last() {
         let pods = [pod(0, true, "old"), pod(1, true, "old"), pod(2, true, "old")];
-        assert!(matches!(next(&pods, Some(&workload(3)), "new"), Decision::Restart(r) if r.pod == "pod-2"));
+        assert!(matches!(of_set(&pods, workload(3)), Decision::Restart(target) if target.pod == "set-2"));
+        let seat = |pod, leads| {
+            let change = Some(Change::Configuration);
+            Seat { pod, uid: "", serves: true, leads, terminating: false, change }
+        };
+        let led = [seat("a", false), seat("b", false), seat("c", true)];
+        assert!(matches!(next(&led, || None), Decision::Activate(target) if target.pod == "b"));
+        assert!(matches!(next(&led[2..], || None), Decision::Activate(target) if target.pod == "c"));
     }
 
     #[test]
     fn a_broken_outdated_pod_goes_before_healthy_ones() {
         let pods = [pod(0, false, "old"), pod(1, true, "old")];
-        assert!(matches!(next(&pods, Some(&workload(2)), "new"), Decision::Restart(r) if r.pod == "pod-0"));
+        assert!(matches!(of_set(&pods, workload(2)), Decision::Restart(target) if target.pod == "set-0"));
     }
 
     #[test]
     fn a_pod_on_its_way_back_holds_the_rest() {
         let pods = [pod(0, true, "old"), pod(1, false, "new")];
-        assert!(matches!(next(&pods, Some(&workload(2)), "new"), Decision::Hold(why) if why.contains("pod-1")));
+        assert!(matches!(of_set(&pods, workload(2)), Decision::Hold(why) if why.contains("set-1")));
+        let missing = [pod(0, true, "old")];
+        assert!(matches!(of_set(&missing, workload(2)), Decision::Hold(why) if why.contains("1 of 2 pods")));
     }
 
     #[test]
     fn a_template_its_controller_has_not_seen_restarts_nothing() {
-        let pods = [pod(0, true, "old")];
-        let unseen = Workload { current: false, ..workload(1) };
-        assert!(matches!(next(&pods, Some(&unseen), "new"), Decision::Hold(_)));
-        assert!(matches!(next(&pods, None, "new"), Decision::Hold(_)));
+        let pods = [pod(0, true, "old"), pod(1, false, "old")];
+        let unseen = workload(2).map(|workload| Workload { current: false, ..workload });
+        assert_eq!(of_set(&pods, unseen), Decision::Done);
+        assert_eq!(of_set(&pods, None), Decision::Done);
+    }
+
+    fn change() -> impl Strategy<Value = Option<Change>> {
+        prop::option::of(prop::sample::select(vec![Change::Template, Change::Configuration, Change::UnderWay]))
     }
 
     proptest! {
-        /// By our own action at most one pod is away, unless it was away before.
+        /// By our own action at most one pod is away, unless it was away before; and nobody waits for nothing.
         #[test]
-        fn never_takes_a_second_healthy_pod_down(
-            states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>()), 1..7),
+        fn never_takes_a_second_healthy_pod_down_and_goes_on_whenever_it_can(
+            states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>(), change()), 1..7), held: bool,
         ) {
-            let pods: Vec<Pod> = states
-                .iter()
-                .enumerate()
-                .map(|(index, (ready, current, terminating))| Pod {
-                    terminating: *terminating,
-                    ..pod(index, *ready, if *current { "new" } else { "old" })
-                })
-                .collect();
-            if let Decision::Restart(restart) = next(&pods, Some(&workload(pods.len() as i32)), "new") {
-                let target = pods.iter().find(|pod| pod.name == restart.pod).unwrap();
-                prop_assert!(target.template.as_deref() == Some("old"));
-                prop_assert!(pods.iter().all(|pod| !pod.terminating));
-                if target.ready {
-                    prop_assert!(pods.iter().all(|pod| pod.ready));
+            let names: Vec<String> = (0..states.len()).map(|index| format!("pod-{index}")).collect();
+            let seats: Vec<Seat<'_>> = names.iter().zip(&states).map(|(pod, (serves, leads, terminating, change))| {
+                Seat { pod, uid: pod, serves: *serves, leads: *leads, terminating: *terminating, change: *change }
+            }).collect();
+            let busy = |seat: &Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
+            let due = |seat: &&Seat<'_>| matches!(seat.change, Some(Change::Template | Change::Configuration));
+            match next(&seats, || held.then(|| "held".to_owned())) {
+                Decision::Restart(target) | Decision::Activate(target) => {
+                    let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
+                    prop_assert!(due(&target) && !target.terminating);
+                    prop_assert!(!target.serves || !held && !seats.iter().any(busy));
+                    let others = || seats.iter().filter(due).filter(|seat| seat.serves);
+                    prop_assert!(!target.serves || !target.leads || others().all(|seat| seat.leads));
                 }
+                Decision::Hold(_) => {
+                    prop_assert!(held || seats.iter().any(busy));
+                    prop_assert!(!seats.iter().filter(due).any(|seat| !seat.serves && !seat.terminating));
+                }
+                Decision::Done => prop_assert!(!seats.iter().any(|seat| due(&seat) || busy(seat))),
             }
         }
     }

@@ -33,7 +33,7 @@ use tf_plan::{
     rollout::{self, Decision},
     secret::SecretData,
     selection::{Offer, Selection, Uses},
-    step::{Step, Target},
+    step::Step,
     vnc_api,
 };
 
@@ -299,26 +299,13 @@ fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<
     Ok(notes)
 }
 
-/// One node at a time, whatever its group: first a pod that is down already, any other one only while all are ready.
+/// One node at a time, whatever its group.
 fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<Step> {
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-    let decide = |(name, hash): &(String, String)| {
-        let own: Vec<Pod> = pods.iter().filter(|pod| pod.workload() == name).cloned().collect();
-        rollout::next(&own, observed.workloads.get(name), hash)
-    };
-    let decisions: Vec<Decision> = workloads.iter().map(decide).collect();
-    let is_down = |restart: &Target| pods.iter().any(|pod| pod.name == restart.pod && !pod.ready);
-    let held = decisions.iter().any(|decision| matches!(decision, Decision::Hold(_)));
-    let all_ready = pods.iter().all(|pod| pod.ready && !pod.terminating);
-    let restarts: Vec<Target> = decisions
-        .into_iter()
-        .filter_map(|decision| match decision {
-            Decision::Restart(restart) => Some(restart),
-            Decision::Done | Decision::Hold(_) => None,
-        })
-        .collect();
-    let first = restarts.iter().find(|restart| is_down(restart));
-    first.or_else(|| restarts.first().filter(|_| all_ready && !held)).cloned().map(Step::Restart)
+    match rollout::of_pods(pods, &observed.workloads, workloads) {
+        Decision::Restart(target) => Some(Step::Restart(target)),
+        Decision::Activate(_) | Decision::Done | Decision::Hold(_) => None,
+    }
 }
 
 /// Agents by node, as far as their pods tell. Which control nodes an agent is connected to and whether those on
