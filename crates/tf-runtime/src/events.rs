@@ -11,15 +11,38 @@ use tf_api::{
 };
 use tf_pki::review::Denial;
 use tf_plan::{
-    object::CERTIFICATE_SIGNING_REQUEST,
+    node::zookeeper::Reconfigure,
+    object::{CERTIFICATE_SIGNING_REQUEST, POD},
     status,
-    step::{Step, Target},
+    step::{Request, Step, Target},
 };
 
 use crate::error::in_words;
 
 /// Longest note the events API accepts.
 const NOTE_LIMIT: usize = 1024;
+
+/// What an event is. The recorder merges those that are alike in all of it, and keeps the first note.
+struct What<'a> {
+    type_: EventType,
+    reason: &'a str,
+    action: &'a str,
+    secondary: Option<ObjectReference>,
+}
+
+impl<'a> What<'a> {
+    fn warning(reason: &'a str) -> Self {
+        Self { type_: EventType::Warning, reason, action: "Reconcile", secondary: None }
+    }
+}
+
+/// A change of the list of members, in a word.
+fn action(change: &Reconfigure) -> String {
+    match change {
+        Reconfigure::Add { id, .. } => format!("AddMember{id}"),
+        Reconfigure::Remove { id, .. } => format!("RemoveMember{id}"),
+    }
+}
 
 /// Publishes events as one reporter; repeated ones are merged by the recorder.
 pub struct Events {
@@ -56,13 +79,27 @@ impl Events {
 
     /// A step was taken.
     pub async fn stepped<Cr: Managed>(&self, cr: &Cr, step: &Step) {
-        let Target { pod, why, .. } = step.target();
-        let (reason, note) = match step {
-            Step::Restart(_) => ("DisruptionAllowed", format!("restarting pod {pod}: {why}")),
-            Step::Activate(..) => ("DisruptionAllowed", format!("pod {pod} takes {why}")),
-            Step::Ask(..) => ("MembershipChanged", why.clone()),
+        let Target { pod, uid, why } = step.target();
+        let (reason, action, note) = match step {
+            Step::Restart(_) => ("DisruptionAllowed", "RestartPod".to_owned(), format!("restarting pod {pod}: {why}")),
+            Step::Activate(..) => (
+                "DisruptionAllowed",
+                "ActivateConfiguration".to_owned(),
+                format!("pod {pod} takes its new configuration"),
+            ),
+            Step::Ask(_, Request::Reconfigure(change)) => ("MembershipChanged", action(change), why.clone()),
         };
-        self.publish(cr, EventType::Normal, reason, &note).await;
+        // Pod and action tell one step from another, which is not to be merged with it.
+        let pod = ObjectReference {
+            api_version: Some(POD.api_version()),
+            kind: Some(POD.kind.into()),
+            namespace: Some(cr.home().to_owned()),
+            name: Some(pod.clone()),
+            uid: Some(uid.clone()),
+            ..ObjectReference::default()
+        };
+        let what = What { type_: EventType::Normal, reason, action: &action, secondary: Some(pod) };
+        self.send(&cr.object_ref(&()), what, &note).await;
     }
 
     /// A step was refused by the member that it was for.
@@ -81,7 +118,8 @@ impl Events {
             name: Some(request.into()),
             ..ObjectReference::default()
         };
-        self.send(&cr.object_ref(&()), EventType::Warning, "CertificateDenied", &note, Some(request)).await;
+        let what = What { secondary: Some(request), ..What::warning("CertificateDenied") };
+        self.send(&cr.object_ref(&()), what, &note).await;
     }
 
     /// Objects were left behind because they could not be removed in time.
@@ -99,23 +137,17 @@ impl Events {
     }
 
     async fn publish_about(&self, object: &ObjectReference, type_: EventType, reason: &str, note: &str) {
-        self.send(object, type_, reason, note, None).await;
+        self.send(object, What { type_, ..What::warning(reason) }, note).await;
     }
 
-    async fn send(
-        &self,
-        object: &ObjectReference,
-        type_: EventType,
-        reason: &str,
-        note: &str,
-        secondary: Option<ObjectReference>,
-    ) {
+    async fn send(&self, object: &ObjectReference, what: What<'_>, note: &str) {
+        let What { type_, reason, action, secondary } = what;
         let end = note.floor_char_boundary(NOTE_LIMIT);
         let event = Event {
             type_,
             reason: reason.into(),
             note: Some(note[..end].to_owned()),
-            action: "Reconcile".into(),
+            action: action.into(),
             secondary,
         };
         // An event that gets lost is a pity and nothing more: conditions carry the truth.

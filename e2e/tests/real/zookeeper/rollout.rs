@@ -50,6 +50,15 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
         let account = journal.end(&addresses).await?;
         assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
+        let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+        let told = events.list(&ListParams::default()).await?.items;
+        for name in after.keys() {
+            let is_told = |event: &Event| {
+                event.reason.as_deref() == Some("DisruptionAllowed")
+                    && event.note.as_ref().is_some_and(|note| note.contains(name.as_str()))
+            };
+            assert!(told.iter().any(is_told), "no event tells of the step for {name}");
+        }
         println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
         Ok(())
     })
