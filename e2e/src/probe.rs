@@ -19,7 +19,7 @@ use k8s_openapi::{
     api::{core::v1::ConfigMap, rbac::v1::ClusterRole},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use serde_json::{Map, json};
+use serde_json::json;
 use tf_api::{
     Managed, Redis,
     contract::{ConditionType, Draft, Reason},
@@ -109,20 +109,10 @@ impl Component for Probe {
         Ok(Plan {
             objects,
             rollout,
-            members: Vec::new(),
-            endpoints: Vec::new(),
-            connection: None,
-            discovery: None,
             version: release.name.to_owned(),
             drafts,
-            ignored: Vec::new(),
-            notes: Vec::new(),
-            held: None,
-            own_status: Map::new(),
-            step: None,
-            under_way: None,
             troubles: std::collections::BTreeMap::new(),
-            record: &[],
+            ..Plan::default()
         })
     }
 }

@@ -5,8 +5,6 @@ pub mod aggregate;
 pub mod children;
 pub mod inherit;
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 use tf_api::{
     KindInfo, Manager, SERVICES,
@@ -95,23 +93,14 @@ pub fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady
     objects.extend(installed.map(|child| child.object.clone()));
     Ok(Plan {
         objects,
-        rollout: None,
-        members: Vec::new(),
-        endpoints: Vec::new(),
-        connection: None,
-        discovery: None,
         version: images::release(cr.spec.version.as_deref())?.name.to_owned(),
         drafts: aggregate.drafts,
         ignored: ignored(cr, &children),
-        notes: Vec::new(),
         held: children
             .is_empty()
             .then(|| (Reason::InvalidSpec, "spec.services lists no component; add at least one".to_owned())),
         own_status: aggregate.own_status,
-        step: None,
-        under_way: None,
-        troubles: BTreeMap::new(),
-        record: &[],
+        ..Plan::default()
     })
 }
 

@@ -4,8 +4,6 @@
 //! A component calls [`Ensemble::prepare`] to learn its members and containers, renders its files for them, and hands
 //! everything to [`Ensemble::plan`].
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container as InitContainer, Volume, VolumeMount};
 use serde_json::{Map, Value};
 use tf_api::{
@@ -268,11 +266,9 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             drafts: parts.drafts,
             ignored,
             notes: self.membership.notes,
-            under_way: None,
-            troubles: BTreeMap::new(),
             own_status: parts.own_status,
-            record: &[],
             step,
+            ..Plan::default()
         })
     }
 }

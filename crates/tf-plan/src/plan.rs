@@ -37,8 +37,8 @@ pub struct Rollout {
     pub selector: String,
 }
 
-/// Desired state of one resource.
-#[derive(Clone, Debug, PartialEq)]
+/// Desired state of one resource. By default nothing is wanted, and nothing is known.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Objects in the order they are applied.
     pub objects: Vec<Object>,

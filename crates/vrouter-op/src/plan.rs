@@ -132,21 +132,14 @@ fn complete(
     let notes = notes(&sets, services, &cluster)?;
     Ok(Plan {
         objects,
-        members: Vec::new(),
-        endpoints: Vec::new(),
-        connection: None,
-        discovery: None,
         version: selection.release.name.to_owned(),
         drafts,
         ignored: world.ignored(selection.ignored, &sets),
         notes,
-        held: None,
         own_status: own_status(observed, &workloads),
         step: step(observed, &workloads),
-        under_way: None,
-        troubles: BTreeMap::new(),
-        record: &[],
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
+        ..Plan::default()
     })
 }
 

@@ -7,24 +7,7 @@ use crate::plan::Rollout;
 
 fn plan_without_pods() -> Plan {
     let available = Draft::holds(ConditionType::Available, Reason::Succeeded, "all parts are");
-    Plan {
-        objects: Vec::new(),
-        rollout: None,
-        members: Vec::new(),
-        endpoints: Vec::new(),
-        connection: None,
-        discovery: None,
-        version: "1".into(),
-        drafts: vec![available],
-        ignored: Vec::new(),
-        notes: Vec::new(),
-        held: None,
-        under_way: None,
-        troubles: BTreeMap::new(),
-        own_status: Map::new(),
-        record: &[],
-        step: None,
-    }
+    Plan { version: "1".into(), drafts: vec![available], ..Plan::default() }
 }
 
 fn situation<'a>(previous: Option<&'a Contract>, outcome: Outcome<'a>) -> Situation<'a> {

@@ -1,9 +1,6 @@
 //! The loop with a component that plans nothing, against an API server that takes every status.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Request, Response};
 use kube::{Client, client::Body};
@@ -93,22 +90,10 @@ impl Component for Climber {
     fn plan(cr: &Zookeeper, _: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
         let highest = cr.status.as_ref().and_then(|status| status.own.highest_id).unwrap_or_default();
         Ok(Plan {
-            objects: Vec::new(),
-            rollout: None,
-            members: Vec::new(),
-            endpoints: Vec::new(),
-            connection: None,
-            discovery: None,
-            version: String::new(),
             drafts: vec![Draft::holds(ConditionType::Available, Reason::Succeeded, "")],
-            ignored: Vec::new(),
-            notes: Vec::new(),
-            held: None,
-            under_way: None,
-            troubles: BTreeMap::new(),
             own_status: Map::from_iter([("highestId".to_owned(), json!((highest + 1).min(3)))]),
             record: &["highestId"],
-            step: None,
+            ..Plan::default()
         })
     }
 }
