@@ -96,6 +96,12 @@ enum PassError {
     Status(#[from] StatusError),
     #[error(transparent)]
     Authority(#[from] AuthorityFailure),
+    /// What comes next would rest on what nobody knows after a restart.
+    #[error(
+        "the installed definition of {0} does not keep {1} in the status; nothing is done before the definitions of this \
+         release are installed"
+    )]
+    Unrecorded(&'static str, String),
 }
 
 impl PassError {
@@ -103,7 +109,7 @@ impl PassError {
         match self {
             Self::Request(error) | Self::Status(StatusError::Request(error)) => error.reason(),
             Self::Apply(error) => error.reason(),
-            Self::Status(StatusError::Contract(_)) => Reason::ApiError,
+            Self::Status(StatusError::Contract(_)) | Self::Unrecorded(..) => Reason::ApiError,
             Self::Authority(failure) => failure.reason(),
         }
     }
@@ -294,6 +300,13 @@ impl<C: Component> Reconciler<C> {
         if let (Some(fields), Some(own)) = (value.as_object_mut(), assessment.own) {
             fields.extend(own);
         }
+        // An older definition drops what it does not have.
+        let target = subject.target();
+        let stored = self.statuses.newer(target.key, target.uid, target.version).map(Known::of);
+        let lost = stored.map(|stored| unrecorded(plan, &stored)).unwrap_or_default();
+        if !lost.is_empty() {
+            return Err(PassError::Unrecorded(C::Cr::INFO.kind, lost.join(", ")));
+        }
         Ok(Known { contract: Some(assessment.contract), value })
     }
 
@@ -477,8 +490,15 @@ struct Results {
 
 /// Whether the status holds the members of a plan, and what else the next plan rests on.
 fn is_recorded(plan: &Plan, status: &Known) -> bool {
+    unrecorded(plan, status).is_empty()
+}
+
+/// Fields of which the status does not hold what the plan has.
+fn unrecorded(plan: &Plan, status: &Known) -> Vec<&'static str> {
     let members = status.contract.as_ref().map(|contract| contract.members.as_slice()).unwrap_or_default();
-    members == plan.members && plan.record.iter().all(|field| status.value.get(*field) == plan.own_status.get(*field))
+    let differs = |field: &&&str| status.value.get(**field) != plan.own_status.get(**field);
+    let own = plan.record.iter().filter(differs).copied();
+    (members != plan.members).then_some("members").into_iter().chain(own).collect()
 }
 
 /// The snapshot, with workloads as the API server answered: the watch delivers them only a moment later.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Request, Response};
 use kube::{Client, client::Body};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use tf_api::{
     Zookeeper,
     contract::{ConditionType, Draft, Reason},
@@ -110,16 +110,30 @@ fn resource(uid: &str) -> Primary<Zookeeper> {
     Primary::Valid(Arc::new(serde_json::from_value(zookeeper).unwrap()))
 }
 
-fn server() -> Client {
-    let service = tower::service_fn(|_: Request<Body>| async {
-        let stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": { "name": "a", "uid": "1", "resourceVersion": "2" } });
-        Ok::<_, BoxError>(Response::new(Body::from(stored.to_string().into_bytes())))
+/// An API server that takes everything, and answers with this status if it does not keep what it was given.
+fn server(kept: Option<Value>) -> Client {
+    let metadata = json!({ "name": "a", "uid": "1", "resourceVersion": "2" });
+    let mut stored = json!({ "apiVersion": "v1", "kind": "Any", "metadata": metadata });
+    if let Some(kept) = kept {
+        stored["status"] = kept;
+    }
+    let answer = stored.to_string().into_bytes();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let answer = answer.clone();
+        async move { Ok::<_, BoxError>(Response::new(Body::from(answer))) }
     });
     Client::new(service, "tf")
 }
 
 fn controller<C: Component<Cr = Zookeeper>>(permit: Permit) -> (Controller<C>, mpsc::UnboundedSender<Trigger>) {
-    let (client, board) = (server(), Arc::new(Board::default()));
+    controller_of(server(None), permit)
+}
+
+fn controller_of<C: Component<Cr = Zookeeper>>(
+    client: Client,
+    permit: Permit,
+) -> (Controller<C>, mpsc::UnboundedSender<Trigger>) {
+    let board = Arc::new(Board::default());
     let metrics = Arc::new(Metrics::new("test-op").unwrap());
     let declaration = C::declaration();
     let world = Arc::new(World::<C::Cr>::new::<C>(Scope::All, board.clone()));
@@ -248,6 +262,17 @@ async fn what_a_pass_recorded_is_planned_with_at_once_although_nothing_happens()
     controller.await_end(&mut work).await;
     let rests = tokio::time::timeout(Duration::from_mins(1), work.queue.next()).await;
     assert!(rests.is_err(), "{rests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_done_where_the_definition_does_not_keep_what_plans_rest_on() {
+    let (controller, _triggers) = controller_of::<Climber>(server(Some(json!({}))), Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    controller.begin(&mut work).await;
+    controller.await_end(&mut work).await;
+    assert_eq!(work.backoff.failures(&key()), 1, "it is tried again, ever more rarely");
+    assert_eq!(controller.reconciler.metrics.reconciles.with_label_values(&["failed"]).get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
