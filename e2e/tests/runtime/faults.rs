@@ -71,9 +71,14 @@ impl Scene {
         Ok(())
     }
 
-    /// Resources that the operator says it tries again later.
-    async fn in_backoff(&self) -> Result<String> {
-        Ok(self.operator.metric("tf_resources_in_backoff", &[]).await?.to_string())
+    /// Waits until the operator says that it tries so many resources again later. It counts when a pass is over, which is a
+    /// moment after the pass has written the status.
+    async fn in_backoff(&self, count: u32) -> Result<()> {
+        eventually(&format!("{count} resources in back-off"), PROMPT, async || {
+            let counted = self.operator.metric("tf_resources_in_backoff", &[]).await?;
+            Ok((counted.to_string() == count.to_string()).then_some(()))
+        })
+        .await
     }
 
     /// Seconds between requests that match and were answered with 500, of those after the first `skipped` of all.
@@ -165,7 +170,7 @@ async fn one_server_error_does_not_show_and_one_that_lasts_is_told_until_it_is_o
         .await?;
     assert!(told.is("Degraded", "True") && told.is("Available", "True"), "{}", told.explain("Available"));
     assert!(told.condition("Stalled").is_none(), "trying again may help: {}", told.explain("Stalled"));
-    assert_eq!(scene.in_backoff().await?, "1");
+    scene.in_backoff(1).await?;
     let pauses = eventually("four attempts", SOON, async || {
         let pauses = scene.pauses(&writes_of_settings("a"), asked);
         Ok((pauses.len() >= 3).then_some(pauses))
@@ -178,7 +183,7 @@ async fn one_server_error_does_not_show_and_one_that_lasts_is_told_until_it_is_o
     scene.proxy.remove(lasting);
     scene.stage.acted("a", "info", SOON).await?;
     scene.stage.ready(PROBE, "a").await?;
-    assert_eq!(scene.in_backoff().await?, "0");
+    scene.in_backoff(0).await?;
     let seen = scene.proxy.seen();
     let disturbed: Vec<_> = seen[asked..].iter().filter(|seen| about_bystander.matches(&seen.request)).collect();
     assert!(disturbed.is_empty(), "{disturbed:#?}");
