@@ -136,13 +136,13 @@ mod tests {
         }
     }
 
-    fn of_set(pods: &[Pod], workload: Option<Workload>) -> Decision {
-        let live = workload.map(|workload| ("set".to_owned(), workload)).into_iter().collect();
+    fn of_set(pods: &[Pod], workload: Workload) -> Decision {
+        let live = BTreeMap::from([("set".to_owned(), workload)]);
         of_pods(pods, &live, &[("set".to_owned(), "new".to_owned())])
     }
 
-    fn workload(wanted: i32) -> Option<Workload> {
-        Some(Workload { current: true, wanted, ..Workload::default() })
+    fn workload(wanted: i32) -> Workload {
+        Workload { current: true, wanted, ..Workload::default() }
     }
 
     #[test]
@@ -180,9 +180,10 @@ mod tests {
     #[test]
     fn a_template_its_controller_has_not_seen_restarts_nothing() {
         let pods = [pod(0, true, "old"), pod(1, false, "old")];
-        let unseen = workload(2).map(|workload| Workload { current: false, ..workload });
+        let unseen = Workload { current: false, ..workload(2) };
         assert_eq!(of_set(&pods, unseen), Decision::Done);
-        assert_eq!(of_set(&pods, None), Decision::Done);
+        let templates = [("set".to_owned(), "new".to_owned())];
+        assert_eq!(of_pods(&pods, &BTreeMap::new(), &templates), Decision::Done);
     }
 
     fn change() -> impl Strategy<Value = Option<Change>> {
