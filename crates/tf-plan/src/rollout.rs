@@ -6,7 +6,7 @@
 //! once (stateful-services 1.1.5). The decision looks at what is observed and nothing else, so killing the operator between
 //! two steps changes nothing.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
     observed::{Pod, Workload},
@@ -99,8 +99,12 @@ pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(St
         let is_current = live.get(name).is_some_and(|workload| workload.current);
         (is_current && pod.template.as_ref() != Some(template)).then_some(Change::Template)
     };
-    let seats: Vec<Seat<'_>> = pods
-        .iter()
+    // One workload after the other, the first first: pods are taken from the end.
+    let rank = |pod: &Pod| templates.iter().position(|(name, _)| pod.workload() == name).unwrap_or(usize::MAX);
+    let mut ordered: Vec<&Pod> = pods.iter().collect();
+    ordered.sort_by_key(|pod| Reverse(rank(pod)));
+    let seats: Vec<Seat<'_>> = ordered
+        .into_iter()
         .map(|pod| {
             let Pod { name, uid, ready, terminating, .. } = pod;
             Seat { pod: name, uid, serves: *ready, leads: false, terminating: *terminating, change: change(pod) }
