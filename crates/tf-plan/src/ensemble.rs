@@ -29,10 +29,9 @@ use crate::{
     observed::Observed,
     placement::{self, Placement},
     plan::{NotReady, Plan, Rollout},
-    rollout::{self, Decision},
+    rollout,
     secret::SecretData,
     selection::{Offer, Selection, Uses},
-    step::Step,
 };
 
 /// What distinguishes one component from another.
@@ -246,10 +245,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
 
         let pods = self.observed.pods.known().map(Vec::as_slice).unwrap_or_default();
         let workloads = vec![(name, template_hash)];
-        let step = match rollout::of_pods(pods, &self.observed.workloads, &workloads) {
-            Decision::Restart(target) => Some(Step::Restart(target)),
-            Decision::Activate(_) | Decision::Done | Decision::Hold(_) => None,
-        };
+        let step = rollout::of_pods(pods, &self.observed.workloads, &workloads).restart();
         Ok(Plan {
             objects,
             rollout: Some(Rollout {

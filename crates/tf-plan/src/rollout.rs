@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
     observed::{Pod, Workload},
-    step::Target,
+    step::{Step, Target},
 };
 
 /// What of a pod is not current.
@@ -54,6 +54,16 @@ pub enum Decision {
     Hold(String),
 }
 
+impl Decision {
+    /// The step, for a component whose configuration is part of its pods' template.
+    pub fn restart(self) -> Option<Step> {
+        match self {
+            Self::Restart(target) => Some(Step::Restart(target)),
+            Self::Activate(_) | Self::Done | Self::Hold(_) => None,
+        }
+    }
+}
+
 /// Decides, for pods in the order of their ordinals. `gate` says what keeps a pod that serves from being touched.
 pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
     let is_due = |seat: &&Seat<'_>| matches!(seat.change, Some(Change::Template | Change::Configuration));
@@ -82,7 +92,7 @@ pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
 }
 
 /// Brings one pod up to date, whatever else holds.
-pub fn update(seat: &Seat<'_>, why: &str) -> Decision {
+fn update(seat: &Seat<'_>, why: &str) -> Decision {
     let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
     match seat.change {
         Some(Change::Configuration) => Decision::Activate(target),

@@ -218,10 +218,11 @@ impl<C: Component> Reconciler<C> {
                 // A step rests on what was observed; what this pass changed has to be observed first.
                 let settled = applied.answers.is_empty() && applied.report.is_complete();
                 let step = plan.step.as_ref().filter(|_| settled && !subject.cr.paused());
-                let refused = match step {
-                    Some(step) => self.is_refused(subject, step).await?,
-                    None => false,
+                let taken = match step {
+                    Some(step) => Some(self.step(subject, step).await?),
+                    None => None,
                 };
+                let refused = matches!(taken, Some(Taken::Refused(_)));
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
                 // Nothing that happens would wake this resource. What was refused may be let in later, and what a former
@@ -246,15 +247,15 @@ impl<C: Component> Reconciler<C> {
         }
     }
 
-    /// Takes a step. Whether the member refused it.
-    async fn is_refused(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<bool, PassError> {
+    /// Takes a step and tells of it.
+    async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<Taken, PassError> {
         let taken = self.stepper.take(subject.key, step).await?;
         match &taken {
             Taken::Done => self.events.stepped(&*subject.cr, step).await,
             Taken::Gone => {}
             Taken::Refused(why) => self.events.refused(&*subject.cr, step, why).await,
         }
-        Ok(matches!(taken, Taken::Refused(_)))
+        Ok(taken)
     }
 
     async fn wait(

@@ -30,7 +30,7 @@ use tf_plan::{
     observed::{Observed, Pod},
     placement,
     plan::{NotReady, Plan, Rollout},
-    rollout::{self, Decision},
+    rollout,
     secret::SecretData,
     selection::{Offer, Selection, Uses},
     step::Step,
@@ -295,10 +295,7 @@ fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<
 /// One node at a time, whatever its group.
 fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<Step> {
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-    match rollout::of_pods(pods, &observed.workloads, workloads) {
-        Decision::Restart(target) => Some(Step::Restart(target)),
-        Decision::Activate(_) | Decision::Done | Decision::Hold(_) => None,
-    }
+    rollout::of_pods(pods, &observed.workloads, workloads).restart()
 }
 
 /// Agents by node, as far as their pods tell. Which control nodes an agent is connected to and whether those on

@@ -10,10 +10,7 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use tf_testing::{
-    assets::{self, Tool},
-    real,
-};
+use tf_testing::{assets, real};
 
 use crate::{
     build::{self, Built},
@@ -49,9 +46,6 @@ enum Layer {
 }
 
 impl Layer {
-    /// Those that run unless others are named. The others have not been through a whole run together yet.
-    const USUAL: [Self; 4] = [Self::Checks, Self::Unit, Self::Api, Self::Fleet];
-
     /// Arguments of each run of `cargo test` that belongs to the layer.
     fn runs(self) -> &'static [&'static [&'static str]] {
         match self {
@@ -106,7 +100,7 @@ impl Summary {
 
 /// Runs the command.
 pub fn run(test: &Test) -> Result<ExitCode> {
-    let layers: &[Layer] = if test.layer.is_empty() { &Layer::USUAL } else { &test.layer };
+    let layers: &[Layer] = if test.layer.is_empty() { Layer::value_variants() } else { &test.layer };
     let seed = test.seed.unwrap_or_else(rand::random);
     let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
     let images = layers.iter().any(|layer| layer.needs_images()).then(build::images).transpose()?;
@@ -124,7 +118,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
         let refusal = layer.refusal();
         if *layer == Layer::Real && refusal.is_none() {
             // Downloaded and built now, so that no test's time holds it.
-            tools()?;
+            assets::all()?;
             real::Programs::find()?;
         }
         for arguments in layer.runs() {
@@ -146,12 +140,8 @@ pub fn run(test: &Test) -> Result<ExitCode> {
 
 /// What the tests with an API server need. Made first, so that no test's time holds it.
 pub fn prepare() -> Result<Built> {
-    tools()?;
+    assets::all()?;
     build::operators()
-}
-
-fn tools() -> Result<()> {
-    Tool::ALL.into_iter().try_for_each(|tool| assets::find(tool).map(drop))
 }
 
 fn line(layer: Layer, summary: &Summary) -> String {

@@ -11,8 +11,8 @@ mod stores;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
-    io::{Read, Write as _},
+    fs::{self, File},
+    io::Read,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -140,14 +140,6 @@ fn path_of(digest: &str) -> String {
 
 fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |name, byte| format!("{name}{byte:02x}"))
-}
-
-/// Says that a test has found this machine without what it needs, so that it is counted as skipped.
-fn skip(test: &str, reason: &str) {
-    eprintln!("SKIP {test}: {reason}");
-    if let Some(file) = std::env::var_os("TF_TEST_SKIPS") {
-        writeln!(OpenOptions::new().append(true).open(file).unwrap(), "{test}: {reason}").unwrap();
-    }
 }
 
 fn is_root() -> bool {

@@ -14,8 +14,9 @@ use std::{
 use memchr::memmem;
 use serde_json::json;
 use tempfile::{NamedTempFile, TempDir};
+use tf_testing::skip;
 
-use super::{Program, is_root, program, programs, skip};
+use super::{Program, is_root, program, programs};
 
 /// Files of an image in a folder of their own.
 fn unpack(name: &str) -> TempDir {
@@ -54,7 +55,7 @@ fn run(root: &Path, program: &str) -> Command {
 #[test]
 fn every_program_starts() {
     if !is_root() {
-        return skip("scratch::every_program_starts", "only root may change the root folder");
+        return skip::this_test("only root may change the root folder").unwrap();
     }
     for Program { name, executable, .. } in programs() {
         let root = unpack(name);
@@ -70,7 +71,7 @@ fn every_program_starts() {
 fn names_are_resolved_without_a_library() {
     const NAME: &str = "only-in-this-file.example";
     if !is_root() {
-        return skip("scratch::names_are_resolved_without_a_library", "only root may make devices");
+        return skip::this_test("only root may make devices").unwrap();
     }
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{NAME}:{}", server.local_addr().unwrap().port());

@@ -39,6 +39,7 @@ pub mod power;
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,8 +78,6 @@ impl Programs {
     /// Finds, downloads or builds them. Blocks.
     pub fn find() -> Result<Self> {
         node::supported()?;
-        // Needed later, and better built before anything runs.
-        assets::find(Tool::Pause)?;
         Ok(Self { control_plane: assets::find(Tool::ControlPlane)?, packages: packages::find()? })
     }
 }
@@ -116,6 +115,11 @@ impl RealNodes {
         }
         records.sort_by_key(|record| record.number);
         Ok(records.into_iter().map(|record| self.with(record)).collect())
+    }
+
+    /// Addresses of all nodes, in the same order.
+    pub fn addresses(&self) -> Result<Vec<Ipv4Addr>> {
+        Ok(self.all()?.iter().map(RealNode::address).collect())
     }
 
     /// The node called `name`.

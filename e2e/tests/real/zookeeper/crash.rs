@@ -161,8 +161,7 @@ impl Stage {
 
     /// Once around, with the same disturbance in each procedure. How many procedures were disturbed.
     async fn round(&mut self, after: u64, disturbance: Disturbance) -> Result<usize> {
-        let all: Vec<Ipv4Addr> = self.lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
-        let journal = Journal::begin(&all).await?;
+        let journal = Journal::begin(&self.lab.real_nodes()?.addresses()?).await?;
         let mut disturbed = 0;
         for wish in ROUND {
             let what = || format!("{disturbance:?} after write {after} on the way to {wish}");

@@ -3,10 +3,10 @@
 
 use anyhow::ensure;
 use kube::api::DeleteParams;
-use serde_json::Value;
 use tf_testing::wait::gone;
 
 use super::journal::Journal;
+use super::membership::resize;
 use super::*;
 
 /// The directory of a member on its node.
@@ -16,16 +16,6 @@ fn directory(pod: &Pod) -> Result<String> {
     Ok(data.context("no directory of the node")?.path.clone())
 }
 
-/// Asks for members on nodes with these labels.
-async fn resize(client: &Client, replicas: usize, node_selector: Value) -> Result<Vec<Ipv4Addr>> {
-    let spec = json!({"commonConfiguration": {"replicas": replicas, "nodeSelector": node_selector}});
-    resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
-    let wanted = |zookeeper: &Resource| zookeeper.is_ready_with(replicas);
-    let what = format!("{replicas} members");
-    let zookeeper = resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, BRING_UP, wanted).await?;
-    Ok(membership::voting(&zookeeper).await?.0)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_the_documented_procedure() -> Result<()>
 {
@@ -33,7 +23,7 @@ async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_t
         return Ok(());
     }
     with_lab(3, async |lab, client| {
-        let servers = resize(client, 3, json!({})).await?;
+        let (servers, _) = resize(client, 3, json!({}), BRING_UP).await?;
         certified(client).await?;
         let journal = Journal::begin(&servers).await?;
         eventually("100 writes", BRING_UP, async || Ok((journal.written() >= 100).then_some(()))).await?;
@@ -72,10 +62,11 @@ async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_t
         }
         survivor.run("bash", &["-c", &format!("rm {directory}/zoo.cfg.dynamic*")]).await?;
 
-        let one = resize(client, 1, json!({"kubernetes.io/hostname": survivor.name()})).await?;
+        let on_survivor = json!({"kubernetes.io/hostname": survivor.name()});
+        let (one, _) = resize(client, 1, on_survivor, BRING_UP).await?;
         ensure!(one == [survivor.address()], "{one:?}");
         account.is_kept_by(&one).await?;
-        let three = resize(client, 3, json!({})).await?;
+        let (three, _) = resize(client, 3, json!({}), BRING_UP).await?;
         account.is_kept_by(&three).await?;
         println!("{} writes were brought back", account.acknowledged.len());
         Ok(())

@@ -64,8 +64,7 @@ async fn ask_for(
 async fn a_member_gets_its_certificate_and_forged_requests_are_denied_with_an_event() -> Result<()> {
     with_lab(1, async |lab, client| {
         let object = resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
-        let certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
-        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "certificates", BRING_UP, certified).await?;
+        certified(client).await?;
 
         let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         let pod = pods.get(POD).await?;

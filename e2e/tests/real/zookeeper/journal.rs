@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
@@ -17,6 +18,8 @@ use super::CLIENT_PORT;
 const PACE: Duration = Duration::from_millis(50);
 /// As Tungsten Fabric's short-lived clients ask for.
 const SESSION: Duration = Duration::from_secs(10);
+/// For two more writes, when the ensemble serves.
+const GOES_ON: Duration = Duration::from_secs(30);
 
 /// What was written, and how it went.
 #[derive(Debug, Default)]
@@ -63,6 +66,12 @@ impl Journal {
     /// Number of writes that were acknowledged so far.
     pub fn written(&self) -> usize {
         self.account.lock().unwrap().acknowledged.len()
+    }
+
+    /// Waits until two more writes are acknowledged. The first may have been on its way before.
+    pub async fn goes_on(&self) -> Result<()> {
+        let written = self.written();
+        eventually("writes to go on", GOES_ON, async || Ok((self.written() > written + 1).then_some(()))).await
     }
 
     /// Ends. What was written is to be compared later.

@@ -193,7 +193,7 @@ async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_pow
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
 
-        let addresses: Vec<Ipv4Addr> = nodes.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let addresses = nodes.addresses()?;
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"], "Ready means that all three serve");
 
         // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.

@@ -26,7 +26,7 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
     with_lab(3, async |lab, client| {
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         certified(client).await?;
-        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let addresses = lab.real_nodes()?.addresses()?;
 
         let journal = Journal::begin(&addresses).await?;
         let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
@@ -43,9 +43,7 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
             assert!(now.is_some() && now != former, "{name} was told to change over: {former:?}, {now:?}");
         }
         // The number of a new leader is seen with the first write after its election.
-        let written = journal.written();
-        let limit = Duration::from_secs(30);
-        eventually("writes to go on", limit, async || Ok((journal.written() > written + 1).then_some(()))).await?;
+        journal.goes_on().await?;
         assert_eq!(epoch(addresses[0]).await?, epoch_before + 1, "the leader was restarted once, and last");
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
         let account = journal.end(&addresses).await?;
@@ -74,7 +72,7 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
         let former = json!({"serviceConfiguration": {"containers": [{"name": "zookeeper", "image": FORMER.1}]}});
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, former).await?;
         certified(client).await?;
-        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let addresses = lab.real_nodes()?.addresses()?;
 
         let mut journals = Vec::new();
         for _ in 0..WRITERS {
@@ -85,8 +83,7 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, 2 * ROLL).await?;
         let took = begun.elapsed();
-        let written = || journals.iter().map(Journal::written).sum::<usize>();
-        let writes = written();
+        let writes: usize = journals.iter().map(Journal::written).sum();
 
         let after = pods(client).await?;
         ensure!(after.len() == 3, "{:?}", after.keys());
@@ -97,8 +94,9 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
             let answer = ask(*address, "srvr").await?;
             ensure!(answer.contains("version: 3.9.4"), "{address} answered {answer:?}");
         }
-        let limit = Duration::from_secs(30);
-        eventually("writes to go on", limit, async || Ok((written() > writes + 1).then_some(()))).await?;
+        for journal in &journals {
+            journal.goes_on().await?;
+        }
         let epochs = epoch(addresses[0]).await? - epoch_before;
         ensure!(epochs == 1, "the leader was replaced once, and last: {epochs} elections");
         for journal in journals {

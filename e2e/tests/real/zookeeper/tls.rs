@@ -79,7 +79,7 @@ async fn servers_change_over_to_tls_and_back_while_they_serve_and_keep_pods_and_
         let is_published =
             |published: &Value| ["name", "port", "tls"].iter().all(|key| published[key] == endpoint[key]);
         assert!(endpoints.iter().any(is_published), "{endpoints:?}");
-        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let addresses = lab.real_nodes()?.addresses()?;
         for address in &addresses {
             let answer = ask_over_tls(client, *address, "srvr").await?;
             assert!(answer.contains("Mode: "), "{address} answered {answer:?}");
@@ -134,7 +134,7 @@ async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_
     with_lab(3, async |lab, client| {
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(true)).await?;
         certified(client).await?;
-        let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.all()?.iter().map(tf_testing::RealNode::address).collect();
+        let addresses = lab.real_nodes()?.addresses()?;
         let (journal, pods_before) = (Journal::begin(&addresses).await?, uids(client).await?);
         let (mut former, begun) = (Vec::new(), std::time::Instant::now());
         for address in &addresses {

@@ -1,3 +1,0 @@
-module lab/client
-
-go 1.26

@@ -1,3 +1,0 @@
-module lab/pause
-
-go 1.26
