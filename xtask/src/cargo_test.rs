@@ -26,6 +26,8 @@ pub struct Environment<'a> {
     pub images: Option<&'a Path>,
     /// How many cases a test tries that has many of them, or `all`. Each has a default of its own.
     pub sample: Option<String>,
+    /// How many tests run at once; libtest has as many as there are cores.
+    pub threads: Option<usize>,
 }
 
 /// Runs `cargo test` with these arguments.
@@ -35,6 +37,9 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     command.env(seed::VARIABLE, environment.seed.to_string());
     if let Some(sample) = &environment.sample {
         command.env(sample::VARIABLE, sample);
+    }
+    if let Some(threads) = environment.threads {
+        command.env("RUST_TEST_THREADS", threads.to_string());
     }
     for (variable, folder) in [(build::OPERATORS, environment.operators), (build::IMAGES, environment.images)] {
         if let Some(folder) = folder {

@@ -66,6 +66,7 @@ pub fn run(soak: &Soak) -> Result<ExitCode> {
         operators: Some(operators.folder()),
         images: images.as_ref().map(build::Built::folder),
         sample: Some(cases.sample.map_or_else(|| "all".to_owned(), |count| count.to_string())),
+        threads: None,
     };
     let summary = cargo_test::run(test, &environment)?;
     Ok(if summary.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -17,7 +17,7 @@ pub fn run() -> Result<Summary> {
     };
     let mut licences = Command::new(deny);
     // Advisories need a database that is fetched; everything else is decided by Cargo.lock and deny.toml alone.
-    licences.args(["--offline", "check", "bans", "licenses", "sources"]);
+    licences.args(["--locked", "check", "bans", "licenses", "sources"]);
     let checks = [
         ("format", cargo(&["fmt", "--all", "--check"])),
         ("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
@@ -58,7 +58,8 @@ fn cargo_deny() -> Result<PathBuf> {
     if !installed.is_file() {
         println!("installing cargo-deny (the first time takes minutes)");
         let mut command = crate::cargo();
-        command.args(["install", "--quiet", "--locked", "cargo-deny", "--root"]).arg(&root);
+        // It looks at one workspace for some seconds: to optimise it takes longer than it saves.
+        command.args(["install", "--quiet", "--locked", "--debug", "cargo-deny", "--root"]).arg(&root);
         // Its dependencies are of no use to this workspace.
         command.env("CARGO_TARGET_DIR", root.join("target"));
         ensure!(command.status()?.success(), "installing cargo-deny failed");

@@ -4,7 +4,9 @@ mod checks;
 mod links;
 
 use std::{
+    num::NonZero,
     process::ExitCode,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -61,6 +63,13 @@ impl Layer {
         }
     }
 
+    /// How many of its tests run at once, where that is not one for each core: labs wait most of the time, for leases to expire, for
+    /// time-outs, and for nothing to happen.
+    fn threads(self) -> Option<usize> {
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        matches!(self, Self::Api | Self::Fleet).then(|| 2 * cores())
+    }
+
     /// Why this machine cannot run it.
     fn refusal(self) -> Option<String> {
         if self != Self::Real {
@@ -104,12 +113,6 @@ pub fn run(test: &Test) -> Result<ExitCode> {
     let seed = test.seed.unwrap_or_else(rand::random);
     let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
     let images = layers.iter().any(|layer| layer.needs_images()).then(build::images).transpose()?;
-    let environment = Environment {
-        seed,
-        operators: operators.as_ref().map(Built::folder),
-        images: images.as_ref().map(Built::folder),
-        sample: None,
-    };
     let mut summaries = Vec::new();
     for layer in layers {
         println!("\n=== {layer:?} ===");
@@ -121,6 +124,13 @@ pub fn run(test: &Test) -> Result<ExitCode> {
             assets::all()?;
             real::Programs::find()?;
         }
+        let environment = Environment {
+            seed,
+            operators: operators.as_ref().map(Built::folder),
+            images: images.as_ref().map(Built::folder),
+            sample: None,
+            threads: layer.threads(),
+        };
         for arguments in layer.runs() {
             summary.add(match &refusal {
                 None => cargo_test::run(arguments, &environment)?,

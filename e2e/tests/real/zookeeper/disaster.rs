@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use tf_testing::wait::gone;
 
 use super::journal::Journal;
-use super::membership::resize;
+use super::membership::{place, resize};
 use super::*;
 
 /// The directory of a member on its node.
@@ -23,7 +23,7 @@ async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_t
         return Ok(());
     }
     with_lab(3, async |lab, client| {
-        let (servers, _) = resize(client, 3, json!({}), BRING_UP).await?;
+        let (servers, _) = resize(client, 3, BRING_UP).await?;
         certified(client).await?;
         let journal = Journal::begin(&servers).await?;
         eventually("100 writes", BRING_UP, async || Ok((journal.written() >= 100).then_some(()))).await?;
@@ -62,11 +62,11 @@ async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_t
         }
         survivor.run("bash", &["-c", &format!("rm {directory}/zoo.cfg.dynamic*")]).await?;
 
-        let on_survivor = json!({"kubernetes.io/hostname": survivor.name()});
-        let (one, _) = resize(client, 1, on_survivor, BRING_UP).await?;
+        let on_survivor = json!({"replicas": 1, "nodeSelector": {"kubernetes.io/hostname": survivor.name()}});
+        let (one, _) = place(client, on_survivor, 1, BRING_UP).await?;
         ensure!(one == [survivor.address()], "{one:?}");
         account.is_kept_by(&one).await?;
-        let (three, _) = resize(client, 3, json!({}), BRING_UP).await?;
+        let (three, _) = resize(client, 3, BRING_UP).await?;
         account.is_kept_by(&three).await?;
         println!("{} writes were brought back", account.acknowledged.len());
         Ok(())

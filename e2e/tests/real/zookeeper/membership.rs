@@ -21,14 +21,14 @@ pub async fn list(address: Ipv4Addr) -> Result<(u64, BTreeSet<u32>)> {
     Ok((servers.version, servers.voters().collect()))
 }
 
-/// Asks for a number of members on nodes with these labels and waits until that many serve. What [`voting`] says of them.
-pub async fn resize(
-    client: &Client,
-    replicas: usize,
-    node_selector: Value,
-    limit: Duration,
-) -> Result<(Vec<Ipv4Addr>, u64)> {
-    let spec = json!({"commonConfiguration": {"replicas": replicas, "nodeSelector": node_selector}});
+/// Asks for a number of members and waits until that many serve. What [`voting`] says of them.
+pub async fn resize(client: &Client, replicas: usize, limit: Duration) -> Result<(Vec<Ipv4Addr>, u64)> {
+    place(client, json!({"replicas": replicas}), replicas, limit).await
+}
+
+/// Asks for members with a configuration that pods have in common and waits until so many serve.
+pub async fn place(client: &Client, common: Value, replicas: usize, limit: Duration) -> Result<(Vec<Ipv4Addr>, u64)> {
+    let spec = json!({"commonConfiguration": common});
     resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
     let as_wished = |zookeeper: &Resource| zookeeper.is_ready_with(replicas);
     let what = format!("{replicas} members");
@@ -57,14 +57,14 @@ async fn an_ensemble_grows_and_shrinks_under_a_writer_that_loses_nothing() -> Re
         return Ok(());
     }
     with_lab(5, async |lab, client| {
-        let (one, mut version) = resize(client, 1, json!({}), 2 * ONE_MOVE).await?;
+        let (one, mut version) = resize(client, 1, 2 * ONE_MOVE).await?;
         assert_eq!(one.len(), 1);
         let journal = Journal::begin(&lab.real_nodes()?.addresses()?).await?;
         let mut serving = one;
         // The second time with the data of former members in the directories.
         for replicas in [3, 5, 3, 1, 3] {
             let before = version;
-            (serving, version) = resize(client, replicas, json!({}), 2 * ONE_MOVE).await?;
+            (serving, version) = resize(client, replicas, 2 * ONE_MOVE).await?;
             assert!(version > before, "the version of the list rises: {before:x}, {version:x}");
             journal.goes_on().await?;
         }
@@ -87,7 +87,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
         return Ok(());
     }
     with_lab(3, async |lab, client| {
-        let (before, version) = resize(client, 3, json!({}), 2 * ONE_MOVE).await?;
+        let (before, version) = resize(client, 3, 2 * ONE_MOVE).await?;
         certified(client).await?;
         let journal = Journal::begin(&before).await?;
         let (nodes, operator) = (lab.real_nodes()?, operator::node_of(client, OPERATOR, NAMESPACE).await?);
