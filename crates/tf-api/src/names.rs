@@ -53,6 +53,12 @@ pub const MEMBER_SIGNER: &str = "tf.tungsten.io/member";
 pub const AUTHORITY: &str = "tf-ca";
 /// Annotation on a pod: when its certificate ends and who signed it, noted before the certificate is handed out.
 pub const ANNOTATION_CERTIFICATE: &str = "tf.tungsten.io/certificate";
+/// Annotation on a pod while an authority is being replaced: number of the bundle that it goes by, and who signed the certificate
+/// it holds. Noted by the operator that calls its agent, for all operators of the namespace.
+pub const ANNOTATION_TRUSTS: &str = "tf.tungsten.io/trusts";
+/// Annotation on the Secret [`AUTHORITY`]: each new value has the generated authority replaced. The value says nothing; the time
+/// is a good one.
+pub const ANNOTATION_ROTATE: &str = "tf.tungsten.io/rotate";
 
 /// Name the Go tf-operator used for the config database.
 pub const CONFIGDB: &str = "configdb1";

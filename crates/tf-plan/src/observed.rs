@@ -181,6 +181,9 @@ pub struct Observed<Cr> {
     /// What the pods' agents say, by the pods' uids.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, Agent>,
+    /// What the replacement of the authority that signs members' certificates waits for, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<String>,
     /// Live workloads of the resource, by name.
     pub workloads: BTreeMap<String, Workload>,
     /// Other operators' resources that the component may depend on, by kind.
@@ -206,6 +209,7 @@ impl<Cr> Default for Observed<Cr> {
             nodes: Source::default(),
             pods: Source::default(),
             agents: BTreeMap::new(),
+            rotation: None,
             workloads: BTreeMap::new(),
             peers: BTreeMap::new(),
             unseen: Unseen::new(),

@@ -122,6 +122,11 @@ impl Events {
         self.send(&cr.object_ref(&()), what, &note).await;
     }
 
+    /// A step towards another authority was taken.
+    pub async fn authority_turned<Cr: Managed>(&self, cr: &Cr, what: &str) {
+        self.publish(cr, EventType::Normal, "AuthorityRotated", what).await;
+    }
+
     /// Objects were left behind because they could not be removed in time.
     pub async fn abandoned(&self, object: &ObjectReference, left: &str) {
         self.publish_about(object, EventType::Warning, "Abandoned", left).await;

@@ -22,6 +22,7 @@ use crate::{
     apply::Applier,
     credentials,
     error::RequestError,
+    identity::Authorities,
     object::Key,
     watch::{Board, Primary, State},
     world::World,
@@ -39,6 +40,8 @@ pub struct Observer<C: Component> {
     pub client: Client,
     /// What pods' agents say.
     pub agents: Arc<Agents>,
+    /// What the replacement of an authority waits for.
+    pub authorities: Arc<Authorities>,
     /// The operator itself.
     pub operator: Operator,
 }
@@ -71,6 +74,7 @@ impl<C: Component> Observer<C> {
             let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
             observed.agents =
                 pods.iter().filter_map(|pod| Some((pod.uid.clone(), self.agents.heard(&pod.uid)?))).collect();
+            observed.rotation = self.authorities.waits(&key.namespace);
         }
         for kind in self.world.declaration.workload_kinds() {
             for (child_key, child) in self.world.children_of(kind, uid) {

@@ -137,8 +137,9 @@ pub async fn run<C: Component>(
     let watches = world.watch(&plain, &context, &sender);
 
     let agents = Arc::new(Agents::default());
-    let authorities = Arc::new(Authorities::new(guarded.clone(), operator));
     let events = Arc::new(Events::new(guarded.clone(), operator, &identity));
+    let versions = world.authorities.clone();
+    let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
     let mut tasks = JoinSet::new();
     if declaration.calls_agents {
         let cluster_domain = arguments.cluster_domain.clone();
@@ -169,6 +170,7 @@ pub async fn run<C: Component>(
             applier: applier.clone(),
             client: guarded.clone(),
             agents: agents.clone(),
+            authorities: authorities.clone(),
             operator: Operator {
                 version: env!("CARGO_PKG_VERSION").into(),
                 cluster_domain: arguments.cluster_domain.clone(),

@@ -23,7 +23,7 @@ use crate::{
     error::RequestError,
     events::Events,
     finalizer::{Cleanup, Finalizer},
-    identity::{Authorities, AuthorityFailure},
+    identity::{Authorities, AuthorityFailure, ROTATING},
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
@@ -211,7 +211,7 @@ impl<C: Component> Reconciler<C> {
             Ok(plan) => {
                 let before = self.announce(subject, observed, &plan).await?;
                 if self.world.declaration.calls_agents && !subject.cr.paused() {
-                    self.authorities.ensure(&*subject.cr).await?;
+                    self.authorities.ensure(&*subject.cr, &observed.agents).await?;
                 }
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
@@ -229,10 +229,14 @@ impl<C: Component> Reconciler<C> {
                 // resource left be removed; and the next plan rests on what this pass recorded.
                 let next = if refused || !applied.report.refused.is_empty() || applied.leftovers {
                     Next::Retry
-                } else if subject.cr.paused() || is_recorded(&plan, &subject.before) {
+                } else if subject.cr.paused() {
                     next
-                } else {
+                } else if !is_recorded(&plan, &subject.before) {
                     next.at_latest(SPREAD)
+                } else if self.authorities.waits(&subject.key.namespace).is_some() {
+                    next.at_latest(ROTATING)
+                } else {
+                    next
                 };
                 Ok(("planned", next))
             }

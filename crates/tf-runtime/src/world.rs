@@ -81,6 +81,8 @@ pub struct World<Cr> {
     pub inputs: Arc<Inputs>,
     /// Members' requests for certificates.
     pub requests: Arc<Requests>,
+    /// Versions of the Secrets with the authorities that sign them.
+    pub authorities: Arc<Cache<String>>,
 }
 
 impl<Cr: Managed> World<Cr> {
@@ -106,6 +108,7 @@ impl<Cr: Managed> World<Cr> {
             nodes: Arc::default(),
             inputs: Arc::default(),
             requests: Arc::default(),
+            authorities: Arc::default(),
         }
     }
 

@@ -190,7 +190,9 @@ fn certificates(subject: &Subject<'_>) -> Draft {
     }
     let first = pods().filter_map(|pod| Some(pod.certificate.as_ref()?.not_after)).min();
     let end = first.map(|end| end.to_string()).unwrap_or_default();
-    Draft::holds(CertificatesReady, Reason::Succeeded, format!("every member has one; the first ends at {end}"))
+    let rotation = observed.rotation.as_ref().map(|waits| format!("; the authority is being replaced: {waits}"));
+    let message = format!("every member has one; the first ends at {end}{}", rotation.unwrap_or_default());
+    Draft::holds(CertificatesReady, Reason::Succeeded, message)
 }
 
 /// Puts what is kept in the status into the plan.

@@ -277,5 +277,6 @@ fn substance(status: &Status) -> impl PartialEq {
         facts.zxid = 0;
         facts
     });
-    (daemons, health, zookeeper, status.address.clone())
+    let trusts = status.certificate.as_ref().map(|certificate| (certificate.issuer.clone(), certificate.revision));
+    (daemons, health, zookeeper, status.address.clone(), trusts)
 }

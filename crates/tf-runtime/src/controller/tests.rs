@@ -138,9 +138,13 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
     let declaration = C::declaration();
     let world = Arc::new(World::<C::Cr>::new::<C>(Scope::All, board.clone()));
     let applier = Arc::new(Applier::new(client.clone(), "test-op", metrics.clone()));
+    let events = Arc::new(Events::new(client.clone(), "test-op", "test"));
+    let versions = world.authorities.clone();
+    let authorities = Arc::new(Authorities::new(client.clone(), "test-op", versions, events.clone()));
     let reconciler = Arc::new(Reconciler::<C> {
         observer: Observer {
             agents: Arc::default(),
+            authorities: authorities.clone(),
             world: world.clone(),
             board: board.clone(),
             applier: applier.clone(),
@@ -150,9 +154,9 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
         applier,
         statuses: StatusWriter::new(client.clone(), "test-op", declaration.primary),
         stepper: Stepper { client: client.clone(), agents: Arc::default(), metrics: metrics.clone() },
-        authorities: Arc::new(Authorities::new(client.clone(), "test-op")),
-        finalizer: Finalizer::new(client.clone(), &declaration),
-        events: Arc::new(Events::new(client, "test-op", "test")),
+        authorities,
+        finalizer: Finalizer::new(client, &declaration),
+        events,
         metrics,
         world,
     });

@@ -1,4 +1,4 @@
-//! The authority of a namespace: made once, kept in a Secret, published in a ConfigMap.
+//! The authority of a namespace: made once, kept in a Secret, published in a ConfigMap, and replaced while members run.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,12 +8,11 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    ByteString,
     api::core::v1::{ConfigMap, Secret},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
 use rustls::{
@@ -26,23 +25,25 @@ use serde_json::json;
 use tf_api::{
     Managed,
     contract::Reason,
-    names::{AUTHORITY, LABEL_PART_OF, PART_OF},
+    names::{ANNOTATION_ROTATE, AUTHORITY, LABEL_PART_OF, PART_OF},
 };
-use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, AuthorityError, Curve, SignError};
+use tf_pki::authority::SignError;
+use tf_plan::observed::Agent;
 use tokio::time::Instant;
 
-use crate::{error::RequestError, lock::lock, object::Key};
+use super::{
+    participants::participants,
+    stored::{Stored, Turn, Unusable},
+};
+use crate::{error::RequestError, events::Events, lock::lock, object::Key, watch::Cache};
 
-/// Keys of the Secret, those of `kubernetes.io/tls`.
-const CERTIFICATE: &str = "tls.crt";
-const PRIVATE_KEY: &str = "tls.key";
 /// Keys of the ConfigMap.
 const BUNDLE: &str = "ca-bundle.crt";
 const REVISION: &str = "revision";
-/// The bundle of one authority that was never replaced.
-const FIRST_REVISION: u64 = 1;
-/// How long what was seen of both objects is believed.
+/// How long what was seen of both objects is believed, unless the Secret is seen to change.
 const BELIEVED: Duration = Duration::from_mins(10);
+/// The same while one authority replaces another: pods tell nobody what they trust.
+pub const ROTATING: Duration = Duration::from_secs(5);
 /// How long the operator's own certificate is good for.
 const OWN_LIFETIME: Duration = Duration::from_hours(24);
 
@@ -53,8 +54,8 @@ pub enum AuthorityFailure {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// What is stored cannot be used.
-    #[error("Secret {0}: {1}; correct it, or delete it to have another authority made")]
-    Stored(Key, AuthorityError),
+    #[error("Secret {0}: {1}")]
+    Stored(Key, Unusable),
     /// Nothing can be signed.
     #[error("the authority of namespace {0} cannot be used: {1}")]
     Unusable(String, SignError),
@@ -71,55 +72,152 @@ impl AuthorityFailure {
     }
 }
 
-/// An authority in use.
+/// The authorities of a namespace, in use.
 pub struct Loaded {
-    /// It.
-    pub authority: Authority,
+    /// They.
+    pub stored: Stored,
     own: Mutex<Option<(Arc<ClientConfig>, Timestamp)>>,
+}
+
+/// Until when what was seen of both objects is believed.
+struct Fresh {
+    until: Instant,
+    /// Version of the Secret.
+    version: Option<String>,
 }
 
 /// The authorities of the namespaces in which this operator has resources.
 pub struct Authorities {
     client: Client,
     operator: &'static str,
+    /// Versions of their Secrets, as the watch delivers them.
+    versions: Arc<Cache<String>>,
+    events: Arc<Events>,
     loaded: Mutex<HashMap<String, Arc<Loaded>>>,
-    /// Resources that were found among the owners, and when.
-    owners: Mutex<HashMap<String, Instant>>,
+    /// What rotations wait for, by namespace.
+    waits: Mutex<HashMap<String, String>>,
+    /// Resources that were found among the owners.
+    owners: Mutex<HashMap<String, Fresh>>,
 }
 
 impl Authorities {
     /// None is loaded yet.
-    pub fn new(client: Client, operator: &'static str) -> Self {
-        Self { client, operator, loaded: Mutex::default(), owners: Mutex::default() }
+    pub fn new(client: Client, operator: &'static str, versions: Arc<Cache<String>>, events: Arc<Events>) -> Self {
+        let (loaded, waits, owners) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { client, operator, versions, events, loaded, waits, owners }
     }
 
-    /// The authority of a namespace, if it was seen.
+    /// The authorities of a namespace, if they were seen.
     pub fn of(&self, namespace: &str) -> Option<Arc<Loaded>> {
         lock(&self.loaded).get(namespace).cloned()
     }
 
-    /// Sees to it that the namespace of a resource has an authority, that it is published, and that both objects live as long as
-    /// the resource does.
+    /// The authorities of a namespace as they are at this moment: what signs must not be what signed a while ago.
     ///
     /// # Errors
     /// [`AuthorityFailure`]
-    pub async fn ensure<Cr: Managed>(&self, cr: &Cr) -> Result<(), AuthorityFailure> {
+    pub async fn at_once(&self, namespace: &str) -> Result<Option<Stored>, AuthorityFailure> {
+        let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
+        let doing = format!("reading Secret {namespace}/{AUTHORITY}");
+        let secret = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))?;
+        secret.map(|secret| read(namespace, &secret, Timestamp::now())).transpose()
+    }
+
+    /// What the replacement of the namespace's authority waits for, if it is being replaced.
+    pub fn waits(&self, namespace: &str) -> Option<String> {
+        lock(&self.waits).get(namespace).cloned()
+    }
+
+    /// Sees to it that the namespace of a resource has an authority, that it is published, that it is replaced when that is
+    /// due, and that both objects live as long as the resource does. `agents` are those of the resource, by the uids of their
+    /// pods.
+    ///
+    /// # Errors
+    /// [`AuthorityFailure`]
+    pub async fn ensure<Cr: Managed>(&self, cr: &Cr, agents: &BTreeMap<String, Agent>) -> Result<(), AuthorityFailure> {
         let Some(owner) = cr.owner_ref(&()) else { return Ok(()) };
-        let is_fresh = lock(&self.owners).get(&owner.uid).is_some_and(|seen| seen.elapsed() < BELIEVED);
-        if is_fresh {
+        let namespace = cr.home();
+        if self.is_fresh(namespace, &owner.uid) {
             return Ok(());
         }
-        let namespace = cr.home();
         let secret = self.stored(namespace, &owner).await?;
-        let authority = read(namespace, &secret)?;
-        let bundle = authority.bundle().pem();
-        self.keep(namespace, authority);
+        let (stored, version) = self.turned(cr, &secret, agents).await?;
+        let (bundle, revision) = (stored.bundle().pem(), stored.revision());
+        let believed = if stored.is_rotating() { ROTATING } else { BELIEVED };
+        self.keep(namespace, stored);
         if !is_owned(&secret.metadata, &owner) {
             self.own(namespace, &owner).await?;
         }
-        self.publish(namespace, &owner, &bundle).await?;
-        lock(&self.owners).insert(owner.uid, Instant::now());
+        self.publish(namespace, &owner, &bundle, revision).await?;
+        lock(&self.owners).insert(owner.uid, Fresh { until: Instant::now() + believed, version });
         Ok(())
+    }
+
+    fn is_fresh(&self, namespace: &str, owner: &str) -> bool {
+        let seen = self.versions.get(&Key::new(namespace, AUTHORITY));
+        let owners = lock(&self.owners);
+        let Some(fresh) = owners.get(owner) else { return false };
+        // Where the watch shows nothing, time alone counts.
+        let same = seen.is_none_or(|seen| fresh.version.as_ref() == Some(&*seen));
+        same && Instant::now() < fresh.until
+    }
+
+    /// What the Secret holds, after the step of a rotation that is due, and the version of the Secret that has it.
+    async fn turned<Cr: Managed>(
+        &self,
+        cr: &Cr,
+        secret: &Secret,
+        agents: &BTreeMap<String, Agent>,
+    ) -> Result<(Stored, Option<String>), AuthorityFailure> {
+        let namespace = cr.home();
+        let now = Timestamp::now();
+        let stored = read(namespace, secret, now)?;
+        let request = secret.annotations().get(ANNOTATION_ROTATE).cloned();
+        let participants = if stored.is_rotating() {
+            participants(&self.client, namespace, &stored.trusted(), agents).await?
+        } else {
+            Vec::new()
+        };
+        let turn = stored
+            .turn(namespace, &participants, request, now)
+            .map_err(|error| AuthorityFailure::Unusable(namespace.to_owned(), error))?;
+        let waits = match &turn {
+            Turn::Waits(why) => Some(why.clone()),
+            Turn::To(next, what) => next.is_rotating().then(|| (*what).to_owned()),
+            Turn::Rests => None,
+        };
+        match waits {
+            Some(why) => lock(&self.waits).insert(namespace.to_owned(), why),
+            None => lock(&self.waits).remove(namespace),
+        };
+        let version = secret.resource_version();
+        Ok(match turn {
+            Turn::To(next, what) => {
+                let version = self.store(namespace, version, &next).await?;
+                tracing::info!(namespace, revision = next.revision(), what, "the authority is being replaced");
+                self.events.authority_turned(cr, what).await;
+                (*next, version)
+            }
+            Turn::Rests | Turn::Waits(_) if stored.is_recorded() => (stored, version),
+            Turn::Rests | Turn::Waits(_) => {
+                let version = self.store(namespace, version, &stored).await?;
+                (stored, version)
+            }
+        })
+    }
+
+    /// Writes the Secret if it still has this version; returns its new one.
+    async fn store(
+        &self,
+        namespace: &str,
+        version: Option<String>,
+        stored: &Stored,
+    ) -> Result<Option<String>, RequestError> {
+        let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
+        let body = json!({"metadata": {"resourceVersion": version}, "data": stored.data()});
+        let answer = api.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(&body)).await;
+        let doing = format!("storing the authorities in Secret {namespace}/{AUTHORITY}");
+        Ok(answer.map_err(RequestError::while_doing(doing))?.resource_version())
     }
 
     /// Forgets a resource that is gone.
@@ -127,10 +225,10 @@ impl Authorities {
         lock(&self.owners).remove(uid);
     }
 
-    fn keep(&self, namespace: &str, authority: Authority) {
+    fn keep(&self, namespace: &str, stored: Stored) {
         let mut loaded = lock(&self.loaded);
-        if loaded.get(namespace).is_none_or(|known| known.authority.fingerprint() != authority.fingerprint()) {
-            loaded.insert(namespace.to_owned(), Arc::new(Loaded { authority, own: Mutex::default() }));
+        if loaded.get(namespace).is_none_or(|known| !known.stored.is_as(&stored)) {
+            loaded.insert(namespace.to_owned(), Arc::new(Loaded { stored, own: Mutex::default() }));
         }
     }
 
@@ -143,14 +241,11 @@ impl Authorities {
             if let Some(found) = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))? {
                 return Ok(found);
             }
-            let name = format!("members of {namespace}");
-            let made = Authority::generate(&name, Curve::P256, AUTHORITY_LIFETIME, Timestamp::now())
+            let made = Stored::generated(namespace, Timestamp::now())
                 .map_err(|error| AuthorityFailure::Unusable(namespace.to_owned(), error))?;
-            let bytes = |text: String| ByteString(text.into_bytes());
-            let data = [(CERTIFICATE, made.certificates_pem()), (PRIVATE_KEY, made.key_pem())];
             let secret = Secret {
                 metadata: metadata(namespace, owner),
-                data: Some(data.into_iter().map(|(key, text)| (key.to_owned(), bytes(text))).collect()),
+                data: Some(made.data()),
                 type_: Some("kubernetes.io/tls".into()),
                 ..Secret::default()
             };
@@ -164,10 +259,16 @@ impl Authorities {
     }
 
     /// What members have to trust. Others may add owners; the content is the authority's.
-    async fn publish(&self, namespace: &str, owner: &OwnerReference, bundle: &str) -> Result<(), RequestError> {
+    async fn publish(
+        &self,
+        namespace: &str,
+        owner: &OwnerReference,
+        bundle: &str,
+        revision: u64,
+    ) -> Result<(), RequestError> {
         let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
         let wanted =
-            BTreeMap::from([(BUNDLE.to_owned(), bundle.to_owned()), (REVISION.to_owned(), FIRST_REVISION.to_string())]);
+            BTreeMap::from([(BUNDLE.to_owned(), bundle.to_owned()), (REVISION.to_owned(), revision.to_string())]);
         let doing = || format!("publishing ConfigMap {namespace}/{AUTHORITY}");
         let found = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing()))?;
         let is_current =
@@ -212,11 +313,11 @@ impl Loaded {
         {
             return Ok(config.clone());
         }
-        let pair = self.authority.operator(operator, OWN_LIFETIME, now)?;
+        let pair = self.stored.signer().operator(operator, OWN_LIFETIME, now)?;
         let validity = pair.issued.certificate.validity();
         let unsound = |what: &str| SignError::Unsound(what.to_owned());
         let mut roots = RootCertStore::empty();
-        for certificate in self.authority.bundle().certificates() {
+        for certificate in self.stored.bundle().certificates() {
             let certificate = CertificateDer::from(certificate.der().to_vec());
             roots.add(certificate).map_err(|_| unsound("the authority is no trust anchor"))?;
         }
@@ -235,14 +336,10 @@ impl Loaded {
     }
 }
 
-fn read(namespace: &str, secret: &Secret) -> Result<Authority, AuthorityFailure> {
-    let text = |key: &str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-        bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
-    };
-    let authority = Authority::from_pem(&text(CERTIFICATE), &text(PRIVATE_KEY));
-    let checked = authority.and_then(|authority| authority.check(Timestamp::now()).map(|()| authority));
-    checked.map_err(|error| AuthorityFailure::Stored(Key::new(namespace, AUTHORITY), error))
+fn read(namespace: &str, secret: &Secret, now: Timestamp) -> Result<Stored, AuthorityFailure> {
+    let unusable = |error| AuthorityFailure::Stored(Key::new(namespace, AUTHORITY), error);
+    let empty = BTreeMap::new();
+    Stored::read(secret.data.as_ref().unwrap_or(&empty), now).map_err(unusable)
 }
 
 fn metadata(namespace: &str, owner: &OwnerReference) -> ObjectMeta {

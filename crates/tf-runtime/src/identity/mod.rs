@@ -1,10 +1,12 @@
 //! Certificates of members: the authority of a namespace, and the requests that are signed with it.
 //!
-//! What is granted is decided in [`tf_pki::review`]; here it is carried out. One authority serves all operators of a namespace,
+//! What is granted is decided in [`tf_pki::review`], and when another authority takes over in [`tf_pki::rotation`]; here it is carried out. One authority serves all operators of a namespace,
 //! because members of different components meet (`docs/adr/0015`).
 
 mod authority;
+mod participants;
 mod requests;
+mod stored;
 
-pub use authority::{Authorities, AuthorityFailure};
+pub use authority::{Authorities, AuthorityFailure, ROTATING};
 pub use requests::{Pending, Requests, Signer};

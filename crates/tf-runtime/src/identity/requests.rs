@@ -32,7 +32,7 @@ use tf_plan::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-use super::Authorities;
+use super::{Authorities, AuthorityFailure};
 use crate::{
     error::RequestError,
     events::Events,
@@ -55,6 +55,8 @@ struct Open {
     usages: Vec<String>,
     expiration_seconds: Option<i32>,
     requester: Requester,
+    /// Number of the bundle of authorities that the member goes by.
+    trusts: u64,
     approved: bool,
     version: String,
 }
@@ -67,6 +69,8 @@ impl Pending {
         if has("Denied") || has("Failed") || status.certificate.is_some() {
             return Self(None);
         }
+        let revision = request.metadata.annotations.as_ref().and_then(|all| all.get(names::ANNOTATION_BUNDLE_REVISION));
+        let trusts = revision.and_then(|revision| revision.parse().ok()).unwrap_or_default();
         let spec = request.spec;
         Self(Some(Box::new(Open {
             csr: spec.request.0,
@@ -78,6 +82,7 @@ impl Pending {
                 groups: spec.groups.unwrap_or_default(),
                 extra: spec.extra.unwrap_or_default(),
             },
+            trusts,
             approved: has("Approved"),
             version: request.metadata.resource_version.unwrap_or_default(),
         })))
@@ -122,7 +127,7 @@ impl<C: Component> Signer<C> {
                 retry.insert(key.clone(), Instant::now() + PAUSE);
                 match self.decide(&key, open).await {
                     Ok(()) => {}
-                    Err(error) if error.is_not_leader() => {}
+                    Err(AuthorityFailure::Request(error)) if error.is_not_leader() => {}
                     Err(error) => tracing::warn!(request = %key, %error, "a certificate was not issued"),
                 }
             }
@@ -133,10 +138,9 @@ impl<C: Component> Signer<C> {
         }
     }
 
-    async fn decide(&self, key: &Key, open: &Open) -> Result<(), RequestError> {
+    async fn decide(&self, key: &Key, open: &Open) -> Result<(), AuthorityFailure> {
         // Of several operators with one signer, that one answers whose pod asks.
         let Some((owner, cr, account)) = self.resource(open) else { return Ok(()) };
-        let Some(loaded) = self.authorities.of(&owner.namespace) else { return Ok(()) };
         let roster = Roster { account, pods: self.candidates(&owner, &cr) };
         let request = Request {
             signer: &open.signer,
@@ -147,7 +151,16 @@ impl<C: Component> Signer<C> {
         };
         match review(&request, &roster) {
             Decision::Approve(approved) => {
-                let issued = match loaded.authority.sign(&approved, Timestamp::now()) {
+                let Some(stored) = self.authorities.at_once(&owner.namespace).await? else { return Ok(()) };
+                let authority = match stored.issuer_for(open.trusts) {
+                    Ok(authority) => authority,
+                    // The member asks again once it has read the bundle.
+                    Err(behind) => {
+                        tracing::debug!(request = %key, %behind, "a certificate request waits");
+                        return Ok(());
+                    }
+                };
+                let issued = match authority.sign(&approved, Timestamp::now()) {
                     Ok(issued) => issued,
                     Err(error) => {
                         tracing::warn!(request = %key, %error, "a certificate was not signed");
@@ -157,11 +170,11 @@ impl<C: Component> Signer<C> {
                 let pod = approved.identity().name().to_owned();
                 let uid = roster.pods.get(&pod).map(|candidate| candidate.uid.as_str()).unwrap_or_default();
                 let end = issued.certificate.validity().not_after;
-                let note = format!("{end} {}", loaded.authority.fingerprint());
+                let note = format!("{end} {}", authority.fingerprint());
                 self.note(&owner.namespace, &pod, uid, &note).await?;
-                self.issue(key, open, &pod, &issued).await
+                Ok(self.issue(key, open, &pod, &issued).await?)
             }
-            Decision::Deny(denial) => self.deny(key, open, &*cr, &denial).await,
+            Decision::Deny(denial) => Ok(self.deny(key, open, &*cr, &denial).await?),
             Decision::Wait(why) => {
                 tracing::debug!(request = %key, why, "a certificate request waits");
                 Ok(())

@@ -12,6 +12,8 @@ pub enum Purpose {
     Work,
     /// Objects that resources refer to by name.
     Input,
+    /// The Secrets with authorities of members' certificates.
+    Authority,
 }
 
 /// What a watch is about.

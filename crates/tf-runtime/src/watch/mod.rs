@@ -248,7 +248,7 @@ where
     fn page(&self) -> u32 {
         match self.subject.purpose {
             Purpose::Input => INPUTS_PAGE,
-            Purpose::Work => PAGE,
+            Purpose::Work | Purpose::Authority => PAGE,
         }
     }
 

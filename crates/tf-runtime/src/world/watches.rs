@@ -48,6 +48,9 @@ impl<Cr: Managed> Watches<'_, Cr> {
                 self.pods(namespace);
             }
             self.inputs(namespace);
+            if world.declaration.calls_agents {
+                self.authorities(namespace);
+            }
         }
         if world.declaration.calls_agents {
             self.requests();
@@ -117,6 +120,19 @@ impl<Cr: Managed> Watches<'_, Cr> {
             selector: Selector::Fields(format!("spec.signerName={}", names::MEMBER_SIGNER)),
             reduce: |request| (Key::of(&request.metadata), Pending::of(request)),
             sink: Kept::new(self.world.requests.pending.clone(), Arc::new(move |_, _, _| wake.changed.notify_one())),
+        };
+        watch.start(self.context, &mut self.tasks);
+    }
+
+    /// Users put another authority there, other operators turn it: all resources look.
+    fn authorities(&mut self, namespace: Option<&str>) {
+        let purpose = Purpose::Authority;
+        let watch = Watch {
+            subject: Subject { kind: SECRET, purpose, namespace: namespace.map(str::to_owned) },
+            api: dynamic::<PartialObjectMeta<DynamicObject>>(self.client, SECRET, namespace),
+            selector: Selector::Fields(format!("metadata.name={}", names::AUTHORITY)),
+            reduce: |object| (Key::of(&object.metadata), object.metadata.resource_version.unwrap_or_default()),
+            sink: Kept::new(self.world.authorities.clone(), self.wakes_all()),
         };
         watch.start(self.context, &mut self.tasks);
     }

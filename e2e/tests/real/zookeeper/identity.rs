@@ -8,6 +8,7 @@ use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateS
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::PostParams;
+use tf_api::names::ANNOTATION_BUNDLE_REVISION;
 use tf_pki::member::{Identity, Member, SIGNER, USAGES, request};
 
 use super::*;
@@ -47,6 +48,8 @@ async fn ask_for(
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let mut asked = CertificateSigningRequest::default();
     asked.metadata.name = Some(name.into());
+    // The only bundle there ever was.
+    asked.metadata.annotations = Some([(ANNOTATION_BUNDLE_REVISION.to_owned(), "1".to_owned())].into());
     asked.spec.signer_name = SIGNER.into();
     asked.spec.usages = Some(usages.iter().map(ToString::to_string).collect());
     asked.spec.expiration_seconds = Some(seconds);

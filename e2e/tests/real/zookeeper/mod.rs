@@ -58,14 +58,23 @@ enum Long {
     Release,
     Tls,
     Renewal,
+    Rotation,
     Storage,
     Disaster,
     Replacement,
 }
 
 impl Long {
-    const ALL: [Self; 7] =
-        [Self::Growth, Self::Release, Self::Tls, Self::Renewal, Self::Storage, Self::Disaster, Self::Replacement];
+    const ALL: [Self; 8] = [
+        Self::Growth,
+        Self::Release,
+        Self::Tls,
+        Self::Renewal,
+        Self::Rotation,
+        Self::Storage,
+        Self::Disaster,
+        Self::Replacement,
+    ];
     /// Of these, if nothing else is said.
     const DRAWN: usize = 2;
 

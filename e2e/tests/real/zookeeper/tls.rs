@@ -3,10 +3,12 @@
 use std::{net::IpAddr, sync::Arc};
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
+use tf_api::names::{ANNOTATION_ROTATE, AUTHORITY};
 use tokio_rustls::TlsConnector;
 
 use super::journal::Journal;
@@ -18,6 +20,8 @@ const ELECTION_PORT: u16 = 3888;
 const TLS_PORT: u16 = 2281;
 /// Three rounds, in each of which three servers in Java are restarted one after the other.
 const CHANGE: Duration = Duration::from_mins(9);
+/// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
+const ROTATION: Duration = Duration::from_mins(9);
 /// For a server to turn away what it does not understand.
 const REFUSAL: Duration = Duration::from_secs(3);
 
@@ -37,13 +41,18 @@ async fn takes_plain_tcp(address: Ipv4Addr) -> Result<bool> {
     Ok(timeout(REFUSAL, stream.read(&mut [0; 64])).await.is_err())
 }
 
+/// The certificates of the authorities that members are told to trust.
+async fn authorities(client: &Client) -> Result<Vec<CertificateDer<'static>>> {
+    let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let bundle = bundles.get(AUTHORITY).await?.data.unwrap_or_default();
+    Ok(CertificateDer::pem_slice_iter(bundle["ca-bundle.crt"].as_bytes()).collect::<Result<_, _>>()?)
+}
+
 /// A connection to a server whose certificate is good for its address, as the authority of the namespace says.
 async fn tls(client: &Client, address: Ipv4Addr, port: u16) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    let bundle = bundles.get("tf-ca").await?.data.unwrap_or_default();
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(bundle["ca-bundle.crt"].as_bytes()) {
-        roots.add(certificate?)?;
+    for certificate in authorities(client).await? {
+        roots.add(certificate)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -126,6 +135,14 @@ async fn uptime(address: Ipv4Addr) -> Result<u64> {
     Ok(uptime.with_context(|| format!("{address} answered {answer:?}"))?.parse()?)
 }
 
+/// Fails if a server that had run for some time a while ago was started anew since.
+async fn runs_on(address: Ipv4Addr, former: u64, passed: Duration) -> Result<()> {
+    let (now, passed) = (uptime(address).await?, passed.as_millis() as u64);
+    // What was counted before is counted with what it took to look.
+    ensure!(now + 2000 >= former + passed, "{address} was started anew: {former}, {now} after {passed} ms");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_is_interrupted() -> Result<()> {
     if !Long::Renewal.is_drawn()? {
@@ -153,9 +170,7 @@ async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, CHANGE).await?;
         ensure!(uids(client).await? == pods_before, "pods are the same");
         for (address, (_, former)) in addresses.iter().zip(&former) {
-            let (now, passed) = (uptime(*address).await?, begun.elapsed().as_millis() as u64);
-            // What was counted before is counted with what it took to look.
-            ensure!(now + 2000 >= former + passed, "{address} was started anew: {former}, {now} after {passed} ms");
+            runs_on(*address, *former, begun.elapsed()).await?;
         }
         ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
         let account = journal.end(&addresses).await?;
@@ -163,6 +178,70 @@ async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_
         // Nobody is restarted, so nobody waits longer than for a slow machine.
         ensure!(account.longest_pause < Duration::from_secs(2), "{:?}", account.longest_pause);
         println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_authority_takes_over_while_its_certificates_are_in_use_and_nobody_is_interrupted() -> Result<()> {
+    if !Long::Rotation.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(true)).await?;
+        certified(client).await?;
+        let addresses = lab.real_nodes()?.addresses()?;
+        let (journal, pods_before) = (Journal::begin(&addresses).await?, uids(client).await?);
+        let (mut former, begun) = (Vec::new(), std::time::Instant::now());
+        for address in &addresses {
+            former.push(uptime(*address).await?);
+        }
+        let old = authorities(client).await?;
+        ensure!(old.len() == 1, "{} authorities", old.len());
+
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+        let request = json!({"metadata": {"annotations": {ANNOTATION_ROTATE: "now"}}});
+        secrets.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(request)).await?;
+        let is_told = |zookeeper: &Resource| {
+            let condition = zookeeper.condition("CertificatesReady");
+            condition.is_some_and(|condition| condition.message.contains("is being replaced"))
+        };
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "a rotation", Duration::from_mins(1), is_told).await?;
+        eventually("one authority, another one", ROTATION, async || {
+            let now = authorities(client).await?;
+            Ok((now.len() == 1 && now != old).then_some(()))
+        })
+        .await?;
+        // Good by the new authority alone, whose bundle this client takes.
+        for address in &addresses {
+            shown(client, *address).await?;
+            tls(client, *address, ELECTION_PORT).await?;
+        }
+        let is_over = |zookeeper: &Resource| zookeeper.is_ready() && !is_told(zookeeper);
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "Ready, nothing replaced", CHANGE, is_over).await?;
+        ensure!(uids(client).await? == pods_before, "pods are the same");
+        for (address, former) in addresses.iter().zip(&former) {
+            runs_on(*address, *former, begun.elapsed()).await?;
+        }
+        // The agents are still called, and a member that starts now is let in.
+        let killed = pods_before.keys().next().context("a pod")?;
+        Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(killed, &DeleteParams::default()).await?;
+        let is_anew = async || {
+            let now = uids(client).await?;
+            Ok((now.get(killed).is_some_and(|uid| uid != &pods_before[killed])).then_some(()))
+        };
+        eventually("another pod", Duration::from_mins(1), is_anew).await?;
+        certified(client).await?;
+        ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
+        let account = journal.end(&addresses).await?;
+        ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
+        println!(
+            "{} writes in {:?}, longest pause {:?}",
+            account.acknowledged.len(),
+            begun.elapsed(),
+            account.longest_pause
+        );
         Ok(())
     })
     .await
