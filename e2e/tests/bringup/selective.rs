@@ -24,6 +24,8 @@ use crate::support::{label, settled, uids};
 /// Definitions are of the whole cluster, so tests that change them have a lab of their own and take turns in it.
 static LAB: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 static TURN: Mutex<()> = Mutex::const_new(());
+/// For the API server to remove definitions with all their resources, beside other tests.
+const UNDEFINED: Duration = Duration::from_mins(2);
 
 /// The lab without any definition of ours, however the test before it ended, for as long as the guard is held.
 pub async fn turn() -> Result<(Arc<Lab>, MutexGuard<'static, ()>)> {
@@ -55,10 +57,7 @@ async fn undefine(lab: &Lab) -> Result<()> {
     for plural in defined(lab).await? {
         definitions.delete(&format!("{plural}.{}", tf_api::GROUP), &DeleteParams::default()).await?;
     }
-    eventually("the definitions to be gone", Duration::from_secs(30), async || {
-        Ok(defined(lab).await?.is_empty().then_some(()))
-    })
-    .await
+    eventually("the definitions to be gone", UNDEFINED, async || Ok(defined(lab).await?.is_empty().then_some(()))).await
 }
 
 /// A resource of each kind that needs no other, on one node.

@@ -81,9 +81,12 @@ pub struct Loaded {
 
 /// Until when what was seen of both objects is believed.
 struct Fresh {
+    namespace: String,
     until: Instant,
     /// Version of the Secret.
     version: Option<String>,
+    /// Whether the watch has shown it since, so that it can tell that it is gone.
+    watched: bool,
 }
 
 /// The authorities of the namespaces in which this operator has resources.
@@ -149,16 +152,22 @@ impl Authorities {
             self.own(namespace, &owner).await?;
         }
         self.publish(namespace, &owner, &bundle, revision).await?;
-        lock(&self.owners).insert(owner.uid, Fresh { until: Instant::now() + believed, version });
+        let until = Instant::now() + believed;
+        let fresh = Fresh { namespace: namespace.to_owned(), until, version, watched: false };
+        lock(&self.owners).insert(owner.uid, fresh);
         Ok(())
     }
 
     fn is_fresh(&self, namespace: &str, owner: &str) -> bool {
         let seen = self.versions.get(&Key::new(namespace, AUTHORITY));
-        let owners = lock(&self.owners);
-        let Some(fresh) = owners.get(owner) else { return false };
-        // Where the watch shows nothing, time alone counts.
-        let same = seen.is_none_or(|seen| fresh.version.as_ref() == Some(&*seen));
+        let mut owners = lock(&self.owners);
+        let Some(fresh) = owners.get_mut(owner) else { return false };
+        let same = match &seen {
+            Some(seen) => fresh.version.as_deref() == Some(seen.as_str()),
+            // The watch may not have come to it yet.
+            None => !fresh.watched,
+        };
+        fresh.watched |= seen.is_some();
         same && Instant::now() < fresh.until
     }
 
@@ -220,9 +229,14 @@ impl Authorities {
         Ok(answer.map_err(RequestError::while_doing(doing))?.resource_version())
     }
 
-    /// Forgets a resource that is gone.
+    /// Forgets a resource that is gone, and after the last one of a namespace its authorities.
     pub fn forget(&self, uid: &str) {
-        lock(&self.owners).remove(uid);
+        let mut owners = lock(&self.owners);
+        let Some(Fresh { namespace, .. }) = owners.remove(uid) else { return };
+        if owners.values().all(|other| other.namespace != namespace) {
+            lock(&self.loaded).remove(&namespace);
+            lock(&self.waits).remove(&namespace);
+        }
     }
 
     fn keep(&self, namespace: &str, stored: Stored) {
@@ -241,11 +255,16 @@ impl Authorities {
             if let Some(found) = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))? {
                 return Ok(found);
             }
-            let made = Stored::generated(namespace, Timestamp::now())
-                .map_err(|error| AuthorityFailure::Unusable(namespace.to_owned(), error))?;
+            let data = match self.of(namespace) {
+                // Somebody deleted the Secret: what its authorities signed is in use.
+                Some(loaded) => loaded.stored.data(),
+                None => Stored::generated(namespace, Timestamp::now())
+                    .map_err(|error| AuthorityFailure::Unusable(namespace.to_owned(), error))?
+                    .data(),
+            };
             let secret = Secret {
                 metadata: metadata(namespace, owner),
-                data: Some(made.data()),
+                data: Some(data),
                 type_: Some("kubernetes.io/tls".into()),
                 ..Secret::default()
             };
