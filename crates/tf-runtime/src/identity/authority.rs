@@ -120,10 +120,14 @@ impl Authorities {
     /// # Errors
     /// [`AuthorityFailure`]
     pub async fn at_once(&self, namespace: &str) -> Result<Option<Stored>, AuthorityFailure> {
+        let secret = self.secret(namespace).await?;
+        secret.map(|secret| read(namespace, &secret, Timestamp::now())).transpose()
+    }
+
+    async fn secret(&self, namespace: &str) -> Result<Option<Secret>, RequestError> {
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let doing = format!("reading Secret {namespace}/{AUTHORITY}");
-        let secret = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))?;
-        secret.map(|secret| read(namespace, &secret, Timestamp::now())).transpose()
+        api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))
     }
 
     /// What the replacement of the namespace's authority waits for, if it is being replaced.
@@ -251,8 +255,7 @@ impl Authorities {
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let key = Key::new(namespace, AUTHORITY);
         loop {
-            let doing = format!("reading Secret {key}");
-            if let Some(found) = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))? {
+            if let Some(found) = self.secret(namespace).await? {
                 return Ok(found);
             }
             let data = match self.of(namespace) {

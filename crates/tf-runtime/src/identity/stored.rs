@@ -209,6 +209,7 @@ impl Stored {
     ) -> Result<Turn, SignError> {
         let wish = Wish { source: self.source(), request };
         let has_settled = now.duration_since(self.changed).unsigned_abs() >= SETTLING;
+        let (mut wanted, mut generated, mut known) = (Arc::clone(&self.wanted), self.generated, self.trusted.clone());
         let (state, what) = match self.state.next(participants, &wish, now) {
             Step::Rest(_) => return Ok(Turn::Rests),
             Step::Wait(Waiting::ToTrust(names)) => {
@@ -221,15 +222,13 @@ impl Stored {
                 return Ok(Turn::Waits(format!("the step before is less than {} s old", SETTLING.as_secs())));
             }
             Step::TrustBoth(cause) => {
-                let supplied = cause == Cause::Supplied;
-                let next = if supplied { Arc::clone(&self.wanted) } else { Arc::new(generate(namespace, now)?) };
-                let state = self.state.trust_both(next.fingerprint(), wish.request);
-                let generated = if supplied { self.generated } else { Some(next.fingerprint()) };
-                let Some(trusted) = pick(&state, &[self.trusted.as_slice(), &[Arc::clone(&next)]].concat()) else {
-                    return Ok(Turn::Rests);
-                };
-                let to = Self { wanted: next, trusted, state, generated, changed: now, recorded: true };
-                return Ok(Turn::To(Box::new(to), "members are told to trust the next authority too"));
+                if cause != Cause::Supplied {
+                    wanted = Arc::new(generate(namespace, now)?);
+                    generated = Some(wanted.fingerprint());
+                }
+                known.push(Arc::clone(&wanted));
+                let state = self.state.trust_both(wanted.fingerprint(), wish.request);
+                (state, "members are told to trust the next authority too")
             }
             Step::Abandon => {
                 (self.state.abandon(), "the next authority is not wanted any more, nothing was signed by it")
@@ -237,8 +236,7 @@ impl Stored {
             Step::IssueFromNew => (self.state.issue_from_new(), "the next authority signs from now on"),
             Step::DropOld => (self.state.drop_old(), "the authority before is not trusted any more"),
         };
-        let Some(trusted) = pick(&state, &self.trusted) else { return Ok(Turn::Rests) };
-        let (wanted, generated) = (Arc::clone(&self.wanted), self.generated);
+        let Some(trusted) = pick(&state, &known) else { return Ok(Turn::Rests) };
         Ok(Turn::To(Box::new(Self { wanted, trusted, state, generated, changed: now, recorded: true }), what))
     }
 

@@ -1,6 +1,6 @@
 //! The servers of a running ensemble change over to TLS with each other, and back, and nobody notices.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Instant};
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -135,12 +135,47 @@ async fn uptime(address: Ipv4Addr) -> Result<u64> {
     Ok(uptime.with_context(|| format!("{address} answered {answer:?}"))?.parse()?)
 }
 
-/// Fails if a server that had run for some time a while ago was started anew since.
-async fn runs_on(address: Ipv4Addr, former: u64, passed: Duration) -> Result<()> {
-    let (now, passed) = (uptime(address).await?, passed.as_millis() as u64);
-    // What was counted before is counted with what it took to look.
-    ensure!(now + 2000 >= former + passed, "{address} was started anew: {former}, {now} after {passed} ms");
-    Ok(())
+/// The ensemble before something that nobody is to notice.
+struct Before {
+    journal: Journal,
+    pods: BTreeMap<String, Option<String>>,
+    /// How long each server has run, in milliseconds.
+    uptimes: BTreeMap<Ipv4Addr, u64>,
+    begun: Instant,
+}
+
+impl Before {
+    /// Begins to write, and looks.
+    async fn look(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
+        let (journal, pods) = (Journal::begin(addresses).await?, uids(client).await?);
+        let (mut uptimes, begun) = (BTreeMap::new(), Instant::now());
+        for address in addresses {
+            uptimes.insert(*address, uptime(*address).await?);
+        }
+        Ok(Self { journal, pods, uptimes, begun })
+    }
+
+    /// Fails if a pod is another one, or a server was started anew.
+    async fn still_runs(&self, client: &Client) -> Result<()> {
+        ensure!(uids(client).await? == self.pods, "pods are the same");
+        for (address, former) in &self.uptimes {
+            let (now, passed) = (uptime(*address).await?, self.begun.elapsed().as_millis() as u64);
+            // What was counted before is counted with what it took to look.
+            ensure!(now + 2000 >= former + passed, "{address} was started anew: {former}, {now} after {passed} ms");
+        }
+        Ok(())
+    }
+
+    /// Ends the writer, who has lost nothing and no session. Its longest pause.
+    async fn end(self) -> Result<Duration> {
+        let addresses: Vec<Ipv4Addr> = self.uptimes.into_keys().collect();
+        ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
+        let account = self.journal.end(&addresses).await?;
+        let (writes, pause) = (account.acknowledged.len(), account.longest_pause);
+        ensure!(account.lost_sessions == 0, "{pause:?}");
+        println!("{writes} writes in {:?}, longest pause {pause:?}", self.begun.elapsed());
+        Ok(pause)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,32 +187,26 @@ async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(true)).await?;
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
-        let (journal, pods_before) = (Journal::begin(&addresses).await?, uids(client).await?);
-        let (mut former, begun) = (Vec::new(), std::time::Instant::now());
+        let before = Before::look(client, &addresses).await?;
+        let mut former = Vec::new();
         for address in &addresses {
-            former.push((shown(client, *address).await?, uptime(*address).await?));
+            former.push(shown(client, *address).await?);
         }
         // A shorter life than those in use have: members ask for others.
         let mut shorter = spec(true);
         shorter["commonConfiguration"] = json!({"certificates": {"duration": "24h"}});
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, shorter).await?;
-        for (address, (certificate, _)) in addresses.iter().zip(&former) {
+        for (address, certificate) in addresses.iter().zip(&former) {
             eventually(&format!("another certificate on {address}"), CHANGE, async || {
                 Ok((shown(client, *address).await? != *certificate).then_some(()))
             })
             .await?;
         }
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, CHANGE).await?;
-        ensure!(uids(client).await? == pods_before, "pods are the same");
-        for (address, (_, former)) in addresses.iter().zip(&former) {
-            runs_on(*address, *former, begun.elapsed()).await?;
-        }
-        ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
-        let account = journal.end(&addresses).await?;
-        ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
+        before.still_runs(client).await?;
+        let pause = before.end().await?;
         // Nobody is restarted, so nobody waits longer than for a slow machine.
-        ensure!(account.longest_pause < Duration::from_secs(2), "{:?}", account.longest_pause);
-        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        ensure!(pause < Duration::from_secs(2), "{pause:?}");
         Ok(())
     })
     .await
@@ -192,11 +221,7 @@ async fn another_authority_takes_over_while_its_certificates_are_in_use_and_nobo
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(true)).await?;
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
-        let (journal, pods_before) = (Journal::begin(&addresses).await?, uids(client).await?);
-        let (mut former, begun) = (Vec::new(), std::time::Instant::now());
-        for address in &addresses {
-            former.push(uptime(*address).await?);
-        }
+        let before = Before::look(client, &addresses).await?;
         let old = authorities(client).await?;
         ensure!(old.len() == 1, "{} authorities", old.len());
 
@@ -220,28 +245,17 @@ async fn another_authority_takes_over_while_its_certificates_are_in_use_and_nobo
         }
         let is_over = |zookeeper: &Resource| zookeeper.is_ready() && !is_told(zookeeper);
         resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "Ready, nothing replaced", CHANGE, is_over).await?;
-        ensure!(uids(client).await? == pods_before, "pods are the same");
-        for (address, former) in addresses.iter().zip(&former) {
-            runs_on(*address, *former, begun.elapsed()).await?;
-        }
+        before.still_runs(client).await?;
         // The agents are still called, and a member that starts now is let in.
-        let killed = pods_before.keys().next().context("a pod")?;
+        let killed = before.pods.keys().next().context("a pod")?;
         Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(killed, &DeleteParams::default()).await?;
         let is_anew = async || {
             let now = uids(client).await?;
-            Ok((now.get(killed).is_some_and(|uid| uid != &pods_before[killed])).then_some(()))
+            Ok((now.get(killed).is_some_and(|uid| uid != &before.pods[killed])).then_some(()))
         };
         eventually("another pod", Duration::from_mins(1), is_anew).await?;
         certified(client).await?;
-        ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
-        let account = journal.end(&addresses).await?;
-        ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
-        println!(
-            "{} writes in {:?}, longest pause {:?}",
-            account.acknowledged.len(),
-            begun.elapsed(),
-            account.longest_pause
-        );
+        before.end().await?;
         Ok(())
     })
     .await
