@@ -118,6 +118,7 @@ fn ring(
             has_data: true,
             uses_auth: false,
             has_certificates: false,
+            takes_over: false,
         },
     )?;
     claim::claim(cr, ensemble.members(), observed)?;

@@ -86,6 +86,7 @@ fn carry_out(
             has_data: false,
             uses_auth: true,
             has_certificates: false,
+            takes_over: false,
         },
     )?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());

@@ -60,6 +60,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             has_data: true,
             uses_auth: false,
             has_certificates: false,
+            takes_over: false,
         },
     )?;
     let login = Login::of(cr, observed)?;

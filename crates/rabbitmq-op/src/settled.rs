@@ -27,10 +27,12 @@ const COOKIE: &str = "RABBITMQ_ERLANG_COOKIE";
 /// The objects with the members' files, so that they are observed.
 pub fn references(cr: &Rabbitmq) -> References {
     let identity = Identity::of(OPERATOR, cr);
-    References {
-        secrets: vec![configuration::secret_name(&identity)],
-        config_maps: vec![configuration::config_map_name(&identity)],
-    }
+    References { secrets: vec![configuration::secret_name(&identity)], config_maps: config_maps(&identity).to_vec() }
+}
+
+/// Names of the ConfigMaps with members' files, the later ones first.
+fn config_maps(identity: &Identity) -> [String; 2] {
+    [configuration::config_map_name(identity), configuration::foreign_config_map_name(identity)]
 }
 
 /// The files that members were given so far.
@@ -53,13 +55,12 @@ pub struct Kept<T> {
 impl<'a> Settled<'a> {
     /// What was observed of the resource's files.
     pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, identity: &Identity) -> Self {
-        let files: Vec<_> = observed
-            .config_maps
-            .get(&configuration::config_map_name(identity))
-            .into_iter()
-            .flatten()
-            .map(|(key, text)| (key.as_str(), text.as_str()))
-            .collect();
+        let mut files: Vec<(&str, &str)> = Vec::new();
+        for (key, text) in config_maps(identity).iter().filter_map(|name| observed.config_maps.get(name)).flatten() {
+            if files.iter().all(|(other, _)| other != key) {
+                files.push((key, text));
+            }
+        }
         let contract = cr.contract();
         let initialized = contract.is_some_and(|contract| contract.initialized == Some(true));
         Self {

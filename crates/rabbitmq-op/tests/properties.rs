@@ -74,7 +74,7 @@ fn cluster(name: &str, service: &Value, status: &Value) -> Rabbitmq {
 /// The snapshot after the plan was carried out and the cluster came up, and the status then.
 fn carried_out(plan: &Plan, before: &Observed<Rabbitmq>, name: &str) -> (Observed<Rabbitmq>, Value) {
     let mut after = before.clone();
-    after.config_maps.insert(format!("{name}-rabbitmq-configmap"), files(plan));
+    after.config_maps.insert(format!("{name}-rabbitmq-files"), files(plan));
     let secrets = secret_files(plan).into_iter().collect();
     after.secrets.insert(format!("{name}-rabbitmq-secret-files"), secrets);
     let own = support::data(plan, tf_plan::object::SECRET, &format!("{name}-secret")).into_iter().collect();

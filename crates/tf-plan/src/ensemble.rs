@@ -14,6 +14,7 @@ use tf_api::{
 };
 
 use crate::{
+    adoption,
     build::{
         configuration::Files,
         identity::Identity,
@@ -57,6 +58,8 @@ pub struct Traits<'a> {
     pub uses_auth: bool,
     /// Whether members get certificates.
     pub has_certificates: bool,
+    /// Whether pods that the Go tf-operator made are taken over.
+    pub takes_over: bool,
 }
 
 /// Members and containers of a resource, ready for its files to be rendered.
@@ -71,8 +74,11 @@ pub struct Ensemble<'a, Cr> {
     pub release: &'static Release,
     /// Containers to run.
     pub containers: Vec<Chosen>,
+    /// Members as they are recorded, or as pods have them that are taken over.
+    pub recorded: Vec<MemberStatus>,
     /// Members.
     pub membership: Membership,
+    takes_over: bool,
     ignored: Vec<String>,
 }
 
@@ -136,7 +142,13 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         )?;
         let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
-        let previous = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
+        let identity = Identity::of(traits.operator, cr);
+        let recorded = cr.contract().map(|contract| contract.members.clone()).unwrap_or_default();
+        let recorded = if recorded.is_empty() && traits.takes_over {
+            adoption::members(observed, &identity.workload_name("statefulset"))?
+        } else {
+            recorded
+        };
         let wish = Wish {
             placement: &placement,
             replicas: common.replicas,
@@ -144,7 +156,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             joining: traits.joining,
             leaving: traits.leaving,
         };
-        let membership = members::choose(previous, nodes, &wish);
+        let membership = members::choose(&recorded, nodes, &wish);
         if membership.members.is_empty() {
             return Err(NotReady::waiting(
                 Reason::NoMatchingNodes,
@@ -153,13 +165,14 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         }
         // What is founded too small stays too small.
         if traits.joining == Joining::AtFoundation
-            && previous.is_empty()
+            && recorded.is_empty()
             && let Some(missing) = &membership.held
         {
             return Err(NotReady::waiting(Reason::NoMatchingNodes, format!("{missing}; all start together")));
         }
         let Selection { release, containers, ignored } = selection;
-        Ok(Self { identity: Identity::of(traits.operator, cr), cr, observed, release, containers, membership, ignored })
+        let takes_over = traits.takes_over;
+        Ok(Self { identity, cr, observed, release, containers, recorded, membership, takes_over, ignored })
     }
 
     /// Members in the order they joined.
@@ -238,10 +251,9 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             restart: self.cr.restart(),
         });
         let replicas = self.membership.members.len() as i32;
-        objects.push(workload::stateful_set(
-            identity,
-            Members { name: name.clone(), replicas, template, claims, service: &service_name },
-        ));
+        let members = Members { name: name.clone(), replicas, template, claims, service: &service_name };
+        let workload = workload::stateful_set(identity, members);
+        objects.push(if self.takes_over { workload.taking_over() } else { workload });
 
         let pods = self.observed.pods.known().map(Vec::as_slice).unwrap_or_default();
         let workloads = vec![(name, template_hash)];

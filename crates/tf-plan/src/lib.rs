@@ -3,6 +3,7 @@
 //! Everything in this crate is a function of its arguments: no clock, no randomness, no environment, no iteration order
 //! leaks into an output. That is what makes an offline preview of every object, golden tests and model checking possible.
 
+pub mod adoption;
 pub mod assess;
 pub mod build;
 pub mod certificates;

@@ -98,6 +98,8 @@ pub enum Ownership {
     Force,
     /// They do: the object is a user's as much as ours.
     Respect,
+    /// We do, and a workload of this name that another operator made gives way first. Its pods stay and become ours.
+    TakeOver,
 }
 
 /// A desired object: the fields we want and own, nothing else.
@@ -145,6 +147,12 @@ impl Object {
             ownership: Ownership::Respect,
             independent: true,
         }
+    }
+
+    /// The same, as the successor of a workload that another operator made under this name.
+    #[must_use]
+    pub fn taking_over(self) -> Self {
+        Self { ownership: Ownership::TakeOver, ..self }
     }
 
     /// Text for messages, for example `StatefulSet tf/zookeeper1-zookeeper-statefulset`.

@@ -80,6 +80,8 @@ pub enum Act {
     Terminating,
     /// It is what a deleted resource of the same name left; it is made anew when the garbage collector has removed it.
     Leftover,
+    /// It is what another operator made and gives way; it is made anew when the garbage collector has let its pods go.
+    GivesWay,
     /// It was applied but for these fields.
     Partly(Omitted),
 }
@@ -161,6 +163,9 @@ impl Applier {
             .await
             .map_err(RequestError::while_doing(format!("reading {}", object.describe())))?;
         if let Some(live) = &live {
+            if object.ownership == Ownership::TakeOver && self.is_predecessor(live, owner) {
+                return self.dismiss(&api, object, live, dry).await;
+            }
             if live.metadata.deletion_timestamp.is_some() {
                 return Ok(Act::Terminating);
             }
@@ -184,24 +189,64 @@ impl Applier {
         if omitted.is_empty() { Ok(Act::Applied(Box::new(applied))) } else { Ok(Act::Partly(omitted)) }
     }
 
+    /// Whether the live object is the resource's and was made by another operator, none of whose fields shall stay.
+    fn is_predecessor(&self, live: &DynamicObject, owner: Owner<'_>) -> bool {
+        let seen = Child::of(&live.metadata);
+        let ours = seen.labels.get(names::LABEL_MANAGED_BY).is_some_and(|manager| manager == self.operator);
+        seen.owner.as_deref() == Some(owner.uid) && !ours
+    }
+
+    /// Deletes a workload and leaves its pods to the one that is made in its place.
+    async fn dismiss(
+        &self,
+        api: &Api<DynamicObject>,
+        object: &Object,
+        live: &DynamicObject,
+        dry: bool,
+    ) -> Result<Act, ApplyError> {
+        if dry {
+            return Ok(Act::Pending);
+        }
+        if live.metadata.deletion_timestamp.is_none() {
+            self.remove(api, object.kind, &object.name, live.metadata.uid.as_deref(), PropagationPolicy::Orphan)
+                .await
+                .map_err(RequestError::while_doing(format!("replacing {}", object.describe())))?;
+            tracing::info!(object = object.describe(), "was the former operator's; its pods stay");
+        }
+        Ok(Act::GivesWay)
+    }
+
     /// Deletes an object we own; one that was replaced meanwhile is not hit.
     pub async fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Result<(), RequestError> {
         let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let api = dynamic::<DynamicObject>(&self.client, kind, namespace);
+        self.remove(&api, kind, &key.name, Some(uid), PropagationPolicy::Background)
+            .await
+            .map_err(RequestError::while_doing(format!("deleting {} {key}", kind.kind)))
+    }
+
+    async fn remove(
+        &self,
+        api: &Api<DynamicObject>,
+        kind: Kind,
+        name: &str,
+        uid: Option<&str>,
+        dependents: PropagationPolicy,
+    ) -> kube::Result<()> {
         let parameters = DeleteParams {
-            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
-            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions { uid: uid.map(str::to_owned), resource_version: None }),
+            propagation_policy: Some(dependents),
             ..DeleteParams::default()
         };
-        match api.delete(&key.name, &parameters).await {
+        match api.delete(name, &parameters).await {
             Ok(_) => {
                 self.count(kind, "deleted");
-                tracing::info!(kind = kind.kind, object = %key, "deleted");
+                tracing::info!(kind = kind.kind, name, "deleted");
                 Ok(())
             }
             // Gone already, or another object by now: both are what was wanted.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            Err(source) => Err(RequestError { doing: format!("deleting {} {key}", kind.kind), source }),
+            Err(error) => Err(error),
         }
     }
 
@@ -251,7 +296,7 @@ impl Applier {
         exists: bool,
     ) -> kube::Result<(DynamicObject, Vec<String>)> {
         let parameters = match object.ownership {
-            Ownership::Force => PatchParams::apply(self.operator).force(),
+            Ownership::Force | Ownership::TakeOver => PatchParams::apply(self.operator).force(),
             Ownership::Respect => PatchParams::apply(self.operator),
         };
         match api.patch(&object.name, &parameters, &Patch::Apply(body)).await {
@@ -273,7 +318,7 @@ impl Applier {
                 Ok((applied, told))
             }
             Err(kube::Error::Api(status))
-                if object.ownership == Ownership::Force
+                if object.ownership != Ownership::Respect
                     && exists
                     && status.is_invalid()
                     && self.evict(api, object).await.is_ok() =>

@@ -328,6 +328,10 @@ impl<C: Component> Reconciler<C> {
                 Ok(Act::Applied(answer)) => results.answers.push((object.kind, answer)),
                 Ok(Act::Pending) => results.report.pending.push(object.describe()),
                 Ok(Act::Terminating) => results.report.leaving.push(object.describe()),
+                Ok(Act::GivesWay) => {
+                    results.leftovers = true;
+                    results.report.leaving.push(format!("{} of another operator, without its pods", object.describe()));
+                }
                 Ok(Act::Leftover) => {
                     results.leftovers = true;
                     results.report.leaving.push(format!("{} of a former resource of this name", object.describe()));
@@ -488,7 +492,7 @@ impl<C: Component> Reconciler<C> {
 #[derive(Default)]
 struct Results {
     report: Applied,
-    /// Whether an object of a former resource is in the way.
+    /// Whether an object of a former resource or of another operator is in the way.
     leftovers: bool,
     answers: Vec<(Kind, Box<DynamicObject>)>,
 }

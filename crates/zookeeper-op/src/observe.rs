@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tf_api::{Managed as _, Zookeeper, contract::MemberStatus};
+use tf_api::{Zookeeper, contract::MemberStatus};
 use tf_plan::{
+    adoption,
     members::{self, SizeRule},
     node::{
         ContentHash,
@@ -18,7 +19,8 @@ use crate::membership::{Change, Place, Seat, Situation};
 /// How much is known of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clarity {
-    /// No pod has a certificate, so no agent can be asked: only the kubelet's word is known.
+    /// Only the kubelet's word is known: no pod has a certificate, so no agent can be asked; or none that can knows of a
+    /// quorum, and pods of another operator cannot be asked.
     Blind,
     /// Some agent has not been heard yet: nothing is concluded from its silence.
     Unheard,
@@ -38,16 +40,21 @@ pub struct Sight<'a> {
     highest: u32,
     leaving: BTreeMap<u32, u64>,
     facts: BTreeMap<u32, Facts>,
+    foreign: BTreeMap<u32, bool>,
     agents: &'a BTreeMap<String, Agent>,
 }
 
 impl<'a> Sight<'a> {
-    /// Looks at a snapshot.
-    pub fn of(cr: &'a Zookeeper, observed: &'a Observed<Zookeeper>, rule: SizeRule) -> Self {
+    /// Looks at a snapshot of an ensemble with these members.
+    pub fn of(
+        cr: &'a Zookeeper,
+        observed: &'a Observed<Zookeeper>,
+        rule: SizeRule,
+        recorded: &'a [MemberStatus],
+    ) -> Self {
         let common = &cr.spec.common_configuration;
         let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
         let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-        let recorded = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
         let places: Vec<Place> = nodes.iter().filter_map(|node| place(node, &placement)).collect();
         let matching = places.iter().filter(|place| place.matches).count();
@@ -56,8 +63,12 @@ impl<'a> Sight<'a> {
         let own = cr.status.as_ref().map(|status| &status.own);
         let known = recorded.iter().map(|member| member.id).max().unwrap_or_default();
         let stored = own.and_then(|own| own.highest_id).unwrap_or_default();
+        let facts: BTreeMap<u32, Facts> =
+            recorded.iter().filter_map(|member| facts(member, pods, &observed.agents)).collect();
+        let foreign: BTreeMap<u32, bool> = recorded.iter().filter_map(|member| foreign(member, pods)).collect();
+        let is_dark = !foreign.is_empty() && !facts.values().any(|facts| facts.serving);
         Self {
-            clarity: clarity(pods, &observed.agents),
+            clarity: if is_dark { Clarity::Blind } else { clarity(pods, &observed.agents) },
             pods,
             wanted: common
                 .replicas
@@ -72,7 +83,8 @@ impl<'a> Sight<'a> {
                 .flatten()
                 .map(|it| (it.id, version(&it.since_version)))
                 .collect(),
-            facts: recorded.iter().filter_map(|member| facts(member, pods, &observed.agents)).collect(),
+            facts,
+            foreign,
             agents: &observed.agents,
         }
     }
@@ -124,6 +136,7 @@ impl<'a> Sight<'a> {
             leaving: &self.leaving,
             seats,
             facts: &self.facts,
+            foreign: &self.foreign,
         }
     }
 
@@ -221,6 +234,11 @@ fn facts(member: &MemberStatus, pods: &[Pod], agents: &BTreeMap<String, Agent>) 
         Agent::Says(status) => Some((member.id, status.zookeeper.clone()?)),
         Agent::Silent(_) => None,
     }
+}
+
+/// A member whose pod another operator made, with whether it serves in the kubelet's words.
+fn foreign(member: &MemberStatus, pods: &[Pod]) -> Option<(u32, bool)> {
+    pod_of(member, pods).filter(|pod| adoption::is_foreign(pod)).map(|pod| (member.id, pod.ready))
 }
 
 /// A version as it is stored. What somebody wrote by hand counts as the oldest.

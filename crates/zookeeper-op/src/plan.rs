@@ -76,9 +76,11 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             has_data: true,
             uses_auth: false,
             has_certificates: true,
+            takes_over: true,
         },
     )?;
-    let sight = Sight::of(cr, observed, RULE);
+    let recorded = ensemble.recorded.clone();
+    let sight = Sight::of(cr, observed, RULE, &recorded);
     let decided = decided(&sight);
     if let Some(decision) = &decided {
         ensemble.membership = membership(cr, &sight, decision);

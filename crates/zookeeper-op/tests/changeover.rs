@@ -181,7 +181,7 @@ fn entry(index: usize) -> String {
 /// What a plan has for a member.
 fn files(plan: &Plan, address: &str) -> Files {
     let of = |kind, suffix| plan.objects.iter().find(move |it| it.kind == kind && it.name.ends_with(suffix)).unwrap();
-    let open: Files = serde_json::from_value(of(CONFIG_MAP, "-configmap").body["data"].clone()).unwrap();
+    let open: Files = serde_json::from_value(of(CONFIG_MAP, "-files").body["data"].clone()).unwrap();
     let secret: Secret = serde_json::from_value(of(SECRET, "-secret-files").body.clone()).unwrap();
     let text = |(file, bytes): (String, ByteString)| (file, String::from_utf8(bytes.0).unwrap());
     let secret: Files = secret.data.unwrap().into_iter().map(text).collect();

@@ -11,8 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tf_api::{ZookeeperConfiguration, contract::MemberStatus};
-use tf_plan::node::zookeeper::{Facts, Role, Server, Servers};
+use tf_plan::{
+    node::zookeeper::{Facts, Role, Server, Servers},
+    observed, rollout,
+};
 use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide};
+
+/// The template of pods that another operator made.
+const FOREIGN: u32 = 0;
 
 /// The entry of a member in the list.
 fn entry(address: &str) -> Server {
@@ -70,7 +76,7 @@ struct World {
 impl World {
     fn new(seed: u64, random: &mut StdRng) -> Self {
         let count = random.random_range(1..=6);
-        let nodes = (0..count)
+        let nodes: Vec<Node> = (0..count)
             .map(|index| Node {
                 name: format!("n{index}"),
                 address: format!("10.0.0.{index}"),
@@ -79,7 +85,7 @@ impl World {
                 matches: true,
             })
             .collect();
-        Self {
+        let mut world = Self {
             nodes,
             wanted: random.random_range(1..=count),
             recorded: Vec::new(),
@@ -96,7 +102,71 @@ impl World {
             uids: 0,
             addresses: 100,
             seed,
+        };
+        if random.random_bool(0.3) {
+            let names = random.random_bool(0.5);
+            world.inherit(random.random_range(1..=count), names);
         }
+        world
+    }
+
+    /// An ensemble that another operator made, its members listed by name or by address.
+    fn inherit(&mut self, members: usize, names: bool) {
+        for (node, id) in self.nodes.iter().take(members).zip(1..) {
+            let (name, address) = (node.name.clone(), node.address.clone());
+            let listed = if names { format!("host-{name}") } else { address.clone() };
+            self.servers.servers.insert(id, entry(&listed));
+            let (node, ordinal, configuration) = (Some(name.clone()), self.pods.len(), self.configuration);
+            self.pods.push(Pod { ordinal, uid: id, node, template: FOREIGN, configuration });
+            self.recorded.push(MemberStatus { id, node: name, address });
+            (self.highest, self.uids) = (id, id);
+        }
+        self.seats.clone_from(&self.recorded);
+    }
+
+    /// The address that a name stands for.
+    fn resolved<'a>(&'a self, address: &'a str) -> &'a str {
+        let named = |node: &&Node| address.strip_prefix("host-") == Some(&node.name);
+        self.nodes.iter().find(named).map_or(address, |node| &node.address)
+    }
+
+    /// Whether the server of a member has no agent that could be asked, and runs.
+    fn foreign(&self) -> BTreeMap<u32, bool> {
+        let pod = |member: &MemberStatus| self.pods.iter().find(|pod| pod.node.as_ref() == Some(&member.node));
+        let is_foreign = |member: &&MemberStatus| pod(member).is_some_and(|pod| pod.template == FOREIGN);
+        self.recorded.iter().filter(is_foreign).map(|it| (it.id, self.runs(it.id, &it.address))).collect()
+    }
+
+    /// What is decided where the kubelet's word is all there is.
+    fn decide_in_the_dark(&self) -> Decision {
+        let name = |pod: &Pod| format!("set-{}", pod.ordinal);
+        let pods: Vec<observed::Pod> = self
+            .pods
+            .iter()
+            .map(|pod| observed::Pod {
+                name: name(pod),
+                uid: pod.uid.to_string(),
+                ready: self.serves(pod),
+                template: (pod.template != FOREIGN).then(|| pod.template.to_string()),
+                ..observed::Pod::default()
+            })
+            .collect();
+        let workload = observed::Workload { current: true, wanted: self.seats.len() as i32, ..Default::default() };
+        let live = BTreeMap::from([("set".to_owned(), workload)]);
+        let due = rollout::of_pods(&pods, &live, &[("set".to_owned(), self.template.to_string())]);
+        let step = match due {
+            rollout::Decision::Restart(target) => {
+                Some(Step::Restart { pod: target.pod, uid: target.uid, why: target.why })
+            }
+            _ => None,
+        };
+        let mut members = self.recorded.clone();
+        for member in &mut members {
+            if let Some(node) = self.node(&member.node).filter(|node| node.matches) {
+                member.address.clone_from(&node.address);
+            }
+        }
+        Decision { members, highest: self.highest, leaving: self.leaving.clone(), step, ..Decision::default() }
     }
 
     fn node(&self, name: &str) -> Option<&Node> {
@@ -120,7 +190,7 @@ impl World {
     }
 
     fn alive(&self) -> BTreeSet<u32> {
-        let runs = |id: &u32| self.runs(*id, &self.servers.servers[id].address);
+        let runs = |id: &u32| self.runs(*id, self.resolved(&self.servers.servers[id].address));
         self.servers.voters().filter(runs).collect()
     }
 
@@ -132,11 +202,19 @@ impl World {
         let alive = self.alive();
         let quorum = self.has_quorum();
         let mut facts = BTreeMap::new();
+        let foreign = self.foreign();
         for member in &self.recorded {
-            if self.silent.contains(&member.id) || !self.runs(member.id, &member.address) {
+            if foreign.contains_key(&member.id)
+                || self.silent.contains(&member.id)
+                || !self.runs(member.id, &member.address)
+            {
                 continue;
             }
-            let listed = self.servers.servers.get(&member.id).is_some_and(|server| server.address == member.address);
+            let listed = self
+                .servers
+                .servers
+                .get(&member.id)
+                .is_some_and(|server| self.resolved(&server.address) == member.address);
             let leads = listed && alive.first() == Some(&member.id);
             let role = if leads { Role::Leader } else { Role::Follower };
             let followers = self.recorded.iter().filter(|other| self.runs(other.id, &other.address)).count() as u32;
@@ -156,6 +234,10 @@ impl World {
     }
 
     fn decide(&self) -> Decision {
+        let (facts, foreign) = (self.facts(), self.foreign());
+        if !foreign.is_empty() && !facts.values().any(|facts| facts.serving) {
+            return self.decide_in_the_dark();
+        }
         let places: Vec<Place> = self
             .nodes
             .iter()
@@ -187,7 +269,8 @@ impl World {
             highest: self.highest,
             leaving: &self.leaving,
             seats: &seats,
-            facts: &self.facts(),
+            facts: &facts,
+            foreign: &foreign,
         })
     }
 
@@ -437,10 +520,10 @@ fn survives(world: &World) -> bool {
     healed.heal();
     let there =
         |id: &u32| {
-            let address = &healed.servers.servers[id].address;
+            let address = healed.resolved(&healed.servers.servers[id].address);
             let listed = |member: &&MemberStatus| member.id == *id;
             healed.recorded.iter().find(listed).is_some_and(|member| {
-                healed.nodes.iter().any(|node| node.name == member.node && node.address == *address)
+                healed.nodes.iter().any(|node| node.name == member.node && node.address == address)
             })
         };
     healed.servers.voters().filter(there).count() > healed.servers.servers.len() / 2

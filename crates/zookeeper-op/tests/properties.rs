@@ -119,7 +119,7 @@ fn observed(name: &str, nodes: &[Node]) -> Observed<Zookeeper> {
 /// All files, with secrets or not.
 fn files(plan: &Plan) -> BTreeMap<String, String> {
     let of = |kind, suffix| plan.objects.iter().find(move |it| it.kind == kind && it.name.ends_with(suffix)).unwrap();
-    let open = &of(CONFIG_MAP, "-configmap").body["data"];
+    let open = &of(CONFIG_MAP, "-files").body["data"];
     let mut files: BTreeMap<String, String> = serde_json::from_value(open.clone()).unwrap();
     let secret: Secret = serde_json::from_value(of(SECRET, "-secret-files").body.clone()).unwrap();
     let text = |(file, bytes): (String, ByteString)| (file, String::from_utf8(bytes.0).unwrap());

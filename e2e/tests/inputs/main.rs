@@ -4,6 +4,7 @@
 // Says to clippy that the helpers below are tests, too, and may unwrap.
 #![cfg(test)]
 
+mod adoption;
 mod authority;
 mod claims;
 mod names;

@@ -1,6 +1,6 @@
 //! What the tests of this folder share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
@@ -12,6 +12,9 @@ use tf_testing::{
     operators::{Install, Run},
     resources::{self, Resource},
 };
+
+/// For what controllers do on a busy machine.
+pub const SOON: Duration = Duration::from_secs(60);
 
 static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 

@@ -150,9 +150,9 @@ async fn foreign_edits_and_deletions_are_repaired_at_once() -> Result<()> {
     };
 
     let edits = [
-        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "data": { "log4j.properties": "broken" } })),
-        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "data": { "log4j.properties": null } })),
-        (of(CONFIG_MAP, "zookeeper-configmap")?, json!({ "metadata": { "annotations": null } })),
+        (of(CONFIG_MAP, "zookeeper-files")?, json!({ "data": { "log4j.properties": "broken" } })),
+        (of(CONFIG_MAP, "zookeeper-files")?, json!({ "data": { "log4j.properties": null } })),
+        (of(CONFIG_MAP, "zookeeper-files")?, json!({ "metadata": { "annotations": null } })),
         (of(SERVICE, "")?, json!({ "spec": { "ports": [{ "name": "client", "port": 1 }] } })),
         (of(STATEFUL_SET, "")?, json!({ "spec": { "replicas": 2 } })),
         (of(STATEFUL_SET, "")?, json!({ "spec": { "template": { "spec": { "hostNetwork": false } } } })),

@@ -158,7 +158,7 @@ impl Planned {
 
     /// Files without secrets, by key.
     pub fn open(&self) -> BTreeMap<String, String> {
-        let body = self.body(CONFIG_MAP, "-configmap").unwrap();
+        let body = self.body(CONFIG_MAP, "-files").unwrap();
         serde_json::from_value(body["data"].clone()).unwrap()
     }
 

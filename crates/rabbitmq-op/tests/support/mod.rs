@@ -71,7 +71,7 @@ pub fn data(plan: &Plan, kind: Kind, suffix: &str) -> BTreeMap<String, String> {
 
 /// Files without secrets.
 pub fn files(plan: &Plan) -> BTreeMap<String, String> {
-    data(plan, CONFIG_MAP, "-configmap")
+    data(plan, CONFIG_MAP, "-files")
 }
 
 /// Files with secrets.

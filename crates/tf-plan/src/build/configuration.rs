@@ -110,8 +110,13 @@ impl Files {
     }
 }
 
-/// Name of the ConfigMap with files; the Go tf-operator's.
+/// Name of the ConfigMap with files. Not the Go tf-operator's: its pods restart their daemons when a file in that changes.
 pub fn config_map_name(identity: &Identity) -> String {
+    identity.object_name("files")
+}
+
+/// Name of the ConfigMap with the files of the Go tf-operator.
+pub fn foreign_config_map_name(identity: &Identity) -> String {
     identity.object_name("configmap")
 }
 

@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    build::identity::Identity,
+    build::identity::{Identity, LABEL_LIMIT, fit},
     object::{DAEMON_SET, Object, POD_DISRUPTION_BUDGET, SERVICE_ACCOUNT, STATEFUL_SET},
 };
 
@@ -83,7 +83,7 @@ pub fn disruption_budget(identity: &Identity) -> Object {
     Object::new(
         POD_DISRUPTION_BUDGET,
         &PodDisruptionBudget {
-            metadata: identity.meta(identity.object_name("budget")),
+            metadata: identity.meta(disruption_budget_name(identity)),
             spec: Some(PodDisruptionBudgetSpec {
                 max_unavailable: Some(IntOrString::Int(1)),
                 selector: Some(selector(identity)),
@@ -92,6 +92,11 @@ pub fn disruption_budget(identity: &Identity) -> Object {
             ..PodDisruptionBudget::default()
         },
     )
+}
+
+/// Name of the disruption budget; the Go tf-operator's. With two budgets for one pod the API server evicts nobody.
+fn disruption_budget_name(identity: &Identity) -> String {
+    fit(&format!("{}-{}", identity.name, identity.type_name), LABEL_LIMIT)
 }
 
 /// The pods' ServiceAccount, without a token.

@@ -55,6 +55,8 @@ pub struct Situation<'a> {
     pub seats: &'a [Seat],
     /// What the members' agents report, by identity. Who did not answer is missing.
     pub facts: &'a BTreeMap<u32, Facts>,
+    /// Members whose pods another operator made and nobody can ask, with whether they serve in the kubelet's words.
+    pub foreign: &'a BTreeMap<u32, bool>,
 }
 
 /// What to do.
@@ -147,7 +149,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         }),
         ..Decision::default()
     };
-    let settled = change_membership(situation, &view, &mut decision);
+    // Who cannot be asked is no part of a change; once nobody is left to be taken over, what has to be changed is.
+    let settled = !situation.foreign.is_empty() || change_membership(situation, &view, &mut decision);
     if decision.step.is_none() {
         roll::roll(situation, &view, settled, &mut decision);
     }

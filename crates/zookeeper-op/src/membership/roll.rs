@@ -36,11 +36,16 @@ pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision:
         let member = view.recorded.iter().find(|member| Some(&member.node) == seat.node.as_ref());
         member.map(|member| member.id)
     };
-    let seats = seats(situation, |seat| rollout::Seat {
-        // An agent that does not answer says nothing about the server, and a kubelet that died neither.
-        serves: seat.ready || member(seat).is_some_and(|id| view.serving.contains(&id)),
-        leads: member(seat).is_some_and(|id| view.leader == Some(id)),
-        ..by_kubelet(seat)
+    let seats = seats(situation, |seat| {
+        let id = member(seat);
+        let is_foreign = id.is_some_and(|id| situation.foreign.contains_key(&id));
+        rollout::Seat {
+            // An agent that does not answer says nothing about the server, and a kubelet that died neither. The probe of a
+            // foreign pod knows nothing of the quorum.
+            serves: seat.ready && !is_foreign || id.is_some_and(|id| view.serving.contains(&id)),
+            leads: id.is_some_and(|id| view.leader == Some(id)),
+            ..by_kubelet(seat)
+        }
     });
     let change = || (!settled).then(|| "the membership is being changed".to_owned());
     match rollout::next(&seats, || change().or_else(|| view.fragile())) {

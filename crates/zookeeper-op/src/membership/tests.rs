@@ -17,6 +17,7 @@ struct Scene {
     seats: Vec<Seat>,
     servers: Servers,
     silent: BTreeSet<u32>,
+    foreign: BTreeMap<u32, bool>,
 }
 
 fn scene(nodes: usize, members: u32) -> Scene {
@@ -33,6 +34,7 @@ fn scene(nodes: usize, members: u32) -> Scene {
         recorded,
         leaving: BTreeMap::new(),
         silent: BTreeSet::new(),
+        foreign: BTreeMap::new(),
     }
 }
 
@@ -51,7 +53,8 @@ fn seat(ordinal: usize, node: &str) -> Seat {
 impl Scene {
     fn decide(&self, wanted: usize) -> Decision {
         let highest = self.recorded.iter().map(|member| member.id).max().unwrap_or_default();
-        let talks = |member: &&MemberStatus| !self.silent.contains(&member.id);
+        let talks =
+            |member: &&MemberStatus| !self.silent.contains(&member.id) && !self.foreign.contains_key(&member.id);
         let facts = self.recorded.iter().filter(talks).map(|member| {
             let role = if member.id == 1 { Role::Leader } else { Role::Follower };
             let synced_followers = (member.id == 1).then(|| self.recorded.len() as u32 - 1);
@@ -66,6 +69,7 @@ impl Scene {
             leaving: &self.leaving,
             seats: &self.seats,
             facts: &facts.collect(),
+            foreign: &self.foreign,
         })
     }
 }

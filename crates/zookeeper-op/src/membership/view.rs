@@ -1,6 +1,6 @@
 //! The ensemble as its servers report it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use tf_api::contract::MemberStatus;
 use tf_plan::node::zookeeper::{Role, Servers};
@@ -19,6 +19,8 @@ pub struct View<'a> {
     pub leader: Option<u32>,
     /// Followers that the leader counts as in sync, servers without a vote included.
     pub synced: usize,
+    /// Whether the leader may be one that nobody can ask.
+    pub led_unasked: bool,
     /// Members of the record.
     pub recorded: &'a [MemberStatus],
 }
@@ -36,21 +38,26 @@ impl<'a> View<'a> {
             .max_by_key(|servers| servers.version)?
             .clone();
         let voters = voters(&servers);
-        // A server at another address than the list has follows, and is not counted on there.
+        // A server at another address than the list has follows, and is not counted on there. The Go tf-operator's lists have
+        // names instead; those are not for us to resolve.
         let listed = |id: u32| {
             let member = recorded.iter().find(|member| member.id == id);
-            voters.contains(&id) && member.is_some_and(|member| servers.servers[&id].address == member.address)
+            let matches = |member: &MemberStatus| {
+                let address = &servers.servers[&id].address;
+                *address == member.address || address.parse::<IpAddr>().is_err()
+            };
+            voters.contains(&id) && member.is_some_and(matches)
         };
-        let serving = answers()
-            .filter(|(id, facts)| facts.serving && facts.role != Role::None && listed(*id))
-            .map(|(id, _)| id)
-            .collect();
+        let asked = answers().filter(|(_, facts)| facts.serving && facts.role != Role::None).map(|(id, _)| id);
+        let unasked = || situation.foreign.iter().filter(|(_, ready)| **ready).map(|(id, _)| *id);
+        let serving = asked.chain(unasked()).filter(|id| listed(*id)).collect();
         let leaders: Vec<_> = answers().filter(|(_, facts)| facts.serving && facts.role == Role::Leader).collect();
         let (leader, synced) = match leaders.as_slice() {
             [(id, facts)] => (Some(*id), facts.synced_followers.unwrap_or_default() as usize),
             _ => (None, 0),
         };
-        Some(Self { servers, voters, serving, leader, synced, recorded })
+        let led_unasked = leaders.is_empty() && unasked().next().is_some();
+        Some(Self { servers, voters, serving, leader, synced, led_unasked, recorded })
     }
 
     /// The recorded member of this identity.
@@ -74,6 +81,8 @@ impl<'a> View<'a> {
             self.voters.iter().filter(|id| !self.serving.contains(id)).map(ToString::to_string).collect();
         if !silent.is_empty() {
             Some(format!("member {} does not serve", silent.join(", ")))
+        } else if self.led_unasked {
+            None
         } else if self.leader.is_none() {
             Some("no member, or more than one, leads".into())
         } else if self.synced + 1 < self.voters.len() {

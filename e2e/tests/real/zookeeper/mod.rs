@@ -1,5 +1,6 @@
 //! A real ZooKeeper on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod adoption;
 mod crash;
 mod disaster;
 mod faults;
@@ -62,10 +63,11 @@ enum Long {
     Storage,
     Disaster,
     Replacement,
+    Adoption,
 }
 
 impl Long {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Growth,
         Self::Release,
         Self::Tls,
@@ -74,6 +76,7 @@ impl Long {
         Self::Storage,
         Self::Disaster,
         Self::Replacement,
+        Self::Adoption,
     ];
     /// Of these, if nothing else is said.
     const DRAWN: usize = 2;
