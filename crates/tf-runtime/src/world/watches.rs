@@ -183,7 +183,8 @@ impl<Cr: Managed> Watches<'_, Cr> {
         let watch = Watch {
             subject: Subject::work(POD, namespace),
             api: scoped::<Pod>(self.client, namespace),
-            selector: self.managed(),
+            // As workloads select them: pods that the Go tf-operator made are among them.
+            selector: Selector::Labels(format!("{}={}", names::LABEL_TYPE, Cr::type_name())),
             reduce: pod,
             sink: Kept::new(self.world.pods.clone(), changed),
         };
