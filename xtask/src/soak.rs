@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of an ensemble that nothing disturbs.
-const LIFE: [&str; 11] = [
+const LIFE: [&str; 12] = [
     "-p",
     "e2e",
     "--test",
@@ -45,6 +45,7 @@ const LIFE: [&str; 11] = [
     "--",
     "--nocapture",
     "zookeeper::membership",
+    "zookeeper::adoption",
     "zookeeper::disaster",
     "zookeeper::storage",
     "zookeeper::tls",

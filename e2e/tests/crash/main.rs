@@ -12,8 +12,11 @@
 // Says to clippy that the helpers below are tests, too, and may unwrap.
 #![cfg(test)]
 
+mod adoption;
 #[path = "../shared/credentials.rs"]
 mod credentials;
+#[path = "../shared/former.rs"]
+mod former;
 mod points;
 mod snapshot;
 mod stage;

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Namespace of the operators, which watch all others.
-const HOME: &str = "operators";
+pub const HOME: &str = "operators";
 
 /// Longest time a bring-up may take, a crash and the start of another process included.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -67,10 +67,14 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-struct Running {
-    proxy: Proxy,
-    operator: Arc<Mutex<Operator>>,
-    user: String,
+/// An operator behind a proxy.
+pub struct Running {
+    /// The proxy.
+    pub proxy: Proxy,
+    /// The operator.
+    pub operator: Arc<Mutex<Operator>>,
+    /// Who it is to the API server.
+    pub user: String,
 }
 
 /// Nodes that one cluster at a time is on, so that the next need not wait until the last is gone.
@@ -280,7 +284,8 @@ impl Trail<'_> {
     }
 }
 
-async fn start(lab: &Lab, name: &'static str) -> Result<Running> {
+/// Starts one that watches all namespaces.
+pub async fn start(lab: &Lab, name: &'static str) -> Result<Running> {
     let install = Install { values: vec!["watch.scope=cluster".into()], without_definitions: true };
     lab.install(name, HOME, &install).await?;
     let proxy = lab.proxy().await?;

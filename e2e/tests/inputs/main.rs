@@ -7,6 +7,8 @@
 mod adoption;
 mod authority;
 mod claims;
+#[path = "../shared/former.rs"]
+mod former;
 mod names;
 mod nodes;
 mod secrets;

@@ -89,6 +89,7 @@ fn workload(uid: &str) -> serde_json::Value {
                 "metadata": {"labels": labels},
                 "spec": {
                     "hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet",
+                    "priorityClassName": "system-node-critical",
                     "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
                     "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists", "effect": "NoExecute"}],
                     "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{

@@ -1,0 +1,146 @@
+//! Wherever in taking over pods of the Go tf-operator the operator is killed, each pod is replaced once, one at a time, and the
+//! members are those that the pods were.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt as _, api::DeleteParams};
+use serde_json::json;
+use tf_api::{contract::MemberStatus, kinds::ZOOKEEPER};
+use tf_testing::{
+    Cluster, Entry, Lab, Options, Verb,
+    cluster::define_all,
+    operators::Operator,
+    proxy::{Match, Point, Proxy},
+    resources::{self, Resource},
+    sample::Sample,
+    wait::eventually,
+};
+
+use crate::{
+    former::{self, OWNER, is_ready, members, pods, running},
+    stage::{HOME, start},
+};
+
+/// Points if nothing else is said.
+const DEFAULT: usize = 2;
+/// Of so many writes the last one is drawn of which there are always enough.
+const DRAWN_FROM: usize = 15;
+/// For all three pods.
+const LIMIT: Duration = Duration::from_secs(90);
+
+struct Scene {
+    lab: Arc<Lab>,
+    nodes: Cluster,
+    proxy: Proxy,
+    operator: Arc<Mutex<Operator>>,
+    user: String,
+}
+
+impl Scene {
+    async fn set() -> Result<Self> {
+        let lab = Arc::new(Lab::start(Options::fleet(0, 0)).await?);
+        define_all(&lab).await?;
+        Cluster::empty(&lab, HOME).await?;
+        let nodes = Cluster::empty(&lab, "nodes").await?;
+        nodes.nodes(3, 0).await?;
+        let running = start(&lab, "zookeeper-op").await?;
+        Ok(Self { lab, nodes, proxy: running.proxy, operator: running.operator, user: running.user })
+    }
+
+    /// Takes an ensemble over, with the operator killed after so many writes. Whether there were so many.
+    async fn take_over(&self, after: u64) -> Result<bool> {
+        let (client, namespace) = (&self.nodes.client, format!("former-{after}"));
+        Cluster::empty(&self.lab, &namespace).await?;
+        let selector = self.nodes.control_plane();
+        // The operator is away while the other one makes its pods.
+        self.operator().process.kill()?;
+        let spec = json!({"commonConfiguration": {"nodeSelector": selector}});
+        let uid = resources::apply(client, ZOOKEEPER, &namespace, OWNER, spec).await?.uid().context("no uid")?;
+        self.lab.apply(&former::workload(&namespace, &selector, &uid, 3).to_string()).await?;
+        let before = running(client, &namespace, 3, 3).await?;
+        let mark = self.lab.audit_mark().await?;
+        let killed = self.trap(&namespace, after);
+        self.operator().process.restart()?;
+
+        let mut restarted = false;
+        eventually("every pod to be ours", LIMIT, async || {
+            if killed.load(Ordering::SeqCst) && !restarted {
+                self.operator().process.restart()?;
+                restarted = true;
+            }
+            let now = pods(client, &namespace).await?;
+            let away = 3 - now.values().filter(|pod| is_ready(pod)).count();
+            ensure!(away <= 1, "{away} pods are away at once");
+            let is_other = |name: &String| before.get(name).is_some_and(|former| former.uid() != now[name].uid());
+            let zookeeper = resources::get(client, ZOOKEEPER, &namespace, OWNER).await?;
+            let is_ready = zookeeper.as_ref().is_some_and(Resource::is_ready);
+            Ok((now.len() == 3 && away == 0 && now.keys().all(is_other) && is_ready).then_some(()))
+        })
+        .await?;
+        let resource = resources::get(client, ZOOKEEPER, &namespace, OWNER).await?.context("no resource")?;
+        let recorded: Vec<MemberStatus> = serde_json::from_value(resource.object.data["status"]["members"].clone())?;
+        let recorded: Vec<_> = recorded.into_iter().map(|member| (member.id, member.node)).collect();
+        ensure!(recorded == members(&before)?, "the members are {recorded:?}");
+        let (entries, _) = self.lab.audit().entries_since(mark)?;
+        let is_deletion = |entry: &&Entry| {
+            entry.namespace == namespace && entry.resource == "pods" && entry.verb == Verb::Delete && entry.code < 300
+        };
+        let deletions: Vec<_> = entries.iter().filter(is_deletion).map(|it| (&it.user, &it.name)).collect();
+        let by_operator = deletions.iter().filter(|(user, _)| **user == self.user).count();
+        ensure!(by_operator == 3, "{deletions:?}");
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces.delete(&namespace, &DeleteParams::default()).await?;
+        // The next one's pods use the same ports of the same nodes.
+        eventually("the pods to be gone", LIMIT, async || Ok(pods(client, &namespace).await?.is_empty().then_some(())))
+            .await?;
+        Ok(restarted)
+    }
+
+    /// Kills the operator when it has made its last request; tells then.
+    fn trap(&self, namespace: &str, after: u64) -> Arc<AtomicBool> {
+        let killed = Arc::new(AtomicBool::new(false));
+        let (told, victim, namespace) = (Arc::clone(&killed), Arc::clone(&self.operator), namespace.to_owned());
+        let here = Match::when(move |request| request.namespace == namespace);
+        self.proxy.after_nth(Match::writes().and(here), after, Point::BeforeDelivery, move |_| async move {
+            let killed = victim.lock().unwrap_or_else(PoisonError::into_inner).process.kill();
+            told.store(killed.is_ok(), Ordering::SeqCst);
+        });
+        killed
+    }
+
+    fn operator(&self) -> std::sync::MutexGuard<'_, Operator> {
+        self.operator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    let sample = Sample::from_environment(DEFAULT)?;
+    let scene = Scene::set().await?;
+    let points: Vec<u64> = match sample {
+        // Until there is no such write.
+        Sample::All => (1..100).collect(),
+        Sample::Some { .. } => sample.draw(DRAWN_FROM, 3).into_iter().map(|index| index as u64 + 1).collect(),
+    };
+    let mut reached = 0;
+    for after in points {
+        let label = || format!("killed after write {after}{sample}");
+        let is_killed = scene.take_over(after).await.with_context(label)?;
+        println!("{}: {}", label(), if is_killed { "the same members" } else { "there is no such write" });
+        reached += u64::from(is_killed);
+        if !is_killed {
+            break;
+        }
+    }
+    println!("{reached} crash points of a take-over");
+    ensure!(reached > 0, "the operator was never killed{sample}");
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A StatefulSet as the Go tf-operator makes it, and its pods.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Client, ResourceExt as _,
+    api::{Api, ListParams},
+};
+use serde_json::{Value, json};
+use tf_testing::wait::eventually;
+
+/// The Zookeeper it belongs to.
+pub const OWNER: &str = "zk";
+/// Its name.
+pub const WORKLOAD: &str = "zk-zookeeper-statefulset";
+/// For its controller, the scheduler and simulated kubelets on a busy machine.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The StatefulSet, for the resource of this uid and nodes of this selector.
+pub fn workload(namespace: &str, nodes: &Value, uid: &str, replicas: i32) -> Value {
+    let labels = json!({"tf_manager": "zookeeper", "zookeeper": OWNER});
+    let alone = json!({"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {
+            "name": WORKLOAD, "namespace": namespace, "labels": labels,
+            "ownerReferences": [{
+                "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Zookeeper", "name": OWNER, "uid": uid, "controller": true,
+            }],
+        },
+        "spec": {
+            "replicas": replicas, "podManagementPolicy": "Parallel", "serviceName": "", "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "nodeSelector": nodes,
+                    "priorityClassName": "system-node-critical",
+                    "tolerations": [{"operator": "Exists"}],
+                    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}},
+                    "containers": [{"name": "zookeeper", "image": "theirs"}, {"name": "sidecar", "image": "theirs"}],
+                },
+            },
+        },
+    })
+}
+
+/// The pods it selects, by name.
+pub async fn pods(client: &Client, namespace: &str) -> Result<BTreeMap<String, Pod>> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let list = api.list(&ListParams::default().labels(&format!("zookeeper={OWNER}"))).await?;
+    Ok(list.items.into_iter().map(|pod| (pod.name_any(), pod)).collect())
+}
+
+/// Waits for so many pods, of which so many are Ready.
+pub async fn running(client: &Client, namespace: &str, count: usize, ready: usize) -> Result<BTreeMap<String, Pod>> {
+    eventually("pods of the former operator", SOON, async || {
+        let pods = pods(client, namespace).await?;
+        Ok((pods.len() == count && pods.values().filter(|pod| is_ready(pod)).count() == ready).then_some(pods))
+    })
+    .await
+}
+
+/// Whether it is Ready, and stays.
+pub fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// What the pods' names and places say of the members: identity and node.
+pub fn members(pods: &BTreeMap<String, Pod>) -> Result<Vec<(u32, String)>> {
+    let member = |(name, pod): (&String, &Pod)| {
+        let ordinal: u32 = name.rsplit_once('-').context("no ordinal")?.1.parse()?;
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("no node")?;
+        Ok((ordinal + 1, node))
+    };
+    pods.iter().map(member).collect()
+}
