@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of an ensemble that nothing disturbs.
-const LIFE: [&str; 12] = [
+const LIFE: [&str; 13] = [
     "-p",
     "e2e",
     "--test",
@@ -47,6 +47,7 @@ const LIFE: [&str; 12] = [
     "zookeeper::membership",
     "zookeeper::adoption",
     "zookeeper::disaster",
+    "zookeeper::host_files",
     "zookeeper::storage",
     "zookeeper::tls",
     "zookeeper::rollout",

@@ -232,14 +232,18 @@ pub struct PodOverrides {
     pub spec: Option<PodSpecOverrides>,
 }
 
-/// How the members' certificates are issued.
+/// Where the members' certificates come from: the operator's own certificate authority, unless another source is named.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [rule("!has(self.issuer) || !has(self.hostFiles)", "certificates come from one source; remove issuer or hostFiles")]))]
 pub struct Certificates {
     /// Name of the issuer; the operator's own certificate authority if absent.
     #[schemars(length(max = 253))]
     pub issuer: Option<String>,
+    /// Daemons use the files in /etc/contrail/ssl of their node: certs/server-ADDRESS.crt, certs/server-key-ADDRESS.pem and
+    /// ca-certs/ca-bundle.crt, as with the Go tf-operator's signer External. They are readable for the group 1999.
+    pub host_files: Option<Empty>,
     /// Lifetime of a leaf certificate as a Kubernetes duration, for example 2160h.
     #[schemars(length(max = 32), regex(pattern = r"^([0-9]+(\.[0-9]+)?(h|m|s))+$"))]
     pub duration: Option<String>,

@@ -3,7 +3,7 @@
 //! A loop over what happens: files changed, a child ended, a signal came, a time has come. What follows is decided in
 //! [`crate::activation`] and [`crate::back_off`]; here it is carried out. Times are those of a clock that nobody sets.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use rustix::process::Pid;
@@ -88,8 +88,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
     process::adopt_orphans()?;
     let pod = Pod::from_environment()?;
     let state_file = StateFile::claim(&paths, daemon)?;
-    let directories = [node::SECRET_DIR, node::CONFIG_DIR, node::POD_INFO_DIR, node::CERTIFICATE_DIR, node::CA_DIR];
-    let (watch, watching) = Watch::new(directories.map(|directory| paths.at(directory)).to_vec());
+    let (watch, watching) = Watch::new(watched(&paths));
     if let Err(error) = watching {
         let fields = json!({"daemon": daemon, "error": error.to_string(), "seconds": SAFETY_NET.as_secs()});
         log::warn("files cannot be watched, changes are noticed late", &fields);
@@ -149,6 +148,14 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         }
         supervisor.agent.files_changed();
     }
+}
+
+/// Directories whose files matter. Not all pods have all of them.
+fn watched(paths: &Paths) -> Vec<PathBuf> {
+    let mounted = [node::SECRET_DIR, node::CONFIG_DIR, node::POD_INFO_DIR, node::CERTIFICATE_DIR, node::CA_DIR];
+    let host = paths.at(node::HOST_FILES_DIR);
+    let host = [host.join(node::HOST_CERTIFICATES), host.join(node::HOST_AUTHORITIES), host];
+    mounted.iter().map(|directory| paths.at(directory)).chain(host).collect()
 }
 
 impl Supervisor {
@@ -425,7 +432,7 @@ impl Supervisor {
             Process::BackOff { .. } => (Phase::BackOff, None),
             Process::Drained => (Phase::Stopping, None),
         };
-        let certificate = || self.agent.report().borrow().message.clone();
+        let certificate = || self.agent.report().borrow().trouble().map(str::to_owned);
         State {
             phase,
             since: jiff::Timestamp::now(),

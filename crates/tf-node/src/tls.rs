@@ -40,11 +40,15 @@ pub fn server(paths: &Paths, client: &str) -> Result<Option<ServerConfig>> {
     Ok(Some(config))
 }
 
-/// A client that shows the member's certificate, if there is one.
+/// A client that shows the member's certificate, if there is one, and trusts what the daemon does.
 pub fn client(paths: &Paths) -> Result<ClientConfig> {
+    let trusted = match read(paths, node::TRUSTSTORE_PEM)? {
+        Some(trusted) => roots(&trusted)?,
+        None => authorities(paths)?,
+    };
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(rustls::DEFAULT_VERSIONS)?
-        .with_root_certificates(authorities(paths)?);
+        .with_root_certificates(trusted);
     let mut config = match own(paths)? {
         Some((chain, key)) => builder.with_client_auth_cert(chain, key).context("the member's certificate")?,
         None => builder.with_no_client_auth(),

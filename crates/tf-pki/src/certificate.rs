@@ -2,13 +2,17 @@
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
-use der::{Decode, Encode};
+use der::{
+    Decode, Encode,
+    oid::db::rfc5280::{ID_KP_CLIENT_AUTH, ID_KP_SERVER_AUTH},
+};
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use sha2::{Digest, Sha256};
 use x509_cert::ext::pkix::{
-    BasicConstraints, KeyUsage, NameConstraints, SubjectAltName, SubjectKeyIdentifier, name::GeneralName,
+    BasicConstraints, ExtendedKeyUsage, KeyUsage, NameConstraints, SubjectAltName, SubjectKeyIdentifier,
+    name::GeneralName,
 };
 
 use crate::{
@@ -144,6 +148,18 @@ impl Certificate {
     pub fn is_issued_by(&self, issuer: &Self) -> bool {
         let names_fit = self.parsed.tbs_certificate().issuer() == issuer.parsed.tbs_certificate().subject();
         names_fit && self.verify(issuer).is_ok()
+    }
+
+    /// Whether its holder may be a server and a client of TLS. One that names no usages may be everything.
+    pub fn serves_both_roles(&self) -> bool {
+        let roles = match self.parsed.tbs_certificate().get_extension() {
+            Ok(Some((_, ExtendedKeyUsage(usages)))) => {
+                [ID_KP_SERVER_AUTH, ID_KP_CLIENT_AUTH].iter().all(|role| usages.contains(role))
+            }
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        roles && self.usage().is_ok_and(|usage| usage.is_none_or(|usage| usage.digital_signature()))
     }
 
     /// Whether it is for a private key (PKCS #8 in PEM).

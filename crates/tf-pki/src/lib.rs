@@ -12,6 +12,7 @@ pub mod certificate;
 pub mod csr;
 pub mod fingerprint;
 pub mod key;
+pub mod key_file;
 pub mod lifetime;
 pub mod member;
 pub mod name;

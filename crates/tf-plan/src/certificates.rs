@@ -39,7 +39,7 @@ mod tests {
     fn a_duration_is_read_as_kubernetes_writes_it_and_refused_outside_of_the_bounds() {
         let bounds = Duration::from_mins(10)..=Duration::from_hours(1000);
         let read = |duration: Option<&str>| {
-            let certificates = Certificates { duration: duration.map(str::to_owned), issuer: None };
+            let certificates = Certificates { duration: duration.map(str::to_owned), ..Certificates::default() };
             let common = PodConfiguration { certificates: Some(certificates), ..PodConfiguration::default() };
             lifetime(&common, bounds.clone())
         };

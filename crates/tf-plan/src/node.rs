@@ -8,6 +8,8 @@
 //! `<file>.<address>` for one member, `<file>.node` as a template that every node completes for itself
 //! ([`template`]), and `<file>` for everybody.
 
+use std::net::IpAddr;
+
 pub mod content;
 pub mod launch;
 pub mod state;
@@ -41,10 +43,11 @@ pub const CERTIFICATE_DIR: &str = "/etc/certificates";
 pub const CERTIFICATE: &str = "/etc/certificates/tls.crt";
 /// Its private key, made in the pod.
 pub const CERTIFICATE_KEY: &str = "/etc/certificates/tls.key";
-/// [`CERTIFICATE_KEY`] and [`CERTIFICATE`] in one file, for daemons that read both from one.
+/// Key and certificate that the daemon shows in one file, for daemons that read both from one: [`CERTIFICATE_KEY`] and
+/// [`CERTIFICATE`], or those of [`HOST_FILES_DIR`].
 pub const KEYSTORE_PEM: &str = "/etc/certificates/keystore.pem";
-/// [`CA_BUNDLE`] as a file that is replaced when it changes: in a mounted directory only a link is, which a daemon that watches
-/// the file itself does not notice.
+/// [`CA_BUNDLE`], and what [`HOST_FILES_DIR`] adds, as a file that is replaced when it changes: in a mounted directory only a link
+/// is, which a daemon that watches the file itself does not notice.
 pub const TRUSTSTORE_PEM: &str = "/etc/certificates/truststore.pem";
 /// [`CERTIFICATE`] and [`CERTIFICATE_KEY`] as PKCS #12 for Java daemons, made where there is a [`STORES_FILE`].
 pub const KEYSTORE: &str = "/etc/certificates/keystore.p12";
@@ -59,6 +62,16 @@ pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
 pub const CA_DIR: &str = "/etc/ssl/certs/kubernetes";
 /// Number of the bundle at [`CA_BUNDLE`], decimal (`tf_pki::rotation::State::revision`).
 pub const CA_REVISION: &str = "/etc/ssl/certs/kubernetes/revision";
+/// Directory of a node where its administrator puts keys, certificates and authorities; the Go tf-operator's path.
+pub const HOST_FILES: &str = "/etc/contrail/ssl";
+/// Where [`HOST_FILES`] is mounted, if daemons show what is there.
+pub const HOST_FILES_DIR: &str = "/etc/tf/ssl";
+/// Directory of [`HOST_FILES`] with key and certificate of each address.
+pub const HOST_CERTIFICATES: &str = "certs";
+/// Directory of [`HOST_FILES`] with [`HOST_BUNDLE`].
+pub const HOST_AUTHORITIES: &str = "ca-certs";
+/// File of [`HOST_AUTHORITIES`] with the certificates of the authorities.
+pub const HOST_BUNDLE: &str = "ca-bundle.crt";
 /// Where the pod's token for the Kubernetes API is mounted, in a container that asks for a certificate: [`TOKEN_FILE`] and
 /// [`TOKEN_CA_FILE`].
 pub const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -90,6 +103,16 @@ pub const USER: i64 = 1999;
 /// Variables of the container itself win. A change of the file restarts the daemon, not the pod.
 pub fn environment_file(daemon: &str) -> String {
     format!("{daemon}.env")
+}
+
+/// File of [`HOST_CERTIFICATES`] with the certificate of an address.
+pub fn host_certificate(address: IpAddr) -> String {
+    format!("server-{address}.crt")
+}
+
+/// File of [`HOST_CERTIFICATES`] with the key of an address.
+pub fn host_key(address: IpAddr) -> String {
+    format!("server-key-{address}.pem")
 }
 
 /// Arguments that start a daemon.

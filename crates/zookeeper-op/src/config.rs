@@ -15,7 +15,7 @@ use tf_plan::{
     files::{Properties, Settings as _, Unrepresentable},
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Agent, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
+        launch::{Agent, HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
         zookeeper::{SUPER_FILE, Server},
     },
 };
@@ -140,7 +140,11 @@ pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(spec: &ZookeeperConfiguration, agents: &Agents) -> Result<String, Unusable> {
+pub fn launch_file(
+    spec: &ZookeeperConfiguration,
+    agents: &Agents,
+    host_files: Option<HostFiles>,
+) -> Result<String, Unusable> {
     let in_data = |file: &str, when| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when };
     // A server that starts with an older list than it had may form a quorum of its own.
     let newest = When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into() };
@@ -164,7 +168,11 @@ pub fn launch_file(spec: &ZookeeperConfiguration, agents: &Agents) -> Result<Str
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         ready: Probe::ZooKeeper { port, host: None, tls: false },
         agent: Some(Agent { port: agent_port, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
-        identity: Some(Identity { services: agents.services.clone(), lifetime_seconds: agents.lifetime_seconds }),
+        identity: Some(Identity {
+            services: agents.services.clone(),
+            lifetime_seconds: agents.lifetime_seconds,
+            host_files,
+        }),
         ..Launch::new(vec!["zkServer.sh".into(), "start-foreground".into(), format!("{DATA_DIR}/{STATIC_FILE}")])
     }
     .render()

@@ -1,7 +1,9 @@
 //! ZooKeeper: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`].
 
+pub mod certificates;
 pub mod config;
 pub mod membership;
+pub mod modes;
 pub mod observe;
 pub mod plan;
 mod procedure;

@@ -8,6 +8,7 @@ use tf_plan::{
     members::{self, SizeRule},
     node::{
         ContentHash,
+        state::HostFiles,
         zookeeper::{Facts, Server, Servers},
     },
     observed::{Agent, Node, Observed, Pod, Workload},
@@ -160,6 +161,14 @@ impl<'a> Sight<'a> {
     pub fn active(&self, pod: &Pod, daemon: &str) -> Option<&ContentHash> {
         match self.agents.get(&pod.uid)? {
             Agent::Says(status) => status.daemons.get(daemon)?.active.as_ref(),
+            Agent::Silent(_) => None,
+        }
+    }
+
+    /// What became of the files of a pod's node, if its agent says so.
+    pub fn host_files(&self, pod: &Pod) -> Option<&HostFiles> {
+        match self.agents.get(&pod.uid)? {
+            Agent::Says(status) => status.host_files.as_ref(),
             Agent::Silent(_) => None,
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use tf_api::{
     Managed as _, Zookeeper, ZookeeperConfiguration,
     contract::{MemberStatus, Protocol, Reason},
-    kinds::{QuorumTls, QuorumTlsMode},
+    kinds::{CertificatesMode, Modes, QuorumTlsMode},
 };
 use tf_pki::{
     authority::AUTHORITY_LIFETIME,
@@ -19,16 +19,15 @@ use tf_plan::{
     build::{
         configuration::Files,
         identity::Identity,
-        pod::{Daemon, mount},
+        pod::{Daemon, mount, read_only},
         publish, storage,
     },
-    certificates,
     component::Agents,
     ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
     members::{self, Joining, Leaving, Membership, SizeRule},
     node::{
-        ContentHash, launch,
+        self, ContentHash, launch,
         zookeeper::{SUPER_FILE, Servers},
     },
     nodemanager::NodeType,
@@ -37,11 +36,11 @@ use tf_plan::{
 };
 
 use crate::{
-    OPERATOR, config,
+    OPERATOR, certificates, config,
     membership::{Decision, Quorum, decide},
+    modes::{self, Seen},
     observe::{self, Clarity, Sight},
-    procedure,
-    quorum_tls::{self, Seen},
+    procedure, quorum_tls,
 };
 
 /// Larger ensembles write more slowly and tolerate no loss that matters here (tf-components 1.11).
@@ -50,6 +49,8 @@ const RULE: SizeRule = SizeRule::OddUpTo(5);
 pub const PASSWORD: &str = "password";
 /// The endpoint for clients that speak TLS.
 const TLS_ENDPOINT: &str = "client-tls";
+/// Volume with what the administrator put on the node.
+const HOST_FILES: &str = "host-files";
 /// The daemon of a member.
 pub const DAEMON: &str = "zookeeper";
 const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zookeeper", default: true }];
@@ -90,9 +91,11 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let quorum = decided.as_ref().and_then(|decision| decision.quorum.as_ref());
     let list =
         observe::list(quorum.map(|quorum| &quorum.servers), cr, ensemble.members(), |it| config::server(spec, it));
-    let render = |mode| files(cr, observed, &ensemble, &list, mode);
-    let quorum_tls = next_tls(&sight, cr, quorum, |mode| Ok(contents(ensemble.members(), &render(mode)?)))?;
-    let files = render(quorum_tls.mode)?;
+    let render = |tls, certificates| files(cr, observed, &ensemble, &list, tls, certificates);
+    let (quorum_tls, certificates) = next_modes(&sight, cr, quorum, |tls, certificates| {
+        Ok(contents(ensemble.members(), &render(tls, certificates)?))
+    })?;
+    let files = render(quorum_tls.mode, certificates.mode)?;
     let contents = contents(ensemble.members(), &files);
 
     let identity = &ensemble.identity;
@@ -109,13 +112,17 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
     let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
+    // For the agent alone, which cannot do more than read what the daemons' group may.
+    let uses_host_files = certificates::host_files(certificates.mode).is_some();
+    let host_files = uses_host_files.then(|| storage::host_path(HOST_FILES, node::HOST_FILES));
+    let host_mount = uses_host_files.then(|| read_only(HOST_FILES, node::HOST_FILES_DIR));
     let daemons = ensemble
         .containers
         .iter()
         .map(|container| Daemon {
             ports: ports.iter().copied().chain(admin).collect(),
             env: vec![("NODE_TYPE".into(), NodeType::ConfigDatabase.name().into())],
-            mounts: mounts.clone(),
+            mounts: mounts.iter().chain(&host_mount).cloned().collect(),
             speaks_for_pod: true,
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
@@ -131,6 +138,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         files,
         daemons,
         data: Some(data),
+        volumes: host_files.into_iter().collect(),
         owned_mounts: mounts,
         ports,
         endpoints,
@@ -139,7 +147,9 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         own_status,
         ..Parts::default()
     })?;
-    procedure::complete(&mut plan, &procedure::Subject { cr, observed, sight: &sight, contents, decided, quorum_tls });
+    let sight = &sight;
+    let subject = procedure::Subject { cr, observed, sight, contents, decided, quorum_tls, certificates };
+    procedure::complete(&mut plan, &subject);
     Ok(plan)
 }
 
@@ -184,14 +194,15 @@ fn files(
     ensemble: &Ensemble<'_, Zookeeper>,
     list: &Servers,
     quorum_tls: QuorumTlsMode,
+    certificates: CertificatesMode,
 ) -> Result<Files, NotReady> {
     let spec = &cr.spec.service_configuration;
     let stored = observed.secrets.get(&super_secret(cr)).and_then(|data| data.get(PASSWORD));
     // Always there: the runtime completes it before it plans.
     let password = stored.ok_or_else(|| NotReady::waiting(Reason::NotYetReported, "the password is being made"))?;
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let launch =
-        config::launch_file(spec, &agents).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
+    let launch = config::launch_file(spec, &agents, certificates::host_files(certificates))
+        .map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
     let mut files = Files::default();
     files.shared_secret(SUPER_FILE, password);
     files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
@@ -212,21 +223,24 @@ fn contents(members: &[MemberStatus], files: &Files) -> BTreeMap<String, Content
     members.iter().filter_map(|member| Some((member.node.clone(), files.content_hash(&member.address)?))).collect()
 }
 
-/// How the servers shall speak with each other now. Founders begin as wanted: those with TLS wait for their certificates.
-fn next_tls(
+/// How the servers shall speak with each other now, and with which certificates. Founders begin with TLS if it is wanted: their
+/// servers wait for certificates.
+fn next_modes(
     sight: &Sight<'_>,
     cr: &Zookeeper,
     quorum: Option<&Quorum>,
-    contents: impl Fn(QuorumTlsMode) -> Result<BTreeMap<String, ContentHash>, NotReady>,
-) -> Result<QuorumTls, NotReady> {
-    let wanted = quorum_tls::wanted(&cr.spec.service_configuration);
+    contents: impl Fn(QuorumTlsMode, CertificatesMode) -> Result<BTreeMap<String, ContentHash>, NotReady>,
+) -> Result<(Modes<QuorumTlsMode>, Modes<CertificatesMode>), NotReady> {
+    let (tls, source) = (quorum_tls::wanted(&cr.spec.service_configuration), certificates::wanted(cr));
     if !sight.is_founded() {
-        return Ok(QuorumTls { mode: wanted, from: None });
+        let source = certificates::founded(source);
+        return Ok((Modes { mode: tls, from: None }, Modes { mode: source, from: None }));
     }
-    let recorded = quorum_tls::recorded(cr);
-    let current = sight.all_run(DAEMON, &contents(recorded.mode)?);
+    let recorded = (quorum_tls::recorded(cr), certificates::recorded(cr));
+    let current = sight.all_run(DAEMON, &contents(recorded.0.mode, recorded.1.mode)?);
     let whole = quorum.is_some_and(|quorum| quorum.fragile.is_none());
-    Ok(quorum_tls::next(recorded, wanted, Seen { current, whole }))
+    let seen = Seen { current, whole };
+    Ok((modes::next(recorded.0, tls, seen), certificates::next(recorded.1, source, seen, sight)))
 }
 
 /// Name of the Secret with the password by which agents change the list of members.
@@ -247,7 +261,8 @@ pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
 
 /// How long members' certificates are good.
 fn lifetime(cr: &Zookeeper) -> Result<Duration, NotReady> {
-    let stated = certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
+    let stated =
+        tf_plan::certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
     Ok(stated.unwrap_or(DEFAULT_LIFETIME))
 }
 

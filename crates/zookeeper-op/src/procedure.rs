@@ -6,7 +6,7 @@ use serde_json::Value;
 use tf_api::{
     Managed as _, Zookeeper,
     contract::{ConditionType, Draft, Reason},
-    kinds::{LeavingMember, ListedMember, ListedMembers, QuorumTls, ZookeeperOwnStatus},
+    kinds::{CertificatesMode, LeavingMember, ListedMember, ListedMembers, Modes, QuorumTlsMode, ZookeeperOwnStatus},
 };
 use tf_plan::{
     node::{
@@ -20,7 +20,7 @@ use tf_plan::{
 };
 
 use crate::{
-    config,
+    certificates, config,
     membership::{self, Decision, Quorum, decide},
     observe::{Clarity, Sight, change, pod_of},
     plan::DAEMON,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Fields of the status that have to be stored before anything is done.
-const RECORD: [&str; 3] = ["highestId", "leaving", "quorumTls"];
+const RECORD: [&str; 4] = ["highestId", "leaving", "quorumTls", "certificates"];
 
 /// What it is about.
 pub struct Subject<'a> {
@@ -43,16 +43,18 @@ pub struct Subject<'a> {
     /// What is to be done about the members, but for pods that are not up to date; none where it cannot be told.
     pub decided: Option<Decision>,
     /// How the servers speak with each other.
-    pub quorum_tls: QuorumTls,
+    pub quorum_tls: Modes<QuorumTlsMode>,
+    /// Which certificates they show and trust.
+    pub certificates: Modes<CertificatesMode>,
 }
 
 /// Completes a plan whose objects are those of the decision.
 pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     let Subject { sight, decided, .. } = subject;
-    plan.drafts.push(certificates(subject));
+    plan.drafts.push(certificates::condition(subject.certificates, subject.observed, sight));
     plan.record = &RECORD;
     record(plan, subject);
-    let tls = quorum_tls::explain(subject.quorum_tls, quorum_tls::wanted(&subject.cr.spec.service_configuration));
+    let mut changeovers = changeovers(subject);
     let Some(decided) = decided else {
         if sight.is_founded() {
             plan.held = plan.held.take().map(|(_, why)| (Reason::ReplicasUnavailable, why));
@@ -62,16 +64,16 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
             plan.step = None;
             // Nor that a change is through which was not.
             let asked = || "its members are being asked how they are".to_owned();
-            plan.under_way = (!is_ready(subject.cr)).then(asked);
+            changeovers.extend((!is_ready(subject.cr)).then(asked));
         }
-        plan.under_way = tls;
+        plan.under_way = (!changeovers.is_empty()).then(|| changeovers.join("; "));
         return;
     };
     let decision = with_pods(plan, subject);
     plan.troubles = sight.troubles();
     plan.held = decided.held.first().map(|why| (held_reason(sight), why.clone()));
     plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
-    plan.under_way = under_way(&decision, plan.step.as_ref(), tls);
+    plan.under_way = under_way(&decision, plan.step.as_ref(), changeovers);
     plan.drafts.extend(available(subject, &decision));
 }
 
@@ -130,8 +132,14 @@ fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
     candidates.min_by_key(|(leads, _)| !leads).map(|(_, pod)| pod)
 }
 
-fn under_way(decision: &Decision, step: Option<&step::Step>, tls: Option<String>) -> Option<String> {
-    let mut parts = Vec::from_iter(tls);
+/// The modes that are not as wanted yet.
+fn changeovers(subject: &Subject<'_>) -> Vec<String> {
+    let tls = quorum_tls::explain(subject.quorum_tls, quorum_tls::wanted(&subject.cr.spec.service_configuration));
+    tls.into_iter().chain(certificates::explain(subject.certificates, certificates::wanted(subject.cr))).collect()
+}
+
+fn under_way(decision: &Decision, step: Option<&step::Step>, changeovers: Vec<String>) -> Option<String> {
+    let mut parts = changeovers;
     parts.extend(step.map(|step| match step {
         step::Step::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
         step::Step::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
@@ -167,34 +175,6 @@ fn available(subject: &Subject<'_>, decision: &Decision) -> Option<Draft> {
     Some(Draft::holds(Available, Reason::Succeeded, message))
 }
 
-/// What the pods' certificates are like.
-fn certificates(subject: &Subject<'_>) -> Draft {
-    use ConditionType::CertificatesReady;
-    let Subject { observed, sight, .. } = subject;
-    if sight.clarity == Clarity::Blind {
-        let message = "no member has asked for a certificate yet";
-        return Draft::unknown(CertificatesReady, Reason::NotYetReported, message);
-    }
-    let pods = || sight.pods.iter().filter(|pod| !pod.terminating);
-    let names = |pods: Vec<&Pod>| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
-    let without: Vec<&Pod> = pods().filter(|pod| pod.certificate.is_none()).collect();
-    let over = |pod: &&Pod| pod.certificate.as_ref().is_some_and(|it| it.not_after < observed.now);
-    let expired: Vec<&Pod> = pods().filter(over).collect();
-    if !expired.is_empty() {
-        let message = format!("the certificates of {} have expired", names(expired));
-        return Draft::fails(CertificatesReady, Reason::CertificateExpired, message);
-    }
-    if !without.is_empty() {
-        let message = format!("{} have not asked for a certificate yet", names(without));
-        return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
-    }
-    let first = pods().filter_map(|pod| Some(pod.certificate.as_ref()?.not_after)).min();
-    let end = first.map(|end| end.to_string()).unwrap_or_default();
-    let rotation = observed.rotation.as_ref().map(|waits| format!("; the authority is being replaced: {waits}"));
-    let message = format!("every member has one; the first ends at {end}{}", rotation.unwrap_or_default());
-    Draft::holds(CertificatesReady, Reason::Succeeded, message)
-}
-
 /// Puts what is kept in the status into the plan.
 fn record(plan: &mut Plan, subject: &Subject<'_>) {
     let Subject { cr, sight, decided, .. } = subject;
@@ -208,7 +188,8 @@ fn record(plan: &mut Plan, subject: &Subject<'_>) {
         highest_id: Some(highest),
         leaving: leaving.iter().map(|(id, since)| LeavingMember { id: *id, since_version: hex(*since) }).collect(),
         ensemble: quorum.map(|quorum| listed(&quorum.servers)).or_else(stored),
-        quorum_tls: (subject.quorum_tls != QuorumTls::default()).then_some(subject.quorum_tls),
+        quorum_tls: (subject.quorum_tls != Modes::default()).then_some(subject.quorum_tls),
+        certificates: (subject.certificates != Modes::default()).then_some(subject.certificates),
         ports: None,
     };
     if let Ok(Value::Object(fields)) = serde_json::to_value(own) {

@@ -1,5 +1,5 @@
-//! An ensemble that is asked for TLS between its servers while it runs: plans follow each other, their steps are carried out,
-//! and at every moment all servers understand each other.
+//! An ensemble that is asked for TLS between its servers, or for other certificates, while it runs: plans follow each other, their
+//! steps are carried out, and at every moment all servers understand each other and trust what the others show.
 
 // Says to clippy that the helpers below are tests, too.
 #![cfg(test)]
@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use serde_json::{Map, Value, json};
-use tf_api::{Zookeeper, names::ANNOTATION_RESTART_HASH};
+use tf_api::{
+    Zookeeper,
+    contract::{ConditionType, Reason},
+    names::ANNOTATION_RESTART_HASH,
+};
 use tf_plan::{
     component::Component as _,
     files::read,
@@ -37,9 +41,12 @@ struct World {
     status: Map<String, Value>,
     /// What each server runs with.
     runs: Vec<Files>,
-    template: String,
+    /// What each pod was made from.
+    templates: Vec<String>,
     /// A member whose agent does not answer.
     silent: Option<usize>,
+    /// A member whose node has no good files, with what is wrong.
+    without_files: Option<(usize, &'static str)>,
 }
 
 impl World {
@@ -51,15 +58,19 @@ impl World {
             .map(|(index, address)| json!({"id": index + 1, "node": format!("cp{index}"), "address": address}));
         let founded =
             json!({"members": members.collect::<Vec<_>>(), "contract": "v1", "initialized": true, "highestId": 3});
-        let mut world =
-            Self { spec: spec.clone(), status: Map::new(), runs: Vec::new(), template: String::new(), silent: None };
+        let mut world = Self {
+            spec: spec.clone(),
+            status: Map::new(),
+            runs: Vec::new(),
+            templates: Vec::new(),
+            silent: None,
+            without_files: None,
+        };
         let plan = world.plan();
         world.status.clone_from(founded.as_object().unwrap());
         world.record(&plan);
         world.runs = ADDRESSES.map(|address| files(&plan, address)).into();
-        let set = plan.objects.iter().find(|object| object.kind == STATEFUL_SET).unwrap();
-        let hash = &set.body["spec"]["template"]["metadata"]["annotations"][ANNOTATION_RESTART_HASH];
-        world.template.push_str(hash.as_str().unwrap());
+        world.templates = vec![template(&plan); 3];
         // The list that the quorum has is not the founders' any more.
         world.settle();
         world
@@ -82,7 +93,7 @@ impl World {
         let pod = |index: usize| {
             json!({
                 "name": name(index), "uid": index.to_string(), "node": format!("cp{index}"), "address": ADDRESSES[index],
-                "ready": true, "template": self.template,
+                "ready": true, "template": self.templates[index],
                 "certificate": {"notAfter": "2027-02-19T10:00:00Z", "issuer": "00ff"},
             })
         };
@@ -92,7 +103,13 @@ impl World {
             if self.silent == Some(index) {
                 return json!({"silent": "no answer"});
             }
+            let bad = self.without_files.filter(|(without, _)| *without == index).map(|(_, problem)| problem);
+            let used = host_files(&self.runs[index]);
             json!({"says": {
+                "hostFiles": used.as_ref().map(|used| json!({
+                    "notAfter": bad.is_none().then_some("2027-01-19T10:00:00Z"), "problem": bad,
+                    "shown": bad.is_none() && used == "Shown",
+                })),
                 "version": "0.1.0", "pod": name(index), "node": format!("cp{index}"), "address": ADDRESSES[index],
                 "daemons": {DAEMON: {
                     "phase": "Running", "since": "2026-11-21T09:00:00Z", "active": content_hash(&self.runs[index]),
@@ -136,11 +153,12 @@ impl World {
         let changed = match plan.step {
             None => None,
             Some(Step::Activate(ref target, ref hash)) => Some(self.activate(&plan, &target.pod, hash)),
+            Some(Step::Restart(ref target)) => Some(self.replace(&plan, &target.pod)),
             Some(ref step) => panic!("{step:?}"),
         };
         for one in &self.runs {
             for other in &self.runs {
-                assert!(understands(one, other), "{one:?}\n{other:?}");
+                assert!(understands(one, other) && trusts(one, other), "{one:?}\n{other:?}");
             }
         }
         changed
@@ -150,6 +168,14 @@ impl World {
         let index: usize = pod.rsplit_once('-').unwrap().1.parse().unwrap();
         self.runs[index] = files(plan, ADDRESSES[index]);
         assert_eq!(content_hash(&self.runs[index]), *hash);
+        index
+    }
+
+    /// The pod is made anew.
+    fn replace(&mut self, plan: &Plan, pod: &str) -> usize {
+        let index: usize = pod.rsplit_once('-').unwrap().1.parse().unwrap();
+        self.runs[index] = files(plan, ADDRESSES[index]);
+        self.templates[index] = template(plan);
         index
     }
 
@@ -171,6 +197,28 @@ impl World {
     fn quorum_tls(&self) -> Option<&Value> {
         self.status.get("quorumTls")
     }
+
+    fn certificates(&self) -> Option<&Value> {
+        self.status.get("certificates")
+    }
+}
+
+/// Hash of the pods' template.
+fn template(plan: &Plan) -> String {
+    let set = plan.objects.iter().find(|object| object.kind == STATEFUL_SET).unwrap();
+    let hash = &set.body["spec"]["template"]["metadata"]["annotations"][ANNOTATION_RESTART_HASH];
+    hash.as_str().unwrap().to_owned()
+}
+
+/// What a server does with its node's files.
+fn host_files(files: &Files) -> Option<String> {
+    let launch: Value = serde_json::from_str(&files[&format!("{DAEMON}.launch")]).unwrap();
+    launch["identity"]["hostFiles"].as_str().map(str::to_owned)
+}
+
+/// Whether a server trusts the certificate of another one.
+fn trusts(one: &Files, other: &Files) -> bool {
+    host_files(other).as_deref() != Some("Shown") || host_files(one).is_some()
 }
 
 fn entry(index: usize) -> String {
@@ -251,6 +299,67 @@ fn a_wish_that_is_taken_back_at_any_moment_comes_true_without_a_misunderstanding
             world.spec = with_tls();
             world.settle();
             assert_eq!(world.quorum_tls(), Some(&json!({"mode": "Required"})));
+        }
+    }
+}
+
+fn with_host_files() -> Value {
+    json!({"commonConfiguration": {"certificates": {"hostFiles": {}}}, "serviceConfiguration": {"tls": {"quorum": true}}})
+}
+
+#[test]
+fn an_ensemble_trusts_the_certificates_of_its_nodes_before_it_shows_them_and_until_it_does_not() {
+    let mut world = World::at_rest(&with_tls());
+    world.spec = with_host_files();
+    // Pods that see the files, and then a launch file that shows them.
+    assert_eq!(world.settle(), [1, 0, 2, 1, 0, 2]);
+    assert_eq!(world.certificates(), Some(&json!({"mode": "Host"})));
+    world.spec = with_tls();
+    assert_eq!(world.settle(), [1, 0, 2, 1, 0, 2]);
+    assert_eq!(world.certificates(), None);
+    // Together with TLS itself.
+    let mut world = World::at_rest(&json!({}));
+    world.spec = with_host_files();
+    world.settle();
+    assert_eq!(
+        (world.certificates(), world.quorum_tls()),
+        (Some(&json!({"mode": "Host"})), Some(&json!({"mode": "Required"})))
+    );
+}
+
+#[test]
+fn nobody_shows_a_certificate_of_its_node_while_one_node_has_none() {
+    let mut world = World::at_rest(&with_tls());
+    world.spec = with_host_files();
+    world.without_files = Some((1, "/etc/contrail/ssl/certs/server-10.0.0.2.crt is missing"));
+    for _ in 0..20 {
+        world.pass();
+    }
+    assert_eq!(world.certificates(), Some(&json!({"mode": "HostTrusted"})));
+    let plan = world.plan();
+    let told = plan.drafts.iter().find(|draft| draft.kind == ConditionType::CertificatesReady).unwrap();
+    assert_eq!(told.reason, Reason::CertificateInvalid);
+    assert!(
+        told.message.contains("zk-zookeeper-statefulset-1: /etc/contrail/ssl/certs/server-10.0.0.2.crt is missing")
+    );
+    assert!(plan.under_way.unwrap().contains("goes on to Host when every member answers, serves and has good files"));
+    world.without_files = None;
+    world.settle();
+    assert_eq!(world.certificates(), Some(&json!({"mode": "Host"})));
+}
+
+#[test]
+fn another_source_that_is_taken_back_at_any_moment_leaves_nobody_without_trust() {
+    for first in 0..9 {
+        for second in [1, 4] {
+            let mut world = World::at_rest(&with_tls());
+            world.spec = with_host_files();
+            (0..first).for_each(|_| _ = world.pass());
+            world.spec = with_tls();
+            (0..second).for_each(|_| _ = world.pass());
+            world.spec = with_host_files();
+            world.settle();
+            assert_eq!(world.certificates(), Some(&json!({"mode": "Host"})));
         }
     }
 }

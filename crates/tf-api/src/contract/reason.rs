@@ -70,6 +70,8 @@ pub enum Reason {
     CertificateExpiring,
     /// A certificate has expired.
     CertificateExpired,
+    /// Files of a node with a certificate are missing or cannot be used.
+    CertificateInvalid,
     /// Registration in the config API has not been done yet.
     ProvisioningPending,
     /// Registration in the config API failed.

@@ -161,18 +161,20 @@ pub struct ZookeeperOwnStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<LeavingMember>,
     /// How the servers speak with each other. Absent while that is plain TCP.
-    pub quorum_tls: Option<QuorumTls>,
+    pub quorum_tls: Option<Modes<QuorumTlsMode>>,
+    /// Which certificates the servers show and trust. Absent while those are of the operators' authority alone.
+    pub certificates: Option<Modes<CertificatesMode>>,
 }
 
-/// How the servers of an ensemble speak with each other. A change goes through neighbouring modes, one at a time.
+/// A running ensemble changes over through neighbouring modes, one at a time.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct QuorumTls {
+pub struct Modes<M: Default> {
     /// The mode that members are configured for.
-    pub mode: QuorumTlsMode,
+    pub mode: M,
     /// The mode that some of them may still run in.
-    pub from: Option<QuorumTlsMode>,
+    pub from: Option<M>,
 }
 
 /// What a server accepts from the others, and what it begins connections with. Servers of neighbouring modes understand each
@@ -202,6 +204,32 @@ pub enum QuorumTlsMode {
     Preferred,
     /// TLS alone.
     Required,
+}
+
+/// Which certificate a server shows and which it trusts. Servers of neighbouring modes trust what the others show.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+)]
+pub enum CertificatesMode {
+    /// Shows and trusts those of the operators' authority.
+    #[default]
+    Issued,
+    /// Shows one of the operators' authority, and trusts those of the nodes' files, too.
+    HostTrusted,
+    /// Shows that of its node's files, and trusts both.
+    Host,
 }
 
 /// A list of members.

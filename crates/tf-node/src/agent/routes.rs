@@ -56,7 +56,7 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
 
 async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Status {
     let Context { paths, daemon, pod, .. } = context;
-    let Report { certificate, message } = context.report.borrow().clone();
+    let Report { certificate, message, host_files } = context.report.borrow().clone();
     let mut status = Status {
         version: VERSION.to_owned(),
         pod: pod.name.clone(),
@@ -66,6 +66,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         health: None,
         certificate,
         message,
+        host_files,
         zookeeper: None,
     };
     status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);

@@ -1,12 +1,21 @@
-//! The files of the member's identity: what it trusts, what it shows, and the request it waits for.
+//! The files of the member's identity: what it trusts, what it shows, the request it waits for, and what its node has for it.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use tf_pki::{bundle::Bundle, certificate::Certificate};
 use tf_plan::node;
 
-use super::{decide::Pair, request::Pending};
+use super::{
+    decide::Pair,
+    host::{self, Taken, Unreadable},
+    request::Pending,
+};
 use crate::{atomic, paths::Paths, volume};
 
 /// Owner and group, as the daemons of the pod read them.
@@ -15,6 +24,10 @@ const MODE: u32 = 0o640;
 const PRIVATE: u32 = 0o600;
 /// File of [`node::CERTIFICATE_DIR`] with a [`Pending`].
 const PENDING: &str = ".request";
+/// File of [`node::CERTIFICATE_DIR`] with a [`Taken`].
+const TAKEN: &str = ".host-files";
+/// Bytes of a file of the node. Bundles of all public authorities have a fifth of it.
+const LARGEST: u64 = 1024 * 1024;
 
 /// The mounted bundle.
 #[derive(Clone, Debug)]
@@ -70,11 +83,12 @@ pub(super) fn take(paths: &Paths, pair: Pair<'_>) -> Result<()> {
     atomic::replace_together(&files, MODE)
 }
 
-/// Keeps the files with key and certificates in one, and with what the member trusts, as the others are.
-pub(super) fn keep_stores(paths: &Paths, held: Option<&Held>, trust: &Trust) -> Result<()> {
+/// Keeps the files for the daemon, with key and certificates in one and with what it trusts, as they should be.
+pub(super) fn keep_stores(paths: &Paths, shown: Option<Pair<'_>>, trusted: &Bundle) -> Result<()> {
     let stores = [
-        (node::TRUSTSTORE_PEM, Some(trust.bundle.pem())),
-        (node::KEYSTORE_PEM, held.map(|held| format!("{}\n{}", held.key.trim_end(), held.certificates))),
+        // First, since it has the authorities of what is shown.
+        (node::TRUSTSTORE_PEM, Some(trusted.pem())),
+        (node::KEYSTORE_PEM, shown.map(|pair| format!("{}\n{}", pair.key.trim_end(), pair.certificates))),
     ];
     for (path, content) in stores {
         let (path, Some(content)) = (paths.at(path), content) else { continue };
@@ -83,6 +97,51 @@ pub(super) fn keep_stores(paths: &Paths, held: Option<&Held>, trust: &Trust) -> 
         }
     }
     Ok(())
+}
+
+/// What the node has for an address.
+pub(super) fn of_host(paths: &Paths, address: IpAddr) -> host::Files {
+    let directory = |name| paths.at(node::HOST_FILES_DIR).join(name);
+    let certificates = directory(node::HOST_CERTIFICATES);
+    host::Files {
+        key: of_administrator(&certificates.join(node::host_key(address))),
+        certificate: of_administrator(&certificates.join(node::host_certificate(address))),
+        bundle: of_administrator(&directory(node::HOST_AUTHORITIES).join(node::HOST_BUNDLE)),
+    }
+}
+
+fn of_administrator(path: &Path) -> host::Content {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Unreadable::Missing,
+        io::ErrorKind::PermissionDenied => Unreadable::Denied,
+        kind => Unreadable::Failed(kind.to_string()),
+    };
+    // Something else may never end, or not even open.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Unreadable::Odd);
+    }
+    let mut content = Vec::new();
+    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut content)).map_err(failed)?;
+    String::from_utf8(content).ok().filter(|text| text.len() as u64 <= LARGEST).ok_or(Unreadable::Odd)
+}
+
+/// What was taken from the node, if it can be read.
+pub(super) fn taken(paths: &Paths) -> Option<Taken> {
+    serde_json::from_slice(&fs::read(taken_file(paths)).ok()?).ok()
+}
+
+/// Keeps what was taken from the node.
+pub(super) fn keep_taken(paths: &Paths, taken: &Taken) -> Result<()> {
+    atomic::replace(&taken_file(paths), &serde_json::to_vec(taken)?, PRIVATE)
+}
+
+/// The node's files are not used.
+pub(super) fn forget_taken(paths: &Paths) {
+    let _ = fs::remove_file(taken_file(paths));
+}
+
+fn taken_file(paths: &Paths) -> PathBuf {
+    paths.at(node::CERTIFICATE_DIR).join(TAKEN)
 }
 
 /// The request of an earlier run, if it can be read.

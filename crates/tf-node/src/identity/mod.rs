@@ -3,12 +3,16 @@
 //! Key and request are made here ([`request`]); the operator approves and signs; whether a certificate is needed and whether one
 //! that was handed out is taken is decided in [`decide`]. The key never leaves the pod. What is in use stays until something
 //! better is complete, and a problem here never touches the daemon.
+//!
+//! With that certificate the agent serves its API. The daemon shows it, too, unless the launch file has it use what the
+//! administrator put on the node ([`host`]).
 
 pub mod decide;
 mod files;
+pub mod host;
 pub mod request;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -24,6 +28,7 @@ use tokio::{
 use self::{
     decide::{Pair, Step},
     files::{Held, Trust},
+    host::Taken,
     request::{Answer, Pending},
 };
 use crate::{back_off::BackOff, kubernetes::Api, log, paths::Paths, pod::Pod};
@@ -42,6 +47,16 @@ pub struct Report {
     pub certificate: Option<state::Certificate>,
     /// What the next one is waited for, or why there is none.
     pub message: Option<String>,
+    /// What became of the node's files, where they are used.
+    pub host_files: Option<state::HostFiles>,
+}
+
+impl Report {
+    /// What is not as it should be, for people.
+    pub fn trouble(&self) -> Option<&str> {
+        let files = || self.host_files.as_ref()?.problem.as_deref();
+        self.message.as_deref().or_else(files)
+    }
 }
 
 /// Looks after the certificate of a pod, where a launch file says so.
@@ -68,11 +83,15 @@ impl Identity {
         }
         if let Some((_, task)) = self.keeping.take() {
             task.abort();
+        }
+        if identity.is_none() {
             self.report.send_replace(Report::default());
         }
         if let Some(identity) = identity {
             let keeper = Keeper {
                 member: wanted(&self.pod, identity),
+                address: self.pod.address,
+                host_files: identity.host_files,
                 paths: self.paths.clone(),
                 report: Arc::clone(&self.report),
                 taken: Arc::clone(&self.taken),
@@ -119,6 +138,9 @@ fn wanted(pod: &Pod, identity: &launch::Identity) -> Member {
 
 struct Keeper {
     member: Member,
+    address: IpAddr,
+    /// What the daemon does with the node's files.
+    host_files: Option<launch::HostFiles>,
     paths: Paths,
     report: Arc<watch::Sender<Report>>,
     taken: Arc<Notify>,
@@ -179,9 +201,10 @@ impl Keeper {
     async fn look(&mut self, identity: &member::Identity) -> Result<Duration> {
         let trust = files::trust(&self.paths)?;
         let held = files::held(&self.paths)?;
-        files::keep_stores(&self.paths, held.as_ref(), &trust)?;
+        let now = Timestamp::now();
+        self.supply(held.as_ref(), &trust, now)?;
         let certificate = held.as_ref().and_then(|held| facts(held, &trust));
-        match decide::decide(held.as_ref().map(Held::pair), identity, &trust.bundle, Timestamp::now()) {
+        match decide::decide(held.as_ref().map(Held::pair), identity, &trust.bundle, now) {
             Step::Keep(wait) => {
                 self.refusals.reset();
                 self.settled();
@@ -204,6 +227,49 @@ impl Keeper {
                     self.tell(certificate, self.message.clone());
                 }
                 Ok(self.due.saturating_duration_since(Instant::now()))
+            }
+        }
+    }
+
+    /// Lets the daemon have what it shows and trusts. The operators' authority is trusted by all, so its certificate takes the place
+    /// of one of the node that is not there.
+    fn supply(&self, held: Option<&Held>, trust: &Trust, now: Timestamp) -> Result<()> {
+        let own = held.map(Held::pair);
+        let mut said = None;
+        if let Some(wish) = self.host_files {
+            let found = files::of_host(&self.paths, self.address);
+            let (taken, problem) = self.take_host_files(&found, now)?;
+            let shown = host::shown(taken.as_ref(), wish, now);
+            let authorities = taken.as_ref().map_or_else(|| host::authorities(&found), Taken::bundle);
+            files::keep_stores(&self.paths, shown.map(Taken::pair).or(own), &trust.bundle.merged(&authorities))?;
+            let not_after = taken.as_ref().and_then(Taken::validity).map(|validity| validity.not_after);
+            said = Some(state::HostFiles { not_after, problem, shown: shown.is_some() });
+        } else {
+            files::keep_stores(&self.paths, own, &trust.bundle)?;
+            files::forget_taken(&self.paths);
+        }
+        self.report.send_if_modified(|report| std::mem::replace(&mut report.host_files, said.clone()) != said);
+        Ok(())
+    }
+
+    /// Takes what the node has if it is good; what was taken before otherwise, with what is wrong.
+    fn take_host_files(&self, found: &host::Files, now: Timestamp) -> Result<(Option<Taken>, Option<String>)> {
+        let before = files::taken(&self.paths);
+        match host::accept(found, self.address, now) {
+            Ok(taken) => {
+                if before.as_ref() != Some(&taken) {
+                    files::keep_taken(&self.paths, &taken)?;
+                    log::info("took the node's files", &json!({"until": taken.validity().map(|it| it.not_after)}));
+                }
+                Ok((Some(taken), None))
+            }
+            Err(unfit) => {
+                let problem = unfit.to_string();
+                let known = self.report.borrow().host_files.as_ref().and_then(|files| files.problem.clone());
+                if known.as_ref() != Some(&problem) {
+                    log::warn("cannot use the node's files", &json!({"error": problem}));
+                }
+                Ok((before, Some(problem)))
             }
         }
     }
@@ -292,7 +358,7 @@ impl Keeper {
 
     fn tell(&self, certificate: Option<state::Certificate>, message: Option<String>) {
         self.report.send_if_modified(|report| {
-            let new = Report { certificate, message };
+            let new = Report { certificate, message, host_files: report.host_files.clone() };
             let is_other = *report != new;
             *report = new;
             is_other

@@ -142,7 +142,7 @@ impl Leaf {
 }
 
 /// Writes a file as a whole, in the way whoever makes certificates does.
-fn put(path: &Path, text: &str) {
+pub fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let temporary = path.with_extension("new");
     fs::write(&temporary, text).unwrap();

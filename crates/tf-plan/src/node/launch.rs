@@ -188,6 +188,19 @@ pub struct Identity {
     pub services: BTreeSet<String>,
     /// Seconds a certificate is good for, 600 at least.
     pub lifetime_seconds: u32,
+    /// What the daemon does with the node's files ([`super::HOST_FILES_DIR`]). Default: nothing. The agent's own certificate,
+    /// with which it serves its API, is asked for all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_files: Option<HostFiles>,
+}
+
+/// How far a daemon uses the node's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostFiles {
+    /// It trusts their authorities, besides the operators'.
+    Trusted,
+    /// It shows their certificate, too.
+    Shown,
 }
 
 /// A launch file that cannot be used. It shows no content of the file.
@@ -373,7 +386,11 @@ mod tests {
             alive: Some(Probe::Tcp { port, host: None }),
             drain: Some(Drain { argv: vec!["true".into()], seconds: 5 }),
             agent: Some(Agent { port, client: "zookeeper-op".into() }),
-            identity: Some(Identity { services: BTreeSet::from(["zk.tf.svc".into()]), lifetime_seconds: 7_776_000 }),
+            identity: Some(Identity {
+                services: BTreeSet::from(["zk.tf.svc".into()]),
+                lifetime_seconds: 7_776_000,
+                host_files: Some(HostFiles::Trusted),
+            }),
             ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
         }
     }
@@ -408,7 +425,7 @@ mod tests {
         assert_eq!(with(|l| drop(l.place.pop())), "place.when: goes by a file that is not placed");
         assert_eq!(with(|l| l.stop.seconds = 0), "stop.seconds: is not between 1 and 86,400");
         assert_eq!(with(|l| l.agent = None), "identity: is only for the container that serves the agent API");
-        let short = |l: &mut Launch| l.identity = Some(Identity { services: BTreeSet::new(), lifetime_seconds: 599 });
+        let short = |l: &mut Launch| l.identity.as_mut().unwrap().lifetime_seconds = 599;
         assert_eq!(with(short), "identity.lifetimeSeconds: is less than 600");
         let environment = |l: &mut Launch| drop(l.environment.insert("A=B".into(), String::new()));
         assert_eq!(with(environment), "environment: has a name that no variable can have");

@@ -102,6 +102,21 @@ pub struct Certificate {
     pub revision: u64,
 }
 
+/// What became of the node's files ([`super::HOST_FILES_DIR`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostFiles {
+    /// Last second that the certificate which was taken from them is good. Absent where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Timestamp>,
+    /// Which of them cannot be used and why, for people. What was taken before stays in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Whether the daemon shows the certificate that was taken.
+    #[serde(default)]
+    pub shown: bool,
+}
+
 /// Answer to `GET /v1/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,6 +140,9 @@ pub struct Status {
     /// What the next certificate is waited for, or why there is none, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The node's files, where the launch file says that they are used ([`super::launch::Identity::host_files`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_files: Option<HostFiles>,
     /// Facts about a ZooKeeper server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<zookeeper::Facts>,

@@ -186,7 +186,8 @@ impl Agents {
             let Some(agents) = C::agents(cr, &round.cluster_domain) else { continue };
             for pod in round.world.pods_of(&key) {
                 let end = pod.certificate.as_ref().map(|certificate| certificate.not_after);
-                first_end = first_end.into_iter().chain(end).min();
+                let of_node = known.get(&pod.uid).and_then(|member| member.end_of_node_files());
+                first_end = first_end.into_iter().chain(end).chain(of_node).min();
                 let reachable = pod.certificate.is_some() && !pod.terminating;
                 let address = pod.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
                 let Some(address) = address.filter(|_| reachable) else { continue };
@@ -239,6 +240,14 @@ impl Member {
         timeout(PATIENCE, Connection::open(self.address, tls)).await.map_err(|_| CallError::Slow(PATIENCE))?
     }
 
+    /// Last second of the certificate that the daemon has from its node, if its agent says so.
+    fn end_of_node_files(&self) -> Option<Timestamp> {
+        match &lock(&self.heard).agent {
+            Some(Agent::Says(status)) => status.host_files.as_ref()?.not_after,
+            Some(Agent::Silent(_)) | None => None,
+        }
+    }
+
     /// Keeps an answer. Whether it is another one than before.
     fn take(&self, answer: Result<Status, CallError>) -> bool {
         let mut heard = lock(&self.heard);
@@ -278,5 +287,5 @@ fn substance(status: &Status) -> impl PartialEq {
         facts
     });
     let trusts = status.certificate.as_ref().map(|certificate| (certificate.issuer.clone(), certificate.revision));
-    (daemons, health, zookeeper, status.address.clone(), trusts)
+    (daemons, health, zookeeper, status.address.clone(), trusts, status.host_files.clone())
 }

@@ -18,6 +18,7 @@ fn says(serves: bool, zxid: u64) -> Status {
         health: Some(Health { serves, message: String::new() }),
         certificate: None,
         message: None,
+        host_files: None,
         zookeeper: Some(Facts { zxid, ..Facts::default() }),
     }
 }

@@ -4,6 +4,7 @@ mod adoption;
 mod crash;
 mod disaster;
 mod faults;
+mod host_files;
 mod identity;
 mod journal;
 mod membership;
@@ -60,6 +61,7 @@ enum Long {
     Tls,
     Renewal,
     Rotation,
+    HostFiles,
     Storage,
     Disaster,
     Replacement,
@@ -67,12 +69,13 @@ enum Long {
 }
 
 impl Long {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Growth,
         Self::Release,
         Self::Tls,
         Self::Renewal,
         Self::Rotation,
+        Self::HostFiles,
         Self::Storage,
         Self::Disaster,
         Self::Replacement,

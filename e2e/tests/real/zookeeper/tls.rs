@@ -9,23 +9,23 @@ use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tf_api::names::{ANNOTATION_ROTATE, AUTHORITY};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::journal::Journal;
 use super::*;
 
 /// On which every server listens for elections.
-const ELECTION_PORT: u16 = 3888;
+pub(super) const ELECTION_PORT: u16 = 3888;
 /// For clients that speak TLS.
-const TLS_PORT: u16 = 2281;
+pub(super) const TLS_PORT: u16 = 2281;
 /// Three rounds, in each of which three servers in Java are restarted one after the other.
-const CHANGE: Duration = Duration::from_mins(9);
+pub(super) const CHANGE: Duration = Duration::from_mins(9);
 /// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
 const ROTATION: Duration = Duration::from_mins(9);
 /// For a server to turn away what it does not understand.
 const REFUSAL: Duration = Duration::from_secs(3);
 
-fn spec(quorum: bool) -> Value {
+pub(super) fn spec(quorum: bool) -> Value {
     json!({"serviceConfiguration": {"tls": {"quorum": quorum, "clientPort": TLS_PORT}}})
 }
 
@@ -49,9 +49,18 @@ async fn authorities(client: &Client) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 /// A connection to a server whose certificate is good for its address, as the authority of the namespace says.
-async fn tls(client: &Client, address: Ipv4Addr, port: u16) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
+async fn tls(client: &Client, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
+    tls_by(authorities(client).await?, address, port).await
+}
+
+/// The same, as these authorities say.
+pub(super) async fn tls_by(
+    authorities: Vec<CertificateDer<'static>>,
+    address: Ipv4Addr,
+    port: u16,
+) -> Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
-    for certificate in authorities(client).await? {
+    for certificate in authorities {
         roots.add(certificate)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -136,7 +145,7 @@ async fn uptime(address: Ipv4Addr) -> Result<u64> {
 }
 
 /// The ensemble before something that nobody is to notice.
-struct Before {
+pub(super) struct Before {
     journal: Journal,
     pods: BTreeMap<String, Option<String>>,
     /// How long each server has run, in milliseconds.
@@ -146,7 +155,7 @@ struct Before {
 
 impl Before {
     /// Begins to write, and looks.
-    async fn look(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub(super) async fn look(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
         let (journal, pods) = (Journal::begin(addresses).await?, uids(client).await?);
         let (mut uptimes, begun) = (BTreeMap::new(), Instant::now());
         for address in addresses {
@@ -156,7 +165,7 @@ impl Before {
     }
 
     /// Fails if a pod is another one, or a server was started anew.
-    async fn still_runs(&self, client: &Client) -> Result<()> {
+    pub(super) async fn still_runs(&self, client: &Client) -> Result<()> {
         ensure!(uids(client).await? == self.pods, "pods are the same");
         for (address, former) in &self.uptimes {
             let (now, passed) = (uptime(*address).await?, self.begun.elapsed().as_millis() as u64);
@@ -167,7 +176,7 @@ impl Before {
     }
 
     /// Ends the writer, who has lost nothing and no session. Its longest pause.
-    async fn end(self) -> Result<Duration> {
+    pub(super) async fn end(self) -> Result<Duration> {
         let addresses: Vec<Ipv4Addr> = self.uptimes.into_keys().collect();
         ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
         let account = self.journal.end(&addresses).await?;
