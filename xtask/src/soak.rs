@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of an ensemble that nothing disturbs.
-const LIFE: [&str; 13] = [
+const LIFE: [&str; 14] = [
     "-p",
     "e2e",
     "--test",
@@ -50,6 +50,7 @@ const LIFE: [&str; 13] = [
     "zookeeper::host_files",
     "zookeeper::storage",
     "zookeeper::tls",
+    "zookeeper::clients",
     "zookeeper::rollout",
 ];
 

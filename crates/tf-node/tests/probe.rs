@@ -149,3 +149,22 @@ fn a_zookeeper_server_serves_as_a_voting_member_of_a_quorum() {
     change(&container, with("rw", "observer"));
     assert_eq!(container.probe(&[]), (Some(1), "server 1 follows the quorum and has no vote in it".into()));
 }
+
+#[test]
+fn a_zookeeper_server_is_found_on_the_loopback_address_too_and_over_tls_is_not_looked_for_there() {
+    // Nobody can be connected to there.
+    let host = Some(Ipv4Addr::BROADCAST.into());
+    let port = server(|stream| zookeeper(stream, "rw", "participant"));
+    let container = probed(Probe::ZooKeeper { port, host, tls: false });
+    assert_eq!(container.probe(&[]), (Some(0), "server 1 is a voting member of a quorum".into()));
+    let failed = |probe: Probe| {
+        change(&container, probe);
+        let (code, text) = container.probe(&[]);
+        assert_eq!(code, Some(1), "{text}");
+        ["255.255.255.255", "127.0.0.1"].map(|host| text.contains(&format!("connect to {host}:")))
+    };
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let closed = NonZeroU16::new(closed).unwrap();
+    assert_eq!(failed(Probe::ZooKeeper { port: closed, host, tls: false }), [true, true]);
+    assert_eq!(failed(Probe::ZooKeeper { port, host, tls: true }), [true, false]);
+}

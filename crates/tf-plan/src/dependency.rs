@@ -286,7 +286,9 @@ fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &O
     } else if ready.is_none() {
         draft(Reason::NotYetReported, format!("{label} has not reported condition Ready"))
     } else if !listed {
-        draft(Reason::DependencyNotReady, format!("{label} publishes no endpoint {}", dependency.endpoint))
+        let others: Vec<&str> = peer.status.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+        let others = if others.is_empty() { String::new() } else { format!(", only {}", others.join(", ")) };
+        draft(Reason::DependencyNotReady, format!("{label} publishes no endpoint {}{others}", dependency.endpoint))
     } else if let (true, Some(reference)) = (secret_missing, secret) {
         draft(Reason::SecretNotFound, format!("Secret {}/{} of {label} cannot be read", peer.namespace, reference.name))
     } else {
@@ -376,23 +378,27 @@ fn by_name(endpoints: &[Endpoint]) -> BTreeMap<String, Endpoint> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use tf_api::{dependencies::ResourceReference, kinds::ZOOKEEPER};
 
     use super::*;
-    use crate::observed::Unavailable;
+    use crate::observed::{Source, Unavailable};
 
-    #[test]
-    fn a_namespace_that_is_not_watched_is_not_one_in_which_nothing_exists() {
-        let reference = ResourceReference { name: "zk".into(), namespace: Some("c".into()) };
-        let dependency = Dependency {
+    fn dependency(reference: Option<ResourceReference>) -> Dependency {
+        Dependency {
             condition: ConditionType::ZookeeperReady,
             kind: Kind::custom(ZOOKEEPER),
-            source: Some(DependencySource { reference: Some(reference), ..DependencySource::default() }),
+            source: Some(DependencySource { reference, ..DependencySource::default() }),
             default_name: "zookeeper1",
             endpoint: "client",
             uses_secret: false,
             need: Need::BringUp,
-        };
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_watched_is_not_one_in_which_nothing_exists() {
+        let dependency = dependency(Some(ResourceReference { name: "zk".into(), namespace: Some("c".into()) }));
         let mut observed = Observed::<()>::default();
         let said = |observed: &Observed<()>| find(&dependency, "tf", observed).draft.message;
         assert_eq!(said(&observed), "Zookeeper c/zk does not exist");
@@ -400,5 +406,24 @@ mod tests {
         let why = Unavailable { reason: Reason::DependencyNotFound, message: message.clone() };
         observed.unseen.entry("Zookeeper".into()).or_default().insert("c".into(), why);
         assert_eq!(said(&observed), message);
+    }
+    #[test]
+    fn who_lacks_the_endpoint_is_told_by_those_it_has() {
+        let peer = json!({
+            "namespace": "tf", "name": "zk", "generation": 1,
+            "status": {
+                "contract": CONTRACT, "observedGeneration": 1,
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "Succeeded", "message": "",
+                    "lastTransitionTime": "2026-11-21T10:00:00Z",
+                }],
+                "endpoints": [{"name": "client-tls", "protocol": "TCP", "port": 2281, "tls": true, "nodes": ["10.0.0.1"]}],
+            },
+        });
+        let peers = Source::Known(vec![serde_json::from_value::<Peer>(peer).unwrap()]);
+        let observed = Observed::<()> { peers: [("Zookeeper".into(), peers)].into(), ..Observed::default() };
+        let Found { draft, connection } = find(&dependency(None), "tf", &observed);
+        assert_eq!(draft.message, "Zookeeper tf/zk publishes no endpoint client, only client-tls");
+        assert!(!draft.is_true() && connection.is_none());
     }
 }

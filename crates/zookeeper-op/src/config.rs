@@ -8,7 +8,12 @@ use std::{collections::BTreeMap, num::NonZeroU16};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha1::{Digest as _, Sha1};
-use tf_api::{ZookeeperConfiguration, common::LogLevel, kinds::QuorumTlsMode, schema::Port};
+use tf_api::{
+    ZookeeperConfiguration,
+    common::LogLevel,
+    kinds::{ClientAuthentication, PlainClients, QuorumTlsMode},
+    schema::Port,
+};
 use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
@@ -53,7 +58,6 @@ pub fn static_file(
     quorum_tls: QuorumTlsMode,
     super_password: &str,
 ) -> Result<String, Unrepresentable> {
-    let ipv6 = address.contains(':');
     let mut file = Properties::zookeeper(STATIC_FILE);
     file.set("dataDir", DATA_DIR)
         .set("dynamicConfigFile", format!("{DATA_DIR}/{DYNAMIC_FILE}"))
@@ -73,7 +77,7 @@ pub fn static_file(
         // Who may change the list of members. What the server does not know it takes for a Java property `zookeeper.<key>`.
         .set("DigestAuthenticationProvider.superDigest", super_digest(super_password))
         .set("admin.enableServer", spec.admin_enabled)
-        .set("admin.serverAddress", if ipv6 { "::1" } else { "127.0.0.1" })
+        .set("admin.serverAddress", loopback(address))
         .set("admin.serverPort", spec.admin_port);
     if let Some(timeout) = spec.min_session_timeout {
         file.set("minSessionTimeout", timeout);
@@ -89,17 +93,27 @@ pub fn static_file(
             .set("ssl.quorum.clientHostnameVerification", false);
         stores(&mut file, "ssl.quorum");
     }
-    if let Some(port) = spec.tls.as_ref().and_then(|tls| tls.client_port) {
+    if let Some((tls, port)) = spec.tls.as_ref().and_then(|tls| Some((tls, tls.client_port?))) {
+        let authentication = match tls.client_authentication {
+            ClientAuthentication::None => "none",
+            ClientAuthentication::Request => "want",
+            ClientAuthentication::Require => "need",
+        };
         file.set("secureClientPort", port)
             .set("secureClientPortAddress", address)
             // The default one speaks no TLS.
             .set("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
-            // Clients of Tungsten Fabric have no certificate.
-            .set("ssl.clientAuth", "none")
+            // Who shows a certificate is known by its subject: the server adds the provider `x509` by itself.
+            .set("ssl.clientAuth", authentication)
             .set("client.certReload", true);
         stores(&mut file, "ssl");
     }
     file.render()
+}
+
+/// The address of the node that nobody else reaches, in the family of the member's.
+fn loopback(address: &str) -> &'static str {
+    if address.contains(':') { "::1" } else { "127.0.0.1" }
 }
 
 /// What a server shows, and what it trusts.
@@ -123,6 +137,12 @@ pub fn agent_port(spec: &ZookeeperConfiguration) -> Port {
     spec.agent_port.or_else(|| free.next()).unwrap_or(spec.client_port)
 }
 
+/// From where clients that speak no TLS may connect. Where there is no port for others, it is from everywhere.
+pub fn plain_clients(spec: &ZookeeperConfiguration) -> PlainClients {
+    let tls = spec.tls.as_ref().filter(|tls| tls.client_port.is_some());
+    tls.map(|tls| tls.plain_clients).unwrap_or_default()
+}
+
 /// A server at an address, as the list of members has it.
 pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
     Server {
@@ -130,7 +150,10 @@ pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
         quorum_port: spec.election_port.get(),
         election_port: spec.server_port.get(),
         votes: true,
-        client_address: address.to_owned(),
+        client_address: match plain_clients(spec) {
+            PlainClients::Everywhere => address.to_owned(),
+            PlainClients::Node => loopback(address).to_owned(),
+        },
         client_port: spec.client_port.get(),
     }
 }

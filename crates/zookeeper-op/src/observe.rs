@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tf_api::{Zookeeper, contract::MemberStatus};
+use tf_api::{Zookeeper, contract::MemberStatus, kinds::PlainClients};
 use tf_plan::{
     adoption,
     members::{self, SizeRule},
@@ -15,7 +15,10 @@ use tf_plan::{
     placement::Placement,
 };
 
-use crate::membership::{Change, Place, Seat, Situation};
+use crate::{
+    config,
+    membership::{Change, Place, Seat, Situation},
+};
 
 /// How much is known of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,7 @@ pub struct Sight<'a> {
     /// Pods of the ensemble.
     pub pods: &'a [Pod],
     wanted: usize,
+    plain_clients: PlainClients,
     places: Vec<Place>,
     recorded: &'a [MemberStatus],
     highest: u32,
@@ -75,6 +79,7 @@ impl<'a> Sight<'a> {
                 .replicas
                 .map_or_else(fitting, |replicas| usize::try_from(replicas).unwrap_or_default())
                 .max(1),
+            plain_clients: config::plain_clients(&cr.spec.service_configuration),
             places,
             recorded,
             highest: known.max(stored),
@@ -131,6 +136,7 @@ impl<'a> Sight<'a> {
     pub fn situation<'b>(&'b self, seats: &'b [Seat]) -> Situation<'b> {
         Situation {
             wanted: self.wanted,
+            plain_clients: self.plain_clients,
             places: &self.places,
             recorded: self.recorded,
             highest: self.highest,

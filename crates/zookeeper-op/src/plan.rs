@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use tf_api::{
     Managed as _, Zookeeper, ZookeeperConfiguration,
     contract::{MemberStatus, Protocol, Reason},
-    kinds::{CertificatesMode, Modes, QuorumTlsMode},
+    kinds::{CertificatesMode, ClientAuthentication, Modes, PlainClients, QuorumTlsMode},
 };
 use tf_pki::{
     authority::AUTHORITY_LIFETIME,
@@ -47,7 +47,9 @@ use crate::{
 const RULE: SizeRule = SizeRule::OddUpTo(5);
 /// Key of the generated Secret.
 pub const PASSWORD: &str = "password";
-/// The endpoint for clients that speak TLS.
+/// The endpoint for clients that speak no TLS.
+const ENDPOINT: &str = "client";
+/// The endpoint for those that do.
 const TLS_ENDPOINT: &str = "client-tls";
 /// Volume with what the administrator put on the node.
 const HOST_FILES: &str = "host-files";
@@ -103,7 +105,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
     let tls_port = spec.tls.as_ref().and_then(|tls| tls.client_port);
     let mut ports = vec![
-        ("client", spec.client_port),
+        (ENDPOINT, spec.client_port),
         ("quorum", spec.election_port),
         ("election", spec.server_port),
         ("agent", config::agent_port(spec)),
@@ -127,9 +129,13 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
         .collect();
-    let mut endpoints = vec![ensemble.endpoint("client", Protocol::Tcp, spec.client_port, false)];
-    endpoints.extend(tls_port.map(|port| ensemble.endpoint(TLS_ENDPOINT, Protocol::Tcp, port, true)));
-    let own_status = Map::from_iter([("ports".to_owned(), json!({ "clientPort": spec.client_port.to_string() }))]);
+    // A port that is on the loopback address alone is in use, and no port of the Service.
+    let is_open = config::plain_clients(spec) == PlainClients::Everywhere;
+    ports.retain(|(name, _)| is_open || *name != ENDPOINT);
+    let without_tls = is_open.then(|| ensemble.endpoint(ENDPOINT, Protocol::Tcp, spec.client_port, false));
+    let with_tls = tls_port.map(|port| ensemble.endpoint(TLS_ENDPOINT, Protocol::Tcp, port, true));
+    let endpoints = without_tls.into_iter().chain(with_tls).collect();
+    let published = is_open.then(|| ("ports".to_owned(), json!({ "clientPort": spec.client_port.to_string() })));
     let secret = super_secret(cr);
     let password = observed.secrets.get(&secret).cloned().unwrap_or_default();
     let objects = vec![publish::credentials(identity, &secret, &password)];
@@ -144,7 +150,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         endpoints,
         grace_seconds: 120,
         ignored: ignored(spec),
-        own_status,
+        own_status: Map::from_iter(published),
         ..Parts::default()
     })?;
     let sight = &sight;
@@ -285,5 +291,17 @@ fn check_agent_port(spec: &ZookeeperConfiguration) -> Result<(), NotReady> {
 /// Fields of the spec that are set and have no effect.
 fn ignored(spec: &ZookeeperConfiguration) -> Vec<String> {
     let port = !spec.admin_enabled && spec.admin_port != ZookeeperConfiguration::default().admin_port;
-    port.then(|| "spec.serviceConfiguration.adminPort: adminEnabled is false".to_owned()).into_iter().collect()
+    let tls = spec.tls.as_ref().filter(|tls| tls.client_port.is_none());
+    let plain = tls.is_some_and(|tls| tls.plain_clients != PlainClients::default());
+    let authentication = tls.is_some_and(|tls| tls.client_authentication != ClientAuthentication::default());
+    let unread = [
+        (port, "adminPort: adminEnabled is false"),
+        (plain, "tls.plainClients: there is no tls.clientPort for others"),
+        (authentication, "tls.clientAuthentication: there is no tls.clientPort to show certificates on"),
+    ];
+    unread
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, why)| format!("spec.serviceConfiguration.{why}"))
+        .collect()
 }

@@ -106,10 +106,12 @@ fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'
     match step {
         membership::Step::Add { id, address, version } => {
             let server = config::server(&subject.cr.spec.service_configuration, address);
-            reconfigure(
-                Reconfigure::Add { id: *id, server, version: *version },
-                format!("member {id} joins at {address}"),
-            )
+            let listed = decision.quorum.as_ref().and_then(|quorum| quorum.servers.servers.get(id));
+            let why = match listed.filter(|listed| listed.votes && listed.address == *address) {
+                Some(_) => format!("member {id} takes clients without TLS at {}", server.client_address),
+                None => format!("member {id} joins at {address}"),
+            };
+            reconfigure(Reconfigure::Add { id: *id, server, version: *version }, why)
         }
         membership::Step::Remove { id, version } => {
             reconfigure(Reconfigure::Remove { id: *id, version: *version }, format!("member {id} leaves"))

@@ -10,19 +10,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-use tf_api::{ZookeeperConfiguration, contract::MemberStatus};
+use tf_api::{
+    ZookeeperConfiguration,
+    contract::MemberStatus,
+    kinds::{PlainClients, ZookeeperTls},
+    schema::Port,
+};
 use tf_plan::{
     node::zookeeper::{Facts, Role, Server, Servers},
     observed, rollout,
 };
-use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide};
+use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide, is_as_wanted};
 
 /// The template of pods that another operator made.
 const FOREIGN: u32 = 0;
 
 /// The entry of a member in the list.
-fn entry(address: &str) -> Server {
-    zookeeper_op::config::server(&ZookeeperConfiguration::default(), address)
+fn entry(address: &str, plain_clients: PlainClients) -> Server {
+    let tls = ZookeeperTls { client_port: Some(Port(2281)), plain_clients, ..ZookeeperTls::default() };
+    let spec = ZookeeperConfiguration { tls: Some(tls), ..ZookeeperConfiguration::default() };
+    zookeeper_op::config::server(&spec, address)
 }
 
 /// States to look at, all walks together.
@@ -54,6 +61,7 @@ struct Pod {
 struct World {
     nodes: Vec<Node>,
     wanted: usize,
+    plain_clients: PlainClients,
     recorded: Vec<MemberStatus>,
     highest: u32,
     leaving: BTreeMap<u32, u64>,
@@ -66,8 +74,8 @@ struct World {
     /// Templates and configurations that no server can run with.
     broken: BTreeSet<u32>,
     silent: BTreeSet<u32>,
-    /// A request to the ensemble whose answer was given up, and that may still be carried out.
-    under_way: Option<Step>,
+    /// A request to the ensemble whose answer was given up, and that may still be carried out, with what was wanted then.
+    under_way: Option<(Step, PlainClients)>,
     uids: u32,
     addresses: u32,
     seed: u64,
@@ -88,6 +96,7 @@ impl World {
         let mut world = Self {
             nodes,
             wanted: random.random_range(1..=count),
+            plain_clients: wish(random),
             recorded: Vec::new(),
             highest: 0,
             leaving: BTreeMap::new(),
@@ -115,7 +124,7 @@ impl World {
         for (node, id) in self.nodes.iter().take(members).zip(1..) {
             let (name, address) = (node.name.clone(), node.address.clone());
             let listed = if names { format!("host-{name}") } else { address.clone() };
-            self.servers.servers.insert(id, entry(&listed));
+            self.servers.servers.insert(id, entry(&listed, PlainClients::Everywhere));
             let (node, ordinal, configuration) = (Some(name.clone()), self.pods.len(), self.configuration);
             self.pods.push(Pod { ordinal, uid: id, node, template: FOREIGN, configuration });
             self.recorded.push(MemberStatus { id, node: name, address });
@@ -189,6 +198,10 @@ impl World {
         member.is_some_and(|member| self.runs(member.id, &member.address))
     }
 
+    fn is_listed(&self, id: u32, address: &str) -> bool {
+        self.servers.servers.get(&id).is_some_and(|server| self.resolved(&server.address) == address)
+    }
+
     fn alive(&self) -> BTreeSet<u32> {
         let runs = |id: &u32| self.runs(*id, self.resolved(&self.servers.servers[id].address));
         self.servers.voters().filter(runs).collect()
@@ -210,12 +223,7 @@ impl World {
             {
                 continue;
             }
-            let listed = self
-                .servers
-                .servers
-                .get(&member.id)
-                .is_some_and(|server| self.resolved(&server.address) == member.address);
-            let leads = listed && alive.first() == Some(&member.id);
+            let leads = self.is_listed(member.id, &member.address) && alive.first() == Some(&member.id);
             let role = if leads { Role::Leader } else { Role::Follower };
             let followers = self.recorded.iter().filter(|other| self.runs(other.id, &other.address)).count() as u32;
             facts.insert(
@@ -264,6 +272,7 @@ impl World {
             .collect();
         decide(&Situation {
             wanted: self.wanted,
+            plain_clients: self.plain_clients,
             places: &places,
             recorded: &self.recorded,
             highest: self.highest,
@@ -281,7 +290,8 @@ impl World {
             return;
         }
         if self.recorded.is_empty() {
-            self.servers.servers = decision.members.iter().map(|m| (m.id, entry(&m.address))).collect();
+            self.servers.servers =
+                decision.members.iter().map(|m| (m.id, entry(&m.address, self.plain_clients))).collect();
         }
         self.recorded.clone_from(&decision.members);
         self.highest = decision.highest;
@@ -291,8 +301,10 @@ impl World {
             self.controllers();
         }
         match decision.step.as_ref().filter(|_| writes > 2) {
-            Some(step @ (Step::Add { .. } | Step::Remove { .. })) if late => self.under_way = Some(step.clone()),
-            Some(step) => self.take(step),
+            Some(step @ (Step::Add { .. } | Step::Remove { .. })) if late => {
+                self.under_way = Some((step.clone(), self.plain_clients));
+            }
+            Some(step) => self.take(step, self.plain_clients),
             None => {}
         }
     }
@@ -328,15 +340,15 @@ impl World {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &Step, plain_clients: PlainClients) {
         match step {
             Step::Add { id, address, version } if *version == self.servers.version && self.has_quorum() => {
                 let duplicate =
                     self.servers.servers.iter().any(|(other, server)| other != id && server.address == *address);
                 assert!(!duplicate, "seed {}: {address} is listed twice", self.seed);
-                // ZooKeeper refuses who does not follow.
-                if self.runs(*id, address) {
-                    self.servers.servers.insert(*id, entry(address));
+                // ZooKeeper refuses a further vote for who does not follow.
+                if self.is_listed(*id, address) || self.runs(*id, address) {
+                    self.servers.servers.insert(*id, entry(address, plain_clients));
                     self.servers.version += 1;
                 }
             }
@@ -361,15 +373,15 @@ impl World {
 
     /// The request under way is carried out after all.
     fn finish(&mut self) {
-        if let Some(step) = self.under_way.take() {
-            self.take(&step);
+        if let Some((step, plain_clients)) = self.under_way.take() {
+            self.take(&step, plain_clients);
         }
     }
 
     /// Something happens that nobody decided.
     fn disturb(&mut self, random: &mut StdRng) {
         let index = random.random_range(0..self.nodes.len());
-        match random.random_range(0..16) {
+        match random.random_range(0..17) {
             0 | 1 => self.nodes[index].up = false,
             2..=4 => self.nodes[index].up = true,
             5 => self.nodes[index].exists = random.random_bool(0.7),
@@ -392,6 +404,7 @@ impl World {
                 self.silent = ids.into_iter().filter(|_| random.random_bool(0.2)).collect();
             }
             11 => self.finish(),
+            16 => self.plain_clients = wish(random),
             12 => {
                 if let Some(pod) = self.pods.choose(random).map(|pod| pod.uid) {
                     self.pods.retain(|other| other.uid != pod);
@@ -437,6 +450,7 @@ impl World {
         listed.len() == self.wanted
             && listed == recorded
             && self.alive() == listed
+            && self.servers.servers.values().all(|server| is_as_wanted(server, self.plain_clients))
             && self.pods.len() == self.wanted
             && self.pods.iter().all(current)
     }
@@ -461,7 +475,11 @@ impl World {
                 "seed {seed}: {doing} took the quorum: {decision:#?}\nbefore {before:#?}\nafter {self:#?}"
             );
         }
-        if let Some(Step::Restart { uid, .. } | Step::Activate { uid, .. }) = &decision.step {
+        // A removal that was asked for before may have made somebody else the leader since.
+        let is_seen = decision.quorum.as_ref().is_none_or(|it| it.servers.version == before.servers.version);
+        if let Some(Step::Restart { uid, .. } | Step::Activate { uid, .. }) = &decision.step
+            && is_seen
+        {
             let facts = before.facts();
             let leader =
                 before.recorded.iter().find(|m| facts.get(&m.id).is_some_and(|facts| facts.role == Role::Leader));
@@ -472,9 +490,23 @@ impl World {
                 others.clone().all(|pod| pod.template == before.template && pod.configuration == before.configuration);
             assert!(!leads || current, "seed {seed}: the leader is not the last: {decision:#?}\n{before:#?}");
         }
+        if let Some(Step::Add { id, address, .. }) = &decision.step
+            && is_seen
+            && before.is_listed(*id, address)
+            && before.plain_clients == PlainClients::Node
+        {
+            let all_serve = before.alive().len() == before.servers.servers.len();
+            let have_tls = before.pods.iter().all(|pod| pod.template == before.template);
+            assert!(all_serve && have_tls, "seed {seed}: a port is closed too early: {decision:#?}\n{before:#?}");
+        }
         let lost = before.alive().difference(&self.alive()).filter(|id| self.servers.servers.contains_key(id)).count();
         assert!(lost <= 1, "seed {seed}: {doing} disturbed {lost} members: {decision:#?}");
     }
+}
+
+/// From where somebody wants clients to connect without TLS.
+fn wish(random: &mut StdRng) -> PlainClients {
+    if random.random_bool(0.5) { PlainClients::Everywhere } else { PlainClients::Node }
 }
 
 fn walk(seed: u64) -> usize {

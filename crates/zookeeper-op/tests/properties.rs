@@ -10,7 +10,7 @@ use std::{
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tf_api::{Zookeeper, contract::Reason};
+use tf_api::{Zookeeper, contract::Reason, kinds::PlainClients};
 use tf_plan::{
     component::Component as _,
     files::read,
@@ -49,14 +49,27 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
 fn ports() -> impl Strategy<Value = Value> {
     (
         prop::sample::subsequence((1..=60_u16).map(|n| n * 1000).collect::<Vec<_>>(), 5).prop_shuffle(),
-        any::<[bool; 3]>(),
+        any::<[bool; 4]>(),
+        prop::sample::select(vec!["None", "Request", "Require"]),
     )
-        .prop_map(|(ports, [admin, quorum, secure])| {
+        .prop_map(|(ports, [admin, quorum, secure, closed], authentication)| {
+            let mut tls = json!({"quorum": quorum});
+            if secure {
+                let plain = if closed { "Node" } else { "Everywhere" };
+                tls = json!({
+                    "quorum": quorum, "clientPort": ports[4], "plainClients": plain, "clientAuthentication": authentication,
+                });
+            }
             json!({
                 "clientPort": ports[0], "electionPort": ports[1], "serverPort": ports[2], "adminPort": ports[3],
-                "adminEnabled": admin, "tls": {"quorum": quorum, "clientPort": secure.then_some(ports[4])},
+                "adminEnabled": admin, "tls": tls,
             })
         })
+}
+
+/// The endpoints that others may use.
+fn endpoints(plan: &Plan) -> Vec<&str> {
+    plan.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect()
 }
 
 /// Changes to the pod template, sensible or not.
@@ -167,6 +180,10 @@ proptest! {
         };
         let files = files(&plan);
         let service = &cr.spec.service_configuration;
+        let tls = service.tls.clone().unwrap_or_default();
+        let closed = tls.plain_clients == PlainClients::Node;
+        let published = [(!closed).then_some("client"), tls.client_port.map(|_| "client-tls")];
+        prop_assert_eq!(endpoints(&plan), published.into_iter().flatten().collect::<Vec<_>>());
         prop_assert!(read::properties(&files[config::LOG_FILE]).is_ok());
 
         let ids: BTreeSet<u32> = plan.members.iter().map(|member| member.id).collect();
@@ -180,14 +197,16 @@ proptest! {
             prop_assert_eq!(&settings["dynamicConfigFile"], "/var/lib/zookeeper/zoo.cfg.dynamic");
             prop_assert_eq!(&settings["standaloneEnabled"], "false");
             prop_assert!(settings.keys().all(|key| !key.starts_with("server.") && key != "clientPort"), "{:?}", settings);
-            let tls = service.tls.clone().unwrap_or_default();
             prop_assert_eq!(settings.get("sslQuorum").is_some_and(|on| on == "true"), tls.quorum, "founders begin as wanted");
             prop_assert_eq!(settings.get("secureClientPort").cloned(), tls.client_port.map(|port| port.to_string()));
+            prop_assert_eq!(settings.contains_key("ssl.clientAuth"), tls.client_port.is_some());
             let list = read::properties(&files[&key(config::DYNAMIC_FILE)]).unwrap();
             prop_assert_eq!(list.len(), plan.members.len());
             for other in &plan.members {
                 let (quorum_host, quorum, election, client_host, client) = server(&list[&format!("server.{}", other.id)]);
-                prop_assert_eq!((&quorum_host, &client_host), (&other.address, &other.address));
+                prop_assert_eq!(&quorum_host, &other.address);
+                let client_address: IpAddr = client_host.parse().unwrap();
+                prop_assert!(if closed { client_address.is_loopback() } else { client_host == other.address }, "{}", client_host);
                 let ports = [service.election_port, service.server_port, service.client_port].map(tf_api::schema::Port::get);
                 prop_assert_eq!([quorum, election, client], ports);
             }

@@ -48,6 +48,10 @@ pub struct ZookeeperSpec {
     rule("!has(self.tls) || !has(self.tls.clientPort) || !(self.tls.clientPort in [self.clientPort, self.electionPort, self.serverPort] \
     || self.adminEnabled && self.tls.clientPort == self.adminPort || has(self.agentPort) && self.tls.clientPort == self.agentPort)",
     "tls.clientPort must differ from the other ports"),
+    rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.plainClients == 'Everywhere'",
+    "tls.plainClients: Node needs tls.clientPort, or nobody else could connect"),
+    rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.clientAuthentication == 'None'",
+    "tls.clientAuthentication needs tls.clientPort, where clients show certificates"),
     rule("!has(self.minSessionTimeout) || self.minSessionTimeout <= (has(self.maxSessionTimeout) ? self.maxSessionTimeout : 120000)",
     "minSessionTimeout must not be longer than maxSessionTimeout, which is 120000 unless it is set")]))]
 pub struct ZookeeperConfiguration {
@@ -118,6 +122,34 @@ pub struct ZookeeperTls {
     pub quorum: bool,
     /// A further port for clients that speak TLS. Default: there is none.
     pub client_port: Option<Port>,
+    /// From where clients that speak no TLS may connect, on clientPort of the settings. A running ensemble changes over while it
+    /// serves; connections that are open go on.
+    pub plain_clients: PlainClients,
+    /// Whether clients that speak TLS have to show a certificate of the namespace's authority. ZooKeeper then knows them by its
+    /// subject, for access lists of the scheme `x509`.
+    pub client_authentication: ClientAuthentication,
+}
+
+/// From where clients that speak no TLS may connect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PlainClients {
+    /// From wherever the member's address can be reached.
+    #[default]
+    Everywhere,
+    /// From the member's own node: the port is on the loopback address alone.
+    Node,
+}
+
+/// Whether clients that speak TLS show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ClientAuthentication {
+    /// They are asked for none.
+    #[default]
+    None,
+    /// They are asked for one and let in without; one that is not good is refused.
+    Request,
+    /// They are refused without one.
+    Require,
 }
 
 impl Default for ZookeeperConfiguration {
@@ -267,6 +299,6 @@ pub struct LeavingMember {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ZookeeperPorts {
-    /// Client port.
+    /// Client port, where clients on other nodes reach it.
     pub client_port: Option<String>,
 }

@@ -9,11 +9,14 @@
 //!   record, and only then its pod goes.
 //! - replace: mark the member without a node, remove it, record another in its place.
 //!
+//! The address for clients is corrected in the same way, see [`clients`].
+//!
 //! The mark is the one thing that is remembered, for a reason: an addition that was asked for may be carried out long after
 //! its answer was given up. A member that was struck off meanwhile would then have a vote and no server, and an ensemble of
 //! one would have become two of which one is missing. Additions name the version of the list they change. So nobody is struck
 //! off before the list has changed since the mark: then no addition from before the mark can succeed any more.
 
+mod clients;
 mod roll;
 #[cfg(test)]
 mod tests;
@@ -21,9 +24,10 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tf_api::contract::MemberStatus;
+use tf_api::{contract::MemberStatus, kinds::PlainClients};
 use tf_plan::node::zookeeper::{Facts, Server, Servers};
 
+pub use clients::is_as_wanted;
 pub use roll::{Change, Seat};
 use view::View;
 
@@ -43,6 +47,8 @@ pub struct Place {
 pub struct Situation<'a> {
     /// Number of members asked for, at least 1.
     pub wanted: usize,
+    /// From where clients that speak no TLS may connect.
+    pub plain_clients: PlainClients,
     /// Nodes that exist and have an address, sorted by name.
     pub places: &'a [Place],
     /// Members of the status, in the order they were recorded.
@@ -94,7 +100,7 @@ pub struct Quorum {
 /// One step. It is taken only if the list of members is still the one it was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Give a server that follows the quorum a vote, or change its address.
+    /// Give a server that follows the quorum a vote, or change its addresses.
     Add {
         /// Its identity.
         id: u32,
@@ -151,6 +157,9 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     };
     // Who cannot be asked is no part of a change; once nobody is left to be taken over, what has to be changed is.
     let settled = !situation.foreign.is_empty() || change_membership(situation, &view, &mut decision);
+    if decision.step.is_none() {
+        clients::correct(situation, &view, settled, &mut decision);
+    }
     if decision.step.is_none() {
         roll::roll(situation, &view, settled, &mut decision);
     }

@@ -1,12 +1,13 @@
 //! The moves one by one, as examples; `tests/membership.rs` walks through all of them.
 
+use tf_api::{ZookeeperConfiguration, kinds::ZookeeperTls};
 use tf_plan::node::zookeeper::Role;
 
 use super::*;
 
 /// The entry of a member in the list.
 fn entry(address: &str) -> Server {
-    crate::config::server(&tf_api::ZookeeperConfiguration::default(), address)
+    crate::config::server(&ZookeeperConfiguration::default(), address)
 }
 
 /// A cluster at rest: so many nodes, of which the first ones carry a member each.
@@ -18,6 +19,7 @@ struct Scene {
     servers: Servers,
     silent: BTreeSet<u32>,
     foreign: BTreeMap<u32, bool>,
+    plain_clients: PlainClients,
 }
 
 fn scene(nodes: usize, members: u32) -> Scene {
@@ -35,6 +37,7 @@ fn scene(nodes: usize, members: u32) -> Scene {
         leaving: BTreeMap::new(),
         silent: BTreeSet::new(),
         foreign: BTreeMap::new(),
+        plain_clients: PlainClients::Everywhere,
     }
 }
 
@@ -63,6 +66,7 @@ impl Scene {
         });
         decide(&Situation {
             wanted,
+            plain_clients: self.plain_clients,
             places: &self.places,
             recorded: &self.recorded,
             highest,
@@ -220,4 +224,83 @@ fn what_is_broken_and_outdated_goes_first() {
     broken.seats[1].ready = false;
     broken.silent.insert(2);
     assert!(matches!(broken.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-1"));
+}
+
+/// The entry of a member that only its own node reaches without TLS.
+fn closed(address: &str) -> Server {
+    let tls = ZookeeperTls {
+        client_port: Some(tf_api::schema::Port(2281)),
+        plain_clients: PlainClients::Node,
+        ..Default::default()
+    };
+    crate::config::server(&ZookeeperConfiguration { tls: Some(tls), ..Default::default() }, address)
+}
+
+impl Scene {
+    /// Carries out a correction of a client's address. Returns whose.
+    fn corrected(&mut self, wanted: usize) -> Option<u32> {
+        let Some(Step::Add { id, address, version }) = self.decide(wanted).step else { return None };
+        assert_eq!(version, self.servers.version);
+        let entry = if self.plain_clients == PlainClients::Node { closed(&address) } else { entry(&address) };
+        self.servers.servers.insert(id, entry);
+        self.servers.version += 1;
+        Some(id)
+    }
+}
+
+#[test]
+fn clients_without_tls_are_kept_to_the_node_and_let_in_again_one_member_at_a_time() {
+    assert_eq!(closed("10.0.0.1").client_address, "127.0.0.1");
+    assert_eq!(closed("fd00::1").client_address, "::1");
+    let mut open = scene(3, 3);
+    for wish in [PlainClients::Node, PlainClients::Everywhere] {
+        open.plain_clients = wish;
+        assert_eq!([(); 4].map(|()| open.corrected(3)), [Some(1), Some(2), Some(3), None]);
+        assert!(open.servers.servers.values().all(|server| is_as_wanted(server, wish)));
+        assert!(open.decide(3).waits.is_empty());
+    }
+}
+
+#[test]
+fn the_port_is_not_closed_before_clients_have_another_and_is_opened_at_once() {
+    let mut outdated = scene(3, 3);
+    outdated.plain_clients = PlainClients::Node;
+    outdated.seats[1].change = Some(Change::Configuration);
+    let rolled = outdated.decide(3);
+    assert!(matches!(rolled.step, Some(Step::Activate { .. })), "{rolled:?}");
+    assert!(rolled.waits[0].contains("still reach member 1, 2, 3 from everywhere"), "{rolled:?}");
+    outdated.silent.insert(2);
+    outdated.seats[1].change = None;
+    assert_eq!(outdated.decide(3).step, None);
+    outdated.silent.clear();
+    assert_eq!(outdated.corrected(3), Some(1));
+
+    // What is outdated now is the list.
+    for seat in &mut outdated.seats {
+        seat.change = Some(Change::Configuration);
+    }
+    assert_eq!(outdated.corrected(3), Some(2));
+    outdated.seats[0].change = Some(Change::Template);
+    assert!(matches!(outdated.decide(3).step, Some(Step::Activate { .. })), "the pod may not know of the other port");
+    outdated.plain_clients = PlainClients::Everywhere;
+    outdated.silent.insert(3);
+    assert_eq!([(); 2].map(|()| outdated.corrected(3)), [Some(1), Some(2)]);
+}
+
+#[test]
+fn who_joins_or_moves_gets_the_wanted_entry_and_what_others_listed_stays() {
+    let mut growing = scene(4, 4);
+    growing.plain_clients = PlainClients::Node;
+    growing.servers.servers.remove(&4);
+    assert!(matches!(growing.decide(4).step, Some(Step::Add { id: 4, .. })), "membership first");
+    let mut foreign = scene(1, 1);
+    foreign.servers.servers.get_mut(&1).unwrap().client_address = "0.0.0.0".into();
+    assert_eq!(foreign.decide(1).step, None, "reached from everywhere, as wanted");
+    foreign.recorded[0].address = "127.0.0.1".into();
+    foreign.places[0].address = "127.0.0.1".into();
+    foreign.servers.servers.insert(1, entry("127.0.0.1"));
+    for wish in [PlainClients::Everywhere, PlainClients::Node] {
+        foreign.plain_clients = wish;
+        assert_eq!(foreign.decide(1).step, None, "there is no other address");
+    }
 }

@@ -1,7 +1,7 @@
 //! Certificates that the administrator puts on the nodes: a running ensemble goes over to them, follows them, and keeps what was
 //! good when something else comes.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
 use anyhow::ensure;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
 use tf_testing::real::node::RealNode;
 
-use super::tls::{Before, CHANGE, ELECTION_PORT, TLS_PORT, spec, tls_by};
+use super::tls::{Before, CHANGE, ELECTION_PORT, TLS_PORT, connect, spec, trusting_these};
 use super::*;
 
 /// Where the files are on each node.
@@ -51,7 +51,8 @@ impl Administrator {
     /// The certificate that a server shows, good by this authority alone.
     async fn shown(&self, address: Ipv4Addr, port: u16) -> Result<CertificateDer<'static>> {
         let authority = CertificateDer::from_pem_slice(self.authority.as_bytes())?;
-        let stream = tls_by(vec![authority], address, port).await?;
+        let config = Arc::new(trusting_these(vec![authority])?.with_no_client_auth());
+        let stream = connect(&config, address, port).await?;
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         certificates.first().cloned().map(CertificateDer::into_owned).context("no certificate")
     }

@@ -141,6 +141,7 @@ fn acknowledged(account: &Mutex<Account>, path: String, content: String, pause: 
     account.longest_pause = account.longest_pause.max(pause);
 }
 
+/// A session with whichever of these servers serves.
 pub async fn connect(addresses: &[Ipv4Addr]) -> Result<Client> {
     let cluster: Vec<String> = addresses.iter().map(|address| format!("{address}:{CLIENT_PORT}")).collect();
     let cluster = cluster.join(",");

@@ -1,6 +1,7 @@
 //! A real ZooKeeper on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod adoption;
+mod clients;
 mod crash;
 mod disaster;
 mod faults;
@@ -59,6 +60,7 @@ enum Long {
     Growth,
     Release,
     Tls,
+    Clients,
     Renewal,
     Rotation,
     HostFiles,
@@ -69,10 +71,11 @@ enum Long {
 }
 
 impl Long {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Growth,
         Self::Release,
         Self::Tls,
+        Self::Clients,
         Self::Renewal,
         Self::Rotation,
         Self::HostFiles,

@@ -5,8 +5,9 @@ use std::{net::IpAddr, sync::Arc, time::Instant};
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, Patch, PatchParams};
+use rustls::client::WantsClientCert;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use serde_json::Value;
 use tf_api::names::{ANNOTATION_ROTATE, AUTHORITY};
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -15,22 +16,22 @@ use super::journal::Journal;
 use super::*;
 
 /// On which every server listens for elections.
-pub(super) const ELECTION_PORT: u16 = 3888;
+pub const ELECTION_PORT: u16 = 3888;
 /// For clients that speak TLS.
-pub(super) const TLS_PORT: u16 = 2281;
+pub const TLS_PORT: u16 = 2281;
 /// Three rounds, in each of which three servers in Java are restarted one after the other.
-pub(super) const CHANGE: Duration = Duration::from_mins(9);
+pub const CHANGE: Duration = Duration::from_mins(9);
 /// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
 const ROTATION: Duration = Duration::from_mins(9);
 /// For a server to turn away what it does not understand.
 const REFUSAL: Duration = Duration::from_secs(3);
 
-pub(super) fn spec(quorum: bool) -> Value {
+pub fn spec(quorum: bool) -> Value {
     json!({"serviceConfiguration": {"tls": {"quorum": quorum, "clientPort": TLS_PORT}}})
 }
 
 /// Uids of the ensemble's pods, by name.
-async fn uids(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
+pub async fn uids(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
     Ok(pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
 }
 
@@ -48,30 +49,35 @@ async fn authorities(client: &Client) -> Result<Vec<CertificateDer<'static>>> {
     Ok(CertificateDer::pem_slice_iter(bundle["ca-bundle.crt"].as_bytes()).collect::<Result<_, _>>()?)
 }
 
-/// A connection to a server whose certificate is good for its address, as the authority of the namespace says.
-async fn tls(client: &Client, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
-    tls_by(authorities(client).await?, address, port).await
+/// What a client begins with that trusts the authority of the namespace.
+pub async fn trusting(client: &Client) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
+    trusting_these(authorities(client).await?)
 }
 
-/// The same, as these authorities say.
-pub(super) async fn tls_by(
+/// The same with these authorities.
+pub fn trusting_these(
     authorities: Vec<CertificateDer<'static>>,
-    address: Ipv4Addr,
-    port: u16,
-) -> Result<TlsStream<TcpStream>> {
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
     let mut roots = RootCertStore::empty();
     for certificate in authorities {
         roots.add(certificate)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(rustls::DEFAULT_VERSIONS)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(rustls::DEFAULT_VERSIONS)?;
+    Ok(builder.with_root_certificates(roots))
+}
+
+/// A connection to a server whose certificate is good for its address.
+pub async fn connect(config: &Arc<ClientConfig>, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect((address, port)).await?;
     let name = ServerName::from(IpAddr::from(address));
-    let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    let connecting = TlsConnector::from(Arc::clone(config)).connect(name, stream);
     timeout(Duration::from_secs(10), connecting).await?.with_context(|| format!("TLS with {address}:{port}"))
+}
+
+/// The same for a client that shows nothing and trusts what it does at the moment.
+async fn tls(client: &Client, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
+    connect(&Arc::new(trusting(client).await?.with_no_client_auth()), address, port).await
 }
 
 /// What a server answers to a client that speaks TLS.
@@ -145,7 +151,7 @@ async fn uptime(address: Ipv4Addr) -> Result<u64> {
 }
 
 /// The ensemble before something that nobody is to notice.
-pub(super) struct Before {
+pub struct Before {
     journal: Journal,
     pods: BTreeMap<String, Option<String>>,
     /// How long each server has run, in milliseconds.
@@ -155,7 +161,7 @@ pub(super) struct Before {
 
 impl Before {
     /// Begins to write, and looks.
-    pub(super) async fn look(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub async fn look(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
         let (journal, pods) = (Journal::begin(addresses).await?, uids(client).await?);
         let (mut uptimes, begun) = (BTreeMap::new(), Instant::now());
         for address in addresses {
@@ -165,7 +171,7 @@ impl Before {
     }
 
     /// Fails if a pod is another one, or a server was started anew.
-    pub(super) async fn still_runs(&self, client: &Client) -> Result<()> {
+    pub async fn still_runs(&self, client: &Client) -> Result<()> {
         ensure!(uids(client).await? == self.pods, "pods are the same");
         for (address, former) in &self.uptimes {
             let (now, passed) = (uptime(*address).await?, self.begun.elapsed().as_millis() as u64);
@@ -176,7 +182,7 @@ impl Before {
     }
 
     /// Ends the writer, who has lost nothing and no session. Its longest pause.
-    pub(super) async fn end(self) -> Result<Duration> {
+    pub async fn end(self) -> Result<Duration> {
         let addresses: Vec<Ipv4Addr> = self.uptimes.into_keys().collect();
         ensure!(modes(&addresses).await? == ["follower", "follower", "leader"]);
         let account = self.journal.end(&addresses).await?;

@@ -7,9 +7,12 @@ pub mod newest;
 pub mod reconfig;
 mod wire;
 
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use tf_plan::node::zookeeper::{Facts, Role};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -18,7 +21,7 @@ use tokio::{
 
 use crate::{
     paths::Paths,
-    probe::{self, Target},
+    probe::{self, Stream, Target},
 };
 
 /// No answer of an ensemble of the largest size comes near it.
@@ -95,10 +98,22 @@ fn read_mntr(answer: &str) -> Option<u32> {
     value.split('.').next()?.parse().ok()
 }
 
+/// Connects to the server. Its plain port is on the member's address, or on the loopback address alone where other nodes are to
+/// use TLS; the list of members moves it from one to the other while the server runs.
+async fn connect(target: &Target, paths: &Paths) -> Result<Box<dyn Stream>> {
+    let error = match probe::connect(target, paths).await {
+        Err(error) if !target.tls && !target.host.is_loopback() => error,
+        result => return result,
+    };
+    let host = if target.host.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+    let on_the_node = probe::connect(&Target { host, ..*target }, paths).await;
+    on_the_node.map_err(|other| anyhow!("{error:#}; {other:#}"))
+}
+
 async fn ask(target: &Target, paths: &Paths, word: [u8; 4]) -> Result<String> {
     let name = String::from_utf8_lossy(&word).into_owned();
     let exchange = async {
-        let mut stream = probe::connect(target, paths).await?;
+        let mut stream = connect(target, paths).await?;
         stream.write_all(&word).await?;
         stream.flush().await?;
         let mut answer = Vec::new();

@@ -8,12 +8,11 @@ use anyhow::{Context as _, Result, ensure};
 use tf_plan::node::zookeeper::{Reconfigure, SUPER_FILE, Server, Servers};
 use tokio::time::timeout;
 
-use super::wire::{Refusal, Session};
-use crate::{
-    materialise::RunDir,
-    paths::Paths,
-    probe::{self, Target},
+use super::{
+    connect,
+    wire::{Refusal, Session},
 };
+use crate::{materialise::RunDir, paths::Paths, probe::Target};
 
 /// For everything. A new server has followed before it is added, so a quorum takes the change at once.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,7 +38,7 @@ pub async fn reconfigure(
     check(change).map_err(Failure::Nonsense)?;
     let exchange = async {
         let password = password(paths, daemon)?;
-        let mut session = Session::open(probe::connect(target, paths).await?).await?;
+        let mut session = Session::open(connect(target, paths).await?).await?;
         session.authenticate("super", &password).await?;
         let servers = ask(&mut session, change).await;
         session.close().await;
