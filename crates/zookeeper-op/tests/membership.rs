@@ -490,9 +490,10 @@ impl World {
                 others.clone().all(|pod| pod.template == before.template && pod.configuration == before.configuration);
             assert!(!leads || current, "seed {seed}: the leader is not the last: {decision:#?}\n{before:#?}");
         }
+        // Who moves, or is called by an address instead of a name, gets the wanted entry with that.
         if let Some(Step::Add { id, address, .. }) = &decision.step
             && is_seen
-            && before.is_listed(*id, address)
+            && before.servers.servers.get(id).is_some_and(|server| server.address == *address)
             && before.plain_clients == PlainClients::Node
         {
             let all_serve = before.alive().len() == before.servers.servers.len();

@@ -155,8 +155,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         }),
         ..Decision::default()
     };
-    // Who cannot be asked is no part of a change; once nobody is left to be taken over, what has to be changed is.
-    let settled = !situation.foreign.is_empty() || change_membership(situation, &view, &mut decision);
+    let settled = change_membership(situation, &view, &mut decision);
     if decision.step.is_none() {
         clients::correct(situation, &view, settled, &mut decision);
     }
@@ -226,11 +225,13 @@ fn with_current_addresses(situation: &Situation<'_>) -> Vec<MemberStatus> {
 /// Changes the membership by one move at most. Whether it is as wanted, and nothing else is under way.
 fn change_membership(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
     let before = decision.held.len() + decision.waits.len();
-    let changed = strangers(view, decision)
-        || release(situation, view, decision)
-        || mark(situation, view, decision)
-        || add(situation, view, decision)
-        || grow(situation, view, decision);
+    let leaves = |decision: &mut Decision| {
+        strangers(view, decision) || release(situation, view, decision) || mark(situation, view, decision)
+    };
+    // Before everybody can be asked, nobody comes or goes.
+    let is_known = situation.foreign.is_empty();
+    let changed =
+        is_known && leaves(decision) || add(situation, view, decision) || is_known && grow(situation, view, decision);
     !changed && decision.held.len() + decision.waits.len() == before
 }
 
@@ -324,7 +325,10 @@ fn has_last_seat(situation: &Situation<'_>, view: &View<'_>, member: &MemberStat
 /// Gives a vote to a member that follows the quorum, or corrects the address of one.
 fn add(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
     let version = view.servers.version;
-    for member in view.recorded.iter().filter(|member| !situation.leaving.contains_key(&member.id)) {
+    let is_concerned = |member: &&MemberStatus| {
+        !situation.leaving.contains_key(&member.id) && !situation.foreign.contains_key(&member.id)
+    };
+    for member in view.recorded.iter().filter(is_concerned) {
         let listed = view.servers.servers.get(&member.id).filter(|server| server.votes);
         if listed.is_some_and(|server| server.address == member.address) {
             continue;
