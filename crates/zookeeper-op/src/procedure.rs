@@ -9,6 +9,7 @@ use tf_api::{
     kinds::{CertificatesMode, LeavingMember, ListedMember, ListedMembers, Modes, QuorumTlsMode, ZookeeperOwnStatus},
 };
 use tf_plan::{
+    adoption,
     node::{
         ContentHash,
         zookeeper::{Reconfigure, Servers},
@@ -125,11 +126,12 @@ fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'
     }
 }
 
-/// A pod whose server has a vote and serves, the leader if it is one of them.
+/// A pod that can be asked and whose server has a vote and serves, the leader if it is one of them.
 fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
     let serving = subject.sight.recorded().iter().filter(|member| quorum.serving.contains(&member.id));
-    let candidates =
-        serving.filter_map(|member| Some((quorum.leader == Some(member.id), pod_of(member, subject.sight.pods)?)));
+    let candidates = serving
+        .filter_map(|member| Some((quorum.leader == Some(member.id), pod_of(member, subject.sight.pods)?)))
+        .filter(|(_, pod)| !adoption::is_foreign(pod));
     // Of several that compare alike the first is taken.
     candidates.min_by_key(|(leads, _)| !leads).map(|(_, pod)| pod)
 }
