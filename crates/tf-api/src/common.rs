@@ -236,7 +236,7 @@ pub struct PodOverrides {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = [rule("!has(self.issuer) || !has(self.hostFiles)", "certificates come from one source; remove issuer or hostFiles")]))]
+#[schemars(extend("x-kubernetes-validations" = [rule("!has(self.hostFiles) || !has(self.issuer)", "certificates come from one source; remove issuer or hostFiles")]))]
 pub struct Certificates {
     /// Name of the issuer; the operator's own certificate authority if absent.
     #[schemars(length(max = 253))]
