@@ -2,15 +2,14 @@
 //!
 //! Its workloads have the names and selectors of ours, so its pods can be ours without a restart. A server's identity is its
 //! pod's ordinal plus one, and its data is on the node where the pod is (peer-operator 1.2, 1.3). So the members are read from
-//! its pods, once; from then on they are in the status. What is told apart by is the annotation with which every template of
-//! ours begins.
+//! its pods, once; from then on they are in the status. Its pods lack the annotation that every template of ours has.
 
 use std::collections::BTreeSet;
 
 use tf_api::contract::{MemberStatus, Reason};
 
 use crate::{
-    observed::{Node, Observed, Pod},
+    observed::{Node, Pod},
     plan::NotReady,
 };
 
@@ -23,9 +22,7 @@ pub fn is_foreign(pod: &Pod) -> bool {
 ///
 /// # Errors
 /// When the pods do not say who they are.
-pub fn members<Cr>(observed: &Observed<Cr>, workload: &str) -> Result<Vec<MemberStatus>, NotReady> {
-    let pods = observed.pods.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
-    let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
+pub fn members(pods: &[Pod], nodes: &[Node], workload: &str) -> Result<Vec<MemberStatus>, NotReady> {
     let own: Vec<&Pod> = pods.iter().filter(|pod| pod.workload() == workload).collect();
     if !own.iter().any(|pod| is_foreign(pod)) {
         return Ok(Vec::new());
@@ -53,8 +50,7 @@ fn of_pods(pods: &[&Pod], nodes: &[Node]) -> Result<Vec<MemberStatus>, String> {
 
 fn member(pod: &Pod, nodes: &[Node]) -> Result<MemberStatus, String> {
     let name = &pod.name;
-    let ordinal = name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u32>().ok());
-    let ordinal = ordinal.ok_or_else(|| format!("the name of pod {name} ends in no ordinal"))?;
+    let ordinal = pod.ordinal().ok_or_else(|| format!("the name of pod {name} ends in no ordinal"))?;
     let node = pod.node.as_ref().ok_or_else(|| format!("pod {name} has no node yet"))?;
     let address = nodes.iter().find(|other| other.name == *node).and_then(|node| node.address.clone());
     let address = address.ok_or_else(|| format!("node {node} of pod {name} is gone or has no address"))?;

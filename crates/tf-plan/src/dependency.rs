@@ -407,6 +407,7 @@ mod tests {
         observed.unseen.entry("Zookeeper".into()).or_default().insert("c".into(), why);
         assert_eq!(said(&observed), message);
     }
+
     #[test]
     fn who_lacks_the_endpoint_is_told_by_those_it_has() {
         let peer = json!({

@@ -140,12 +140,12 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
                 },
             },
         )?;
-        let nodes = observed.nodes.known().map_err(|why| NotReady::waiting(why.reason, why.message.clone()))?;
+        let nodes = observed.nodes.known()?;
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
         let identity = Identity::of(traits.operator, cr);
         let recorded = cr.contract().map(|contract| contract.members.clone()).unwrap_or_default();
         let recorded = if recorded.is_empty() && traits.takes_over {
-            adoption::members(observed, &identity.workload_name("statefulset"))?
+            adoption::members(observed.pods.known()?, nodes, &identity.workload_name("statefulset"))?
         } else {
             recorded
         };

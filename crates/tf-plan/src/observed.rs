@@ -112,10 +112,25 @@ pub enum Agent {
     Silent(String),
 }
 
+impl Agent {
+    /// Its latest answer, if it answers.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Says(status) => Some(status),
+            Self::Silent(_) => None,
+        }
+    }
+}
+
 impl Pod {
     /// Name of the StatefulSet or DaemonSet that made the pod: both append a dash and a suffix without one.
     pub fn workload(&self) -> &str {
         self.name.rsplit_once('-').map_or(self.name.as_str(), |(workload, _)| workload)
+    }
+
+    /// Its ordinal, if a StatefulSet made it.
+    pub fn ordinal(&self) -> Option<u32> {
+        self.name.rsplit_once('-')?.1.parse().ok()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
 
-use crate::{object::Object, step::Step};
+use crate::{object::Object, observed::Unavailable, step::Step};
 
 /// How many ready members make the service usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,13 @@ pub enum Obstacle {
     Waiting,
     /// The user has to change something.
     Invalid,
+}
+
+/// What cannot be observed has to be seen first.
+impl From<&Unavailable> for NotReady {
+    fn from(why: &Unavailable) -> Self {
+        Self::waiting(why.reason, why.message.clone())
+    }
 }
 
 impl NotReady {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
@@ -164,7 +164,7 @@ impl Applier {
             .map_err(RequestError::while_doing(format!("reading {}", object.describe())))?;
         if let Some(live) = &live {
             if object.ownership == Ownership::TakeOver && self.is_predecessor(live, owner) {
-                return self.dismiss(&api, object, live, dry).await;
+                return self.dismiss(object.kind, &key.1, &live.metadata, dry).await;
             }
             if live.metadata.deletion_timestamp.is_some() {
                 return Ok(Act::Terminating);
@@ -192,61 +192,50 @@ impl Applier {
     /// Whether the live object is the resource's and was made by another operator, none of whose fields shall stay.
     fn is_predecessor(&self, live: &DynamicObject, owner: Owner<'_>) -> bool {
         let seen = Child::of(&live.metadata);
-        let ours = seen.labels.get(names::LABEL_MANAGED_BY).is_some_and(|manager| manager == self.operator);
-        seen.owner.as_deref() == Some(owner.uid) && !ours
+        seen.owner.as_deref() == Some(owner.uid) && !self.manages(&seen)
     }
 
     /// Deletes a workload and leaves its pods to the one that is made in its place.
-    async fn dismiss(
-        &self,
-        api: &Api<DynamicObject>,
-        object: &Object,
-        live: &DynamicObject,
-        dry: bool,
-    ) -> Result<Act, ApplyError> {
+    async fn dismiss(&self, kind: Kind, key: &Key, live: &ObjectMeta, dry: bool) -> Result<Act, ApplyError> {
         if dry {
             return Ok(Act::Pending);
         }
-        if live.metadata.deletion_timestamp.is_none() {
-            self.remove(api, object.kind, &object.name, live.metadata.uid.as_deref(), PropagationPolicy::Orphan)
-                .await
-                .map_err(RequestError::while_doing(format!("replacing {}", object.describe())))?;
-            tracing::info!(object = object.describe(), "was the former operator's; its pods stay");
+        if live.deletion_timestamp.is_none() {
+            let uid = live.uid.as_deref().unwrap_or_default();
+            self.remove(kind, key, uid, PropagationPolicy::Orphan).await?;
+            tracing::info!(kind = kind.kind, object = %key, "was the former operator's; its pods stay");
         }
         Ok(Act::GivesWay)
     }
 
     /// Deletes an object we own; one that was replaced meanwhile is not hit.
     pub async fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Result<(), RequestError> {
-        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let api = dynamic::<DynamicObject>(&self.client, kind, namespace);
-        self.remove(&api, kind, &key.name, Some(uid), PropagationPolicy::Background)
-            .await
-            .map_err(RequestError::while_doing(format!("deleting {} {key}", kind.kind)))
+        self.remove(kind, key, uid, PropagationPolicy::Background).await
     }
 
     async fn remove(
         &self,
-        api: &Api<DynamicObject>,
         kind: Kind,
-        name: &str,
-        uid: Option<&str>,
+        key: &Key,
+        uid: &str,
         dependents: PropagationPolicy,
-    ) -> kube::Result<()> {
+    ) -> Result<(), RequestError> {
+        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let api = dynamic::<DynamicObject>(&self.client, kind, namespace);
         let parameters = DeleteParams {
-            preconditions: Some(Preconditions { uid: uid.map(str::to_owned), resource_version: None }),
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
             propagation_policy: Some(dependents),
             ..DeleteParams::default()
         };
-        match api.delete(name, &parameters).await {
+        match api.delete(&key.name, &parameters).await {
             Ok(_) => {
                 self.count(kind, "deleted");
-                tracing::info!(kind = kind.kind, name, "deleted");
+                tracing::info!(kind = kind.kind, object = %key, "deleted");
                 Ok(())
             }
             // Gone already, or another object by now: both are what was wanted.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
-            Err(error) => Err(error),
+            Err(source) => Err(RequestError { doing: format!("deleting {} {key}", kind.kind), source }),
         }
     }
 
@@ -355,12 +344,17 @@ impl Applier {
         let seen = Child::of(&live.metadata);
         let ours = match &seen.owner {
             Some(uid) => uid == owner.uid,
-            None => seen.labels.get(names::LABEL_MANAGED_BY).is_some_and(|manager| manager == self.operator),
+            None => self.manages(&seen),
         };
         if ours {
             return Ok(());
         }
         Err(ApplyError::NotOwned { object: object.describe(), owner: describe_owner(live) })
+    }
+
+    /// Whether an object carries our label.
+    fn manages(&self, seen: &Child) -> bool {
+        seen.labels.get(names::LABEL_MANAGED_BY).is_some_and(|manager| manager == self.operator)
     }
 
     fn record(&self, key: &(Kind, Key)) -> Option<Record> {

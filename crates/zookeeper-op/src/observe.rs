@@ -151,7 +151,7 @@ impl<'a> Sight<'a> {
     pub fn seats(&self, change: impl Fn(&Pod) -> Option<Change>) -> Vec<Seat> {
         let seat = |pod: &Pod| {
             Some(Seat {
-                ordinal: pod.name.rsplit_once('-')?.1.parse().ok()?,
+                ordinal: pod.ordinal()? as usize,
                 pod: pod.name.clone(),
                 uid: pod.uid.clone(),
                 node: pod.node.clone(),
@@ -165,18 +165,12 @@ impl<'a> Sight<'a> {
 
     /// The configuration that a pod's server runs with, if its agent says so.
     pub fn active(&self, pod: &Pod, daemon: &str) -> Option<&ContentHash> {
-        match self.agents.get(&pod.uid)? {
-            Agent::Says(status) => status.daemons.get(daemon)?.active.as_ref(),
-            Agent::Silent(_) => None,
-        }
+        self.agents.get(&pod.uid)?.status()?.daemons.get(daemon)?.active.as_ref()
     }
 
     /// What became of the files of a pod's node, if its agent says so.
     pub fn host_files(&self, pod: &Pod) -> Option<&HostFiles> {
-        match self.agents.get(&pod.uid)? {
-            Agent::Says(status) => status.host_files.as_ref(),
-            Agent::Silent(_) => None,
-        }
+        self.agents.get(&pod.uid)?.status()?.host_files.as_ref()
     }
 
     /// Whether there is one pod on each of these nodes and no other, and its server runs with that configuration, as its agent
@@ -245,10 +239,7 @@ fn clarity(pods: &[Pod], agents: &BTreeMap<String, Agent>) -> Clarity {
 }
 
 fn facts(member: &MemberStatus, pods: &[Pod], agents: &BTreeMap<String, Agent>) -> Option<(u32, Facts)> {
-    match agents.get(&pod_of(member, pods)?.uid)? {
-        Agent::Says(status) => Some((member.id, status.zookeeper.clone()?)),
-        Agent::Silent(_) => None,
-    }
+    Some((member.id, agents.get(&pod_of(member, pods)?.uid)?.status()?.zookeeper.clone()?))
 }
 
 /// A member whose pod another operator made, with whether it serves in the kubelet's words.

@@ -67,7 +67,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
             let asked = || "its members are being asked how they are".to_owned();
             changeovers.extend((!is_ready(subject.cr)).then(asked));
         }
-        plan.under_way = (!changeovers.is_empty()).then(|| changeovers.join("; "));
+        plan.under_way = joined(&changeovers);
         return;
     };
     let decision = with_pods(plan, subject);
@@ -153,6 +153,10 @@ fn under_way(decision: &Decision, step: Option<&step::Step>, changeovers: Vec<St
     // Without a quorum nothing is being done, and `Available` says what is the matter.
     parts.extend(decision.waits.iter().filter(|_| decision.quorum.is_some()).cloned());
     parts.dedup();
+    joined(&parts)
+}
+
+fn joined(parts: &[String]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 

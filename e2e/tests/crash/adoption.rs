@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _, api::DeleteParams};
 use serde_json::json;
-use tf_api::{contract::MemberStatus, kinds::ZOOKEEPER};
+use tf_api::kinds::ZOOKEEPER;
 use tf_testing::{
     Cluster, Entry, Lab, Options, Verb,
     cluster::define_all,
@@ -25,7 +25,7 @@ use tf_testing::{
 };
 
 use crate::{
-    former::{self, OWNER, is_ready, members, pods, running},
+    former::{self, OWNER, members, pods, running},
     stage::{HOME, start},
 };
 
@@ -76,18 +76,14 @@ impl Scene {
                 self.operator().process.restart()?;
                 restarted = true;
             }
-            let now = pods(client, &namespace).await?;
-            let away = 3 - now.values().filter(|pod| is_ready(pod)).count();
-            ensure!(away <= 1, "{away} pods are away at once");
-            let is_other = |name: &String| before.get(name).is_some_and(|former| former.uid() != now[name].uid());
+            let are_replaced = former::are_replaced(client, &namespace, &before).await?;
             let zookeeper = resources::get(client, ZOOKEEPER, &namespace, OWNER).await?;
             let is_ready = zookeeper.as_ref().is_some_and(Resource::is_ready);
-            Ok((now.len() == 3 && away == 0 && now.keys().all(is_other) && is_ready).then_some(()))
+            Ok((are_replaced && is_ready).then_some(()))
         })
         .await?;
         let resource = resources::get(client, ZOOKEEPER, &namespace, OWNER).await?.context("no resource")?;
-        let recorded: Vec<MemberStatus> = serde_json::from_value(resource.object.data["status"]["members"].clone())?;
-        let recorded: Vec<_> = recorded.into_iter().map(|member| (member.id, member.node)).collect();
+        let recorded = former::recorded(&resource)?;
         ensure!(recorded == members(&before)?, "the members are {recorded:?}");
         let (entries, _) = self.lab.audit().entries_since(mark)?;
         let is_deletion = |entry: &&Entry| {

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{ResourceExt as _, api::Api};
 use serde_json::json;
-use tf_api::{contract::MemberStatus, kinds::ZOOKEEPER};
+use tf_api::kinds::ZOOKEEPER;
 use tf_testing::{
     operators::{Install, Run},
     resources,
@@ -13,7 +13,7 @@ use tf_testing::{
 };
 
 use crate::{
-    former::{self, OWNER, WORKLOAD, is_ready, members, pods, running},
+    former::{self, OWNER, WORKLOAD, members, pods, running},
     support::{SOON, cluster, told},
 };
 
@@ -40,16 +40,11 @@ async fn pods_of_the_go_tf_operator_are_taken_over_where_they_are_once_each_has_
     let before = running(&client, &namespace, 3, 3).await?;
     let wanted = members(&before)?;
     eventually("every pod to be ours", 4 * SOON, async || {
-        let now = pods(&client, &namespace).await?;
-        let away = 3 - now.values().filter(|pod| is_ready(pod)).count();
-        ensure!(away <= 1, "{away} pods are away at once");
-        let is_other = |name: &String| before.get(name).is_some_and(|former| former.uid() != now[name].uid());
-        Ok((now.len() == 3 && away == 0 && now.keys().all(is_other)).then_some(()))
+        Ok(former::are_replaced(&client, &namespace, &before).await?.then_some(()))
     })
     .await?;
     let resource = cluster.ready(ZOOKEEPER, OWNER).await?;
-    let recorded: Vec<MemberStatus> = serde_json::from_value(resource.object.data["status"]["members"].clone())?;
-    let recorded: Vec<_> = recorded.into_iter().map(|member| (member.id, member.node)).collect();
+    let recorded = former::recorded(&resource)?;
     ensure!(recorded == wanted, "{recorded:?}, not {wanted:?}");
     ensure!(members(&pods(&client, &namespace).await?)? == wanted, "pods have moved");
     let template = workloads.get(WORKLOAD).await?.spec.and_then(|spec| spec.template.spec).context("no spec")?;

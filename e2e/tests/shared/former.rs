@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, ResourceExt as _,
     api::{Api, ListParams},
 };
 use serde_json::{Value, json};
-use tf_testing::wait::eventually;
+use tf_api::contract::MemberStatus;
+use tf_testing::{resources::Resource, wait::eventually};
 
 /// The Zookeeper it belongs to.
 pub const OWNER: &str = "zk";
@@ -63,10 +64,28 @@ pub async fn running(client: &Client, namespace: &str, count: usize, ready: usiz
 }
 
 /// Whether it is Ready, and stays.
-pub fn is_ready(pod: &Pod) -> bool {
+fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     pod.metadata.deletion_timestamp.is_none()
         && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Whether each of these pods has been replaced by one that is Ready.
+///
+/// # Errors
+/// When two are away at once.
+pub async fn are_replaced(client: &Client, namespace: &str, before: &BTreeMap<String, Pod>) -> Result<bool> {
+    let now = pods(client, namespace).await?;
+    let away = before.len() - now.values().filter(|pod| is_ready(pod)).count();
+    ensure!(away <= 1, "{away} pods are away at once");
+    let is_other = |name: &String| before.get(name).is_some_and(|former| former.uid() != now[name].uid());
+    Ok(now.len() == before.len() && away == 0 && now.keys().all(is_other))
+}
+
+/// The members that a resource has recorded: identity and node.
+pub fn recorded(resource: &Resource) -> Result<Vec<(u32, String)>> {
+    let members: Vec<MemberStatus> = serde_json::from_value(resource.object.data["status"]["members"].clone())?;
+    Ok(members.into_iter().map(|member| (member.id, member.node)).collect())
 }
 
 /// What the pods' names and places say of the members: identity and node.

@@ -8,13 +8,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use serde::{Serialize, de::DeserializeOwned};
 use tf_pki::{bundle::Bundle, certificate::Certificate};
 use tf_plan::node;
 
 use super::{
     decide::Pair,
-    host::{self, Taken, Unreadable},
-    request::Pending,
+    host::{self, Unreadable},
 };
 use crate::{atomic, paths::Paths, volume};
 
@@ -22,10 +22,10 @@ use crate::{atomic, paths::Paths, volume};
 const MODE: u32 = 0o640;
 /// Nobody else reads a key that has no certificate yet.
 const PRIVATE: u32 = 0o600;
-/// File of [`node::CERTIFICATE_DIR`] with a [`Pending`].
-const PENDING: &str = ".request";
-/// File of [`node::CERTIFICATE_DIR`] with a [`Taken`].
-const TAKEN: &str = ".host-files";
+/// The agent's own file with a [`super::Pending`], the request that waits for an answer.
+pub(super) const PENDING: &str = ".request";
+/// The agent's own file with a [`super::Taken`], what was taken from the node.
+pub(super) const TAKEN: &str = ".host-files";
 /// Bytes of a file of the node. Bundles of all public authorities have a fifth of it.
 const LARGEST: u64 = 1024 * 1024;
 
@@ -125,42 +125,23 @@ fn of_administrator(path: &Path) -> host::Content {
     String::from_utf8(content).ok().filter(|text| text.len() as u64 <= LARGEST).ok_or(Unreadable::Odd)
 }
 
-/// What was taken from the node, if it can be read.
-pub(super) fn taken(paths: &Paths) -> Option<Taken> {
-    serde_json::from_slice(&fs::read(taken_file(paths)).ok()?).ok()
+/// What an earlier run kept for itself in a file, if it can be read.
+pub(super) fn kept<T: DeserializeOwned>(paths: &Paths, file: &str) -> Option<T> {
+    serde_json::from_slice(&fs::read(own_file(paths, file)).ok()?).ok()
 }
 
-/// Keeps what was taken from the node.
-pub(super) fn keep_taken(paths: &Paths, taken: &Taken) -> Result<()> {
-    atomic::replace(&taken_file(paths), &serde_json::to_vec(taken)?, PRIVATE)
+/// Keeps it for later runs.
+pub(super) fn keep(paths: &Paths, file: &str, content: &impl Serialize) -> Result<()> {
+    atomic::replace(&own_file(paths, file), &serde_json::to_vec(content)?, PRIVATE)
 }
 
-/// The node's files are not used.
-pub(super) fn forget_taken(paths: &Paths) {
-    let _ = fs::remove_file(taken_file(paths));
+/// It is not needed any more.
+pub(super) fn forget(paths: &Paths, file: &str) {
+    let _ = fs::remove_file(own_file(paths, file));
 }
 
-fn taken_file(paths: &Paths) -> PathBuf {
-    paths.at(node::CERTIFICATE_DIR).join(TAKEN)
-}
-
-/// The request of an earlier run, if it can be read.
-pub(super) fn pending(paths: &Paths) -> Option<Pending> {
-    serde_json::from_slice(&fs::read(pending_file(paths)).ok()?).ok()
-}
-
-/// Keeps a request for later runs.
-pub(super) fn keep_pending(paths: &Paths, pending: &Pending) -> Result<()> {
-    atomic::replace(&pending_file(paths), &serde_json::to_vec(pending)?, PRIVATE)
-}
-
-/// The request is answered, or not needed any more.
-pub(super) fn forget_pending(paths: &Paths) {
-    let _ = fs::remove_file(pending_file(paths));
-}
-
-fn pending_file(paths: &Paths) -> PathBuf {
-    paths.at(node::CERTIFICATE_DIR).join(PENDING)
+fn own_file(paths: &Paths, file: &str) -> PathBuf {
+    paths.at(node::CERTIFICATE_DIR).join(file)
 }
 
 /// A file that may be absent. What is no text is as good as empty: it may be a key, and is not quoted.

@@ -246,7 +246,7 @@ impl Keeper {
             said = Some(state::HostFiles { not_after, problem, shown: shown.is_some() });
         } else {
             files::keep_stores(&self.paths, own, &trust.bundle)?;
-            files::forget_taken(&self.paths);
+            files::forget(&self.paths, files::TAKEN);
         }
         self.report.send_if_modified(|report| std::mem::replace(&mut report.host_files, said.clone()) != said);
         Ok(())
@@ -254,11 +254,11 @@ impl Keeper {
 
     /// Takes what the node has if it is good; what was taken before otherwise, with what is wrong.
     fn take_host_files(&self, found: &host::Files, now: Timestamp) -> Result<(Option<Taken>, Option<String>)> {
-        let before = files::taken(&self.paths);
+        let before: Option<Taken> = files::kept(&self.paths, files::TAKEN);
         match host::accept(found, self.address, now) {
             Ok(taken) => {
                 if before.as_ref() != Some(&taken) {
-                    files::keep_taken(&self.paths, &taken)?;
+                    files::keep(&self.paths, files::TAKEN, &taken)?;
                     log::info("took the node's files", &json!({"until": taken.validity().map(|it| it.not_after)}));
                 }
                 Ok((Some(taken), None))
@@ -346,7 +346,7 @@ impl Keeper {
     /// No request is waited for.
     fn settled(&mut self) {
         self.asked = None;
-        files::forget_pending(&self.paths);
+        files::forget(&self.paths, files::PENDING);
     }
 
     fn has_trouble(&mut self, trouble: String) {
@@ -368,12 +368,12 @@ impl Keeper {
 
 /// The request of an earlier run if it is still the right one, or a new one.
 fn pending(paths: &Paths, member: &Member, identity: &member::Identity, trust: &Trust) -> Result<Pending> {
-    let earlier = files::pending(paths);
+    let earlier: Option<Pending> = files::kept(paths, files::PENDING);
     if let Some(pending) = earlier.filter(|it| it.member == *member && it.revision == trust.revision) {
         return Ok(pending);
     }
     let pending = Pending::new(member, identity, trust.revision)?;
-    files::keep_pending(paths, &pending)?;
+    files::keep(paths, files::PENDING, &pending)?;
     Ok(pending)
 }
 

@@ -242,10 +242,7 @@ impl Member {
 
     /// Last second of the certificate that the daemon has from its node, if its agent says so.
     fn end_of_node_files(&self) -> Option<Timestamp> {
-        match &lock(&self.heard).agent {
-            Some(Agent::Says(status)) => status.host_files.as_ref()?.not_after,
-            Some(Agent::Silent(_)) | None => None,
-        }
+        lock(&self.heard).agent.as_ref()?.status()?.host_files.as_ref()?.not_after
     }
 
     /// Keeps an answer. Whether it is another one than before.

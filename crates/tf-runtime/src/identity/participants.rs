@@ -56,8 +56,7 @@ pub async fn participants(
 
 /// What an agent says, as it is noted.
 fn trusts(agent: &Agent) -> Option<String> {
-    let Agent::Says(status) = agent else { return None };
-    let certificate = status.certificate.as_ref()?;
+    let certificate = agent.status()?.certificate.as_ref()?;
     Some(format!("{} {}", certificate.revision, certificate.issuer.as_ref()?))
 }
 
