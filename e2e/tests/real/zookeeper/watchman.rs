@@ -12,8 +12,8 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-/// How long a status may say what is no longer so (stateful-services 6.1, I4), with what a busy machine adds.
-pub const HONEST_WITHIN: Duration = Duration::from_secs(15);
+/// How long a status may say what is no longer so (stateful-services 6.1, I4).
+pub const HONEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
