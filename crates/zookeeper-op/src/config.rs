@@ -27,9 +27,6 @@ use tf_plan::{
 
 use crate::OPERATOR;
 
-/// Milliseconds between two calls of a server that looks for a leader. It calls less and less often, by default once a minute in
-/// the end (`FastLeaderElection`); who was cut off for a while would not be back before the next call.
-const LONGEST_ELECTION_PAUSE_MS: u32 = 4000;
 /// The user that may change the list of members.
 const SUPER: &str = "super";
 /// Directory of snapshots, logs, `myid` and the files that ZooKeeper rewrites.
@@ -76,10 +73,8 @@ pub fn static_file(
         // Without it snapshots and logs are never removed.
         .set("autopurge.snapRetainCount", spec.snap_retain_count.unwrap_or(3))
         .set("autopurge.purgeInterval", spec.purge_interval.unwrap_or(1))
-        // What the server does not know it takes for a Java property `zookeeper.<key>`.
-        .set("fastleader.maxNotificationInterval", LONGEST_ELECTION_PAUSE_MS)
         .set("4lw.commands.whitelist", FOUR_LETTER_WORDS)
-        // Who may change the list of members.
+        // Who may change the list of members. What the server does not know it takes for a Java property `zookeeper.<key>`.
         .set("DigestAuthenticationProvider.superDigest", super_digest(super_password))
         .set("admin.enableServer", spec.admin_enabled)
         .set("admin.serverAddress", loopback(address))
