@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of an ensemble that nothing disturbs.
-const LIFE: [&str; 14] = [
+const LIFE: [&str; 15] = [
     "-p",
     "e2e",
     "--test",
@@ -48,6 +48,7 @@ const LIFE: [&str; 14] = [
     "zookeeper::adoption",
     "zookeeper::disaster",
     "zookeeper::host_files",
+    "zookeeper::issuer",
     "zookeeper::storage",
     "zookeeper::tls",
     "zookeeper::clients",

@@ -41,6 +41,19 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch, delete]
+# the authority, where a resource names an issuer
+- apiGroups: ["cert-manager.io"]
+  resources: [certificates]
+  resourceNames: [tf-ca]
+  verbs: [get, patch, delete]
+# the authority: apply of what is not there yet
+- apiGroups: ["cert-manager.io"]
+  resources: [certificates]
+  verbs: [create]
+# why an issuer signs no authority
+- apiGroups: ["cert-manager.io"]
+  resources: [certificaterequests]
+  verbs: [get]
 {{- end }}
 
 {{- define "zookeeper-op.rules.release" -}}

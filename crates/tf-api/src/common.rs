@@ -238,7 +238,8 @@ pub struct PodOverrides {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [rule("!has(self.hostFiles) || !has(self.issuer)", "certificates come from one source; remove issuer or hostFiles")]))]
 pub struct Certificates {
-    /// Name of the issuer; the operator's own certificate authority if absent.
+    /// The issuer of cert-manager that signs the authority of the namespace: NAME or Issuer/NAME, ClusterIssuer/NAME, or
+    /// KIND.GROUP/NAME. The authority, and with it the members' certificates, is the operators' own if absent.
     #[schemars(length(max = 253))]
     pub issuer: Option<String>,
     /// Daemons use the files in /etc/contrail/ssl of their node: certs/server-ADDRESS.crt, certs/server-key-ADDRESS.pem and

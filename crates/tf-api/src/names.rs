@@ -59,6 +59,8 @@ pub const ANNOTATION_TRUSTS: &str = "tf.tungsten.io/trusts";
 /// Annotation on the Secret [`AUTHORITY`]: each new value has the generated authority replaced. The value says nothing; the time
 /// is a good one.
 pub const ANNOTATION_ROTATE: &str = "tf.tungsten.io/rotate";
+/// Annotation on the Secret [`AUTHORITY`] while its authority comes from an issuer outside: which one.
+pub const ANNOTATION_ISSUER: &str = "tf.tungsten.io/issuer";
 
 /// Name the Go tf-operator used for the config database.
 pub const CONFIGDB: &str = "configdb1";

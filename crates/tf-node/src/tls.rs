@@ -22,11 +22,15 @@ use tf_plan::node;
 
 use crate::paths::Paths;
 
-/// A server that lets in clients whose certificate is good and carries this DNS name. None where the member has no
-/// certificate yet.
+/// A server that lets in clients whose certificate is good, carries this DNS name, and is signed by an authority of the operators:
+/// those above may have signed it for anybody. None where the member has no certificate yet.
 pub fn server(paths: &Paths, client: &str) -> Result<Option<ServerConfig>> {
     let Some((chain, key)) = own(paths)? else { return Ok(None) };
-    let roots = Arc::new(authorities(paths)?);
+    let roots = match read(paths, node::CA_SIGNERS)? {
+        Some(signers) => roots(&signers)?,
+        None => authorities(paths)?,
+    };
+    let roots = Arc::new(roots);
     let inner = WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
     let name = ServerName::try_from(client.to_owned()).context("agent.client is not a DNS name")?;
     let verifier = Arc::new(OneClient { inner, name });

@@ -15,7 +15,7 @@ use std::{
 
 use common::{
     Container, files, shell,
-    tls::{Authority, certify, trust},
+    tls::{Authority, certify, put, trust},
 };
 use rustls::version::{TLS12, TLS13};
 use tf_plan::node::{
@@ -114,6 +114,19 @@ fn new_certificates_and_authorities_count_at_once_and_broken_ones_change_nothing
         old.get(Some(&client), &[&TLS13], port, "/v1/status").is_err(),
         "the old authority is not trusted any more"
     );
+}
+
+#[test]
+fn a_namesake_of_an_authority_above_the_operators_is_not_let_in() {
+    let (container, port) = member();
+    let port = port.get();
+    let (own, above) = (Authority::new(), Authority::new());
+    put(&container.path(node::CA_BUNDLE), &[own.pem.as_str(), &above.pem].concat());
+    put(&container.path(node::CA_SIGNERS), &own.pem);
+    certify(&container, &own.leaf("pod-0"));
+    let [operator, namesake] = [&own, &above].map(|authority| authority.leaf(OPERATOR));
+    container.wait_for("answer", || own.get(Some(&operator), &[&TLS13], port, "/v1/status").ok());
+    assert!(own.get(Some(&namesake), &[&TLS13], port, "/v1/status").is_err());
 }
 
 #[test]

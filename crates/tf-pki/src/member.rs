@@ -190,7 +190,7 @@ impl Identity {
 }
 
 /// The common name for the name of a pod.
-pub(crate) fn common_name(name: &str) -> String {
+pub fn common_name(name: &str) -> String {
     const HASH: usize = 12;
     if name.len() <= LONGEST_COMMON_NAME {
         return name.to_owned();

@@ -1,6 +1,6 @@
 //! What a resource says of its members' certificates.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use jiff::SignedDuration;
 use tf_api::{common::PodConfiguration, contract::Reason};
@@ -29,6 +29,64 @@ pub fn lifetime(common: &PodConfiguration, bounds: RangeInclusive<Duration>) -> 
     }
 }
 
+/// The API group of cert-manager, and of its own issuers.
+pub const CERT_MANAGER: &str = "cert-manager.io";
+
+/// An issuer of cert-manager, or of an extension of it (cert-manager, `CertificateSpec.issuerRef`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issuer {
+    /// Its API group.
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name; in the namespace of the resource if the kind has one.
+    pub name: String,
+}
+
+/// As [`issuer`] reads it, without what need not be said.
+impl fmt::Display for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, kind, name } = self;
+        if group == CERT_MANAGER { write!(f, "{kind}/{name}") } else { write!(f, "{kind}.{group}/{name}") }
+    }
+}
+
+/// The issuer that a resource wants for the authority of its namespace; none if it names none.
+///
+/// # Errors
+/// When the text names no issuer.
+pub fn issuer(common: &PodConfiguration) -> Result<Option<Issuer>, NotReady> {
+    let stated = common.certificates.as_ref().and_then(|certificates| certificates.issuer.as_deref());
+    let Some(stated) = stated else { return Ok(None) };
+    read_issuer(stated).map(Some).ok_or_else(|| {
+        NotReady::invalid(
+            Reason::InvalidSpec,
+            format!(
+                "spec.commonConfiguration.certificates.issuer: {stated} names no issuer; write NAME or Issuer/NAME for one of the \
+                 namespace, ClusterIssuer/NAME for one of the cluster, KIND.GROUP/NAME for one of another group"
+            ),
+        )
+    })
+}
+
+fn read_issuer(text: &str) -> Option<Issuer> {
+    let (kind, name) = text.split_once('/').unwrap_or(("Issuer", text));
+    let (kind, group) = kind.split_once('.').unwrap_or((kind, CERT_MANAGER));
+    let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
+        && kind.chars().all(|letter| letter.is_ascii_alphanumeric());
+    let is_good = is_kind && is_subdomain(group) && is_subdomain(name);
+    is_good.then(|| Issuer { group: group.into(), kind: kind.into(), name: name.into() })
+}
+
+/// A DNS subdomain, as names and groups are (RFC 1123, and Kubernetes, "Object Names and IDs").
+fn is_subdomain(text: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.starts_with(is_plain) && label.ends_with(is_plain) && label.chars().all(|it| is_plain(it) || it == '-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 #[cfg(test)]
 mod tests {
     use tf_api::common::Certificates;
@@ -51,6 +109,30 @@ mod tests {
             let refused = read(Some(text)).unwrap_err();
             assert_eq!(refused.reason, Reason::InvalidSpec);
             assert!(refused.message.contains("from 10m to 60000m"), "{}", refused.message);
+        }
+    }
+
+    #[test]
+    fn an_issuer_is_read_with_what_need_not_be_said_and_refused_with_what_can_be_written() {
+        let read = |text: &str| {
+            let certificates = Certificates { issuer: Some(text.to_owned()), ..Certificates::default() };
+            issuer(&PodConfiguration { certificates: Some(certificates), ..PodConfiguration::default() })
+        };
+        assert_eq!(issuer(&PodConfiguration::default()), Ok(None));
+        for (text, [group, kind, name], said) in [
+            ("corp", [CERT_MANAGER, "Issuer", "corp"], "Issuer/corp"),
+            ("Issuer/corp.example", [CERT_MANAGER, "Issuer", "corp.example"], "Issuer/corp.example"),
+            ("ClusterIssuer/corp", [CERT_MANAGER, "ClusterIssuer", "corp"], "ClusterIssuer/corp"),
+            ("StepIssuer.certmanager.step.sm/ca", ["certmanager.step.sm", "StepIssuer", "ca"], "StepIssuer.certmanager.step.sm/ca"),
+        ] {
+            let read = read(text).unwrap().unwrap();
+            assert_eq!([read.group.as_str(), &read.kind, &read.name], [group, kind, name]);
+            assert_eq!(read.to_string(), said);
+        }
+        for text in ["", "/", "Issuer/", "/corp", "issuer/corp", "A/b/c", "Corp", "Issuer./corp", "I.a..b/c", "c_d", "-c"] {
+            let refused = read(text).unwrap_err();
+            assert_eq!(refused.reason, Reason::InvalidSpec);
+            assert!(refused.message.contains("ClusterIssuer/NAME"), "{text}: {}", refused.message);
         }
     }
 }

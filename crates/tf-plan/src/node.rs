@@ -60,6 +60,9 @@ pub const STORES_FILE: &str = "stores.env";
 pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
 /// Directory of [`CA_BUNDLE`].
 pub const CA_DIR: &str = "/etc/ssl/certs/kubernetes";
+/// The authorities of [`CA_BUNDLE`] that sign for members and operators, without those above them. Operators of earlier releases
+/// publish none.
+pub const CA_SIGNERS: &str = "/etc/ssl/certs/kubernetes/signers.crt";
 /// Number of the bundle at [`CA_BUNDLE`], decimal (`tf_pki::rotation::State::revision`).
 pub const CA_REVISION: &str = "/etc/ssl/certs/kubernetes/revision";
 /// Directory of a node where its administrator puts keys, certificates and authorities; the Go tf-operator's path.

@@ -199,6 +199,9 @@ pub struct Observed<Cr> {
     /// What the replacement of the authority that signs members' certificates waits for, while there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation: Option<String>,
+    /// What keeps the authority from coming from the issuer that the resource names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
     /// Live workloads of the resource, by name.
     pub workloads: BTreeMap<String, Workload>,
     /// Other operators' resources that the component may depend on, by kind.
@@ -225,6 +228,7 @@ impl<Cr> Default for Observed<Cr> {
             pods: Source::default(),
             agents: BTreeMap::new(),
             rotation: None,
+            issuer: None,
             workloads: BTreeMap::new(),
             peers: BTreeMap::new(),
             unseen: Unseen::new(),

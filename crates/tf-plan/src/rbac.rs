@@ -82,6 +82,7 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
     }
     if declaration.calls_agents {
         rules.extend(identity());
+        rules.extend(outside());
     }
     merge(rules)
 }
@@ -103,6 +104,24 @@ fn identity() -> [Rule; 4] {
         rule("certificatesigningrequests/approval", &[], &["patch"], "the verdict on a member's request"),
         rule("certificatesigningrequests/status", &[], &["patch"], "the certificate of a member"),
         rule("signers", &[names::MEMBER_SIGNER], &["approve", "sign"], "no other signer's requests"),
+    ]
+}
+
+/// What it takes to have an authority signed outside (cert-manager, "Certificate resource").
+fn outside() -> [Rule; 3] {
+    let rule = |resource: &str, names: &[&'static str], verbs: &[&'static str], reason: &str| Rule {
+        reach: Reach::Watched,
+        group: crate::certificates::CERT_MANAGER,
+        resource: resource.into(),
+        names: names.to_vec(),
+        verbs: verbs.to_vec(),
+        reason: reason.into(),
+    };
+    const AUTHORITY: &[&str] = &[names::AUTHORITY];
+    [
+        rule("certificates", AUTHORITY, &["get", "patch", "delete"], "the authority, where a resource names an issuer"),
+        rule("certificates", &[], &["create"], "the authority: apply of what is not there yet"),
+        rule("certificaterequests", &[], &["get"], "why an issuer signs no authority"),
     ]
 }
 

@@ -111,11 +111,6 @@ fn ignored_common(common: &PodConfiguration, uses: Uses) -> Vec<String> {
             "certificates",
             "this release issues none for these members yet",
         ),
-        (
-            uses.certificates && common.certificates.as_ref().is_some_and(|stated| stated.issuer.is_some()),
-            "certificates.issuer",
-            "the operators' own authority issues them",
-        ),
         (common.distribution.is_some() && !uses.distribution, "distribution", "it concerns the kernel module only"),
         (common.replicas.is_some() && !uses.replicas, "replicas", "one pod runs on every chosen node"),
         (common.storage.is_some() && !uses.storage, "storage", "members keep no data"),

@@ -75,6 +75,7 @@ impl<C: Component> Observer<C> {
             observed.agents =
                 pods.iter().filter_map(|pod| Some((pod.uid.clone(), self.agents.heard(&pod.uid)?))).collect();
             observed.rotation = self.authorities.waits(&key.namespace);
+            observed.issuer = self.authorities.lacks(uid);
         }
         for kind in self.world.declaration.workload_kinds() {
             for (child_key, child) in self.world.children_of(kind, uid) {

@@ -211,7 +211,14 @@ impl<C: Component> Reconciler<C> {
             Ok(plan) => {
                 let before = self.announce(subject, observed, &plan).await?;
                 if self.world.declaration.calls_agents && !subject.cr.paused() {
-                    self.authorities.ensure(&*subject.cr, &observed.agents).await?;
+                    match self.authorities.ensure(&*subject.cr, &observed.agents).await {
+                        Err(failure @ AuthorityFailure::Awaited(..)) => {
+                            let not_ready = NotReady::waiting(failure.reason(), failure.to_string());
+                            let next = self.wait(subject, observed, &not_ready).await?;
+                            return Ok(("waiting", next.at_latest(ROTATING)));
+                        }
+                        ensured => ensured?,
+                    }
                 }
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
@@ -233,7 +240,9 @@ impl<C: Component> Reconciler<C> {
                     next
                 } else if !is_recorded(&plan, &subject.before) {
                     next.at_latest(SPREAD)
-                } else if self.authorities.waits(&subject.key.namespace).is_some() {
+                } else if self.authorities.waits(&subject.key.namespace).is_some()
+                    || self.authorities.lacks(&subject.uid).is_some()
+                {
                     next.at_latest(ROTATING)
                 } else {
                     next

@@ -39,7 +39,13 @@ pub enum Tool {
     Pause,
     /// What asks the API server in pods of tests, from `e2e/lab/client`.
     Client,
+    /// cert-manager's controllers for issuers of the kinds CA and SelfSigned, from `e2e/lab/certmanager`.
+    CertManager,
 }
+
+/// The definitions of cert-manager's kinds, beside [`Tool::CertManager`].
+pub const CERT_MANAGER_DEFINITIONS: &str = "cert-manager.yaml";
+const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
 
 impl Tool {
     /// Name of the executable.
@@ -51,12 +57,14 @@ impl Tool {
             Self::CoreDns => "coredns",
             Self::Pause => "pause",
             Self::Client => "client",
+            Self::CertManager => "certmanager",
         }
     }
 }
 
 /// What the module `e2e/lab` makes.
-const PACKAGES: [&str; 5] = ["./controlplane", "./coredns", "./pause", "./client", "helm.sh/helm/v3/cmd/helm"];
+const PACKAGES: [&str; 6] =
+    ["./controlplane", "./coredns", "./pause", "./client", "./certmanager", "helm.sh/helm/v3/cmd/helm"];
 
 /// Of a Kubernetes release of its own, with which nothing else can be compiled.
 const KWOK: &str = "sigs.k8s.io/kwok/cmd/kwok@v0.8.0";
@@ -163,11 +171,27 @@ fn build(folder: &Path) -> Result<()> {
     };
     let mut ours = command();
     ours.arg("build").arg("-v").args(flags()).arg("-o").arg(folder).args(PACKAGES).current_dir(module());
-    run(&mut ours, "Kubernetes, CoreDNS and helm")?;
+    run(&mut ours, "Kubernetes, CoreDNS, helm and cert-manager")?;
+    let mut find = command();
+    find.args(["list", "-m", "-f", "{{.Dir}}", CERT_MANAGER_MODULE]).current_dir(module());
+    let found = find.output().context("starting go")?;
+    ensure!(found.status.success(), "finding {CERT_MANAGER_MODULE}: {}", String::from_utf8_lossy(&found.stderr));
+    let sources = PathBuf::from(String::from_utf8(found.stdout)?.trim());
+    fs::write(folder.join(CERT_MANAGER_DEFINITIONS), definitions(&sources.join("deploy/crds"))?)?;
     let mut kwok = command();
     // Outside of any module, so that none of ours has a say.
     kwok.args(["install", "-v"]).args(flags()).arg(KWOK).env("GOBIN", folder).current_dir(env::temp_dir());
     run(&mut kwok, "kwok")
+}
+
+/// All definitions of a folder in one document after the other.
+fn definitions(folder: &Path) -> Result<String> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let texts = files.iter().map(fs::read_to_string).collect::<io::Result<Vec<_>>>()?;
+    Ok(texts.join("\n---\n"))
 }
 
 fn find_go() -> Result<PathBuf> {

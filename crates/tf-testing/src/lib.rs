@@ -21,6 +21,7 @@
 //! | have all operators and a Manager | [`Cluster`] |
 //! | run a program as a ServiceAccount with exactly its rights | [`Lab::service_account_kubeconfig`], [`Lab::spawn`] |
 //! | count who wrote what | [`Lab::audit_mark`], [`Audit`], [`work`] |
+//! | have certificates from outside | [`cert_manager`] |
 //! | break the API for one program | [`Lab::proxy`], [`proxy`] |
 //! | break the API for everybody | [`Lab::pause`], [`Lab::kill`], [`Lab::restart`] |
 //! | render charts, and see what they grant | [`helm`], [`rights`] |
@@ -35,6 +36,7 @@
 pub mod assets;
 pub mod audit;
 mod bring_up;
+pub mod cert_manager;
 pub mod cluster;
 pub mod components;
 pub mod folder;

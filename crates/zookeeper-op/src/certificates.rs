@@ -70,6 +70,10 @@ pub fn host_files(mode: CertificatesMode) -> Option<launch::HostFiles> {
 
 /// What the pods' certificates are like.
 pub fn condition(modes: Modes<CertificatesMode>, observed: &Observed<Zookeeper>, sight: &Sight<'_>) -> Draft {
+    if let Some(why) = &observed.issuer {
+        let message = format!("the authority does not come from the issuer yet, the one before stays in use: {why}");
+        return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
+    }
     if sight.clarity == Clarity::Blind {
         let message = "no member has asked for a certificate yet";
         return Draft::unknown(CertificatesReady, Reason::NotYetReported, message);

@@ -65,6 +65,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let spec = &cr.spec.service_configuration;
     check_agent_port(spec)?;
     lifetime(cr)?;
+    tf_plan::certificates::issuer(&cr.spec.common_configuration)?;
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,

@@ -19,13 +19,17 @@ use tf_testing::{Cluster, wait::eventually};
 use crate::support::{cluster, member, secret, told};
 
 /// Two pauses of half a minute, and what a busy machine adds.
-const ROTATION: Duration = Duration::from_mins(3);
+pub const ROTATION: Duration = Duration::from_mins(3);
 
-/// Which authorities members are told to trust, the one that signs first.
-async fn trusted(cluster: &Cluster) -> Result<Vec<Fingerprint>> {
+/// The certificates that members are told to trust, that of the authority that signs first.
+pub async fn bundle(cluster: &Cluster) -> Result<Bundle> {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let data = maps.get(AUTHORITY).await?.data.context("no data")?;
-    let bundle = Bundle::from_pem(data.get("ca-bundle.crt").context("no bundle")?)?;
+    Ok(Bundle::from_pem(data.get("ca-bundle.crt").context("no bundle")?)?)
+}
+
+async fn trusted(cluster: &Cluster) -> Result<Vec<Fingerprint>> {
+    let bundle = bundle(cluster).await?;
     Ok(bundle.certificates().iter().map(tf_pki::certificate::Certificate::fingerprint).collect())
 }
 

@@ -25,24 +25,31 @@ use serde_json::json;
 use tf_api::{
     Managed,
     contract::Reason,
-    names::{ANNOTATION_ROTATE, AUTHORITY, LABEL_PART_OF, PART_OF},
+    names::{ANNOTATION_ISSUER, ANNOTATION_ROTATE, AUTHORITY, LABEL_PART_OF, PART_OF},
 };
 use tf_pki::authority::SignError;
-use tf_plan::observed::Agent;
+use tf_plan::{
+    certificates::{self, Issuer},
+    observed::Agent,
+};
 use tokio::time::Instant;
 
 use super::{
+    issuer::{Followed, Issuers},
     participants::participants,
+    shared,
     stored::{Stored, Turn, Unusable},
 };
 use crate::{error::RequestError, events::Events, lock::lock, object::Key, watch::Cache};
 
 /// Keys of the ConfigMap.
 const BUNDLE: &str = "ca-bundle.crt";
+const SIGNERS: &str = "signers.crt";
 const REVISION: &str = "revision";
 /// How long what was seen of both objects is believed, unless the Secret is seen to change.
 const BELIEVED: Duration = Duration::from_mins(10);
-/// The same while one authority replaces another: pods tell nobody what they trust.
+/// The same while one authority replaces another, or does not come from where it should: pods tell nobody what they trust, and
+/// issuers are not watched.
 pub const ROTATING: Duration = Duration::from_secs(5);
 /// How long the operator's own certificate is good for.
 const OWN_LIFETIME: Duration = Duration::from_hours(24);
@@ -59,6 +66,9 @@ pub enum AuthorityFailure {
     /// Nothing can be signed.
     #[error("the authority of namespace {0} cannot be used: {1}")]
     Unusable(String, SignError),
+    /// The first one comes from an issuer, and is not there yet.
+    #[error("the authority of the namespace is to come from {0}: {1}")]
+    Awaited(Issuer, String),
 }
 
 impl AuthorityFailure {
@@ -68,6 +78,7 @@ impl AuthorityFailure {
             Self::Request(error) => error.reason(),
             Self::Stored(..) => Reason::SecretInvalid,
             Self::Unusable(..) => Reason::CertificateExpired,
+            Self::Awaited(..) => Reason::CertificatePending,
         }
     }
 }
@@ -79,9 +90,13 @@ pub struct Loaded {
     own: Mutex<Option<(Arc<ClientConfig>, Timestamp)>>,
 }
 
-/// Until when what was seen of both objects is believed.
+/// What was seen of both objects on behalf of a resource, and until when that is believed.
 struct Fresh {
     namespace: String,
+    /// What the resource wants.
+    issuer: Option<Issuer>,
+    /// Why it does not have that.
+    lacks: Option<String>,
     until: Instant,
     /// Version of the Secret.
     version: Option<String>,
@@ -96,6 +111,7 @@ pub struct Authorities {
     /// Versions of their Secrets, as the watch delivers them.
     versions: Arc<Cache<String>>,
     events: Arc<Events>,
+    issuers: Issuers,
     loaded: Mutex<HashMap<String, Arc<Loaded>>>,
     /// What rotations wait for, by namespace.
     waits: Mutex<HashMap<String, String>>,
@@ -107,7 +123,8 @@ impl Authorities {
     /// None is loaded yet.
     pub fn new(client: Client, operator: &'static str, versions: Arc<Cache<String>>, events: Arc<Events>) -> Self {
         let (loaded, waits, owners) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { client, operator, versions, events, loaded, waits, owners }
+        let issuers = Issuers::new(client.clone());
+        Self { client, operator, versions, events, issuers, loaded, waits, owners }
     }
 
     /// The authorities of a namespace, if they were seen.
@@ -135,7 +152,12 @@ impl Authorities {
         lock(&self.waits).get(namespace).cloned()
     }
 
-    /// Sees to it that the namespace of a resource has an authority, that it is published, that it is replaced when that is
+    /// Why the authority does not come from the issuer that a resource names.
+    pub fn lacks(&self, uid: &str) -> Option<String> {
+        lock(&self.owners).get(uid)?.lacks.clone()
+    }
+
+    /// Sees to it that the namespace of a resource has an authority, from where the resource wants it, that it is published, that it is replaced when that is
     /// due, and that both objects live as long as the resource does. `agents` are those of the resource, by the uids of their
     /// pods.
     ///
@@ -144,25 +166,33 @@ impl Authorities {
     pub async fn ensure<Cr: Managed>(&self, cr: &Cr, agents: &BTreeMap<String, Agent>) -> Result<(), AuthorityFailure> {
         let Some(owner) = cr.owner_ref(&()) else { return Ok(()) };
         let namespace = cr.home();
-        if self.is_fresh(namespace, &owner.uid) {
+        // One that is none was refused by the plan.
+        let issuer = certificates::issuer(cr.common()).ok().flatten();
+        if self.is_fresh(namespace, &owner.uid, issuer.as_ref()) {
             return Ok(());
         }
-        let secret = self.stored(namespace, &owner).await?;
+        let followed = self.issuers.follow(namespace, issuer.as_ref(), &owner, &self.manager(&owner)).await?;
+        let secret = self.stored(namespace, &owner, issuer.as_ref(), &followed).await?;
         let (stored, version) = self.turned(cr, &secret, agents).await?;
-        let (bundle, revision) = (stored.bundle().pem(), stored.revision());
-        let believed = if stored.is_rotating() { ROTATING } else { BELIEVED };
+        let (bundle, signers, revision) = (stored.bundle().pem(), stored.signers().pem(), stored.revision());
+        let lacks = match followed {
+            Followed::Lacks(why) => Some(why),
+            Followed::Settled | Followed::Unwanted => None,
+        };
+        let believed = if stored.is_rotating() || lacks.is_some() { ROTATING } else { BELIEVED };
         self.keep(namespace, stored);
         if !is_owned(&secret.metadata, &owner) {
             self.own(namespace, &owner).await?;
         }
-        self.publish(namespace, &owner, &bundle, revision).await?;
+        let published = [(BUNDLE, bundle), (SIGNERS, signers), (REVISION, revision.to_string())];
+        self.publish(namespace, &owner, published.map(|(key, text)| (key.to_owned(), text)).into()).await?;
         let until = Instant::now() + believed;
-        let fresh = Fresh { namespace: namespace.to_owned(), until, version, watched: false };
+        let fresh = Fresh { namespace: namespace.to_owned(), issuer, lacks, until, version, watched: false };
         lock(&self.owners).insert(owner.uid, fresh);
         Ok(())
     }
 
-    fn is_fresh(&self, namespace: &str, owner: &str) -> bool {
+    fn is_fresh(&self, namespace: &str, owner: &str, issuer: Option<&Issuer>) -> bool {
         let seen = self.versions.get(&Key::new(namespace, AUTHORITY));
         let mut owners = lock(&self.owners);
         let Some(fresh) = owners.get_mut(owner) else { return false };
@@ -172,7 +202,7 @@ impl Authorities {
             None => !fresh.watched,
         };
         fresh.watched |= seen.is_some();
-        same && Instant::now() < fresh.until
+        same && fresh.issuer.as_ref() == issuer && Instant::now() < fresh.until
     }
 
     /// What the Secret holds, after the step of a rotation that is due, and the version of the Secret that has it.
@@ -206,31 +236,34 @@ impl Authorities {
         let version = secret.resource_version();
         Ok(match turn {
             Turn::To(next, what) => {
-                let version = self.store(namespace, version, &next).await?;
+                let version = self.store(namespace, version, &next).await?.resource_version();
                 tracing::info!(namespace, revision = next.revision(), what, "the authority is being replaced");
                 self.events.authority_turned(cr, what).await;
                 (*next, version)
             }
             Turn::Rests | Turn::Waits(_) if stored.is_recorded() => (stored, version),
             Turn::Rests | Turn::Waits(_) => {
-                let version = self.store(namespace, version, &stored).await?;
+                let version = self.store(namespace, version, &stored).await?.resource_version();
                 (stored, version)
             }
         })
     }
 
-    /// Writes the Secret if it still has this version; returns its new one.
+    /// Writes the Secret if it still has this version. Of an authority that operators made it says no more that it is another's.
     async fn store(
         &self,
         namespace: &str,
         version: Option<String>,
         stored: &Stored,
-    ) -> Result<Option<String>, RequestError> {
+    ) -> Result<Secret, RequestError> {
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
-        let body = json!({"metadata": {"resourceVersion": version}, "data": stored.data()});
+        let mut body = json!({"metadata": {"resourceVersion": version}, "data": stored.changes()});
+        if stored.wants_generated() {
+            body["metadata"]["annotations"] = json!({ANNOTATION_ISSUER: null});
+        }
         let answer = api.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(&body)).await;
         let doing = format!("storing the authorities in Secret {namespace}/{AUTHORITY}");
-        Ok(answer.map_err(RequestError::while_doing(doing))?.resource_version())
+        answer.map_err(RequestError::while_doing(doing))
     }
 
     /// Forgets a resource that is gone, and after the last one of a namespace its authorities.
@@ -250,20 +283,38 @@ impl Authorities {
         }
     }
 
-    /// The Secret, made if there is none.
-    async fn stored(&self, namespace: &str, owner: &OwnerReference) -> Result<Secret, AuthorityFailure> {
+    /// The Secret, made if there is none. One whose authority nobody outside is asked for any more gets one of its own, which takes
+    /// over as any other does.
+    async fn stored(
+        &self,
+        namespace: &str,
+        owner: &OwnerReference,
+        issuer: Option<&Issuer>,
+        followed: &Followed,
+    ) -> Result<Secret, AuthorityFailure> {
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let key = Key::new(namespace, AUTHORITY);
+        let unusable = |error| AuthorityFailure::Unusable(namespace.to_owned(), error);
         loop {
+            let now = Timestamp::now();
             if let Some(found) = self.secret(namespace).await? {
-                return Ok(found);
+                if *followed != Followed::Unwanted || !found.annotations().contains_key(ANNOTATION_ISSUER) {
+                    return Ok(found);
+                }
+                let own = read(namespace, &found, now)?.with_generated(namespace, now).map_err(unusable)?;
+                return Ok(self.store(namespace, found.resource_version(), &own).await?);
             }
-            let data = match self.of(namespace) {
+            let data = match (self.of(namespace), issuer, followed) {
                 // Somebody deleted the Secret: what its authorities signed is in use.
-                Some(loaded) => loaded.stored.data(),
-                None => Stored::generated(namespace, Timestamp::now())
-                    .map_err(|error| AuthorityFailure::Unusable(namespace.to_owned(), error))?
-                    .data(),
+                (Some(loaded), ..) => loaded.stored.data(),
+                (None, Some(issuer), Followed::Lacks(why)) => {
+                    return Err(AuthorityFailure::Awaited(issuer.clone(), why.clone()));
+                }
+                (None, Some(issuer), _) => {
+                    let why = "the Secret is about to be written".to_owned();
+                    return Err(AuthorityFailure::Awaited(issuer.clone(), why));
+                }
+                (None, None, _) => Stored::generated(namespace, now).map_err(unusable)?.data(),
             };
             let secret = Secret {
                 metadata: metadata(namespace, owner),
@@ -285,12 +336,9 @@ impl Authorities {
         &self,
         namespace: &str,
         owner: &OwnerReference,
-        bundle: &str,
-        revision: u64,
+        wanted: BTreeMap<String, String>,
     ) -> Result<(), RequestError> {
         let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
-        let wanted =
-            BTreeMap::from([(BUNDLE.to_owned(), bundle.to_owned()), (REVISION.to_owned(), revision.to_string())]);
         let doing = || format!("publishing ConfigMap {namespace}/{AUTHORITY}");
         let found = api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing()))?;
         let is_current =
@@ -339,7 +387,7 @@ impl Loaded {
         let validity = pair.issued.certificate.validity();
         let unsound = |what: &str| SignError::Unsound(what.to_owned());
         let mut roots = RootCertStore::empty();
-        for certificate in self.stored.bundle().certificates() {
+        for certificate in self.stored.signers().certificates() {
             let certificate = CertificateDer::from(certificate.der().to_vec());
             roots.add(certificate).map_err(|_| unsound("the authority is no trust anchor"))?;
         }
@@ -372,11 +420,6 @@ fn metadata(namespace: &str, owner: &OwnerReference) -> ObjectMeta {
         owner_references: Some(vec![shared(owner)]),
         ..ObjectMeta::default()
     }
-}
-
-/// One owner among others: none of them controls the object.
-fn shared(owner: &OwnerReference) -> OwnerReference {
-    OwnerReference { controller: None, block_owner_deletion: None, ..owner.clone() }
 }
 
 fn is_owned(metadata: &ObjectMeta, owner: &OwnerReference) -> bool {

@@ -16,9 +16,10 @@ use tf_pki::{
     rotation::{Behind, Cause, Participant, Source, Stage, State, Step, Waiting, Wish},
 };
 
-/// Keys of the Secret. The first two are those of `kubernetes.io/tls`.
+/// Keys of the Secret. The first two are those of `kubernetes.io/tls`; in the third cert-manager has the root of the first.
 const CERTIFICATE: &str = "tls.crt";
 const PRIVATE_KEY: &str = "tls.key";
+const ROOT: &str = "ca.crt";
 const RECORD: &str = "authorities.json";
 
 /// What members have taken may take daemons a moment: no step is taken sooner after the one before.
@@ -114,7 +115,14 @@ impl Stored {
     pub fn read(data: &BTreeMap<String, ByteString>, now: Timestamp) -> Result<Self, Unusable> {
         let text = |key| data.get(key).map(|bytes: &ByteString| String::from_utf8_lossy(&bytes.0).into_owned());
         let pem = |key| text(key).unwrap_or_default();
-        let wanted = Pem { certificates: pem(CERTIFICATE), key: pem(PRIVATE_KEY) }.read().map_err(Unusable::Wanted)?;
+        let stated = Pem { certificates: pem(CERTIFICATE), key: pem(PRIVATE_KEY) };
+        let wanted = match (stated.read(), text(ROOT)) {
+            (Err(AuthorityError::NoRoot(_)), Some(root)) => {
+                Pem { certificates: format!("{}\n{root}", stated.certificates), ..stated }.read()
+            }
+            (read, _) => read,
+        };
+        let wanted = wanted.map_err(Unusable::Wanted)?;
         let stored = match text(RECORD) {
             None => Self::founded(wanted, now),
             Some(record) => Self::recorded(wanted, &record).map_err(Unusable::Record)?,
@@ -140,7 +148,25 @@ impl Stored {
         Ok(Self { wanted, trusted, state, generated, changed, recorded: true })
     }
 
-    /// What the Secret is to hold.
+    /// The same, with an authority that is made now and wanted from now on.
+    pub fn with_generated(self, namespace: &str, now: Timestamp) -> Result<Self, SignError> {
+        let wanted = Arc::new(generate(namespace, now)?);
+        let generated = Some(wanted.fingerprint());
+        Ok(Self { wanted, generated, recorded: true, ..self })
+    }
+
+    /// Whether an operator made the authority that is wanted.
+    pub fn wants_generated(&self) -> bool {
+        self.generated == Some(self.wanted.fingerprint())
+    }
+
+    /// What of [`Self::data`] goes into a Secret that is there: what others put there stays to the letter.
+    pub fn changes(&self) -> BTreeMap<String, ByteString> {
+        let all = self.wants_generated();
+        self.data().into_iter().filter(|(key, _)| all || key == RECORD).collect()
+    }
+
+    /// What a new Secret is to hold.
     pub fn data(&self) -> BTreeMap<String, ByteString> {
         let record = Record {
             state: self.state.clone(),
@@ -166,6 +192,12 @@ impl Stored {
             .map(|authority| authority.bundle())
             .reduce(|all, next| all.merged(&next))
             .unwrap_or_default()
+    }
+
+    /// The authorities themselves, without those above them: who is allowed to call agents has a certificate of one of them, and of no
+    /// other that their roots may have issued.
+    pub fn signers(&self) -> Bundle {
+        self.trusted.iter().map(|authority| authority.certificate().clone()).collect()
     }
 
     /// Number of the bundle.
@@ -380,5 +412,54 @@ mod tests {
         assert_eq!(to(old.turn("tf", &[], None, late).unwrap()).trusted().len(), 2);
         let users = Stored { generated: None, ..old };
         assert!(matches!(users.turn("tf", &[], None, late).unwrap(), Turn::Rests));
+    }
+
+    /// A root and an authority below it, as cert-manager writes them: chain without root, key, root.
+    fn below() -> [String; 3] {
+        use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+        let params = |name: &str| {
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+            params
+        };
+        let keys = [KeyPair::generate().unwrap(), KeyPair::generate().unwrap()];
+        let root = params("root").self_signed(&keys[0]).unwrap().pem();
+        let [root_key, key] = keys;
+        let issuer = Issuer::new(params("root"), root_key);
+        [params("members of tf").signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem(), root]
+    }
+
+    #[test]
+    fn an_authority_from_outside_is_completed_with_its_root_and_left_as_it_is_and_gives_way_to_a_generated_one() {
+        let [certificate, key, root] = below();
+        let pair = [(CERTIFICATE, certificate), (PRIVATE_KEY, key)].map(|(key, text)| (key.to_owned(), text));
+        let bytes = |(key, text): (String, String)| (key, ByteString(text.into_bytes()));
+        let mut data: BTreeMap<_, _> = pair.into_iter().map(bytes).collect();
+        let refused = Stored::read(&data, at(1)).err().map(|error| error.to_string()).unwrap();
+        assert!(refused.contains("add its issuers up to the root"), "{refused}");
+        data.insert(ROOT.to_owned(), ByteString(root.into_bytes()));
+
+        let outside = Stored::read(&data, at(1)).unwrap();
+        let theirs = outside.signer().fingerprint();
+        assert_eq!((outside.bundle().certificates().len(), outside.signers().certificates().len()), (2, 1));
+        assert_eq!(outside.signers().certificates()[0].fingerprint(), theirs);
+        assert!(!outside.wants_generated());
+        assert_eq!(outside.changes().into_keys().collect::<Vec<_>>(), [RECORD]);
+        assert!(matches!(outside.turn("tf", &[], Some("now".into()), at(100)).unwrap(), Turn::Rests));
+
+        data.extend(outside.changes());
+        let own = Stored::read(&data, at(100)).unwrap().with_generated("tf", at(100)).unwrap();
+        assert!(own.wants_generated() && own.trusted() == [theirs]);
+        data.extend(own.changes());
+        let found = Stored::read(&data, at(100)).unwrap();
+        let both = to(found.turn("tf", &[], None, at(200)).unwrap());
+        let generated = both.trusted()[1];
+        data.extend(both.changes());
+        let signs = to(Stored::read(&data, at(200)).unwrap().turn("tf", &[member(2, theirs)], None, at(300)).unwrap());
+        let alone = to(signs.turn("tf", &[member(2, generated)], None, at(400)).unwrap());
+        assert_eq!(alone.trusted(), [generated]);
+        assert_eq!(alone.source(), Source::Generated(alone.signer().validity()), "it ages as any generated one does");
     }
 }

@@ -184,6 +184,7 @@ impl RealNodes {
         let api = &api;
         let waits = nodes.iter().map(|node| async move {
             eventually(&format!("{} to be Ready", node.name()), READY_WITHIN, async || {
+                node.restart_kubelet()?;
                 node.check()?;
                 Ok(api.get_opt(node.name()).await?.is_some_and(|found| is_ready(&found, since)).then_some(()))
             })

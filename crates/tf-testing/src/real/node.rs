@@ -156,6 +156,12 @@ impl RealNode {
         Ok(())
     }
 
+    /// Starts its kubelet again if it has ended, as service managers do: it gives up when containerd listens and does not answer yet,
+    /// which looks at what a power failure left first.
+    pub(super) fn restart_kubelet(&self) -> Result<()> {
+        if self.machine.has_ended("kubelet")? { self.start_kubelet() } else { Ok(()) }
+    }
+
     /// Kills its kubelet and nothing else: containers run on, nobody looks after them. [`start_kubelet`](Self::start_kubelet)
     /// ends that.
     pub fn kill_kubelet(&self) -> Result<()> {

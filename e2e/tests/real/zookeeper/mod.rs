@@ -7,6 +7,7 @@ mod disaster;
 mod faults;
 mod host_files;
 mod identity;
+mod issuer;
 mod journal;
 mod membership;
 mod rollout;
@@ -63,6 +64,7 @@ enum Long {
     Clients,
     Renewal,
     Rotation,
+    Issuer,
     HostFiles,
     Storage,
     Disaster,
@@ -71,13 +73,14 @@ enum Long {
 }
 
 impl Long {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Growth,
         Self::Release,
         Self::Tls,
         Self::Clients,
         Self::Renewal,
         Self::Rotation,
+        Self::Issuer,
         Self::HostFiles,
         Self::Storage,
         Self::Disaster,
