@@ -123,13 +123,19 @@ mod tests {
             ("corp", [CERT_MANAGER, "Issuer", "corp"], "Issuer/corp"),
             ("Issuer/corp.example", [CERT_MANAGER, "Issuer", "corp.example"], "Issuer/corp.example"),
             ("ClusterIssuer/corp", [CERT_MANAGER, "ClusterIssuer", "corp"], "ClusterIssuer/corp"),
-            ("StepIssuer.certmanager.step.sm/ca", ["certmanager.step.sm", "StepIssuer", "ca"], "StepIssuer.certmanager.step.sm/ca"),
+            (
+                "StepIssuer.certmanager.step.sm/ca",
+                ["certmanager.step.sm", "StepIssuer", "ca"],
+                "StepIssuer.certmanager.step.sm/ca",
+            ),
         ] {
             let read = read(text).unwrap().unwrap();
             assert_eq!([read.group.as_str(), &read.kind, &read.name], [group, kind, name]);
             assert_eq!(read.to_string(), said);
         }
-        for text in ["", "/", "Issuer/", "/corp", "issuer/corp", "A/b/c", "Corp", "Issuer./corp", "I.a..b/c", "c_d", "-c"] {
+        for text in
+            ["", "/", "Issuer/", "/corp", "issuer/corp", "A/b/c", "Corp", "Issuer./corp", "I.a..b/c", "c_d", "-c"]
+        {
             let refused = read(text).unwrap_err();
             assert_eq!(refused.reason, Reason::InvalidSpec);
             assert!(refused.message.contains("ClusterIssuer/NAME"), "{text}: {}", refused.message);

@@ -117,9 +117,13 @@ fn outside() -> [Rule; 3] {
         verbs: verbs.to_vec(),
         reason: reason.into(),
     };
-    const AUTHORITY: &[&str] = &[names::AUTHORITY];
     [
-        rule("certificates", AUTHORITY, &["get", "patch", "delete"], "the authority, where a resource names an issuer"),
+        rule(
+            "certificates",
+            &[names::AUTHORITY],
+            &["get", "patch", "delete"],
+            "the authority, where a resource names an issuer",
+        ),
         rule("certificates", &[], &["create"], "the authority: apply of what is not there yet"),
         rule("certificaterequests", &[], &["get"], "why an issuer signs no authority"),
     ]

@@ -23,7 +23,7 @@ use crate::{
     error::RequestError,
     events::Events,
     finalizer::{Cleanup, Finalizer},
-    identity::{Authorities, AuthorityFailure, ROTATING},
+    identity::{Authorities, AuthorityFailure, LACKING, ROTATING},
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
@@ -215,7 +215,7 @@ impl<C: Component> Reconciler<C> {
                         Err(failure @ AuthorityFailure::Awaited(..)) => {
                             let not_ready = NotReady::waiting(failure.reason(), failure.to_string());
                             let next = self.wait(subject, observed, &not_ready).await?;
-                            return Ok(("waiting", next.at_latest(ROTATING)));
+                            return Ok(("waiting", next.at_latest(LACKING)));
                         }
                         ensured => ensured?,
                     }
@@ -240,10 +240,10 @@ impl<C: Component> Reconciler<C> {
                     next
                 } else if !is_recorded(&plan, &subject.before) {
                     next.at_latest(SPREAD)
-                } else if self.authorities.waits(&subject.key.namespace).is_some()
-                    || self.authorities.lacks(&subject.uid).is_some()
-                {
+                } else if self.authorities.waits(&subject.key.namespace).is_some() {
                     next.at_latest(ROTATING)
+                } else if self.authorities.lacks(&subject.uid).is_some() {
+                    next.at_latest(LACKING)
                 } else {
                     next
                 };

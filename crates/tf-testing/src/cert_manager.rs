@@ -65,7 +65,9 @@ spec: {{ca: {{secretName: {name}-root}}}}
     ))
     .await?;
     let secrets: Api<Secret> = Api::namespaced(lab.client().await?, NAMESPACE);
-    let secret = eventually("the key of the root", SOON, async || secrets.get_opt(&format!("{name}-root")).await.map_err(Into::into));
+    let secret = eventually("the key of the root", SOON, async || {
+        secrets.get_opt(&format!("{name}-root")).await.map_err(Into::into)
+    });
     let data = secret.await?.data.unwrap_or_default();
     Ok(String::from_utf8(data.get("tls.crt").context("no certificate")?.0.clone())?)
 }

@@ -48,9 +48,10 @@ const SIGNERS: &str = "signers.crt";
 const REVISION: &str = "revision";
 /// How long what was seen of both objects is believed, unless the Secret is seen to change.
 const BELIEVED: Duration = Duration::from_mins(10);
-/// The same while one authority replaces another, or does not come from where it should: pods tell nobody what they trust, and
-/// issuers are not watched.
+/// The same while one authority replaces another: pods tell nobody what they trust.
 pub const ROTATING: Duration = Duration::from_secs(5);
+/// The same while an issuer does not sign: what it says is not watched. What it has signed is.
+pub const LACKING: Duration = Duration::from_secs(30);
 /// How long the operator's own certificate is good for.
 const OWN_LIFETIME: Duration = Duration::from_hours(24);
 
@@ -179,7 +180,11 @@ impl Authorities {
             Followed::Lacks(why) => Some(why),
             Followed::Settled | Followed::Unwanted => None,
         };
-        let believed = if stored.is_rotating() || lacks.is_some() { ROTATING } else { BELIEVED };
+        let believed = match lacks {
+            _ if stored.is_rotating() => ROTATING,
+            Some(_) => LACKING,
+            None => BELIEVED,
+        };
         self.keep(namespace, stored);
         if !is_owned(&secret.metadata, &owner) {
             self.own(namespace, &owner).await?;
@@ -250,12 +255,7 @@ impl Authorities {
     }
 
     /// Writes the Secret if it still has this version. Of an authority that operators made it says no more that it is another's.
-    async fn store(
-        &self,
-        namespace: &str,
-        version: Option<String>,
-        stored: &Stored,
-    ) -> Result<Secret, RequestError> {
+    async fn store(&self, namespace: &str, version: Option<String>, stored: &Stored) -> Result<Secret, RequestError> {
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let mut body = json!({"metadata": {"resourceVersion": version}, "data": stored.changes()});
         if stored.wants_generated() {

@@ -48,7 +48,7 @@ struct Seen {
 /// What is to be done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Act {
-    /// Nothing, but the one who owns it sees what becomes of it.
+    /// Nothing: it is as wanted, and what becomes of it is told.
     Await,
     /// Nothing: this resource has no part in it.
     Rest,
@@ -75,7 +75,11 @@ fn decide(wanted: Option<&Issuer>, seen: Option<&Seen>, owner: &str) -> Act {
             "Certificate {AUTHORITY} was made by somebody else; remove it, or name no issuer and let it fill Secret {AUTHORITY}"
         )),
         (Some(wanted), Some(seen)) if seen.issuer.as_ref() == Some(wanted) => {
-            if owns(seen) { Act::Await } else { Act::Apply }
+            if owns(seen) {
+                Act::Await
+            } else {
+                Act::Apply
+            }
         }
         (Some(_), Some(seen)) if alone(seen) => Act::Apply,
         (Some(_), Some(seen)) => {
@@ -321,9 +325,7 @@ mod tests {
     #[test]
     fn what_cert_manager_says_is_told_and_not_before_it_is_about_the_present() {
         let trouble = |conditions: Value| read(&object("corp", &[], &json!({"conditions": conditions}))).trouble;
-        let condition = |kind: &str, status: &str, generation: u8| {
-            json!({"type": kind, "status": status, "reason": "R", "message": kind, "observedGeneration": generation})
-        };
+        let condition = |kind: &str, status: &str, generation: u8| json!({"type": kind, "status": status, "reason": "R", "message": kind, "observedGeneration": generation});
         assert!(trouble(json!([])).unwrap().contains("is it running?"));
         assert!(trouble(json!([condition("Ready", "True", 1)])).unwrap().contains("the latest"));
         assert_eq!(trouble(json!([condition("Ready", "True", 2)])), None);

@@ -11,7 +11,7 @@ mod stored;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-pub use authority::{Authorities, AuthorityFailure, ROTATING};
+pub use authority::{Authorities, AuthorityFailure, LACKING, ROTATING};
 pub use requests::{Pending, Requests, Signer};
 
 /// One owner among others: none of them controls the object.

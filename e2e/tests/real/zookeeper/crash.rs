@@ -45,9 +45,8 @@ impl Disturbance {
     fn counts(self) -> Match {
         match self {
             Self::Killed => Match::writes(),
-            Self::Reverted | Self::Changed => {
-                Match::writes().and(Match::when(|request| request.subresource != "status" && request.resource != "events"))
-            }
+            Self::Reverted | Self::Changed => Match::writes()
+                .and(Match::when(|request| request.subresource != "status" && request.resource != "events")),
         }
     }
 }

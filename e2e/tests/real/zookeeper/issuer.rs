@@ -34,8 +34,8 @@ async fn settled(client: &Client) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_takes_over_renews_and_is_left_while_servers_and_clients_use_tls_and_nobody_is_interrupted() -> Result<()>
-{
+async fn an_issuer_takes_over_renews_and_is_left_while_servers_and_clients_use_tls_and_nobody_is_interrupted()
+-> Result<()> {
     if !Long::Issuer.is_drawn()? {
         return Ok(());
     }
