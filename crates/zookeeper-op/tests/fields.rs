@@ -12,7 +12,10 @@ fn company(path: &str) -> Option<Value> {
 
 #[test]
 fn no_field_lies() {
-    let stage =
-        Stage::<Component> { company: &company, ..Stage::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "zookeeper") };
+    let stage = Stage::<Component> {
+        company: &company,
+        except: &[("commonConfiguration.certificates.issuer", "the runtime asks it, see e2e/tests/inputs/issuer.rs")],
+        ..Stage::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "zookeeper")
+    };
     assert!(stage.no_field_lies() > 30);
 }

@@ -8,7 +8,7 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use tf_plan::object::{Kind, POD, SECRET};
 use tf_testing::{
-    audit,
+    Verb, audit,
     operators::{Install, Operator, Run},
     wait::eventually,
 };
@@ -106,7 +106,9 @@ async fn ten_thousand_foreign_secrets_and_as_many_pods_cost_no_memory_and_no_req
     let mark = stage.mark().await?;
     tokio::time::sleep(Duration::from_secs(20)).await;
     let entries = stage.lab.audit().window(mark, stage.mark().await?)?;
-    let asked = audit::count_by_user(&entries).get(&operator.user).copied().unwrap_or_default();
+    // Watches end after five minutes all at once, as they began, and that may be now.
+    let entries = entries.iter().filter(|entry| entry.verb != Verb::Watch);
+    let asked = audit::count_by_user(entries).get(&operator.user).copied().unwrap_or_default();
     drop(operator);
 
     for name in OPERATORS {
@@ -122,6 +124,6 @@ async fn ten_thousand_foreign_secrets_and_as_many_pods_cost_no_memory_and_no_req
         assert!(with.resident <= LARGEST, "{name} is too large\n{report}");
     }
     assert_eq!(asked.writes(), 0);
-    assert!(asked.total <= 4, "more than ten requests a minute: {asked:?}");
+    assert!(asked.total <= 4, "more than a dozen requests a minute: {asked:?}");
     Ok(())
 }

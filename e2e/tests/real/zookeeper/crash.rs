@@ -1,5 +1,5 @@
 //! Wherever in a procedure the operator is killed or its resource is changed, the ensemble becomes as wished in the end, and
-//! nothing that was acknowledged is lost.
+//! nothing that was acknowledged is lost. Wherever the resource is deleted, nothing of it is left, and it can be made anew.
 //!
 //! The operator runs as a process, so that it can be killed directly after its k-th mutating request: the API server has
 //! acted, the operator does not know the answer. It runs without leader election, since a killed leader's lease takes 30 s
@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::ensure;
+use kube::api::{DeleteParams, DynamicObject};
 use serde_json::Value;
+use tf_plan::component::Component as _;
 use tf_testing::kubeconfig::Endpoint;
 use tf_testing::operators::{Operator, Run};
 use tf_testing::proxy::{Match, Point, Proxy};
@@ -38,6 +40,8 @@ enum Disturbance {
     Reverted,
     /// The resource is set to something else, and later to what is wished.
     Changed,
+    /// The resource is deleted; once nothing is left of it, members' directories are emptied, and it is made anew as wished.
+    Deleted,
 }
 
 impl Disturbance {
@@ -45,7 +49,7 @@ impl Disturbance {
     fn counts(self) -> Match {
         match self {
             Self::Killed => Match::writes(),
-            Self::Reverted | Self::Changed => Match::writes()
+            Self::Reverted | Self::Changed | Self::Deleted => Match::writes()
                 .and(Match::when(|request| request.subresource != "status" && request.resource != "events")),
         }
     }
@@ -155,6 +159,10 @@ impl Stage {
                     self.fulfilled(former).await?;
                     self.wish(wish).await?;
                 }
+                Disturbance::Deleted => {
+                    self.delete().await.with_context(|| self.log())?;
+                    self.wish(wish).await?;
+                }
                 Disturbance::Changed => {
                     let other = Wish { members: 2, level: "warning" };
                     self.wish(other).await?;
@@ -167,6 +175,33 @@ impl Stage {
         Ok(is_sprung)
     }
 
+    /// Deletes the resource, waits until nothing of it is left, and empties the directories of its members.
+    async fn delete(&mut self) -> Result<()> {
+        let directory = disaster::directory(pods(&self.client).await?.values().next().context("no pod")?)?;
+        let zookeeper = resources::get(&self.client, ZOOKEEPER, NAMESPACE, NAME).await?.context("it is gone")?;
+        let owner = zookeeper.object.uid();
+        let is_its = |object: &DynamicObject| {
+            object.metadata.owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.as_ref())
+        };
+        resources::api(&self.client, ZOOKEEPER, NAMESPACE).delete(NAME, &DeleteParams::default()).await?;
+        eventually("nothing to be left", LIMIT, async || {
+            for owned in zookeeper_op::Component::declaration().owned {
+                let api = resources::objects(&self.client, owned.kind, NAMESPACE);
+                if api.list(&ListParams::default()).await?.iter().any(is_its) {
+                    return Ok(None);
+                }
+            }
+            let is_gone = resources::get(&self.client, ZOOKEEPER, NAMESPACE, NAME).await?.is_none();
+            Ok((is_gone && pods(&self.client).await?.is_empty()).then_some(()))
+        })
+        .await?;
+        for node in self.lab.real_nodes()?.all()? {
+            node.run("rm", &["-rf", &directory]).await?;
+        }
+        self.version = 0;
+        Ok(())
+    }
+
     /// The operator's last lines.
     fn log(&self) -> String {
         let operator = self.operator.lock().unwrap();
@@ -176,7 +211,9 @@ impl Stage {
 
     /// Once around, with the same disturbance in each procedure. How many procedures were disturbed.
     async fn round(&mut self, after: u64, disturbance: Disturbance) -> Result<usize> {
-        let journal = Journal::begin(&self.lab.real_nodes()?.addresses()?).await?;
+        let servers = self.lab.real_nodes()?.addresses()?;
+        let keeps = disturbance != Disturbance::Deleted;
+        let journal = if keeps { Some(Journal::begin(&servers).await?) } else { None };
         let mut disturbed = 0;
         for wish in ROUND {
             let what = || format!("{disturbance:?} after write {after} on the way to {wish}");
@@ -185,8 +222,10 @@ impl Stage {
             disturbed += usize::from(is_disturbed);
         }
         let serving = self.fulfilled(ROUND[2]).await?;
-        let account = journal.end(&serving).await?;
-        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        if let Some(journal) = journal {
+            let account = journal.end(&serving).await?;
+            println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        }
         Ok(disturbed)
     }
 }
@@ -232,4 +271,9 @@ async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
     every_round(Disturbance::Changed).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
+    every_round(Disturbance::Deleted).await
 }

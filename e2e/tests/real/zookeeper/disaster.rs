@@ -10,7 +10,7 @@ use super::membership::{place, resize};
 use super::*;
 
 /// The directory of a member on its node.
-fn directory(pod: &Pod) -> Result<String> {
+pub fn directory(pod: &Pod) -> Result<String> {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).context("no volumes")?;
     let data = volumes.iter().find(|volume| volume.name == "data").and_then(|volume| volume.host_path.as_ref());
     Ok(data.context("no directory of the node")?.path.clone())
