@@ -90,15 +90,7 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
 /// What signing the certificates of members takes (Kubernetes, "Certificates and Certificate Signing Requests"). Requests have no
 /// namespace.
 fn identity() -> [Rule; 4] {
-    const GROUP: &str = "certificates.k8s.io";
-    let rule = |resource: &str, names: &[&'static str], verbs: &[&'static str], reason: &str| Rule {
-        reach: Reach::Cluster,
-        group: GROUP,
-        resource: resource.into(),
-        names: names.to_vec(),
-        verbs: verbs.to_vec(),
-        reason: reason.into(),
-    };
+    let rule = rules_of(Reach::Cluster, "certificates.k8s.io");
     [
         rule("certificatesigningrequests", &[], &FOLLOW, "members' requests for certificates"),
         rule("certificatesigningrequests/approval", &[], &["patch"], "the verdict on a member's request"),
@@ -109,14 +101,7 @@ fn identity() -> [Rule; 4] {
 
 /// What it takes to have an authority signed outside (cert-manager, "Certificate resource").
 fn outside() -> [Rule; 3] {
-    let rule = |resource: &str, names: &[&'static str], verbs: &[&'static str], reason: &str| Rule {
-        reach: Reach::Watched,
-        group: crate::certificates::CERT_MANAGER,
-        resource: resource.into(),
-        names: names.to_vec(),
-        verbs: verbs.to_vec(),
-        reason: reason.into(),
-    };
+    let rule = rules_of(Reach::Watched, crate::certificates::CERT_MANAGER);
     [
         rule(
             "certificates",
@@ -127,6 +112,18 @@ fn outside() -> [Rule; 3] {
         rule("certificates", &[], &["create"], "the authority: apply of what is not there yet"),
         rule("certificaterequests", &[], &["get"], "why an issuer signs no authority"),
     ]
+}
+
+/// Makes rules about resources of a group, some of which are no kinds.
+fn rules_of(reach: Reach, group: &'static str) -> impl Fn(&str, &[&'static str], &[&'static str], &str) -> Rule {
+    move |resource, names, verbs, reason| Rule {
+        reach,
+        group,
+        resource: resource.into(),
+        names: names.to_vec(),
+        verbs: verbs.to_vec(),
+        reason: reason.into(),
+    }
 }
 
 fn primary(declaration: &Declaration) -> Vec<Rule> {

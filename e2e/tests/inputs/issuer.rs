@@ -35,14 +35,15 @@ fn spec(ports: u16, issuer: Option<&str>) -> Value {
 /// Waits until members trust one authority alone, which is another one than before, with those above it.
 async fn replaced(cluster: &Cluster, before: &Bundle, above: usize) -> Result<Bundle> {
     let mut met = false;
-    eventually("another authority alone", ROTATION, async || {
+    let now = eventually("another authority alone", ROTATION, async || {
         let now = bundle(cluster).await?;
         let (old, new) = (before.fingerprints(), now.fingerprints());
         met |= now.certificates().len() > above + 1 && !old.is_disjoint(&new);
         Ok((now.certificates()[0] != before.certificates()[0] && new.len() == above + 1).then_some(now))
     })
-    .await
-    .and_then(|now| if met { Ok(now) } else { anyhow::bail!("without overlap") })
+    .await?;
+    ensure!(met, "without overlap");
+    Ok(now)
 }
 
 #[tokio::test]

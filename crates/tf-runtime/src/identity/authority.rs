@@ -35,7 +35,7 @@ use tf_plan::{
 use tokio::time::Instant;
 
 use super::{
-    issuer::{Followed, Issuers},
+    issuer::{Claim, Followed, Issuers},
     participants::participants,
     shared,
     stored::{Stored, Turn, Unusable},
@@ -158,9 +158,9 @@ impl Authorities {
         lock(&self.owners).get(uid)?.lacks.clone()
     }
 
-    /// Sees to it that the namespace of a resource has an authority, from where the resource wants it, that it is published, that it is replaced when that is
-    /// due, and that both objects live as long as the resource does. `agents` are those of the resource, by the uids of their
-    /// pods.
+    /// Sees to it that the namespace of a resource has an authority, from where the resource wants it, that it is published, that it
+    /// is replaced when that is due, and that both objects live as long as the resource does. `agents` are those of the resource,
+    /// by the uids of their pods.
     ///
     /// # Errors
     /// [`AuthorityFailure`]
@@ -172,7 +172,8 @@ impl Authorities {
         if self.is_fresh(namespace, &owner.uid, issuer.as_ref()) {
             return Ok(());
         }
-        let followed = self.issuers.follow(namespace, issuer.as_ref(), &owner, &self.manager(&owner)).await?;
+        let claim = Claim { namespace, issuer: issuer.as_ref(), owner: &owner, manager: &self.manager(&owner) };
+        let followed = self.issuers.follow(claim).await?;
         let secret = self.stored(namespace, &owner, issuer.as_ref(), &followed).await?;
         let (stored, version) = self.turned(cr, &secret, agents).await?;
         let (bundle, signers, revision) = (stored.bundle().pem(), stored.signers().pem(), stored.revision());
@@ -304,17 +305,17 @@ impl Authorities {
                 let own = read(namespace, &found, now)?.with_generated(namespace, now).map_err(unusable)?;
                 return Ok(self.store(namespace, found.resource_version(), &own).await?);
             }
-            let data = match (self.of(namespace), issuer, followed) {
+            let data = match (self.of(namespace), issuer) {
                 // Somebody deleted the Secret: what its authorities signed is in use.
-                (Some(loaded), ..) => loaded.stored.data(),
-                (None, Some(issuer), Followed::Lacks(why)) => {
-                    return Err(AuthorityFailure::Awaited(issuer.clone(), why.clone()));
+                (Some(loaded), _) => loaded.stored.data(),
+                (None, Some(issuer)) => {
+                    let why = match followed {
+                        Followed::Lacks(why) => why,
+                        Followed::Settled | Followed::Unwanted => "the Secret is about to be written",
+                    };
+                    return Err(AuthorityFailure::Awaited(issuer.clone(), why.to_owned()));
                 }
-                (None, Some(issuer), _) => {
-                    let why = "the Secret is about to be written".to_owned();
-                    return Err(AuthorityFailure::Awaited(issuer.clone(), why));
-                }
-                (None, None, _) => Stored::generated(namespace, now).map_err(unusable)?.data(),
+                (None, None) => Stored::generated(namespace, now).map_err(unusable)?.data(),
             };
             let secret = Secret {
                 metadata: metadata(namespace, owner),

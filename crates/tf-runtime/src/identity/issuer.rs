@@ -20,6 +20,19 @@ use crate::error::RequestError;
 /// Lifetime of the authority: certificates of members, of 90 days by default, are not cut short by its end. Issuers may give less.
 const LIFETIME: &str = "8760h";
 
+/// What a resource wants of an issuer.
+#[derive(Clone, Copy)]
+pub struct Claim<'a> {
+    /// Namespace of the resource.
+    pub namespace: &'a str,
+    /// Who is to sign the authority, if the resource names somebody.
+    pub issuer: Option<&'a Issuer>,
+    /// The resource.
+    pub owner: &'a OwnerReference,
+    /// Field manager of the resource's own entries.
+    pub manager: &'a str,
+}
+
 /// What came of following an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
@@ -47,13 +60,13 @@ struct Seen {
 
 /// What is to be done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Act {
+enum Act<'a> {
     /// Nothing: it is as wanted, and what becomes of it is told.
     Await,
     /// Nothing: this resource has no part in it.
     Rest,
-    /// It is to be as wanted, and this resource is to be one of its owners.
-    Apply,
+    /// This issuer is to be asked, and this resource to be one of the owners.
+    Apply(&'a Issuer),
     /// This resource is to be none of its owners any more.
     LetGo,
     /// It is to go.
@@ -62,7 +75,7 @@ enum Act {
     Refuse(String),
 }
 
-fn decide(wanted: Option<&Issuer>, seen: Option<&Seen>, owner: &str) -> Act {
+fn decide<'a>(wanted: Option<&'a Issuer>, seen: Option<&Seen>, owner: &str) -> Act<'a> {
     let owns = |seen: &Seen| seen.owners.iter().any(|present| present == owner);
     let alone = |seen: &Seen| seen.owners.iter().all(|present| present == owner);
     match (wanted, seen) {
@@ -70,7 +83,7 @@ fn decide(wanted: Option<&Issuer>, seen: Option<&Seen>, owner: &str) -> Act {
         (None, Some(seen)) if !seen.ours || !owns(seen) => Act::Rest,
         (None, Some(seen)) if alone(seen) => Act::Delete,
         (None, Some(_)) => Act::LetGo,
-        (Some(_), None) => Act::Apply,
+        (Some(wanted), None) => Act::Apply(wanted),
         (Some(_), Some(seen)) if !seen.ours => Act::Refuse(format!(
             "Certificate {AUTHORITY} was made by somebody else; remove it, or name no issuer and let it fill Secret {AUTHORITY}"
         )),
@@ -78,10 +91,10 @@ fn decide(wanted: Option<&Issuer>, seen: Option<&Seen>, owner: &str) -> Act {
             if owns(seen) {
                 Act::Await
             } else {
-                Act::Apply
+                Act::Apply(wanted)
             }
         }
-        (Some(_), Some(seen)) if alone(seen) => Act::Apply,
+        (Some(wanted), Some(seen)) if alone(seen) => Act::Apply(wanted),
         (Some(_), Some(seen)) => {
             let other = seen.issuer.as_ref().map(ToString::to_string).unwrap_or_default();
             Act::Refuse(format!(
@@ -176,35 +189,24 @@ impl Issuers {
         Self { client }
     }
 
-    /// Sees to it that an authority is asked for as a resource wants it. `manager` is that of the resource's own entries. What goes wrong
-    /// with an issuer is told and keeps nobody from the authority that is there.
+    /// Sees to it that an authority is asked for as a resource wants it. What goes wrong with an issuer is told and keeps nobody from the
+    /// authority that is there.
     ///
     /// # Errors
     /// When a request fails and may succeed a moment later.
-    pub async fn follow(
-        &self,
-        namespace: &str,
-        wanted: Option<&Issuer>,
-        owner: &OwnerReference,
-        manager: &str,
-    ) -> Result<Followed, RequestError> {
-        match self.try_to_follow(namespace, wanted, owner, manager).await {
-            Err(error) if !error.is_transient() && wanted.is_some() => Ok(Followed::Lacks(error.to_string())),
+    pub async fn follow(&self, claim: Claim<'_>) -> Result<Followed, RequestError> {
+        match self.try_to_follow(claim).await {
+            Err(error) if !error.is_transient() && claim.issuer.is_some() => Ok(Followed::Lacks(error.to_string())),
             Err(error) if !error.is_transient() => {
-                tracing::warn!(namespace, %error, "whether an issuer is asked for the authority is not known");
+                tracing::warn!(namespace = claim.namespace, %error, "whether an issuer is asked for the authority is not known");
                 Ok(Followed::Settled)
             }
             followed => followed,
         }
     }
 
-    async fn try_to_follow(
-        &self,
-        namespace: &str,
-        wanted: Option<&Issuer>,
-        owner: &OwnerReference,
-        manager: &str,
-    ) -> Result<Followed, RequestError> {
+    async fn try_to_follow(&self, claim: Claim<'_>) -> Result<Followed, RequestError> {
+        let Claim { namespace, issuer, owner, manager } = claim;
         let api = self.api(namespace, "Certificate", "certificates");
         let doing = |doing: &str| RequestError::while_doing(format!("{doing} Certificate {namespace}/{AUTHORITY}"));
         let apply = async |body: &Value| {
@@ -213,7 +215,7 @@ impl Issuers {
         };
         let found = get(&api, AUTHORITY).await.map_err(doing("reading"))?;
         let seen = found.as_ref().map(read);
-        let applied = match decide(wanted, seen.as_ref(), &owner.uid) {
+        let asked = match decide(issuer, seen.as_ref(), &owner.uid) {
             Act::Rest if seen.is_none() => return Ok(Followed::Unwanted),
             Act::Rest => return Ok(Followed::Settled),
             Act::Refuse(why) => return Ok(Followed::Lacks(why)),
@@ -230,8 +232,7 @@ impl Issuers {
                 }
                 return Ok(Followed::Unwanted);
             }
-            Act::Apply => {
-                let Some(issuer) = wanted else { return Ok(Followed::Settled) };
+            Act::Apply(issuer) => {
                 match apply(&certificate(namespace, issuer, owner)).await {
                     Ok(applied) => {
                         tracing::info!(namespace, %issuer, "an issuer is asked for the authority");
@@ -246,7 +247,7 @@ impl Issuers {
                 }
             }
         };
-        let Some(Seen { trouble: Some(trouble), request, .. }) = applied else { return Ok(Followed::Settled) };
+        let Some(Seen { trouble: Some(trouble), request, .. }) = asked else { return Ok(Followed::Settled) };
         let requests = self.api(namespace, "CertificateRequest", "certificaterequests");
         let doing = RequestError::while_doing(format!("reading CertificateRequest {namespace}/{request}"));
         let request = get(&requests, &request).await.map_err(doing)?;
@@ -299,11 +300,11 @@ mod tests {
         let [corp, other] = [&issuer("corp"), &issuer("other")];
         let act = |wanted, seen: &Seen| decide(wanted, Some(seen), "me");
         assert_eq!(decide(None, None, "me"), Act::Rest);
-        assert_eq!(decide(Some(corp), None, "me"), Act::Apply);
+        assert_eq!(decide(Some(corp), None, "me"), Act::Apply(corp));
         assert_eq!(act(Some(corp), &seen("corp", &["me"])), Act::Await);
-        assert_eq!(act(Some(corp), &seen("corp", &["you"])), Act::Apply);
-        assert_eq!(act(Some(corp), &seen("corp", &[])), Act::Apply, "its owners are gone");
-        assert_eq!(act(Some(other), &seen("corp", &["me"])), Act::Apply, "another issuer");
+        assert_eq!(act(Some(corp), &seen("corp", &["you"])), Act::Apply(corp));
+        assert_eq!(act(Some(corp), &seen("corp", &[])), Act::Apply(corp), "its owners are gone");
+        assert_eq!(act(Some(other), &seen("corp", &["me"])), Act::Apply(other), "another issuer");
         assert_eq!(act(None, &seen("corp", &["you"])), Act::Rest);
         assert_eq!(act(None, &seen("corp", &["me", "you"])), Act::LetGo);
         assert_eq!(act(None, &seen("corp", &["me"])), Act::Delete);

@@ -279,7 +279,7 @@ impl Stored {
             Stage::TrustBoth { next } => next.authority,
             Stage::Settled | Stage::IssueFromNew { .. } => self.state.current.authority,
         };
-        if wanted == latest && self.generated == Some(wanted) {
+        if wanted == latest && self.wants_generated() {
             Source::Generated(self.signer().validity())
         } else {
             Source::Supplied(wanted)

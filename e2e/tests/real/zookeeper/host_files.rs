@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
 use tf_testing::real::node::RealNode;
 
-use super::tls::{Before, CHANGE, ELECTION_PORT, TLS_PORT, connect, spec, trusting_these};
+use super::tls::{Before, CHANGE, ELECTION_PORT, TLS_PORT, connect, own_certificate, spec, trusting_these};
 use super::*;
 
 /// Where the files are on each node.
@@ -52,9 +52,7 @@ impl Administrator {
     async fn shown(&self, address: Ipv4Addr, port: u16) -> Result<CertificateDer<'static>> {
         let authority = CertificateDer::from_pem_slice(self.authority.as_bytes())?;
         let config = Arc::new(trusting_these(vec![authority])?.with_no_client_auth());
-        let stream = connect(&config, address, port).await?;
-        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        certificates.first().cloned().map(CertificateDer::into_owned).context("no certificate")
+        own_certificate(&connect(&config, address, port).await?)
     }
 
     /// Waits until a server shows this certificate.

@@ -9,16 +9,16 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tf_api::names::AUTHORITY;
 use tf_testing::cert_manager;
 
-use super::tls::{Before, ELECTION_PORT, ROTATION, TLS_PORT, connect, spec, trusting_these};
+use super::tls::{
+    Before, ELECTION_PORT, ROTATION, TLS_PORT, connect, is_rotating, own_certificate, spec, trusting_these,
+};
 use super::*;
 
 /// What each server shows to somebody who trusts this alone; an error where that is not enough.
 async fn shown(trusts: &Arc<ClientConfig>, addresses: &[Ipv4Addr]) -> Result<Vec<CertificateDer<'static>>> {
     let mut all = Vec::new();
     for address in addresses {
-        let stream = connect(trusts, *address, TLS_PORT).await?;
-        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        all.push(chain.first().context("no certificate")?.clone().into_owned());
+        all.push(own_certificate(&connect(trusts, *address, TLS_PORT).await?)?);
     }
     Ok(all)
 }
@@ -26,9 +26,7 @@ async fn shown(trusts: &Arc<ClientConfig>, addresses: &[Ipv4Addr]) -> Result<Vec
 /// Nothing is being replaced.
 async fn settled(client: &Client) -> Result<()> {
     let is_settled = |zookeeper: &Resource| {
-        let condition = zookeeper.condition("CertificatesReady");
-        let replaces = condition.is_none_or(|condition| condition.message.contains("is being replaced"));
-        zookeeper.is_ready() && zookeeper.is("CertificatesReady", "True") && !replaces
+        zookeeper.is_ready() && zookeeper.is("CertificatesReady", "True") && !is_rotating(zookeeper)
     };
     resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "one authority", ROTATION, is_settled).await.map(drop)
 }

@@ -138,9 +138,19 @@ async fn servers_change_over_to_tls_and_back_while_they_serve_and_keep_pods_and_
 
 /// The certificate that a server shows to clients.
 async fn shown(client: &Client, address: Ipv4Addr) -> Result<CertificateDer<'static>> {
-    let stream = tls(client, address, TLS_PORT).await?;
+    own_certificate(&tls(client, address, TLS_PORT).await?)
+}
+
+/// The server's own one of the certificates that it shows.
+pub fn own_certificate(stream: &TlsStream<TcpStream>) -> Result<CertificateDer<'static>> {
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     certificates.first().cloned().map(CertificateDer::into_owned).context("no certificate")
+}
+
+/// Whether the status tells that one authority replaces another.
+pub fn is_rotating(zookeeper: &Resource) -> bool {
+    let condition = zookeeper.condition("CertificatesReady");
+    condition.is_some_and(|condition| condition.message.contains("is being replaced"))
 }
 
 /// Milliseconds since a server was started.
@@ -237,11 +247,7 @@ async fn another_authority_takes_over_while_its_certificates_are_in_use_and_nobo
         let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
         let request = json!({"metadata": {"annotations": {ANNOTATION_ROTATE: "now"}}});
         secrets.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(request)).await?;
-        let is_told = |zookeeper: &Resource| {
-            let condition = zookeeper.condition("CertificatesReady");
-            condition.is_some_and(|condition| condition.message.contains("is being replaced"))
-        };
-        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "a rotation", Duration::from_mins(1), is_told).await?;
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "a rotation", Duration::from_mins(1), is_rotating).await?;
         eventually("one authority, another one", ROTATION, async || {
             let now = authorities(client).await?;
             Ok((now.len() == 1 && now != old).then_some(()))
@@ -252,7 +258,7 @@ async fn another_authority_takes_over_while_its_certificates_are_in_use_and_nobo
             shown(client, *address).await?;
             tls(client, *address, ELECTION_PORT).await?;
         }
-        let is_over = |zookeeper: &Resource| zookeeper.is_ready() && !is_told(zookeeper);
+        let is_over = |zookeeper: &Resource| zookeeper.is_ready() && !is_rotating(zookeeper);
         resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "Ready, nothing replaced", CHANGE, is_over).await?;
         before.still_runs(client).await?;
         // The agents are still called, and a member that starts now is let in.
