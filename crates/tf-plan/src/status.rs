@@ -78,6 +78,8 @@ pub enum Change {
     None,
     /// In what is there for people to read: counts, texts, reasons, states of single parts. It may wait a little.
     Minor,
+    /// In the same, of a resource that fails: people look for the cause.
+    Explanation,
     /// In something others act on.
     Major,
 }
@@ -87,10 +89,18 @@ pub fn change(before: &Value, after: &Value) -> Change {
     if without_times(before) == without_times(after) {
         Change::None
     } else if acted_on(before).is_some_and(|before| acted_on(after) == Some(before)) {
-        Change::Minor
+        if fails(after) { Change::Explanation } else { Change::Minor }
     } else {
         Change::Major
     }
+}
+
+/// Whether the resource is not Ready, without a roll-out that explains it.
+fn fails(status: &Value) -> bool {
+    let is_false = |contract: &Contract, kind| is(contract, kind, ConditionStatus::False.as_ref());
+    serde_json::from_value(status.clone()).is_ok_and(|contract: Contract| {
+        is_false(&contract, ConditionType::Ready) && is_false(&contract, ConditionType::Progressing)
+    })
 }
 
 fn without_times(status: &Value) -> Value {
@@ -165,6 +175,24 @@ mod tests {
         assert_eq!(degree(&|status| status["conditions"][1]["type"] = json!("Stalled")), Change::Major);
         assert_eq!(degree(&|status| status["observedGeneration"] = json!(2)), Change::Major);
         assert_eq!(degree(&|status| status["endpoints"] = json!([{"name": "cql", "port": 9042}])), Change::Major);
+    }
+
+    #[test]
+    fn what_explains_a_fault_is_told_apart_from_what_tells_of_progress() {
+        let condition = |kind: &str, status: &str, message: &str| {
+            json!({
+                "type": kind, "status": status, "reason": "Any", "message": message, "observedGeneration": 1,
+                "lastTransitionTime": "2026-11-21T10:00:00Z",
+            })
+        };
+        let of = |progressing: &str, message: &str| {
+            let conditions = [condition("Progressing", progressing, ""), condition("Ready", "False", message)];
+            status(|status| status["conditions"] = json!(conditions))
+        };
+        assert_eq!(change(&of("True", "1 of 3"), &of("True", "2 of 3")), Change::Minor);
+        assert_eq!(change(&of("False", "2 of 3"), &of("False", "2 of 3; pod a: no route")), Change::Explanation);
+        assert_eq!(change(&of("False", "2 of 3"), &of("False", "2 of 3")), Change::None);
+        assert_eq!(change(&of("False", "2 of 3"), &of("True", "2 of 3")), Change::Major);
     }
 
     #[test]

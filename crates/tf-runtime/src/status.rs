@@ -23,6 +23,8 @@ use crate::{
 
 /// Least time between two writes that only report progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// Least time between two writes that only explain a fault.
+const EXPLANATION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The last status we wrote, which the cache may not have yet.
 struct Written {
@@ -76,7 +78,7 @@ impl Known {
 pub enum Urgency {
     /// What is done next rests on it.
     Now,
-    /// Mere progress waits for more of it.
+    /// Mere texts wait for more of them.
     Usual,
 }
 
@@ -87,7 +89,7 @@ pub enum Write {
     Unchanged,
     /// It was written.
     Done,
-    /// It only reports progress and waits this long.
+    /// It only changes texts and waits this long.
     Deferred(Duration),
 }
 
@@ -139,14 +141,15 @@ impl StatusWriter {
         if let Some(fields) = status.as_object_mut() {
             fields.extend(kept);
         }
-        match change(&before.value, &status) {
+        let interval = match change(&before.value, &status) {
             Change::None => return Ok(Write::Unchanged),
-            Change::Minor if urgency == Urgency::Usual => {
-                if let Some(wait) = self.too_soon(target.key) {
-                    return Ok(Write::Deferred(wait));
-                }
-            }
-            Change::Minor | Change::Major => {}
+            Change::Minor => Some(PROGRESS_INTERVAL),
+            Change::Explanation => Some(EXPLANATION_INTERVAL),
+            Change::Major => None,
+        };
+        let interval = interval.filter(|_| urgency == Urgency::Usual);
+        if let Some(wait) = interval.and_then(|interval| self.too_soon(target.key, interval)) {
+            return Ok(Write::Deferred(wait));
         }
         self.patch(target, status, &PatchParams::apply(self.operator).force(), Patch::Apply).await?;
         Ok(Write::Done)
@@ -177,9 +180,9 @@ impl StatusWriter {
         self.lock().remove(key);
     }
 
-    fn too_soon(&self, key: &Key) -> Option<Duration> {
+    fn too_soon(&self, key: &Key, interval: Duration) -> Option<Duration> {
         let elapsed = self.lock().get(key)?.at.elapsed();
-        PROGRESS_INTERVAL.checked_sub(elapsed).filter(|wait| !wait.is_zero())
+        interval.checked_sub(elapsed).filter(|wait| !wait.is_zero())
     }
 
     async fn patch(

@@ -113,13 +113,8 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
         };
     }
     let mut message = facts.count();
-    let seen = situation.pods.iter().filter(|pod| !pod.ready).find_map(|pod| Some((&pod.name, pod.trouble.as_ref()?)));
-    let trouble = match situation.outcome {
-        Outcome::Planned(plan, _) => seen.or(plan.troubles.first_key_value()),
-        _ => seen,
-    };
-    if let Some((pod, trouble)) = trouble {
-        message = format!("{message}; pod {pod}: {trouble}");
+    if let Some(which) = unwell(situation, facts) {
+        message = format!("{message}; {which}");
     }
     if let Outcome::Planned(plan, _) = situation.outcome {
         plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
@@ -138,6 +133,22 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
     } else {
         Draft::holds(WorkloadReady, Reason::Succeeded, message)
     }
+}
+
+/// A pod that fails with the cause, or else those that are not ready without anybody saying why: that is news where no
+/// roll-out explains it.
+fn unwell(situation: &Situation<'_>, facts: &Facts) -> Option<String> {
+    let unready = || situation.pods.iter().filter(|pod| !pod.ready);
+    let seen = unready().find_map(|pod| Some((&pod.name, pod.trouble.as_ref()?)));
+    let trouble = match situation.outcome {
+        Outcome::Planned(plan, _) => seen.or(plan.troubles.first_key_value()),
+        _ => seen,
+    };
+    if let Some((pod, trouble)) = trouble {
+        return Some(format!("pod {pod}: {trouble}"));
+    }
+    let names: Vec<String> = unready().map(|pod| pod.name.clone()).collect();
+    (!facts.progressing && !names.is_empty()).then(|| format!("not ready: {}", shorten(&names)))
 }
 
 /// Degraded, and when time alone would change it.

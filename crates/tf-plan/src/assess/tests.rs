@@ -102,6 +102,32 @@ fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_
 }
 
 #[test]
+fn who_is_not_ready_is_named_at_once_where_nothing_is_under_way_and_the_cause_when_it_is_known() {
+    let pod = |name: &str, ready| Pod { name: name.into(), ready, ..Pod::default() };
+    let workload = Workload { name: "w".into(), current: true, wanted: 3, existing: 3, ready: 3 };
+    let told = |previous: Option<&Contract>, ready: [bool; 3], troubles| {
+        let rollout = Rollout { workloads: Vec::new(), wanted: Some(3), selector: String::new() };
+        let plan = Plan { rollout: Some(rollout), troubles, ..plan_without_pods() };
+        let pods = [pod("a", ready[0]), pod("b", ready[1]), pod("c", ready[2])];
+        let after = assess(&Situation {
+            workloads: &BTreeMap::from([("w".to_owned(), workload.clone())]),
+            pods: &pods,
+            ..situation(previous, Outcome::Planned(&plan, &Applied::default()))
+        });
+        let ready = status::draft(&after.contract, ConditionType::Ready).map(|draft| draft.message);
+        (after.contract, ready.unwrap_or_default())
+    };
+    let (begun, message) = told(None, [true, false, false], BTreeMap::new());
+    assert_eq!(message, "1 of 3 members are ready", "a first bring-up explains it");
+    let (fine, _) = told(Some(&begun), [true, true, true], BTreeMap::new());
+    let (_, message) = told(Some(&fine), [true, false, false], BTreeMap::new());
+    assert_eq!(message, "1 of 3 members are ready; not ready: b, c");
+    let silent = BTreeMap::from([("b".to_owned(), "its agent does not answer".to_owned())]);
+    let (_, message) = told(Some(&fine), [true, false, false], silent);
+    assert_eq!(message, "1 of 3 members are ready; pod b: its agent does not answer");
+}
+
+#[test]
 fn fields_that_a_definition_does_not_have_are_told_and_hold_nothing_up() {
     let applied = Applied { unknown: vec!["Zookeeper a.spec.b".into()], ..Applied::default() };
     assert!(applied.is_complete());

@@ -130,12 +130,13 @@ impl Scene {
         .await
     }
 
-    /// Waits until the status tells that a member fails, by the name of its pod.
+    /// Waits until the status tells that a member fails, by the name of its pod, and why.
     async fn told(&self, member: &RealNode, since: Instant) -> Result<Duration> {
         let pod = self.pod(member).await?.name_any();
+        let cause = format!("pod {pod}: ");
         let tells = |zookeeper: &Resource| {
             !zookeeper.is_ready()
-                && zookeeper.status.conditions.iter().any(|condition| condition.message.contains(&pod))
+                && zookeeper.status.conditions.iter().any(|condition| condition.message.contains(&cause))
         };
         let what = format!("told that {pod} fails");
         resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &what, HONEST_WITHIN, tells).await?;
