@@ -30,8 +30,16 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
         match when {
             When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
             When::Always | When::Absent => {}
-            When::NewestList { config, .. } if lists.contains_key(config.as_str()) => continue,
-            When::NewestList { .. } => newest::forget(&target)?,
+            When::NewestList { config, ensemble, .. } => {
+                let is_own = lists.contains_key(config.as_str());
+                if !is_own {
+                    newest::forget(&target)?;
+                }
+                newest::mark(&target, ensemble.as_deref())?;
+                if is_own {
+                    continue;
+                }
+            }
         }
         let pointed = lists.get(file.as_str()).map(|list| newest::pointed(&String::from_utf8_lossy(bytes), list));
         let bytes = pointed.as_ref().map_or(bytes.as_slice(), String::as_bytes);
@@ -47,13 +55,17 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
 fn own_lists<'a>(set: &'a Set, paths: &Paths) -> Result<BTreeMap<&'a str, PathBuf>> {
     let mut lists = BTreeMap::new();
     for Place { file, to, when } in &set.launch.place {
-        let When::NewestList { id, config } = when else { continue };
+        let When::NewestList { id, config, ensemble } = when else { continue };
         let text = |name: &str| set.files.get(name).and_then(|file| std::str::from_utf8(&file.bytes).ok());
         let rendered = text(file).and_then(|text| text.parse::<Servers>().ok());
         let id = text(id).and_then(|text| text.trim().parse().ok());
         // ZooKeeper itself says what is wrong with them.
         let Some((rendered, id)) = rendered.zip(id) else { continue };
-        let noted = newest::noted(&paths.at(to))?;
+        let list = paths.at(to);
+        if newest::is_of_another(&list, ensemble.as_deref())? {
+            continue;
+        }
+        let noted = newest::noted(&list)?;
         if let Some(version) = newest::choose(&rendered, id, &noted) {
             let list = newest::versioned(Path::new(to), version);
             let version = |version: u64| format!("{version:x}");
@@ -76,6 +88,15 @@ mod tests {
 
     /// A server whose data directory holds these files, about to be started with this list.
     fn started(noted: &[(&str, &str)], rendered: &str) -> (tempfile::TempDir, Result<()>) {
+        started_in(None, noted, rendered)
+    }
+
+    /// The same, in an ensemble that is called so.
+    fn started_in(
+        ensemble: Option<&str>,
+        noted: &[(&str, &str)],
+        rendered: &str,
+    ) -> (tempfile::TempDir, Result<()>) {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("data")).unwrap();
         for (name, text) in noted {
@@ -85,7 +106,14 @@ mod tests {
         let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when };
         launch.place = vec![
             place("zoo.cfg", When::Always),
-            place("zoo.cfg.dynamic", When::NewestList { id: "myid".into(), config: "zoo.cfg".into() }),
+            place(
+                "zoo.cfg.dynamic",
+                When::NewestList {
+                    id: "myid".into(),
+                    config: "zoo.cfg".into(),
+                    ensemble: ensemble.map(str::to_owned),
+                },
+            ),
             place("myid", When::Always),
         ];
         let launch = launch.render().unwrap();
@@ -122,6 +150,25 @@ mod tests {
             assert_eq!(files["zoo.cfg"], "dynamicConfigFile=/data/zoo.cfg.dynamic.100000003\n");
             let names: Vec<&str> = files.keys().map(String::as_str).collect();
             assert_eq!(names, ["myid", "zoo.cfg", "zoo.cfg.dynamic.100000003", "zoo.cfg.dynamic.next"]);
+        }
+    }
+
+    #[test]
+    fn lists_of_an_ensemble_that_was_deleted_do_not_count_in_the_next_one_of_the_same_members() {
+        const MARK: &str = "zoo.cfg.dynamic.ensemble";
+        let noted = ("zoo.cfg.dynamic.100000003", TWO);
+        let lists = |files: &BTreeMap<String, String>| {
+            files.keys().filter(|name| name.starts_with("zoo.cfg.dynamic.")).cloned().collect::<Vec<_>>()
+        };
+        for (mark, own) in [(Some("second"), true), (Some("first"), false), (None, true)] {
+            let noted: Vec<_> = [noted].into_iter().chain(mark.map(|mark| (MARK, mark))).collect();
+            let (root, placed) = started_in(Some("second"), &noted, ALONE);
+            placed.unwrap();
+            let files = files(&root);
+            assert_eq!(files[MARK], "second", "{mark:?}");
+            let left = if own { vec!["zoo.cfg.dynamic.100000003", MARK] } else { vec![MARK] };
+            assert_eq!(lists(&files), left, "{mark:?}");
+            assert_eq!(files["zoo.cfg"].contains("100000003"), own, "{mark:?}");
         }
     }
 

@@ -159,18 +159,20 @@ pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
 }
 
 /// How the agent runs the server: by the script of ZooKeeper's own distribution, which every image has on its `PATH`
-/// (tf-components 2.2).
+/// (tf-components 2.2). `ensemble` is the uid of the resource.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn launch_file(
     spec: &ZookeeperConfiguration,
+    ensemble: &str,
     agents: &Agents,
     host_files: Option<HostFiles>,
 ) -> Result<String, Unusable> {
     let in_data = |file: &str, when| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when };
     // A server that starts with an older list than it had may form a quorum of its own.
-    let newest = When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into() };
+    let newest =
+        When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into(), ensemble: Some(ensemble.to_owned()) };
     let port = |field, port: Port| NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" });
     let agent_port = port("agent.port", agents.port)?;
     let port = port("ready.port", spec.client_port)?;

@@ -208,7 +208,8 @@ fn files(
     // Always there: the runtime completes it before it plans.
     let password = stored.ok_or_else(|| NotReady::waiting(Reason::NotYetReported, "the password is being made"))?;
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let launch = config::launch_file(spec, &agents, certificates::host_files(certificates))
+    let uid = cr.metadata.uid.as_deref().unwrap_or_default();
+    let launch = config::launch_file(spec, uid, &agents, certificates::host_files(certificates))
         .map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
     let mut files = Files::default();
     files.shared_secret(SUPER_FILE, password);

@@ -102,6 +102,10 @@ pub enum When {
         id: String,
         /// The file among those placed whose `dynamicConfigFile` is the list to go by.
         config: String,
+        /// What tells the ensemble from others. Lists that the server noted in another one do not count: the resource was deleted
+        /// and made anew, the data was kept, and its members have other identities. Default: nothing is known of others.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ensemble: Option<String>,
     },
 }
 
@@ -286,7 +290,7 @@ impl Launch {
         for place in &self.place {
             ensure("place.file", "is not the name of a file", is_file_name(&place.file))?;
             absolute("place.to", &place.to)?;
-            if let When::NewestList { id, config } = &place.when {
+            if let When::NewestList { id, config, .. } = &place.when {
                 let is_placed = |file: &String| self.place.iter().any(|place| place.file == *file);
                 ensure("place.when", "goes by a file that is not placed", is_placed(id) && is_placed(config))?;
             }
@@ -379,7 +383,7 @@ mod tests {
             ]),
             place: vec![
                 place("zoo.cfg", When::Always),
-                place("zoo.cfg.dynamic", When::NewestList { id: "myid".into(), config: "zoo.cfg".into() }),
+                place("zoo.cfg.dynamic", When::NewestList { id: "myid".into(), config: "zoo.cfg".into(), ensemble: Some("uid".into()) }),
                 place("myid", When::Absent),
             ],
             ready: Probe::ZooKeeper { port, host: None, tls: false },

@@ -12,9 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::ensure;
-use kube::api::{DeleteParams, DynamicObject};
 use serde_json::Value;
-use tf_plan::component::Component as _;
 use tf_testing::kubeconfig::Endpoint;
 use tf_testing::operators::{Operator, Run};
 use tf_testing::proxy::{Match, Point, Proxy};
@@ -178,23 +176,7 @@ impl Stage {
     /// Deletes the resource, waits until nothing of it is left, and empties the directories of its members.
     async fn delete(&mut self) -> Result<()> {
         let directory = disaster::directory(pods(&self.client).await?.values().next().context("no pod")?)?;
-        let zookeeper = resources::get(&self.client, ZOOKEEPER, NAMESPACE, NAME).await?.context("it is gone")?;
-        let owner = zookeeper.object.uid();
-        let is_its = |object: &DynamicObject| {
-            object.metadata.owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.as_ref())
-        };
-        resources::api(&self.client, ZOOKEEPER, NAMESPACE).delete(NAME, &DeleteParams::default()).await?;
-        eventually("nothing to be left", LIMIT, async || {
-            for owned in zookeeper_op::Component::declaration().owned {
-                let api = resources::objects(&self.client, owned.kind, NAMESPACE);
-                if api.list(&ListParams::default()).await?.iter().any(is_its) {
-                    return Ok(None);
-                }
-            }
-            let is_gone = resources::get(&self.client, ZOOKEEPER, NAMESPACE, NAME).await?.is_none();
-            Ok((is_gone && pods(&self.client).await?.is_empty()).then_some(()))
-        })
-        .await?;
+        deleted(&self.client).await?;
         for node in self.lab.real_nodes()?.all()? {
             node.run("rm", &["-rf", &directory]).await?;
         }

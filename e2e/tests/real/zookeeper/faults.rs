@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use tf_testing::RealNode;
+use tf_testing::real::partition::API_SERVER;
 
 use super::journal::Journal;
-use super::watchman::{HONEST_WITHIN, Watchman};
+use super::watchman::{HONEST_WITHIN, Watch, Watchman};
 use super::*;
 
-/// Ways that are tried if nothing else is said: none, until all were seen.
-const DEFAULT: usize = 0;
+/// Ways that are tried if nothing else is said.
+const DEFAULT: usize = 1;
 /// How long a cut lasts: longer than ZooKeeper needs to find out, and to elect.
 const CUT: Duration = Duration::from_secs(40);
 /// From the end of a failure to three servers that serve. The kubelet lets a container wait that fails again and again.
@@ -29,12 +30,18 @@ enum Fault {
     Leader,
     /// The process that runs a member's server is killed, and the server with it.
     Agent,
-    /// The kubelet of a member's node is killed; the member is not.
+    /// The kubelet of a member's node is killed until its node is given up; the member is not.
     Kubelet,
+    /// The node of a member has no power.
+    NodeOff,
+    /// The node of a member cannot reach the API server until it is given up.
+    ApiCutOff,
     /// A member that follows cannot reach the other two.
     FollowerCutOff,
     /// The leader cannot reach the other two.
     LeaderAlone,
+    /// No member can reach another one.
+    MajorityLost,
     /// The disk of a member's node is full.
     DiskFull,
     /// All nodes lose their power at once and get it back in this order.
@@ -42,13 +49,16 @@ enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 16] = [
         Self::Follower,
         Self::Leader,
         Self::Agent,
         Self::Kubelet,
+        Self::NodeOff,
+        Self::ApiCutOff,
         Self::FollowerCutOff,
         Self::LeaderAlone,
+        Self::MajorityLost,
         Self::DiskFull,
         Self::Outage([0, 1, 2]),
         Self::Outage([0, 2, 1]),
@@ -57,6 +67,11 @@ impl Fault {
         Self::Outage([2, 0, 1]),
         Self::Outage([2, 1, 0]),
     ];
+
+    /// Whether a majority serves throughout.
+    fn spares_the_quorum(self) -> bool {
+        !matches!(self, Self::MajorityLost | Self::Outage(_))
+    }
 }
 
 /// How long it took until the status told, and how long it did so after the end.
@@ -131,21 +146,19 @@ impl Scene {
     }
 
     /// Waits until the status tells that a member fails, by the name of its pod, and why.
-    async fn told(&self, member: &RealNode, since: Instant) -> Result<Duration> {
-        let pod = self.pod(member).await?.name_any();
-        let cause = format!("pod {pod}: ");
+    async fn told(&self, pod: &Pod, since: Instant, limit: Duration) -> Result<Duration> {
+        let cause = format!("pod {}: ", pod.name_any());
         let tells = |zookeeper: &Resource| {
             !zookeeper.is_ready()
                 && zookeeper.status.conditions.iter().any(|condition| condition.message.contains(&cause))
         };
-        let what = format!("told that {pod} fails");
-        resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &what, HONEST_WITHIN, tells).await?;
+        let what = format!("told that {} fails", pod.name_any());
+        resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &what, limit, tells).await?;
         Ok(since.elapsed())
     }
 
     /// Waits until all serve, and then until the status says so.
-    async fn recovers(&self, told: Option<Duration>) -> Result<Course> {
-        let mended = Instant::now();
+    async fn recovers(&self, told: Option<Duration>, mended: Instant) -> Result<Course> {
         self.all_serve().await?;
         let serving = mended.elapsed();
         resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, HONEST_WITHIN).await?;
@@ -160,24 +173,36 @@ impl Scene {
             Fault::Agent => self.killed(self.member("follower").await?, "tf-node").await,
             Fault::Kubelet => {
                 let member = self.member("follower").await?;
-                let before = started(&self.pod(member).await?)?;
-                member.kill_kubelet()?;
-                tokio::time::sleep(HONEST_WITHIN).await;
-                self.all_serve().await?;
-                member.start_kubelet()?;
-                let course = self.recovers(None).await?;
-                ensure!(started(&self.pod(member).await?)? == before, "the server was started anew");
-                Ok(course)
+                self.given_up(member, async || member.kill_kubelet(), async || member.start_kubelet()).await
+            }
+            Fault::ApiCutOff => {
+                let member = self.member("follower").await?;
+                let ends = ([member.name()], [API_SERVER]);
+                self.given_up(
+                    member,
+                    async || nodes.cut(&ends.0, &ends.1).await,
+                    async || nodes.heal(&ends.0, &ends.1).await,
+                )
+                .await
+            }
+            Fault::NodeOff => {
+                let member = self.member("follower").await?;
+                let (pod, begun) = (self.pod(member).await?, Instant::now());
+                nodes.stop(member.name()).await?;
+                let told = self.told(&pod, begun, HONEST_WITHIN).await;
+                nodes.start(member.name()).await?;
+                self.recovers(Some(told?), Instant::now()).await
             }
             Fault::FollowerCutOff => self.cut_off(self.member("follower").await?).await,
             Fault::LeaderAlone => self.cut_off(self.member("leader").await?).await,
+            Fault::MajorityLost => self.majority_lost().await,
             Fault::DiskFull => {
                 let member = self.member("follower").await?;
-                let begun = Instant::now();
+                let (pod, begun) = (self.pod(member).await?, Instant::now());
                 member.fill_disk()?;
-                let told = self.told(member, begun).await;
+                let told = self.told(&pod, begun, HONEST_WITHIN).await;
                 member.free_disk()?;
-                self.recovers(Some(told?)).await
+                self.recovers(Some(told?), Instant::now()).await
             }
             Fault::Outage(order) => {
                 for node in &self.members {
@@ -198,31 +223,82 @@ impl Scene {
 
     /// What is killed comes back by itself, perhaps before anybody could tell.
     async fn killed(&self, member: &RealNode, process: &str) -> Result<Course> {
-        let begun = Instant::now();
+        let (pod, begun) = (self.pod(member).await?, Instant::now());
         member.kill(process)?;
         let told = tokio::select! {
-            told = self.told(member, begun) => Some(told?),
+            told = self.told(&pod, begun, HONEST_WITHIN) => Some(told?),
             // Not at once: the server may still answer while it is being killed.
             serve = async { tokio::time::sleep(Duration::from_secs(1)).await; self.all_serve().await } => serve.map(|()| None)?,
         };
-        self.recovers(told).await
+        let course = self.recovers(told, begun).await?;
+        ensure!(course.serving < HONEST_WITHIN, "all serve only after {:?}", course.serving);
+        Ok(course)
+    }
+
+    /// Kubernetes gives a node up that does not renew its lease, and says so of its pods. The member goes on.
+    async fn given_up(
+        &self,
+        member: &RealNode,
+        begin: impl AsyncFnOnce() -> Result<()>,
+        end: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<Course> {
+        let (pod, begun) = (self.pod(member).await?, Instant::now());
+        begin().await?;
+        let told = self.told(&pod, begun, NOTICED).await;
+        end().await?;
+        let (told, mended) = (told?, Instant::now());
+        self.all_serve().await?;
+        let serving = mended.elapsed();
+        // The kubelet has to come back first, and to say how its pods are.
+        resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, NOTICED).await?;
+        ensure!(started(&self.pod(member).await?)? == started(&pod)?, "the server was started anew");
+        Ok(Course { told: Some(told), serving, ready: mended.elapsed().saturating_sub(serving) })
     }
 
     async fn cut_off(&self, member: &RealNode) -> Result<Course> {
         let nodes = self.lab.real_nodes()?;
         let others: Vec<&str> = self.members.iter().map(RealNode::name).filter(|name| *name != member.name()).collect();
-        let begun = Instant::now();
+        let (pod, begun) = (self.pod(member).await?, Instant::now());
         nodes.cut(&[member.name()], &others).await?;
-        let told = self.told(member, begun).await;
+        let told = self.told(&pod, begun, HONEST_WITHIN).await;
         tokio::time::sleep(CUT.saturating_sub(begun.elapsed())).await;
         let rest: Vec<Ipv4Addr> =
             self.members.iter().filter(|other| other.name() != member.name()).map(RealNode::address).collect();
         let serving = modes(&rest).await;
         let alone = modes(&[member.address()]).await;
         nodes.heal(&[member.name()], &others).await?;
+        let mended = Instant::now();
         ensure!(alone.is_err(), "who is alone serves: {alone:?}");
         ensure!(serving? == ["follower", "leader"], "the majority goes on");
-        self.recovers(Some(told?)).await
+        self.recovers(Some(told?), mended).await
+    }
+
+    /// Every member is alone. Nobody is restarted for that.
+    async fn majority_lost(&self) -> Result<Course> {
+        let nodes = self.lab.real_nodes()?;
+        let names: Vec<&str> = self.members.iter().map(RealNode::name).collect();
+        let (before, begun) = (self.all_started().await?, Instant::now());
+        nodes.cut(&names[..1], &names[1..]).await?;
+        nodes.cut(&names[1..2], &names[2..]).await?;
+        let tells = |zookeeper: &Resource| !zookeeper.is_ready() && zookeeper.is("Available", "False");
+        let what = "told that the quorum is lost";
+        let told = resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, what, HONEST_WITHIN, tells).await;
+        let told = told.map(|_| begun.elapsed());
+        tokio::time::sleep(CUT.saturating_sub(begun.elapsed())).await;
+        let mut serving = Vec::new();
+        for address in self.addresses() {
+            serving.extend(modes(&[address]).await.ok());
+        }
+        nodes.heal_all().await?;
+        let mended = Instant::now();
+        ensure!(serving.is_empty(), "without a majority somebody serves: {serving:?}");
+        let course = self.recovers(Some(told?), mended).await?;
+        ensure!(self.all_started().await? == before, "somebody was restarted for the want of a quorum");
+        Ok(course)
+    }
+
+    async fn all_started(&self) -> Result<Vec<Vec<String>>> {
+        pods(&self.client).await?.values().map(started).collect()
     }
 }
 
@@ -241,13 +317,16 @@ async fn members_and_nodes_fail_and_come_back_and_nothing_is_lost_and_no_status_
     let Some(scene) = Scene::set().await? else { return Ok(()) };
     for index in sample.draw(Fault::ALL.len(), 0) {
         let fault = Fault::ALL[index];
+        let what = || format!("{fault:?}{sample}");
         let journal = Journal::begin(&scene.addresses()).await?;
+        journal.goes_on().await?;
         // In an outage the operator has no power either.
-        let watchman =
-            (!matches!(fault, Fault::Outage(_))).then(|| Watchman::begin(scene.client.clone(), scene.addresses()));
-        let course = scene.suffer(fault).await.with_context(|| format!("{fault:?}{sample}"))?;
-        watchman.map_or(Ok(()), Watchman::end).with_context(|| format!("{fault:?}{sample}"))?;
-        let account = journal.end(&scene.addresses()).await.with_context(|| format!("{fault:?}{sample}"))?;
+        let watchman = (!matches!(fault, Fault::Outage(_))).then(|| Watchman::begin(&scene.client, Watch::Any));
+        let course = scene.suffer(fault).await.with_context(what)?;
+        watchman.map_or(Ok(()), Watchman::end).with_context(what)?;
+        journal.goes_on().await.with_context(what)?;
+        let account = journal.end(&scene.addresses()).await.with_context(what)?;
+        ensure!(account.lost_sessions == 0 || !fault.spares_the_quorum(), "{} lost a session", what());
         println!(
             "{fault:?}: {course}; {} writes, longest pause {:.1} s, {} sessions lost",
             account.acknowledged.len(),

@@ -21,6 +21,10 @@ const SESSION: Duration = Duration::from_secs(10);
 /// For two more writes, when the ensemble serves.
 const GOES_ON: Duration = Duration::from_secs(30);
 
+/// Writers who together write more than a hundred times in a second, and the time that each lets pass between two writes.
+const WRITERS: usize = 4;
+const BUSY: Duration = Duration::from_millis(20);
+
 /// What was written, and how it went.
 #[derive(Debug, Default)]
 pub struct Account {
@@ -51,8 +55,7 @@ impl Journal {
         Self::begin_at(PACE, addresses).await
     }
 
-    /// The same, with this much time between two writes.
-    pub async fn begin_at(pace: Duration, addresses: &[Ipv4Addr]) -> Result<Self> {
+    async fn begin_at(pace: Duration, addresses: &[Ipv4Addr]) -> Result<Self> {
         let client = connect(addresses).await?;
         match client.create("/journal", b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
             Ok(_) | Err(Error::NodeExists) => {}
@@ -86,6 +89,45 @@ impl Journal {
         let account = self.stop();
         account.is_kept_by(serving).await?;
         Ok(account)
+    }
+}
+
+/// Several clients with a journal each.
+pub struct Writers {
+    journals: Vec<Journal>,
+    begun: Instant,
+}
+
+impl Writers {
+    /// Begin to write more than a hundred times in a second.
+    pub async fn begin(addresses: &[Ipv4Addr]) -> Result<Self> {
+        let mut journals = Vec::new();
+        for _ in 0..WRITERS {
+            journals.push(Journal::begin_at(BUSY, addresses).await?);
+        }
+        Ok(Self { journals, begun: Instant::now() })
+    }
+
+    /// Waits until each has written something more.
+    pub async fn go_on(&self) -> Result<()> {
+        for journal in &self.journals {
+            journal.goes_on().await?;
+        }
+        Ok(())
+    }
+
+    /// End, and compare with what each of these servers has. Nobody has lost a session. The longest pause of any of them.
+    pub async fn end(self, serving: &[Ipv4Addr]) -> Result<Duration> {
+        let (mut writes, mut pause, took) = (0, Duration::ZERO, self.begun.elapsed());
+        for journal in self.journals {
+            let account = journal.end(serving).await?;
+            ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
+            writes += account.acknowledged.len();
+            pause = pause.max(account.longest_pause);
+        }
+        let rate = writes as f64 / took.as_secs_f64();
+        println!("{writes} writes in {took:.1?}, {rate:.0} a second, longest pause {pause:.1?}");
+        Ok(pause)
     }
 }
 

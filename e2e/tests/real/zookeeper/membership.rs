@@ -8,6 +8,7 @@ use kube::api::DeleteParams;
 use serde_json::Value;
 
 use super::journal::Journal;
+use super::watchman::{Watch, Watchman};
 use super::*;
 
 /// From a wish to the ensemble as wished, for one member more or less. A server in Java has to start.
@@ -38,10 +39,9 @@ pub async fn place(client: &Client, common: Value, replicas: usize, limit: Durat
 
 /// The address of each member of the status, and the version of the list by which each of them has a vote, and nobody else.
 pub async fn voting(zookeeper: &Resource) -> Result<(Vec<Ipv4Addr>, u64)> {
-    let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
-    let ids: BTreeSet<u32> = members.iter().filter_map(|it| it["id"].as_u64()).map(|id| id as u32).collect();
-    let addresses: Vec<Ipv4Addr> =
-        members.iter().filter_map(|member| member["address"].as_str()?.parse().ok()).collect();
+    let members = members(zookeeper);
+    let ids: BTreeSet<u32> = members.iter().map(|member| member.id).collect();
+    let addresses: Vec<Ipv4Addr> = members.iter().filter_map(|member| member.address.parse().ok()).collect();
     let mut version = 0;
     for address in &addresses {
         let (its_version, voters) = list(*address).await?;
@@ -59,7 +59,8 @@ async fn an_ensemble_grows_and_shrinks_under_a_writer_that_loses_nothing() -> Re
     with_lab(5, async |lab, client| {
         let (one, mut version) = resize(client, 1, 2 * ONE_MOVE).await?;
         assert_eq!(one.len(), 1);
-        let journal = Journal::begin(&lab.real_nodes()?.addresses()?).await?;
+        let addresses = lab.real_nodes()?.addresses()?;
+        let (journal, watchman) = (Journal::begin(&addresses).await?, Watchman::begin(client, Watch::Any));
         let mut serving = one;
         // The second time with the data of former members in the directories.
         for replicas in [3, 5, 3, 1, 3] {
@@ -68,14 +69,11 @@ async fn an_ensemble_grows_and_shrinks_under_a_writer_that_loses_nothing() -> Re
             assert!(version > before, "the version of the list rises: {before:x}, {version:x}");
             journal.goes_on().await?;
         }
+        watchman.end()?;
         let account = journal.end(&serving).await?;
+        assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
         assert!(account.acknowledged.len() > 100, "{}", account.acknowledged.len());
-        println!(
-            "{} writes, longest pause {:?}, {} sessions lost",
-            account.acknowledged.len(),
-            account.longest_pause,
-            account.lost_sessions
-        );
+        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
         Ok(())
     })
     .await
@@ -89,7 +87,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
     with_lab(3, async |lab, client| {
         let (before, version) = resize(client, 3, 2 * ONE_MOVE).await?;
         certified(client).await?;
-        let journal = Journal::begin(&before).await?;
+        let (journal, watchman) = (Journal::begin(&before).await?, Watchman::begin(client, Watch::Any));
         let (nodes, operator) = (lab.real_nodes()?, operator::node_of(client, OPERATOR, NAMESPACE).await?);
         let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
 
@@ -99,16 +97,44 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
         Api::<Node>::all(client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
         let address = new.address().to_string();
         let replaced = |zookeeper: &Resource| {
-            let members = zookeeper.object.data["status"]["members"].as_array().cloned().unwrap_or_default();
-            zookeeper.is_ready_with(3) && members.iter().any(|member| member["address"] == address.as_str())
+            zookeeper.is_ready_with(3) && members(zookeeper).iter().any(|member| member.address == address)
         };
         let zookeeper =
             resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "replaced", 2 * BRING_UP, replaced).await?;
         let (serving, after) = voting(&zookeeper).await?;
         ensure!(!serving.contains(&lost.address()) && after > version, "{serving:?}, {version:x}, {after:x}");
+        watchman.end()?;
         let account = journal.end(&serving).await?;
         ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
         println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_that_is_deleted_and_made_anew_has_its_data_under_other_identities_and_in_another_size() -> Result<()> {
+    if !Long::Recreation.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        // Directories know lists of members that nobody will be any more: 1, 2 and 3, then 1, 4 and 5.
+        for replicas in [3, 1, 3] {
+            resize(client, replicas, 2 * ONE_MOVE).await?;
+        }
+        let journal = Journal::begin(&lab.real_nodes()?.addresses()?).await?;
+        eventually("100 writes", ONE_MOVE, async || Ok((journal.written() >= 100).then_some(()))).await?;
+        let account = journal.stop();
+        for replicas in [3, 1] {
+            deleted(client).await?;
+            let (serving, _) = resize(client, replicas, 2 * ONE_MOVE).await?;
+            account.is_kept_by(&serving).await.with_context(|| format!("made anew with {replicas} members"))?;
+        }
+        let (serving, _) = resize(client, 3, 2 * ONE_MOVE).await?;
+        account.is_kept_by(&serving).await?;
+        let journal = Journal::begin(&serving).await?;
+        journal.goes_on().await?;
+        journal.end(&serving).await?;
         Ok(())
     })
     .await

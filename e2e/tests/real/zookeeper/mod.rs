@@ -10,6 +10,7 @@ mod identity;
 mod issuer;
 mod journal;
 mod membership;
+mod rest;
 mod rollout;
 mod secrets;
 mod storage;
@@ -25,10 +26,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ListParams, LogParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
+use tf_api::contract::MemberStatus;
 use tf_api::kinds::ZOOKEEPER;
+use tf_plan::component::Component as _;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
@@ -70,10 +73,14 @@ enum Long {
     Disaster,
     Replacement,
     Adoption,
+    Recreation,
+    Mistake,
+    Rest,
+    Strangers,
 }
 
 impl Long {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 16] = [
         Self::Growth,
         Self::Release,
         Self::Tls,
@@ -86,6 +93,10 @@ impl Long {
         Self::Disaster,
         Self::Replacement,
         Self::Adoption,
+        Self::Recreation,
+        Self::Mistake,
+        Self::Rest,
+        Self::Strangers,
     ];
     /// Of these, if nothing else is said.
     const DRAWN: usize = 2;
@@ -177,10 +188,36 @@ async fn certified(client: &Client) -> Result<Resource> {
     resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "Ready, with certificates", BRING_UP, is_certified).await
 }
 
+/// The members that the status records.
+fn members(zookeeper: &Resource) -> Vec<MemberStatus> {
+    serde_json::from_value(zookeeper.object.data["status"]["members"].clone()).unwrap_or_default()
+}
+
 /// The pods of the ensemble, by name.
 async fn pods(client: &Client) -> Result<BTreeMap<String, Pod>> {
     let pods = resources::pods(client, ZOOKEEPER, NAMESPACE).await?;
     Ok(pods.into_iter().map(|pod| (pod.name_any(), pod)).collect())
+}
+
+/// Deletes the resource, and waits until nothing that it owns is left. What members keep on their nodes stays.
+async fn deleted(client: &Client) -> Result<()> {
+    let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?.context("it is gone")?;
+    let owner = zookeeper.object.uid();
+    let is_its = |object: &DynamicObject| {
+        object.metadata.owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.as_ref())
+    };
+    resources::api(client, ZOOKEEPER, NAMESPACE).delete(NAME, &DeleteParams::default()).await?;
+    eventually("nothing to be left", BRING_UP, async || {
+        for owned in zookeeper_op::Component::declaration().owned {
+            let api = resources::objects(client, owned.kind, NAMESPACE);
+            if api.list(&ListParams::default()).await?.iter().any(is_its) {
+                return Ok(None);
+            }
+        }
+        let is_gone = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?.is_none();
+        Ok((is_gone && pods(client).await?.is_empty()).then_some(()))
+    })
+    .await
 }
 
 /// What a server answers to a four-letter word.

@@ -1,24 +1,46 @@
 //! What changes while the ensemble runs reaches one member after the other.
 
 use anyhow::ensure;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use tf_api::names::ANNOTATION_ACTIVE_CONFIG;
 
-use super::journal::Journal;
+use super::journal::Writers;
+use super::watchman::{Watch, Watchman};
 use super::*;
 
 /// The release of ZooKeeper before the one of the lab's chart, as its archive and its image are called.
 const FORMER: (&str, &str) = ("zookeeper-3.9.3", "tungstenfabric/lab-zookeeper:3.9.3");
-/// Writers who together write more than a hundred times in a second, and the time that each lets pass between two writes.
-const WRITERS: usize = 4;
-const BUSY: Duration = Duration::from_millis(20);
 /// For three servers in Java, one after the other, each with the election that follows when the leader goes.
 const ROLL: Duration = Duration::from_mins(4);
+/// From a member's turn to its server being started with the change.
+const TURN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The election that the ensemble lives by: the upper half of the last transaction's number. Every one of them counts it up.
 async fn epoch(address: Ipv4Addr) -> Result<u64> {
     let answer = ask(address, "srvr").await?;
     let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     Ok(u64::from_str_radix(zxid.with_context(|| format!("{address} answered {answer:?}"))?, 16)? >> 32)
+}
+
+/// When each pod was told to change.
+async fn turns(client: &Client) -> Result<BTreeMap<String, Timestamp>> {
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut turns = BTreeMap::new();
+    for event in events.list(&ListParams::default()).await? {
+        let (Some(time), Some(note)) = (event.event_time, event.note) else { continue };
+        if event.reason.as_deref() == Some("DisruptionAllowed") {
+            let pods = pods(client).await?;
+            turns.extend(pods.into_keys().filter(|pod| note.contains(pod.as_str())).map(|pod| (pod, time.0)));
+        }
+    }
+    Ok(turns)
+}
+
+/// When a server was started.
+async fn started(address: Ipv4Addr) -> Result<Timestamp> {
+    let uptime = SignedDuration::from_millis(tls::uptime(address).await? as i64);
+    Ok(Timestamp::now() - uptime)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,11 +50,13 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
 
-        let journal = Journal::begin(&addresses).await?;
+        let (writers, watchman) =
+            (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
         let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
         let spec = json!({"commonConfiguration": {"logLevel": "debug"}});
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, ROLL).await?;
+        watchman.end()?;
 
         let after = pods(client).await?;
         for (name, pod) in &after {
@@ -43,21 +67,18 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
             assert!(now.is_some() && now != former, "{name} was told to change over: {former:?}, {now:?}");
         }
         // The number of a new leader is seen with the first write after its election.
-        journal.goes_on().await?;
+        writers.go_on().await?;
         assert_eq!(epoch(addresses[0]).await?, epoch_before + 1, "the leader was restarted once, and last");
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
-        let account = journal.end(&addresses).await?;
-        assert_eq!(account.lost_sessions, 0, "{:?}", account.longest_pause);
-        let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-        let told = events.list(&ListParams::default()).await?.items;
-        for name in after.keys() {
-            let is_told = |event: &Event| {
-                event.reason.as_deref() == Some("DisruptionAllowed")
-                    && event.note.as_ref().is_some_and(|note| note.contains(name.as_str()))
-            };
-            assert!(told.iter().any(is_told), "no event tells of the step for {name}");
+        let turns = turns(client).await?;
+        for (name, pod) in &after {
+            let turn = *turns.get(name).with_context(|| format!("no event tells of the turn of {name}"))?;
+            let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()).context("no address")?;
+            let waited = started(address.parse()?).await?.duration_since(turn);
+            assert!(waited < TURN, "{name} was started {waited} after its turn");
+            println!("{name} was started {waited:#} after its turn");
         }
-        println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+        writers.end(&addresses).await?;
         Ok(())
     })
     .await
@@ -74,16 +95,12 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
 
-        let mut journals = Vec::new();
-        for _ in 0..WRITERS {
-            journals.push(Journal::begin_at(BUSY, &addresses).await?);
-        }
+        let (writers, watchman) =
+            (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
         let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
-        let begun = std::time::Instant::now();
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, 2 * ROLL).await?;
-        let took = begun.elapsed();
-        let writes: usize = journals.iter().map(Journal::written).sum();
+        watchman.end()?;
 
         let after = pods(client).await?;
         ensure!(after.len() == 3, "{:?}", after.keys());
@@ -94,18 +111,63 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
             let answer = ask(*address, "srvr").await?;
             ensure!(answer.contains("version: 3.9.4"), "{address} answered {answer:?}");
         }
-        for journal in &journals {
-            journal.goes_on().await?;
-        }
+        writers.go_on().await?;
         let epochs = epoch(addresses[0]).await? - epoch_before;
         ensure!(epochs == 1, "the leader was replaced once, and last: {epochs} elections");
-        for journal in journals {
-            let account = journal.end(&addresses).await?;
-            ensure!(account.lost_sessions == 0, "{:?}", account.longest_pause);
-            println!("longest pause of a writer {:?}", account.longest_pause);
+        writers.end(&addresses).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// What a mistake leads to: one member that does not serve, and a status that says which and why.
+struct Mistake {
+    spec: Value,
+    told: &'static str,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_cannot_work_stops_at_the_first_member_and_is_told_and_its_correction_proceeds() -> Result<()> {
+    if !Long::Mistake.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        let container = |value: Value| json!({"name": "zookeeper", "env": [value]});
+        let flags = container(json!({"name": "JVMFLAGS", "value": "-XX:NoSuchFlag"}));
+        let mistakes = [
+            Mistake {
+                spec: json!({"serviceConfiguration": {"containers": [{"name": "zookeeper", "image": "localhost/nowhere:1"}]}}),
+                told: "localhost/nowhere:1",
+            },
+            Mistake {
+                spec: json!({"commonConfiguration": {"podOverrides": {"spec": {"containers": [flags]}}}}),
+                told: "exit",
+            },
+        ];
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        certified(client).await?;
+        let addresses = lab.real_nodes()?.addresses()?;
+        let (writers, watchman) =
+            (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
+        for Mistake { spec, told } in mistakes {
+            let before = tls::uids(client).await?;
+            resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+            let tells = |zookeeper: &Resource| {
+                let message = zookeeper.explain("Ready");
+                !zookeeper.is_ready() && message.contains("pod zookeeper1-") && message.contains(told)
+            };
+            resources::until(client, ZOOKEEPER, NAMESPACE, NAME, told, ROLL, tells).await?;
+            // Far longer than the next one would have to wait if it were its turn.
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let after = tls::uids(client).await?;
+            let replaced = after.iter().filter(|(name, uid)| before[*name] != **uid).count();
+            ensure!(replaced == 1, "{replaced} pods were replaced for {told}");
+            resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+            resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, ROLL).await?;
         }
-        let rate = writes as u64 * 1000 / took.as_millis() as u64;
-        println!("pods were replaced in {took:?} under {rate} writes a second");
+        watchman.end()?;
+        writers.go_on().await?;
+        writers.end(&addresses).await?;
         Ok(())
     })
     .await

@@ -1,5 +1,7 @@
-//! Looks all the time whether what the status says is true.
+//! Looks all the time whether what the status says is true and whether the list of members is sound (stateful-services 6.1,
+//! I1, I4, I9).
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,15 +14,33 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-/// How long a status may say what is no longer so (stateful-services 6.1, I4).
+/// How long a status may say what is no longer so (I4).
 pub const HONEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// For the answer of a server.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is watched besides the truth of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Members fail, or come and go.
+    Any,
+    /// Nobody but the operator stops servers: at most one of them is down at a time (I1).
+    OneAtATime,
+}
 
 /// Somebody who looks.
 pub struct Watchman {
-    lies: Arc<Mutex<Vec<String>>>,
+    report: Arc<Mutex<Report>>,
     task: JoinHandle<()>,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct Report {
+    wrong: BTreeSet<String>,
+    looked: Option<Instant>,
 }
 
 impl Drop for Watchman {
@@ -30,45 +50,155 @@ impl Drop for Watchman {
 }
 
 impl Watchman {
-    /// Begins to compare the status with what these servers say.
-    pub fn begin(client: Client, servers: Vec<Ipv4Addr>) -> Self {
-        let lies = Arc::new(Mutex::new(Vec::new()));
-        let task = tokio::spawn(watch(client, servers, Arc::clone(&lies)));
-        Self { lies, task }
+    /// Begins to compare the status with what its members' servers say.
+    pub fn begin(client: &Client, watch: Watch) -> Self {
+        let report = Arc::<Mutex<Report>>::default();
+        let task = tokio::spawn(look_on(client.clone(), watch, Arc::clone(&report)));
+        Self { report, task }
     }
 
-    /// An error when the status said Ready or Available for long without a quorum.
+    /// An error when something was wrong, or nobody looked.
     pub fn end(self) -> Result<()> {
-        let lies = self.lies.lock().unwrap();
-        ensure!(lies.is_empty(), "{}", lies.join("\n"));
+        let report = self.report.lock().unwrap();
+        ensure!(report.wrong.is_empty(), "{}", report.wrong.iter().cloned().collect::<Vec<_>>().join("\n"));
+        let looks = report.looked.is_some_and(|looked| looked.elapsed() < HONEST_WITHIN);
+        ensure!(looks && !self.task.is_finished(), "the watchman sleeps");
         Ok(())
     }
 }
 
-async fn watch(client: Client, servers: Vec<Ipv4Addr>, lies: Arc<Mutex<Vec<String>>>) {
-    let mut lost: Option<Instant> = None;
+async fn look_on(client: Client, watch: Watch, report: Arc<Mutex<Report>>) {
+    let mut eyes = Eyes::default();
     loop {
-        if has_quorum(&servers).await {
-            lost = None;
-        } else {
-            let lost = *lost.get_or_insert_with(Instant::now);
-            if let Ok(Some(zookeeper)) = resources::get(&client, ZOOKEEPER, NAMESPACE, NAME).await
-                && lost.elapsed() > HONEST_WITHIN
-                && (zookeeper.is("Ready", "True") || zookeeper.is("Available", "True"))
-            {
-                let (ready, available) = (zookeeper.explain("Ready"), zookeeper.explain("Available"));
-                lies.lock()
-                    .unwrap()
-                    .push(format!("{:?} after the quorum was lost: {ready}; {available}", lost.elapsed()));
-            }
+        if let Some(sight) = Sight::look(&client).await {
+            let wrong = eyes.judge(&sight, watch);
+            let mut report = report.lock().unwrap();
+            report.wrong.extend(wrong);
+            report.looked = Some(Instant::now());
         }
         sleep(INTERVAL).await;
     }
 }
 
-/// Whether a majority serves, as each of them says itself.
-async fn has_quorum(servers: &[Ipv4Addr]) -> bool {
-    let answers = servers.iter().map(|server| timeout(Duration::from_secs(1), ask(*server, "srvr")));
-    let answers = join_all(answers).await.into_iter().filter_map(|answer| answer.ok()?.ok());
-    2 * answers.filter(|answer| answer.contains("Mode: ")).count() > servers.len()
+/// The ensemble at one moment.
+struct Sight {
+    zookeeper: Resource,
+    members: Vec<MemberStatus>,
+    /// Whether a majority of those with a vote serves, as each of them says itself.
+    quorum: bool,
+    /// Who has a vote, in the words of a server that serves.
+    voters: Option<BTreeSet<u32>>,
+    /// Members whose servers do not run.
+    down: BTreeSet<u32>,
+}
+
+impl Sight {
+    /// None where the API server cannot be asked, or there are no members yet.
+    async fn look(client: &Client) -> Option<Self> {
+        let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await.ok()??;
+        let members = members(&zookeeper);
+        let servers: Vec<(u32, Ipv4Addr)> =
+            members.iter().filter_map(|member| Some((member.id, member.address.parse().ok()?))).collect();
+        let answers = |word| join_all(servers.iter().map(move |(_, server)| answer(*server, word)));
+        let (modes, runs) = tokio::join!(answers("srvr"), answers("ruok"));
+        let who = |answers: &[Option<String>], text: &str| -> Vec<(u32, Ipv4Addr)> {
+            let says = |answer: &Option<String>| answer.as_ref().is_some_and(|answer| answer.contains(text));
+            servers.iter().zip(answers).filter(|(_, answer)| says(answer)).map(|(server, _)| *server).collect()
+        };
+        let (serving, running) = (who(&modes, "Mode: "), who(&runs, "imok"));
+        let voters = match serving.first() {
+            Some((_, server)) => timeout(PATIENCE, membership::list(*server)).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        let voters = voters.map(|(_, voters)| voters);
+        let is_served = |voters: &BTreeSet<u32>| {
+            2 * serving.iter().filter(|(id, _)| voters.contains(id)).count() > voters.len()
+        };
+        let quorum = voters.as_ref().is_some_and(is_served);
+        let is_down = |(id, _): &&(u32, Ipv4Addr)| running.iter().all(|(running, _)| running != id);
+        let down = servers.iter().filter(is_down).map(|(id, _)| *id).collect();
+        (!members.is_empty()).then_some(Self { zookeeper, members, quorum, voters, down })
+    }
+}
+
+async fn answer(server: Ipv4Addr, word: &str) -> Option<String> {
+    timeout(PATIENCE, ask(server, word)).await.ok()?.ok()
+}
+
+/// What was seen before, as far as it matters.
+#[derive(Default)]
+struct Eyes {
+    uid: Option<String>,
+    without_quorum: Doubt,
+    of_another_generation: Doubt,
+    of_other_members: Doubt,
+    /// The node of every member there ever was.
+    known: BTreeMap<u32, String>,
+    gone: BTreeSet<u32>,
+}
+
+impl Eyes {
+    fn judge(&mut self, sight: &Sight, watch: Watch) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let zookeeper = &sight.zookeeper;
+        let (ready, available) = (zookeeper.is("Ready", "True"), zookeeper.is("Available", "True"));
+        let told = format!("{}; {}", zookeeper.explain("Ready"), zookeeper.explain("Available"));
+        if let Some(lasts) = self.without_quorum.lasts(!sight.quorum)
+            && (ready || available)
+        {
+            wrong.push(format!("{lasts:?} after the quorum was lost: {told}"));
+        }
+        let generation = zookeeper.object.metadata.generation;
+        let observed = zookeeper.object.data["status"]["observedGeneration"].as_i64();
+        if let Some(lasts) = self.of_another_generation.lasts(ready && observed != generation) {
+            wrong.push(format!("Ready for {lasts:?} with generation {observed:?} of {generation:?}"));
+        }
+        let members = &sight.members;
+        let ids: BTreeSet<u32> = members.iter().map(|member| member.id).collect();
+        let differ = sight.voters.as_ref().is_some_and(|voters| *voters != ids);
+        if let Some(lasts) = self.of_other_members.lasts(ready && differ) {
+            wrong.push(format!("Ready for {lasts:?} with members {ids:?} and voters {:?}", sight.voters));
+        }
+        if watch == Watch::OneAtATime && sight.down.len() > 1 {
+            wrong.push(format!("members {:?} are down at the same time: {told}", sight.down));
+        }
+        wrong.extend(self.membership(zookeeper.object.uid(), members, &ids));
+        wrong
+    }
+
+    /// An identity is never given twice, and no two members share anything.
+    fn membership(&mut self, uid: Option<String>, members: &[MemberStatus], ids: &BTreeSet<u32>) -> Vec<String> {
+        if self.uid != uid {
+            (self.known, self.gone, self.uid) = (BTreeMap::new(), BTreeSet::new(), uid);
+        }
+        let mut wrong = Vec::new();
+        let nodes: BTreeSet<&str> = members.iter().map(|member| member.node.as_str()).collect();
+        let addresses: BTreeSet<&str> = members.iter().map(|member| member.address.as_str()).collect();
+        if [ids.len(), nodes.len(), addresses.len()] != [members.len(); 3] {
+            wrong.push(format!("members share something: {members:?}"));
+        }
+        for member in members {
+            let node = self.known.entry(member.id).or_insert_with(|| member.node.clone());
+            if *node != member.node || self.gone.contains(&member.id) {
+                wrong.push(format!("identity {} of node {node} was given again: {members:?}", member.id));
+            }
+        }
+        self.gone.extend(self.known.keys().filter(|id| !ids.contains(id)));
+        wrong
+    }
+}
+
+/// Something that may be so for a while.
+#[derive(Default)]
+struct Doubt(Option<Instant>);
+
+impl Doubt {
+    /// For how long it has been so, where that is longer than it may be.
+    fn lasts(&mut self, is_so: bool) -> Option<Duration> {
+        if !is_so {
+            self.0 = None;
+        }
+        let since = is_so.then(|| self.0.get_or_insert_with(Instant::now).elapsed());
+        since.filter(|lasts| *lasts > HONEST_WITHIN)
+    }
 }

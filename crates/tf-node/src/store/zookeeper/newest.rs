@@ -3,7 +3,8 @@
 //! The list that the operator rendered can be older than the one the ensemble goes by: the operator was killed between a change
 //! and its record of it, or the kubelet has not mounted that yet. A server of two that starts with the list of one elects
 //! itself and the ensemble is two. So a list that the server has noted itself wins unless the rendered one is newer. A list of
-//! a former life, of another identity or with another address than the member has now, never wins.
+//! a former life, of another identity or with another address than the member has now, never wins; nor does one that was noted in
+//! another ensemble, see [`mark`].
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +16,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::json;
 use tf_plan::node::zookeeper::{Malformed, Servers};
 
-use crate::log;
+use crate::{atomic, log};
 
 /// Property of the static configuration with the path of the list.
 const LIST: &str = "dynamicConfigFile";
@@ -48,6 +49,30 @@ pub fn noted(list: &Path) -> Result<BTreeMap<u64, Servers>> {
         }
     }
     Ok(found)
+}
+
+/// Whether the lists beside `list` were noted in another ensemble than this one.
+pub fn is_of_another(list: &Path, ensemble: Option<&str>) -> Result<bool> {
+    let path = marked(list);
+    match fs::read_to_string(&path) {
+        Ok(noted) => Ok(ensemble.is_some_and(|ensemble| noted != ensemble)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+/// Notes which ensemble the lists beside `list` are of.
+pub fn mark(list: &Path, ensemble: Option<&str>) -> Result<()> {
+    let (Some(ensemble), path) = (ensemble, marked(list)) else { return Ok(()) };
+    if fs::read_to_string(&path).is_ok_and(|noted| noted == ensemble) {
+        return Ok(());
+    }
+    atomic::write(&path, ensemble.as_bytes(), 0o644)
+}
+
+fn marked(list: &Path) -> PathBuf {
+    let name = list.file_name().unwrap_or_default().to_string_lossy();
+    list.with_file_name(format!("{name}.ensemble"))
 }
 
 /// Removes what a server noted beside `list`, a change that was not finished (`.next`) included.

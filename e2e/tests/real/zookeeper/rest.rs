@@ -1,0 +1,82 @@
+//! What an ensemble does when nobody does anything, and what it does for those who have no rights.
+
+use anyhow::ensure;
+use tf_testing::audit::count_by_user;
+use zookeeper_client::{Client as Session, EnsembleUpdate, Error};
+
+use super::*;
+
+/// How long nothing may happen, and how long before that what has begun may take to end.
+const SILENCE: Duration = Duration::from_mins(2);
+const SETTLED: Duration = Duration::from_secs(15);
+/// Requests of the operator and of each agent, a minute: renewals of a lease and of watches.
+const REQUESTS: u64 = 10;
+/// What sessions may last at most, unless the spec says otherwise.
+const LONGEST_SESSION: Duration = Duration::from_mins(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_allowed() -> Result<()> {
+    if !Long::Rest.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        let begun = lab.audit_mark().await?;
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        certified(client).await?;
+        tokio::time::sleep(SETTLED).await;
+        let rest = lab.audit_mark().await?;
+        tokio::time::sleep(SILENCE).await;
+        let end = lab.audit_mark().await?;
+
+        let ours = format!("system:serviceaccount:{NAMESPACE}:");
+        let counts = count_by_user(&lab.audit().window(rest, end)?);
+        let counts: Vec<_> = counts.into_iter().filter(|(user, _)| user.starts_with(&ours)).collect();
+        ensure!(counts.iter().any(|(_, count)| count.lease_writes > 0), "no lease was renewed: {counts:?}");
+        for (user, count) in &counts {
+            ensure!(count.writes() == 0, "{user} wrote though nothing had changed: {count:?}");
+            ensure!(count.total < REQUESTS * SILENCE.as_secs() / 60, "{user}: {count:?}");
+        }
+        let is_refused = |entry: &&tf_testing::Entry| entry.user.starts_with(&ours) && entry.code == 403;
+        let entries = lab.audit().window(begun, end)?;
+        let refused: Vec<_> = entries.iter().filter(is_refused).map(|entry| (&entry.user, &entry.uri)).collect();
+        ensure!(refused.is_empty(), "{refused:?}");
+        println!("{counts:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_change_no_members_and_hear_few_words_and_sessions_have_limits() -> Result<()> {
+    if !Long::Strangers.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(1, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        certified(client).await?;
+        let address = lab.real_nodes()?.addresses()?[0];
+        for word in ["dump", "envi", "cons", "wchs", "crst", "gtmk"] {
+            let answer = ask(address, word).await?;
+            ensure!(answer.contains("not in the whitelist"), "{word} is answered with {answer:?}");
+        }
+        let asked = 2 * LONGEST_SESSION;
+        let cluster = format!("{address}:{CLIENT_PORT}");
+        let session = Session::connector().with_session_timeout(asked).connect(&cluster).await?;
+        ensure!(session.session_timeout() == LONGEST_SESSION, "{:?}", session.session_timeout());
+
+        let (version, voters) = membership::list(address).await?;
+        // The server looks at rights last: this change would be carried out for who has them.
+        for password in [None, Some(&b"super:guess"[..])] {
+            if let Some(password) = password {
+                session.auth("digest", password).await?;
+            }
+            let joinings = ["server.9=10.9.9.9:2888:3888:observer;2181"].iter().copied();
+            let update = EnsembleUpdate::Incremental { joinings, leavings: [].iter().copied() };
+            let refused = session.update_ensemble(update, None).await;
+            ensure!(matches!(refused, Err(Error::NoAuth)), "{refused:?}");
+        }
+        ensure!(membership::list(address).await? == (version, voters), "the list is another one");
+        Ok(())
+    })
+    .await
+}
