@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of an ensemble that nothing disturbs.
-const LIFE: [&str; 15] = [
+const LIFE: [&str; 16] = [
     "-p",
     "e2e",
     "--test",
@@ -53,6 +53,7 @@ const LIFE: [&str; 15] = [
     "zookeeper::tls",
     "zookeeper::clients",
     "zookeeper::rollout",
+    "zookeeper::rest",
 ];
 
 /// Runs the command.

@@ -92,11 +92,7 @@ mod tests {
     }
 
     /// The same, in an ensemble that is called so.
-    fn started_in(
-        ensemble: Option<&str>,
-        noted: &[(&str, &str)],
-        rendered: &str,
-    ) -> (tempfile::TempDir, Result<()>) {
+    fn started_in(ensemble: Option<&str>, noted: &[(&str, &str)], rendered: &str) -> (tempfile::TempDir, Result<()>) {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("data")).unwrap();
         for (name, text) in noted {
@@ -108,11 +104,7 @@ mod tests {
             place("zoo.cfg", When::Always),
             place(
                 "zoo.cfg.dynamic",
-                When::NewestList {
-                    id: "myid".into(),
-                    config: "zoo.cfg".into(),
-                    ensemble: ensemble.map(str::to_owned),
-                },
+                When::NewestList { id: "myid".into(), config: "zoo.cfg".into(), ensemble: ensemble.map(str::to_owned) },
             ),
             place("myid", When::Always),
         ];

@@ -99,6 +99,8 @@ pub const SYSCTL_FILE: &str = "sysctl.conf";
 pub const CNI_DIR: &str = "/etc/tf/cni";
 /// Variable with absolute paths, separated by commas.
 pub const CNI_TARGETS: &str = "TF_CNI_TARGETS";
+/// What a pod calls the port of its agent.
+pub const AGENT_PORT: &str = "agent";
 /// Uid and gid of the daemons (tf-components 1.1).
 pub const USER: i64 = 1999;
 

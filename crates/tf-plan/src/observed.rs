@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tf_api::contract::{PeerStatus, Reason};
+use tf_api::{
+    contract::{PeerStatus, Reason},
+    schema::Port,
+};
 
 use crate::{images::ImageOverrides, node::state::Status, secret::SecretData};
 
@@ -84,6 +87,9 @@ pub struct Pod {
     /// What keeps it from running, in the kubelet's or the scheduler's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// The port of its agent. Another one than its resource asks for, until it is replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_port: Option<Port>,
     /// The configuration that its agent is told to run, see `ANNOTATION_ACTIVE_CONFIG`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<String>,

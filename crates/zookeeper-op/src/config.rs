@@ -108,6 +108,13 @@ pub fn static_file(
             .set("client.certReload", true);
         stores(&mut file, "ssl");
     }
+    if let Some(port) = spec.metrics_port {
+        file.set("metricsProvider.className", "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider")
+            // Servers before 3.8 do not know it and listen on every address of the node.
+            .set("metricsProvider.httpHost", address)
+            .set("metricsProvider.httpPort", port)
+            .set("metricsProvider.exportJvmInfo", true);
+    }
     file.render()
 }
 
@@ -133,7 +140,7 @@ fn super_digest(password: &str) -> String {
 pub fn agent_port(spec: &ZookeeperConfiguration) -> Port {
     let used = [spec.client_port, spec.election_port, spec.server_port, spec.admin_port];
     let candidates = (1..=u16::MAX).cycle().skip(usize::from(spec.client_port.get()) + 1).map(Port);
-    let mut free = candidates.filter(|port| !used.contains(port));
+    let mut free = candidates.filter(|port| !used.contains(port) && spec.metrics_port != Some(*port));
     spec.agent_port.or_else(|| free.next()).unwrap_or(spec.client_port)
 }
 

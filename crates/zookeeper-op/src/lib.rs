@@ -6,6 +6,7 @@ pub mod membership;
 pub mod modes;
 pub mod observe;
 pub mod plan;
+mod ports;
 mod procedure;
 pub mod quorum_tls;
 

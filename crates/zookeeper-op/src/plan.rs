@@ -40,7 +40,7 @@ use crate::{
     membership::{Decision, Quorum, decide},
     modes::{self, Seen},
     observe::{self, Clarity, Sight},
-    procedure, quorum_tls,
+    ports, procedure, quorum_tls,
 };
 
 /// Larger ensembles write more slowly and tolerate no loss that matters here (tf-components 1.11).
@@ -63,7 +63,7 @@ const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zooke
 /// When there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    check_agent_port(spec)?;
+    ports::check(cr)?;
     lifetime(cr)?;
     tf_plan::certificates::issuer(&cr.spec.common_configuration)?;
     let mut ensemble = Ensemble::prepare(
@@ -109,9 +109,10 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         (ENDPOINT, spec.client_port),
         ("quorum", spec.election_port),
         ("election", spec.server_port),
-        ("agent", config::agent_port(spec)),
+        (node::AGENT_PORT, config::agent_port(spec)),
     ];
     ports.extend(tls_port.map(|port| (TLS_ENDPOINT, port)));
+    ports.extend(spec.metrics_port.map(|port| ("metrics", port)));
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
     let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
@@ -272,22 +273,6 @@ fn lifetime(cr: &Zookeeper) -> Result<Duration, NotReady> {
     let stated =
         tf_plan::certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
     Ok(stated.unwrap_or(DEFAULT_LIFETIME))
-}
-
-/// The schema compares its default with nothing.
-fn check_agent_port(spec: &ZookeeperConfiguration) -> Result<(), NotReady> {
-    let admin = spec.admin_enabled.then_some(spec.admin_port);
-    let tls = spec.tls.as_ref().and_then(|tls| tls.client_port);
-    let others = [spec.client_port, spec.election_port, spec.server_port].into_iter().chain(admin).chain(tls);
-    let agent_port = config::agent_port(spec);
-    if others.into_iter().any(|port| port == agent_port) {
-        let message = format!(
-            "spec.serviceConfiguration.agentPort: {} is used for something else, too; set another port",
-            agent_port.get()
-        );
-        return Err(NotReady::invalid(Reason::InvalidSpec, message));
-    }
-    Ok(())
 }
 
 /// Fields of the spec that are set and have no effect.

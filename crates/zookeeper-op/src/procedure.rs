@@ -6,7 +6,11 @@ use serde_json::Value;
 use tf_api::{
     Managed as _, Zookeeper,
     contract::{ConditionType, Draft, Reason},
-    kinds::{CertificatesMode, LeavingMember, ListedMember, ListedMembers, Modes, QuorumTlsMode, ZookeeperOwnStatus},
+    kinds::{
+        CertificatesMode, LeavingMember, ListedMember, ListedMembers, ListedPorts, Modes, QuorumTlsMode,
+        ZookeeperOwnStatus,
+    },
+    schema::Port,
 };
 use tf_plan::{
     adoption,
@@ -208,7 +212,12 @@ fn record(plan: &mut Plan, subject: &Subject<'_>) {
 fn listed(servers: &Servers) -> ListedMembers {
     let voters = servers.servers.iter().filter(|(_, server)| server.votes);
     let members = voters.map(|(id, server)| ListedMember { id: *id, address: server.address.clone() }).collect();
-    ListedMembers { version: hex(servers.version), members }
+    let ports = servers.servers.values().next().map(|server| ListedPorts {
+        client_port: Port(server.client_port),
+        election_port: Port(server.quorum_port),
+        server_port: Port(server.election_port),
+    });
+    ListedMembers { version: hex(servers.version), members, ports }
 }
 
 /// A version as ZooKeeper shows it.

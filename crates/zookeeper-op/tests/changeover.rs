@@ -1,5 +1,5 @@
-//! An ensemble that is asked for TLS between its servers, or for other certificates, while it runs: plans follow each other, their
-//! steps are carried out, and at every moment all servers understand each other and trust what the others show.
+//! An ensemble of which something changes while it runs (TLS between its servers, certificates, the operator): plans follow each
+//! other, their steps are carried out, and at every moment all servers understand each other and trust what the others show.
 
 // Says to clippy that the helpers below are tests, too.
 #![cfg(test)]
@@ -37,6 +37,8 @@ type Files = BTreeMap<String, String>;
 
 /// Three servers, and the resource as it is stored.
 struct World {
+    /// Version of the operator.
+    operator: &'static str,
     spec: Value,
     status: Map<String, Value>,
     /// What each server runs with.
@@ -59,6 +61,7 @@ impl World {
         let founded =
             json!({"members": members.collect::<Vec<_>>(), "contract": "v1", "initialized": true, "highestId": 3});
         let mut world = Self {
+            operator: "0.1.0",
             spec: spec.clone(),
             status: Map::new(),
             runs: Vec::new(),
@@ -123,7 +126,7 @@ impl World {
         let running = 0..self.runs.len();
         let agents: BTreeMap<String, Value> = running.clone().map(|index| (index.to_string(), agent(index))).collect();
         serde_json::from_value(json!({
-            "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
+            "operator": {"version": self.operator, "clusterDomain": "cluster.local"},
             "now": "2026-11-21T10:00:00Z",
             "nodes": {"known": (0..3).map(node).collect::<Vec<_>>()},
             "pods": {"known": running.map(pod).collect::<Vec<_>>()},
@@ -361,5 +364,28 @@ fn another_source_that_is_taken_back_at_any_moment_leaves_nobody_without_trust()
             world.settle();
             assert_eq!(world.certificates(), Some(&json!({"mode": "Host"})));
         }
+    }
+}
+
+/// The image of the agent.
+fn agent_image(plan: &Plan) -> Value {
+    let set = plan.objects.iter().find(|object| object.kind == STATEFUL_SET).unwrap();
+    set.body["spec"]["template"]["spec"]["initContainers"][0]["image"].clone()
+}
+
+#[test]
+fn an_upgrade_of_the_operator_restarts_nothing_and_activates_no_configuration() {
+    for spec in [json!({}), with_tls(), with_host_files()] {
+        let mut world = World::at_rest(&spec);
+        let before = world.plan();
+        world.operator = "0.2.0";
+        let after = world.plan();
+        assert_ne!(agent_image(&after), agent_image(&before), "it is another operator");
+        assert_eq!(after.rollout, before.rollout);
+        for address in ADDRESSES {
+            assert_eq!(content_hash(&files(&after, address)), content_hash(&files(&before, address)));
+        }
+        assert_eq!((after.step, after.under_way), (None, None));
+        assert_eq!(world.settle(), Vec::<usize>::new());
     }
 }

@@ -45,14 +45,14 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
         })
 }
 
-/// Ports that the schema lets through, with or without the administration and TLS.
+/// Ports that the schema lets through, with or without the administration, TLS and metrics.
 fn ports() -> impl Strategy<Value = Value> {
     (
-        prop::sample::subsequence((1..=60_u16).map(|n| n * 1000).collect::<Vec<_>>(), 5).prop_shuffle(),
-        any::<[bool; 4]>(),
+        prop::sample::subsequence((1..=60_u16).map(|n| n * 1000).collect::<Vec<_>>(), 6).prop_shuffle(),
+        any::<[bool; 5]>(),
         prop::sample::select(vec!["None", "Request", "Require"]),
     )
-        .prop_map(|(ports, [admin, quorum, secure, closed], authentication)| {
+        .prop_map(|(ports, [admin, quorum, secure, closed, metrics], authentication)| {
             let mut tls = json!({"quorum": quorum});
             if secure {
                 let plain = if closed { "Node" } else { "Everywhere" };
@@ -62,7 +62,7 @@ fn ports() -> impl Strategy<Value = Value> {
             }
             json!({
                 "clientPort": ports[0], "electionPort": ports[1], "serverPort": ports[2], "adminPort": ports[3],
-                "adminEnabled": admin, "tls": tls,
+                "adminEnabled": admin, "tls": tls, "metricsPort": metrics.then_some(ports[5]),
             })
         })
 }
@@ -200,6 +200,9 @@ proptest! {
             prop_assert_eq!(settings.get("sslQuorum").is_some_and(|on| on == "true"), tls.quorum, "founders begin as wanted");
             prop_assert_eq!(settings.get("secureClientPort").cloned(), tls.client_port.map(|port| port.to_string()));
             prop_assert_eq!(settings.contains_key("ssl.clientAuth"), tls.client_port.is_some());
+            let metrics = ["metricsProvider.httpHost", "metricsProvider.httpPort"].map(|key| settings.get(key).cloned());
+            let wanted = service.metrics_port.map(|port| [member.address.clone(), port.to_string()]);
+            prop_assert_eq!(metrics, wanted.map_or([None, None], |wanted| wanted.map(Some)));
             let list = read::properties(&files[&key(config::DYNAMIC_FILE)]).unwrap();
             prop_assert_eq!(list.len(), plan.members.len());
             for other in &plan.members {

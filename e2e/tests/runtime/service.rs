@@ -2,13 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
 use kube::{Api, api::ListParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tf_api::{
     contract::{Contract, invariants},
     kinds::ZOOKEEPER,
@@ -116,6 +118,29 @@ async fn names_and_labels_of_metrics_are_the_documented_ones_and_no_label_names_
     for path in ["/healthz", "/readyz"] {
         assert_eq!(operator.get(path).await?, (200, "ok\n".to_owned()), "{path}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_line_of_the_log_is_an_object_with_time_level_and_message() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "logged", &[PROBE]).await?;
+    stage.install_probe(&["logged"]).await?;
+    let proxy = stage.lab.proxy().await?;
+    let mut operator = stage.probe(through(&proxy)).await?;
+    proxy.add(writes_of_settings("a"), Which::First(1), Fault::Answer(Answer::internal_error()));
+    stage.apply(PROBE, "a", level("info")).await?;
+    stage.ready(PROBE, "a").await?;
+    terminate(&mut operator, SOON).await?;
+
+    let mut levels = BTreeSet::new();
+    for line in fs::read_to_string(operator.process.log())?.lines() {
+        let told: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        let text = |field: &str| told[field].as_str().with_context(|| format!("no {field}: {line}"));
+        text("timestamp")?.parse::<Timestamp>().with_context(|| line.to_owned())?;
+        ensure!(!text("message")?.is_empty(), "{line}");
+        levels.insert(text("level")?.to_owned());
+    }
+    assert_eq!(levels, ["INFO", "WARN"].map(str::to_owned).into(), "the failed write is a warning");
     Ok(())
 }
 

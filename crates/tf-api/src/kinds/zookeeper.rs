@@ -48,6 +48,10 @@ pub struct ZookeeperSpec {
     rule("!has(self.tls) || !has(self.tls.clientPort) || !(self.tls.clientPort in [self.clientPort, self.electionPort, self.serverPort] \
     || self.adminEnabled && self.tls.clientPort == self.adminPort || has(self.agentPort) && self.tls.clientPort == self.agentPort)",
     "tls.clientPort must differ from the other ports"),
+    rule("!has(self.metricsPort) || !(self.metricsPort in [self.clientPort, self.electionPort, self.serverPort]) \
+    && !(self.adminEnabled && self.metricsPort == self.adminPort) && !(has(self.agentPort) && self.metricsPort == self.agentPort) \
+    && !(has(self.tls) && has(self.tls.clientPort) && self.metricsPort == self.tls.clientPort)",
+    "metricsPort must differ from the other ports"),
     rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.plainClients == 'Everywhere'",
     "tls.plainClients: Node needs tls.clientPort, or nobody else could connect"),
     rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.clientAuthentication == 'None'",
@@ -73,6 +77,10 @@ pub struct ZookeeperConfiguration {
     /// on that is used for nothing else here, which is 2183.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_port: Option<Port>,
+    /// Port on which each server tells its metrics, at `/metrics` for Prometheus: plain HTTP that asks for no password, on the
+    /// member's address. Default: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics_port: Option<Port>,
     /// Where TLS is spoken. Default: nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ZookeeperTls>,
@@ -162,6 +170,7 @@ impl Default for ZookeeperConfiguration {
             admin_enabled: true,
             admin_port: ports::ZOOKEEPER_ADMIN,
             agent_port: None,
+            metrics_port: None,
             tls: None,
             tick_time: None,
             init_limit: None,
@@ -265,6 +274,7 @@ pub enum CertificatesMode {
 }
 
 /// A list of members.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListedMembers {
@@ -272,6 +282,20 @@ pub struct ListedMembers {
     pub version: String,
     /// Servers that have a vote.
     pub members: Vec<ListedMember>,
+    /// Their ports, named as in the settings.
+    pub ports: Option<ListedPorts>,
+}
+
+/// Ports of the servers in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedPorts {
+    /// For clients.
+    pub client_port: Port,
+    /// Of the leader for those that follow.
+    pub election_port: Port,
+    /// For elections.
+    pub server_port: Port,
 }
 
 /// A server with a vote.

@@ -138,3 +138,56 @@ fn fields_that_a_definition_does_not_have_are_told_and_hold_nothing_up() {
     let told = status::draft(&after, ConditionType::FieldsIgnored).map(|draft| draft.message);
     assert_eq!(told.as_deref(), Some("spec.c; Zookeeper a.spec.b"));
 }
+
+/// A look at a plan for two members, so many seconds after the first one.
+fn look(previous: Option<&Contract>, ready: i32, seconds: i64) -> Assessment {
+    let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
+    let plan = Plan { rollout: Some(rollout), ..plan_without_pods() };
+    let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready };
+    let assessment = assess(&Situation {
+        workloads: &BTreeMap::from([("w".to_owned(), workload)]),
+        now: Timestamp::from_second(seconds).unwrap(),
+        ..situation(previous, Outcome::Planned(&plan, &Applied::default()))
+    });
+    invariants::check(&assessment.contract, 1).unwrap();
+    assessment
+}
+
+/// When to look again, in seconds, and whether it is Ready and Degraded, with the reason and the message.
+fn verdict(assessment: &Assessment) -> (Option<u64>, [bool; 2], Reason, String) {
+    let is = |kind| status::is(&assessment.contract, kind, "True");
+    let degraded = status::draft(&assessment.contract, ConditionType::Degraded).unwrap();
+    let again = assessment.again.map(|again| again.as_secs());
+    (again, [is(ConditionType::Ready), is(ConditionType::Degraded)], degraded.reason, degraded.message)
+}
+
+const IN_TIME: &str = "nothing is missing for longer than its deadline";
+
+#[test]
+fn a_roll_out_that_lasts_ten_minutes_is_degraded_from_then_on_until_it_is_complete() {
+    let begun = look(None, 1, 0);
+    assert_eq!(verdict(&begun), (Some(600), [false, false], Reason::Succeeded, IN_TIME.into()));
+    let nearly = look(Some(&begun.contract), 1, 599);
+    assert_eq!(verdict(&nearly), (Some(1), [false, false], Reason::Succeeded, IN_TIME.into()));
+    let late = look(Some(&nearly.contract), 1, 600);
+    let told = "for more than 10 minutes: 1 of 2 members are ready";
+    assert_eq!(verdict(&late), (None, [false, true], Reason::RolloutTimedOut, told.into()));
+    let complete = look(Some(&late.contract), 2, 601);
+    assert_eq!(verdict(&complete), (None, [true, false], Reason::Succeeded, IN_TIME.into()));
+}
+
+#[test]
+fn a_member_that_is_missing_for_five_minutes_makes_the_resource_degraded_until_it_is_back() {
+    let fine = look(Some(&look(None, 1, 0).contract), 2, 10);
+    assert_eq!(verdict(&fine), (None, [true, false], Reason::Succeeded, IN_TIME.into()));
+    // However long it was well before.
+    let lost = look(Some(&fine.contract), 1, 10_000);
+    assert_eq!(verdict(&lost), (Some(300), [false, false], Reason::Succeeded, IN_TIME.into()));
+    let nearly = look(Some(&lost.contract), 1, 10_299);
+    assert_eq!(verdict(&nearly), (Some(1), [false, false], Reason::Succeeded, IN_TIME.into()));
+    let late = look(Some(&nearly.contract), 1, 10_300);
+    let told = "for more than 5 minutes: 1 of 2 members are ready";
+    assert_eq!(verdict(&late), (None, [false, true], Reason::ReplicasUnavailable, told.into()));
+    let back = look(Some(&late.contract), 2, 10_301);
+    assert_eq!(verdict(&back), (None, [true, false], Reason::Succeeded, IN_TIME.into()));
+}

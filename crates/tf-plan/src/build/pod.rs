@@ -492,3 +492,40 @@ pub fn ignored_overrides(identity: &Identity, common: &PodConfiguration, daemons
         .map(|wanted| format!("{PATH}.spec.containers[{}]: no such container", wanted.name));
     labels.chain(containers).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use tf_api::Zookeeper;
+
+    use super::*;
+    use crate::images::{self, ImageOverrides};
+
+    /// A pod with two daemons, as an operator of this version plans it.
+    fn planned(operator_version: &str, image: &str) -> (PodTemplateSpec, String) {
+        let cr = Zookeeper::default();
+        let daemon = |name| Daemon::new(name, image.into(), Vec::new());
+        template(&PodShape {
+            identity: &Identity::of("zookeeper-op", &cr),
+            common: &PodConfiguration::default(),
+            agent_image: images::tf_node(&ImageOverrides::default(), operator_version),
+            service_account: "zk".into(),
+            init: Vec::new(),
+            daemons: vec![daemon("zookeeper"), daemon("nodemanager")],
+            volumes: Vec::new(),
+            owned_mounts: vec![mount("data", "/var/lib/zookeeper")],
+            has_secret_files: true,
+            affinity: Affinity::default(),
+            share_processes: false,
+            grace_seconds: 30,
+            restart: None,
+        })
+    }
+
+    #[test]
+    fn an_upgrade_of_the_operator_restarts_no_pod_and_brings_the_next_one_its_agent() {
+        let ((old, hash), (new, hash_of_new)) = (planned("0.1.0", "a:1"), planned("0.2.0", "a:1"));
+        assert_eq!(hash_of_new, hash);
+        assert_ne!(new, old, "the image of the agent is the operator's");
+        assert_ne!(planned("0.1.0", "a:2").1, hash, "that of a daemon matters");
+    }
+}

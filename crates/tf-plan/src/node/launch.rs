@@ -383,7 +383,10 @@ mod tests {
             ]),
             place: vec![
                 place("zoo.cfg", When::Always),
-                place("zoo.cfg.dynamic", When::NewestList { id: "myid".into(), config: "zoo.cfg".into(), ensemble: Some("uid".into()) }),
+                place(
+                    "zoo.cfg.dynamic",
+                    When::NewestList { id: "myid".into(), config: "zoo.cfg".into(), ensemble: Some("uid".into()) },
+                ),
                 place("myid", When::Absent),
             ],
             ready: Probe::ZooKeeper { port, host: None, tls: false },

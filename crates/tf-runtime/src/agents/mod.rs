@@ -191,7 +191,7 @@ impl Agents {
                 let reachable = pod.certificate.is_some() && !pod.terminating;
                 let address = pod.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
                 let Some(address) = address.filter(|_| reachable) else { continue };
-                let address = SocketAddr::new(address, agents.port.get());
+                let address = SocketAddr::new(address, pod.agent_port.unwrap_or(agents.port).get());
                 let present = known.remove(&pod.uid).filter(|member| member.address == address);
                 let member = present.unwrap_or_else(|| Arc::new(Member::new(key.clone(), address)));
                 now.insert(pod.uid, member);

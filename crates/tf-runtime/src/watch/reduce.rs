@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
-        core::v1::Pod,
+        core::v1::{ContainerStatus, Pod},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::core::{DynamicObject, PartialObjectMeta};
-use tf_api::{Managed, contract::PeerStatus, names};
+use tf_api::{Managed, contract::PeerStatus, names, schema::Port};
 use tf_plan::{
+    node,
     object::{DAEMON_SET, Kind, STATEFUL_SET},
     observed,
 };
@@ -170,6 +171,22 @@ fn noted(text: &str) -> Option<observed::Certificate> {
     Some(observed::Certificate { not_after: not_after.parse().ok()?, issuer: issuer.to_owned() })
 }
 
+/// Why a container does not run, if it is to be told.
+fn waiting(container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref()?;
+    if matches!(reason, "ContainerCreating" | "PodInitializing") {
+        return None;
+    }
+    let ended = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+    let more = if reason.contains("Image") {
+        format!(": {}", container.image)
+    } else {
+        ended.map(|ended| format!(" after exit code {}", ended.exit_code)).unwrap_or_default()
+    };
+    Some(format!("container {}: {reason}{more}", container.name))
+}
+
 /// Keeps what roll-outs and status need.
 pub fn pod(pod: Pod) -> (Key, PodEntry) {
     let key = Key::of(&pod.metadata);
@@ -178,15 +195,16 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
     let condition = |name: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == name);
     let annotations = pod.metadata.annotations.unwrap_or_default();
     let labels = pod.metadata.labels.unwrap_or_default();
-    let waiting =
-        status.container_statuses.iter().chain(&status.init_container_statuses).flatten().find_map(|container| {
-            let waiting = container.state.as_ref()?.waiting.as_ref()?;
-            let reason = waiting
-                .reason
-                .as_deref()
-                .filter(|reason| !matches!(*reason, "ContainerCreating" | "PodInitializing"))?;
-            Some(format!("container {}: {reason}", container.name))
-        });
+    let containers = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let is = |name: &str, wanted: &str| condition(name).is_some_and(|condition| condition.status == wanted);
+    // The controller of nodes turns the one condition and leaves the rest as the kubelet had it.
+    let is_given_up = is("Ready", "False")
+        && is("ContainersReady", "True")
+        && condition("Ready")
+            .is_some_and(|ready| ready.reason.as_deref().is_none_or(|reason| reason == "NodeNotReady"));
+    let given_up = is_given_up.then(|| "its node does not report to Kubernetes any more".to_owned());
+    let agent = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+    let agent = agent.filter(|port| port.name.as_deref() == Some(node::AGENT_PORT)).map(|port| port.container_port);
     let unscheduled = condition("PodScheduled")
         .filter(|condition| condition.status == "False")
         .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
@@ -197,10 +215,11 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
             uid: pod.metadata.uid.unwrap_or_default(),
             node: spec.node_name,
             address: status.pod_ip.clone(),
-            ready: condition("Ready").is_some_and(|condition| condition.status == "True"),
+            ready: is("Ready", "True"),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             template: annotations.get(names::ANNOTATION_RESTART_HASH).cloned(),
-            trouble: unscheduled.or(waiting),
+            trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
+            agent_port: agent.filter_map(|port| u16::try_from(port).ok()).next().map(Port),
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
             certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
         },
@@ -250,5 +269,71 @@ pub fn workload_of(kind: Kind, answer: &DynamicObject) -> Option<observed::Workl
         STATEFUL_SET => answer.clone().try_parse::<StatefulSet>().ok().map(|set| set.look().1),
         DAEMON_SET => answer.clone().try_parse::<DaemonSet>().ok().map(|set| set.look().1),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn reduced(status: Value) -> observed::Pod {
+        let container = json!({"name": "zookeeper", "ports": [
+            {"name": "client", "containerPort": 2181}, {"name": "agent", "containerPort": 2183},
+        ]});
+        let object = json!({"metadata": {"name": "a", "namespace": "tf"}, "spec": {"containers": [container]}, "status": status});
+        pod(serde_json::from_value(object).unwrap()).1.pod
+    }
+
+    fn trouble(conditions: &[(&str, &str, Option<&str>)], container: Value) -> Option<String> {
+        let condition = |(kind, status, reason): &(&str, &str, Option<&str>)| json!({"type": kind, "status": status, "reason": reason});
+        let mut status = json!({"conditions": conditions.iter().map(condition).collect::<Vec<_>>()});
+        if !container.is_null() {
+            status["containerStatuses"] = json!([container]);
+        }
+        reduced(status).trouble
+    }
+
+    #[test]
+    fn the_agent_is_asked_on_the_port_that_the_pod_has() {
+        assert_eq!(reduced(json!({})).agent_port, Some(Port(2183)));
+    }
+
+    #[test]
+    fn what_keeps_a_container_from_running_is_told_with_what_people_look_for() {
+        let waiting = |reason: &str, last: Value| {
+            let state = json!({"waiting": {"reason": reason}});
+            let (id, image) = ("", "example/zookeeper:2");
+            let container = json!({
+                "name": "zookeeper", "image": image, "imageID": id, "ready": false, "restartCount": 1, "state": state,
+                "lastState": last,
+            });
+            trouble(&[("Ready", "False", Some("ContainersNotReady"))], container)
+        };
+        let none = || json!({});
+        assert_eq!(waiting("ContainerCreating", none()), None);
+        assert_eq!(
+            waiting("ImagePullBackOff", none()).as_deref(),
+            Some("container zookeeper: ImagePullBackOff: example/zookeeper:2")
+        );
+        assert_eq!(
+            waiting("CrashLoopBackOff", json!({"terminated": {"exitCode": 137}})).as_deref(),
+            Some("container zookeeper: CrashLoopBackOff after exit code 137")
+        );
+        assert_eq!(waiting("CrashLoopBackOff", none()).as_deref(), Some("container zookeeper: CrashLoopBackOff"));
+    }
+
+    #[test]
+    fn a_pod_whose_kubelet_is_gone_is_told_apart_from_one_that_does_not_serve() {
+        let told = |ready, containers, reason| {
+            trouble(&[("Ready", ready, reason), ("ContainersReady", containers, None)], Value::Null)
+        };
+        let gone = Some("its node does not report to Kubernetes any more".to_owned());
+        assert_eq!(told("False", "True", None), gone);
+        assert_eq!(told("False", "True", Some("NodeNotReady")), gone);
+        assert_eq!(told("False", "True", Some("ReadinessGatesNotReady")), None);
+        assert_eq!(told("False", "False", Some("ContainersNotReady")), None);
+        assert_eq!(told("True", "True", None), None);
     }
 }

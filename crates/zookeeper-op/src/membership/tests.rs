@@ -170,6 +170,15 @@ fn without_another_node_a_lost_member_keeps_its_vote_and_that_is_said() {
 }
 
 #[test]
+fn without_nodes_for_more_members_nothing_is_done_and_the_wish_is_answered() {
+    let full = scene(3, 3);
+    let decision = full.decide(5);
+    assert_eq!(decision.held, ["5 members are asked for and no further node matches; add nodes or lower replicas"]);
+    assert_eq!((&decision.members, &decision.step), (&full.recorded, &None));
+    assert!(decision.leaving.is_empty() && decision.waits.is_empty(), "{decision:?}");
+}
+
+#[test]
 fn nodes_with_one_address_do_not_both_become_members() {
     let mut doubled = scene(4, 2);
     doubled.places[2].address = doubled.places[0].address.clone();

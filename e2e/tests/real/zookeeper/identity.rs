@@ -1,6 +1,7 @@
 //! Who gets a member's certificate: the member, and nobody who only says so.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -8,8 +9,13 @@ use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateS
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::PostParams;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, SanType,
+};
 use tf_api::names::ANNOTATION_BUNDLE_REVISION;
-use tf_pki::member::{Identity, Member, SIGNER, USAGES, request};
+use tf_pki::member::{Identity, Member, ORGANISATION, SIGNER, USAGES, request};
+use tf_testing::operators::repository;
 
 use super::*;
 
@@ -41,7 +47,7 @@ async fn with_token(lab: &Lab, pod: Option<&Pod>) -> Result<Client> {
 async fn ask_for(
     client: &Client,
     name: &str,
-    member: &Member,
+    request: String,
     usages: &[&str],
     seconds: i32,
 ) -> Result<CertificateSigningRequestStatus> {
@@ -53,7 +59,7 @@ async fn ask_for(
     asked.spec.signer_name = SIGNER.into();
     asked.spec.usages = Some(usages.iter().map(ToString::to_string).collect());
     asked.spec.expiration_seconds = Some(seconds);
-    asked.spec.request = ByteString(request(&Identity::member(member)?)?.request.into_bytes());
+    asked.spec.request = ByteString(request.into_bytes());
     api.create(&PostParams::default(), &asked).await.with_context(|| name.to_owned())?;
     eventually(&format!("a verdict on {name}"), VERDICT, async || {
         let status = api.get(name).await?.status.unwrap_or_default();
@@ -61,6 +67,40 @@ async fn ask_for(
         Ok((denied || status.certificate.is_some()).then_some(status))
     })
     .await
+}
+
+/// What a member's agent would ask with.
+fn request_of(member: &Member) -> Result<String> {
+    Ok(request(&Identity::member(member)?)?.request)
+}
+
+/// The same, to be changed.
+fn parameters(member: &Member) -> Result<CertificateParams> {
+    let identity = Identity::member(member)?;
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::OrganizationName, ORGANISATION);
+    parameters.distinguished_name.push(DnType::CommonName, identity.common_name());
+    for name in identity.names() {
+        parameters.subject_alt_names.push(SanType::DnsName(name.as_str().try_into()?));
+    }
+    parameters.subject_alt_names.extend(identity.addresses().iter().copied().map(SanType::IpAddress));
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    Ok(parameters)
+}
+
+/// A request of an authority.
+fn authority_request(member: &Member) -> Result<String> {
+    let mut parameters = parameters(member)?;
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Ok(parameters.serialize_request(&KeyPair::generate()?)?.pem()?)
+}
+
+/// A request for an RSA key of 2048 bits, where new ones need 3072; the library makes no signature with a shorter one.
+fn weak_request(member: &Member) -> Result<String> {
+    let key = fs::read_to_string(repository().join("crates/tf-pki/testdata/rsa2048.key"))?;
+    Ok(parameters(member)?.serialize_request(&KeyPair::from_pem(&key)?)?.pem()?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,28 +125,33 @@ async fn a_member_gets_its_certificate_and_forged_requests_are_denied_with_an_ev
         };
 
         let member = with_token(lab, Some(&pod)).await?;
-        let status = ask_for(&member, "own", &own, &USAGES, seconds).await?;
+        let status = ask_for(&member, "own", request_of(&own)?, &USAGES, seconds).await?;
         assert!(status.certificate.is_some(), "{status:?}");
 
         let other_pod = Member { pod: "zookeeper1-zookeeper-statefulset-1".into(), ..own.clone() };
         let other_node = Member { addresses: BTreeSet::from([[10, 9, 9, 9].into()]), ..own.clone() };
+        let mut other_node_too = own.clone();
+        other_node_too.services.insert(format!("{}0", own.node));
         let mut more_names = own.clone();
         more_names.services.insert("config.tf.svc".into());
         let mut fewer_names = own.clone();
         fewer_names.services.pop_first();
         let stranger = with_token(lab, None).await?;
         let forged = [
-            ("other-pod", &member, &other_pod, &USAGES[..], seconds, "ForeignSubject"),
-            ("other-node", &member, &other_node, &USAGES[..], seconds, "ForeignName"),
-            ("more-names", &member, &more_names, &USAGES[..], seconds, "ForeignName"),
-            ("fewer-names", &member, &fewer_names, &USAGES[..], seconds, "MissingName"),
-            ("usages", &member, &own, &USAGES[..2], seconds, "WrongUsage"),
-            ("lifetime", &member, &own, &USAGES[..], seconds + 1, "WrongLifetime"),
-            ("no-pod", &stranger, &own, &USAGES[..], seconds, "UnboundToken"),
+            ("other-pod", &member, request_of(&other_pod)?, &USAGES[..], seconds, "ForeignSubject"),
+            ("other-node", &member, request_of(&other_node)?, &USAGES[..], seconds, "ForeignName"),
+            ("other-node-too", &member, request_of(&other_node_too)?, &USAGES[..], seconds, "ForeignName"),
+            ("more-names", &member, request_of(&more_names)?, &USAGES[..], seconds, "ForeignName"),
+            ("fewer-names", &member, request_of(&fewer_names)?, &USAGES[..], seconds, "MissingName"),
+            ("usages", &member, request_of(&own)?, &USAGES[..2], seconds, "WrongUsage"),
+            ("lifetime", &member, request_of(&own)?, &USAGES[..], seconds + 1, "WrongLifetime"),
+            ("authority", &member, authority_request(&own)?, &USAGES[..], seconds, "AuthorityRequested"),
+            ("weak-key", &member, weak_request(&own)?, &USAGES[..], seconds, "WeakKey"),
+            ("no-pod", &stranger, request_of(&own)?, &USAGES[..], seconds, "UnboundToken"),
         ];
         let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-        for (name, client, member, usages, seconds, reason) in forged {
-            let status = ask_for(client, name, member, usages, seconds).await?;
+        for (name, client, request, usages, seconds, reason) in forged {
+            let status = ask_for(client, name, request, usages, seconds).await?;
             let denied = status.conditions.iter().flatten().find(|condition| condition.type_ == "Denied");
             assert_eq!(denied.and_then(|condition| condition.reason.as_deref()), Some(reason), "{name}: {status:?}");
             assert!(status.certificate.is_none(), "{name}");

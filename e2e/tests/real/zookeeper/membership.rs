@@ -113,7 +113,8 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ensemble_that_is_deleted_and_made_anew_has_its_data_under_other_identities_and_in_another_size() -> Result<()> {
+async fn an_ensemble_that_is_deleted_and_made_anew_has_its_data_under_other_identities_and_in_another_size()
+-> Result<()> {
     if !Long::Recreation.is_drawn()? {
         return Ok(());
     }

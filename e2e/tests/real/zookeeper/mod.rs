@@ -46,6 +46,8 @@ use tokio::time::timeout;
 const NAMESPACE: &str = "tf";
 const NAME: &str = "zookeeper1";
 const CLIENT_PORT: u16 = 2181;
+/// Where servers tell their metrics.
+const METRICS_PORT: u16 = 7000;
 /// Three servers in Java start at once on a small machine.
 const BRING_UP: Duration = Duration::from_mins(4);
 /// From the loss of a node to Kubernetes saying so: its lease, the controller's look, the pod's condition.
@@ -77,10 +79,11 @@ enum Long {
     Mistake,
     Rest,
     Strangers,
+    Ports,
 }
 
 impl Long {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Growth,
         Self::Release,
         Self::Tls,
@@ -97,6 +100,7 @@ impl Long {
         Self::Mistake,
         Self::Rest,
         Self::Strangers,
+        Self::Ports,
     ];
     /// Of these, if nothing else is said.
     const DRAWN: usize = 2;
@@ -222,9 +226,20 @@ async fn deleted(client: &Client) -> Result<()> {
 
 /// What a server answers to a four-letter word.
 async fn ask(address: Ipv4Addr, word: &str) -> Result<String> {
+    exchange(address, CLIENT_PORT, word).await
+}
+
+/// What a server tells Prometheus, with the headers.
+async fn metrics(address: Ipv4Addr) -> Result<String> {
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    exchange(address, METRICS_PORT, &request).await
+}
+
+/// What is said until the connection is closed.
+async fn exchange(address: Ipv4Addr, port: u16, request: &str) -> Result<String> {
     let answer = async {
-        let mut stream = TcpStream::connect((address, CLIENT_PORT)).await?;
-        stream.write_all(word.as_bytes()).await?;
+        let mut stream = TcpStream::connect((address, port)).await?;
+        stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         anyhow::Ok(answer)
@@ -248,11 +263,17 @@ async fn modes(addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
 async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_power() -> Result<()> {
     with_lab(3, async |lab, client| {
         let nodes = lab.real_nodes()?;
-        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        let spec = json!({"serviceConfiguration": {"metricsPort": METRICS_PORT}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
 
         let addresses = nodes.addresses()?;
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"], "Ready means that all three serve");
+        for address in &addresses {
+            let told = metrics(*address).await?;
+            let is_told = |metric: &str| told.lines().any(|line| line == metric);
+            assert!(told.starts_with("HTTP/1.1 200") && is_told("quorum_size 3.0"), "{address}: {told}");
+        }
 
         // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.
         let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;

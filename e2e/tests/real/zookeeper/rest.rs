@@ -4,6 +4,8 @@ use anyhow::ensure;
 use tf_testing::audit::count_by_user;
 use zookeeper_client::{Client as Session, EnsembleUpdate, Error};
 
+use super::journal::Writers;
+use super::watchman::{Watch, Watchman};
 use super::*;
 
 /// How long nothing may happen, and how long before that what has begun may take to end.
@@ -76,6 +78,38 @@ async fn strangers_change_no_members_and_hear_few_words_and_sessions_have_limits
             ensure!(matches!(refused, Err(Error::NoAuth)), "{refused:?}");
         }
         ensure!(membership::list(address).await? == (version, voters), "the list is another one");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_move_to_another_port_and_a_change_of_the_servers_ports_is_refused() -> Result<()> {
+    if !Long::Ports.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        certified(client).await?;
+        let addresses = lab.real_nodes()?.addresses()?;
+        let (writers, watchman) = (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
+        let before = tls::uids(client).await?;
+        let spec = json!({"serviceConfiguration": {"agentPort": 2190}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+        let after = tls::uids(client).await?;
+        ensure!(after.iter().all(|(name, uid)| before[name] != *uid), "pods are the same");
+
+        let spec = json!({"serviceConfiguration": {"agentPort": 2190, "clientPort": 2191}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+        let refused = |zookeeper: &Resource| zookeeper.explain("Stalled").contains("clientPort back to 2181");
+        resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "refused", BRING_UP, refused).await?;
+        let spec = json!({"serviceConfiguration": {"agentPort": 2190}});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
+        ensure!(tls::uids(client).await? == after, "pods were replaced for what was refused");
+        watchman.end()?;
+        writers.end(&addresses).await?;
         Ok(())
     })
     .await

@@ -23,18 +23,22 @@ async fn epoch(address: Ipv4Addr) -> Result<u64> {
     Ok(u64::from_str_radix(zxid.with_context(|| format!("{address} answered {answer:?}"))?, 16)? >> 32)
 }
 
-/// When each pod was told to change.
+/// When each pod was last told to change.
 async fn turns(client: &Client) -> Result<BTreeMap<String, Timestamp>> {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    let mut turns = BTreeMap::new();
-    for event in events.list(&ListParams::default()).await? {
-        let (Some(time), Some(note)) = (event.event_time, event.note) else { continue };
-        if event.reason.as_deref() == Some("DisruptionAllowed") {
-            let pods = pods(client).await?;
-            turns.extend(pods.into_keys().filter(|pod| note.contains(pod.as_str())).map(|pod| (pod, time.0)));
-        }
-    }
-    Ok(turns)
+    let events = events.list(&ListParams::default()).await?.items;
+    let turn = |pod: &str| {
+        let tells = |event: &&Event| {
+            event.reason.as_deref() == Some("DisruptionAllowed")
+                && event.note.as_ref().is_some_and(|note| note.contains(pod))
+        };
+        let last = |event: &Event| {
+            let repeated = event.series.as_ref().map(|series| series.last_observed_time.0);
+            event.event_time.as_ref().map(|time| time.0).max(repeated)
+        };
+        events.iter().filter(tells).filter_map(last).max()
+    };
+    Ok(pods(client).await?.into_keys().filter_map(|pod| Some((pod.clone(), turn(&pod)?))).collect())
 }
 
 /// When a server was started.
@@ -50,8 +54,7 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
 
-        let (writers, watchman) =
-            (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
+        let (writers, watchman) = (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
         let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
         let spec = json!({"commonConfiguration": {"logLevel": "debug"}});
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
@@ -95,8 +98,7 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
 
-        let (writers, watchman) =
-            (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
+        let (writers, watchman) = (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
         let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, 2 * ROLL).await?;

@@ -111,9 +111,8 @@ impl Sight {
             None => None,
         };
         let voters = voters.map(|(_, voters)| voters);
-        let is_served = |voters: &BTreeSet<u32>| {
-            2 * serving.iter().filter(|(id, _)| voters.contains(id)).count() > voters.len()
-        };
+        let is_served =
+            |voters: &BTreeSet<u32>| 2 * serving.iter().filter(|(id, _)| voters.contains(id)).count() > voters.len();
         let quorum = voters.as_ref().is_some_and(is_served);
         let is_down = |(id, _): &&(u32, Ipv4Addr)| running.iter().all(|(running, _)| running != id);
         let down = servers.iter().filter(is_down).map(|(id, _)| *id).collect();
