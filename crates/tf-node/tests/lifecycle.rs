@@ -71,7 +71,7 @@ fn a_daemon_that_crashes_is_started_again_after_growing_waits() {
     let waits: Vec<u64> = starts.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000).collect();
     assert!(waits[0] >= 1000 && waits[1] >= 2000, "{waits:?}");
     let (code, text) = container.probe(&[]);
-    assert_eq!((code, text.as_str()), (Some(1), "ended by itself and waits for its next start"));
+    assert_eq!((code, text.as_str()), (Some(1), "ended with exit code 3 and waits for its next start"));
     assert_eq!(container.terminate().code(), Some(0), "it can be ended while it waits");
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use rustls::pki_types::ServerName;
 use tf_plan::node::{
     launch::{Launch, Probe},
-    state::{Health, Phase, State},
+    state::{Exit, Health, LastExit, Phase, State},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -91,10 +91,18 @@ fn process(state: Option<&State>) -> Result<Health, Health> {
         Phase::Waiting => format!("not started yet{detail}"),
         Phase::Starting => "being started".to_owned(),
         Phase::Running => return Ok(Health { serves: true, message: "its process runs".to_owned() }),
-        Phase::BackOff => format!("ended by itself and waits for its next start{detail}"),
+        Phase::BackOff => format!("{} and waits for its next start{detail}", ended(state.last_exit.as_ref())),
         Phase::Stopping => format!("being stopped{detail}"),
     };
     Err(Health { serves: false, message })
+}
+
+fn ended(last: Option<&LastExit>) -> String {
+    match last.map(|last| &last.exit) {
+        Some(Exit::Code(code)) => format!("ended with exit code {code}"),
+        Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
+        Some(Exit::NotStarted(_)) | None => "ended by itself".to_owned(),
+    }
 }
 
 async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {

@@ -99,13 +99,18 @@ impl Group {
     pub fn kill_named(&self, name: &str) -> Result<usize> {
         let folder = tracking()?.join(&self.path);
         freeze(&folder, true)?;
-        let killed = members(&folder).map(|members| {
-            let named = |pid: &&i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it.trim() == name);
-            let killed = members.iter().filter(named).filter_map(|pid| Pid::from_raw(*pid));
+        let killed = self.named(name).map(|named| {
+            let killed = named.into_iter().filter_map(Pid::from_raw);
             killed.filter(|pid| kill_process(*pid, Signal::KILL).is_ok()).count()
         });
         freeze(&folder, false)?;
         killed
+    }
+
+    /// The ids of its processes that have this name.
+    pub fn named(&self, name: &str) -> Result<Vec<i32>> {
+        let is_named = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it.trim() == name);
+        Ok(members(&tracking()?.join(&self.path))?.into_iter().filter(is_named).collect())
     }
 
     /// Removes it from every hierarchy, with the groups within it. Its processes must have ended.

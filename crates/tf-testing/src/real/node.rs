@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::folder::write_atomically;
+use crate::identity::Identity;
 use crate::kubeconfig::{self, Credential, Endpoint};
 use crate::pki::Authority;
 use crate::real::Programs;
@@ -173,6 +174,12 @@ impl RealNode {
         let killed = self.machine.group().kill_named(name)?;
         ensure!(killed > 0, "no process {name} runs on {}", self.name());
         Ok(())
+    }
+
+    /// Its processes of this name, in containers, too.
+    pub fn processes(&self, name: &str) -> Result<Vec<Identity>> {
+        let ids = self.machine.group().named(name)?;
+        ids.into_iter().filter_map(|pid| Identity::of(pid.unsigned_abs()).transpose()).collect()
     }
 
     /// Loads the images of an archive (of docker save, or an OCI layout; packed with gzip or not).

@@ -22,9 +22,9 @@ use super::journal::Journal;
 use super::watchman::HONEST_WITHIN;
 use super::*;
 
-/// Rounds if nothing else is said: none, until all were seen.
-const DEFAULT: usize = 0;
-/// The last write that is drawn: growing always has so many.
+/// Rounds if nothing else is said, of as many of the tests here.
+const DEFAULT: usize = 1;
+/// The last write that is drawn: every first procedure of a round has so many.
 const DRAWN_FROM: usize = 8;
 /// For a procedure that is disturbed once.
 const LIMIT: Duration = Duration::from_mins(4);
@@ -43,6 +43,8 @@ enum Disturbance {
 }
 
 impl Disturbance {
+    const ALL: [Self; 4] = [Self::Killed, Self::Reverted, Self::Changed, Self::Deleted];
+
     /// The requests after which it happens.
     fn counts(self) -> Match {
         match self {
@@ -58,36 +60,89 @@ impl Disturbance {
 struct Wish {
     members: usize,
     level: &'static str,
+    quorum_tls: bool,
+    image: Option<&'static str>,
 }
 
 impl Wish {
+    const fn members(members: usize) -> Self {
+        Self { members, level: "info", quorum_tls: false, image: None }
+    }
+
     fn spec(self) -> Value {
-        json!({"commonConfiguration": {"replicas": self.members, "logLevel": self.level}})
+        let mut service = json!({"tls": {"quorum": self.quorum_tls}});
+        if let Some(image) = self.image {
+            service["containers"] = json!([{"name": "zookeeper", "image": image}]);
+        }
+        let common = json!({"replicas": self.members, "logLevel": self.level});
+        json!({"commonConfiguration": common, "serviceConfiguration": service})
+    }
+
+    /// Whether servers speak with each other as wished.
+    fn is_spoken(self, zookeeper: &Resource) -> bool {
+        let modes = &zookeeper.object.data["status"]["quorumTls"];
+        if self.quorum_tls { *modes == json!({"mode": "Required"}) } else { modes.is_null() }
     }
 }
 
 impl fmt::Display for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} members, log level {}", self.members, self.level)
+        write!(f, "{} members, log level {}", self.members, self.level)?;
+        f.write_str(if self.quorum_tls { ", TLS between them" } else { "" })?;
+        self.image.map_or(Ok(()), |image| write!(f, ", {image}"))
     }
 }
 
-/// Grow, change the configuration, shrink: after one round it is as it was before.
-const ROUND: [Wish; 3] =
-    [Wish { members: 3, level: "info" }, Wish { members: 3, level: "debug" }, Wish { members: 1, level: "info" }];
+/// Procedures one after the other. After them the ensemble is as it was before.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// What tells its tests from those of others, when some are drawn.
+    number: usize,
+    wishes: [Wish; 3],
+    /// What is wished in between by one who changes his mind.
+    other: Wish,
+}
+
+/// Grow, change the configuration, shrink.
+const SIZES: Round = Round {
+    number: 0,
+    wishes: [Wish::members(3), Wish { level: "debug", ..Wish::members(3) }, Wish::members(1)],
+    other: Wish { level: "warning", ..Wish::members(2) },
+};
+
+/// Change to TLS between the servers, to another image, and both back at once.
+const CHANGES: Round = Round {
+    number: 1,
+    wishes: [
+        Wish { quorum_tls: true, ..Wish::members(3) },
+        Wish { quorum_tls: true, image: Some(rollout::FORMER.1), ..Wish::members(3) },
+        Wish::members(3),
+    ],
+    other: Wish { level: "warning", ..Wish::members(3) },
+};
+
+impl Round {
+    const ALL: usize = 2;
+
+    /// What there is before and afterwards.
+    fn rest(&self) -> Wish {
+        self.wishes[self.wishes.len() - 1]
+    }
+}
 
 struct Stage {
     lab: Turn,
     client: Client,
     proxy: Proxy,
     operator: Arc<std::sync::Mutex<Operator>>,
+    round: Round,
     now: Wish,
     version: u64,
 }
 
 impl Stage {
-    async fn set() -> Result<Option<Self>> {
-        let Some(lab) = lab(3, &["replicaCount=0"], &[]).await? else { return Ok(None) };
+    async fn set(round: Round) -> Result<Option<Self>> {
+        let Some(lab) = lab(3, &["replicaCount=0"], &[rollout::FORMER.0]).await? else { return Ok(None) };
         let proxy = lab.proxy().await?;
         let how = Run {
             endpoint: Some(Endpoint { url: proxy.url(), ca: None }),
@@ -98,9 +153,9 @@ impl Stage {
         operator.ready().await?;
         let client = lab.client().await?;
         let operator = Arc::new(std::sync::Mutex::new(operator));
-        let mut stage = Self { lab, client, proxy, operator, now: ROUND[2], version: 0 };
-        stage.wish(ROUND[2]).await?;
-        stage.fulfilled(ROUND[2]).await?;
+        let mut stage = Self { lab, client, proxy, operator, round, now: round.rest(), version: 0 };
+        stage.wish(round.rest()).await?;
+        stage.fulfilled(round.rest()).await?;
         Ok(Some(stage))
     }
 
@@ -110,8 +165,11 @@ impl Stage {
 
     /// Waits until the ensemble is as wished, in the words of its servers, too.
     async fn fulfilled(&mut self, wish: Wish) -> Result<Vec<Ipv4Addr>> {
-        let fulfilled =
-            |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready_with(wish.members);
+        let fulfilled = |zookeeper: &Resource| {
+            zookeeper.is("CertificatesReady", "True")
+                && zookeeper.is_ready_with(wish.members)
+                && wish.is_spoken(zookeeper)
+        };
         let zookeeper =
             resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &wish.to_string(), LIMIT, fulfilled).await?;
         // What is set back at once was said to be so by a server that was told to restart meanwhile.
@@ -140,7 +198,7 @@ impl Stage {
         });
         self.wish(wish).await?;
         let done = async {
-            let reached = |zookeeper: &Resource| zookeeper.is_ready_with(wish.members);
+            let reached = |zookeeper: &Resource| zookeeper.is_ready_with(wish.members) && wish.is_spoken(zookeeper);
             resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, "done before", LIMIT, reached).await.map(drop)
         };
         let is_sprung = tokio::select! {
@@ -162,7 +220,7 @@ impl Stage {
                     self.wish(wish).await?;
                 }
                 Disturbance::Changed => {
-                    let other = Wish { members: 2, level: "warning" };
+                    let other = self.round.other;
                     self.wish(other).await?;
                     self.fulfilled(other).await?;
                     self.wish(wish).await?;
@@ -192,18 +250,18 @@ impl Stage {
     }
 
     /// Once around, with the same disturbance in each procedure. How many procedures were disturbed.
-    async fn round(&mut self, after: u64, disturbance: Disturbance) -> Result<usize> {
+    async fn go_round(&mut self, after: u64, disturbance: Disturbance) -> Result<usize> {
         let servers = self.lab.real_nodes()?.addresses()?;
         let keeps = disturbance != Disturbance::Deleted;
         let journal = if keeps { Some(Journal::begin(&servers).await?) } else { None };
         let mut disturbed = 0;
-        for wish in ROUND {
+        for wish in self.round.wishes {
             let what = || format!("{disturbance:?} after write {after} on the way to {wish}");
             let is_disturbed = self.disturbed(wish, after, disturbance).await.with_context(what)?;
             println!("{}: {}", what(), if is_disturbed { "as wished" } else { "there is no such write" });
             disturbed += usize::from(is_disturbed);
         }
-        let serving = self.fulfilled(ROUND[2]).await?;
+        let serving = self.fulfilled(self.round.rest()).await?;
         if let Some(journal) = journal {
             let account = journal.end(&serving).await?;
             println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
@@ -212,26 +270,28 @@ impl Stage {
     }
 }
 
-async fn every_round(disturbance: Disturbance) -> Result<()> {
+async fn every_round(round: Round, disturbance: Disturbance) -> Result<()> {
     let sample = Sample::from_environment(DEFAULT)?;
-    if sample.is_empty() {
-        return skip::this_test("none of its cases is drawn; cargo xtask soak runs them");
+    let tests = Round::ALL * Disturbance::ALL.len();
+    let test = round.number * Disturbance::ALL.len() + disturbance as usize;
+    if !sample.draw(tests, 3).contains(&test) {
+        return skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak procedures runs it"));
     }
-    let Some(mut stage) = Stage::set().await? else { return Ok(()) };
+    let Some(mut stage) = Stage::set(round).await? else { return Ok(()) };
     let mut disturbed = 0;
     match sample {
         Sample::All => {
             for after in 1.. {
-                match stage.round(after, disturbance).await? {
+                match stage.go_round(after, disturbance).await? {
                     0 => break,
                     number => disturbed += number,
                 }
             }
         }
         Sample::Some { .. } => {
-            for after in sample.draw(DRAWN_FROM, 1 + disturbance as u64) {
-                let round = stage.round(after as u64 + 1, disturbance).await;
-                disturbed += round.with_context(|| sample.to_string())?;
+            for after in sample.draw(DRAWN_FROM, 4 + test as u64) {
+                let gone = stage.go_round(after as u64 + 1, disturbance).await;
+                disturbed += gone.with_context(|| sample.to_string())?;
             }
         }
     }
@@ -240,22 +300,50 @@ async fn every_round(disturbance: Disturbance) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_operator_killed_after_any_write_ends_what_it_began_as_wished_and_loses_nothing() -> Result<()> {
-    every_round(Disturbance::Killed).await
+mod sizes {
+    use super::{Disturbance, Result, SIZES, every_round};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_operator_killed_after_any_write_ends_what_it_began_as_wished_and_loses_nothing() -> Result<()> {
+        every_round(SIZES, Disturbance::Killed).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
+        every_round(SIZES, Disturbance::Reverted).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
+        every_round(SIZES, Disturbance::Changed).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
+        every_round(SIZES, Disturbance::Deleted).await
+    }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
-    every_round(Disturbance::Reverted).await
-}
+mod changes {
+    use super::{CHANGES, Disturbance, Result, every_round};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
-    every_round(Disturbance::Changed).await
-}
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_operator_killed_after_any_write_ends_what_it_began_as_wished_and_loses_nothing() -> Result<()> {
+        every_round(CHANGES, Disturbance::Killed).await
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
-    every_round(Disturbance::Deleted).await
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
+        every_round(CHANGES, Disturbance::Reverted).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
+        every_round(CHANGES, Disturbance::Changed).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
+        every_round(CHANGES, Disturbance::Deleted).await
+    }
 }

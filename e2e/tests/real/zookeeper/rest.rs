@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 use tf_testing::audit::count_by_user;
+use tf_testing::identity::{Identity, Usage};
 use zookeeper_client::{Client as Session, EnsembleUpdate, Error};
 
 use super::journal::Writers;
@@ -13,6 +14,9 @@ const SILENCE: Duration = Duration::from_mins(2);
 const SETTLED: Duration = Duration::from_secs(15);
 /// Requests of the operator and of each agent, a minute: renewals of a lease and of watches.
 const REQUESTS: u64 = 10;
+/// Resident memory of an agent in KiB, code included, and its share of a processor.
+const RESIDENT: u64 = 8 * 1024;
+const BUSY: f64 = 0.01;
 /// What sessions may last at most, unless the spec says otherwise.
 const LONGEST_SESSION: Duration = Duration::from_mins(2);
 
@@ -26,9 +30,23 @@ async fn an_ensemble_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_all
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         certified(client).await?;
         tokio::time::sleep(SETTLED).await;
+        let mut agents = Vec::new();
+        for node in lab.real_nodes()?.all()? {
+            agents.extend(node.processes("tf-node")?);
+        }
+        ensure!(agents.len() == 3, "{agents:?}");
+        let before: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
         let rest = lab.audit_mark().await?;
         tokio::time::sleep(SILENCE).await;
         let end = lab.audit_mark().await?;
+        let after: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
+        ensure!(before.len() == 3 && after.len() == 3, "an agent has ended");
+        for (before, after) in before.iter().zip(&after) {
+            let share = (after.cpu - before.cpu).as_secs_f64() / SILENCE.as_secs_f64();
+            let (resident, own) = (after.rss_bytes / 1024, after.anonymous_bytes / 1024);
+            println!("an agent: {resident} KiB resident, {own} KiB its own, {:.2} % of a processor", 100.0 * share);
+            ensure!(resident <= RESIDENT && share < BUSY, "an agent: {after:?}, {share}");
+        }
 
         let ours = format!("system:serviceaccount:{NAMESPACE}:");
         let counts = count_by_user(&lab.audit().window(rest, end)?);

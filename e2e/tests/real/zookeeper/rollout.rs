@@ -10,11 +10,11 @@ use super::watchman::{Watch, Watchman};
 use super::*;
 
 /// The release of ZooKeeper before the one of the lab's chart, as its archive and its image are called.
-const FORMER: (&str, &str) = ("zookeeper-3.9.3", "tungstenfabric/lab-zookeeper:3.9.3");
+pub const FORMER: (&str, &str) = ("zookeeper-3.9.3", "tungstenfabric/lab-zookeeper:3.9.3");
 /// For three servers in Java, one after the other, each with the election that follows when the leader goes.
 const ROLL: Duration = Duration::from_mins(4);
-/// From a member's turn to its server being started with the change.
-const TURN: SignedDuration = SignedDuration::from_secs(5);
+/// From a member's turn to its server being started with the change: five seconds, and as many for a machine that is busy.
+const TURN: SignedDuration = SignedDuration::from_secs(10);
 
 /// The election that the ensemble lives by: the upper half of the last transaction's number. Every one of them counts it up.
 async fn epoch(address: Ipv4Addr) -> Result<u64> {
@@ -73,14 +73,14 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
         writers.go_on().await?;
         assert_eq!(epoch(addresses[0]).await?, epoch_before + 1, "the leader was restarted once, and last");
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
-        let turns = turns(client).await?;
+        let (turns, mut waits) = (turns(client).await?, Vec::new());
         for (name, pod) in &after {
             let turn = *turns.get(name).with_context(|| format!("no event tells of the turn of {name}"))?;
             let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()).context("no address")?;
-            let waited = started(address.parse()?).await?.duration_since(turn);
-            assert!(waited < TURN, "{name} was started {waited} after its turn");
-            println!("{name} was started {waited:#} after its turn");
+            waits.push(started(address.parse()?).await?.duration_since(turn));
         }
+        println!("servers were started {waits:#.1?} after their turns");
+        assert!(waits.len() == 3 && waits.iter().all(|wait| *wait < TURN), "{waits:?}");
         writers.end(&addresses).await?;
         Ok(())
     })
@@ -143,7 +143,7 @@ async fn a_change_that_cannot_work_stops_at_the_first_member_and_is_told_and_its
             },
             Mistake {
                 spec: json!({"commonConfiguration": {"podOverrides": {"spec": {"containers": [flags]}}}}),
-                told: "exit",
+                told: "exit code 1",
             },
         ];
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
