@@ -68,6 +68,15 @@ impl Identity {
         })
     }
 
+    /// Time since the process was started, or `None` when it has ended.
+    pub fn age(&self) -> Option<Duration> {
+        self.stat()?;
+        let uptime = fs::read_to_string("/proc/uptime").ok()?;
+        let uptime = Duration::try_from_secs_f64(uptime.split_whitespace().next()?.parse().ok()?).ok()?;
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+        uptime.checked_sub(Duration::from_millis(self.start_ticks * 1000 / ticks_per_second))
+    }
+
     /// The most memory the process ever had resident, in bytes, or `None` when it has ended.
     pub fn peak_rss(&self) -> Option<u64> {
         self.status_bytes("VmHWM:")

@@ -75,13 +75,14 @@ async fn pages(lab: &Lab, client: &Client) -> Result<BTreeMap<String, String>> {
     for node in lab.real_nodes()?.all()? {
         let arguments = node.run("bash", &["-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]).await?;
         pages.insert(format!("arguments on {}", node.name()), arguments);
+        pages.insert(format!("metrics of the server on {}", node.name()), super::metrics(node.address()).await?);
     }
-    pages.insert("metrics".into(), metrics(lab, client).await?);
+    pages.insert("metrics".into(), metrics_of_operator(lab, client).await?);
     Ok(pages)
 }
 
 /// The operator's metrics, as its node gets them.
-async fn metrics(lab: &Lab, client: &Client) -> Result<String> {
+async fn metrics_of_operator(lab: &Lab, client: &Client) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let of_operator = ListParams::default().labels(&format!("app.kubernetes.io/name={OPERATOR}"));
     let pod = pods.list(&of_operator).await?.items.into_iter().next().context("the operator has no pod")?;
@@ -94,16 +95,20 @@ async fn metrics(lab: &Lab, client: &Client) -> Result<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_secret_is_in_logs_objects_events_metrics_or_arguments() -> Result<()> {
     with(3, &["logging.level=debug"], &[], async |lab, client| {
-        // The password of the list of members is used when it changes.
-        for replicas in [1, 3] {
+        // The password of the list of members is used when it changes, keys when servers change over to TLS.
+        for (replicas, quorum) in [(1, false), (3, false), (3, true)] {
             let spec = json!({
                 "commonConfiguration": {"replicas": replicas, "logLevel": "debug"},
-                "serviceConfiguration": {"tls": {"clientPort": 2281}},
+                "serviceConfiguration": {"tls": {"clientPort": 2281, "quorum": quorum}, "metricsPort": METRICS_PORT},
             });
             resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
-            let grown =
-                |zookeeper: &Resource| zookeeper.is_ready_with(replicas) && zookeeper.is("CertificatesReady", "True");
-            let what = format!("{replicas} members");
+            let grown = |zookeeper: &Resource| {
+                let mode = &zookeeper.object.data["status"]["quorumTls"];
+                zookeeper.is_ready_with(replicas)
+                    && zookeeper.is("CertificatesReady", "True")
+                    && (!quorum || *mode == json!({"mode": "Required"}))
+            };
+            let what = format!("{replicas} members, TLS between them: {quorum}");
             resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, BRING_UP, grown).await?;
         }
         let (values, pages) = (values(lab, client).await?, pages(lab, client).await?);
