@@ -203,8 +203,8 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
         && condition("Ready")
             .is_some_and(|ready| ready.reason.as_deref().is_none_or(|reason| reason == "NodeNotReady"));
     let given_up = is_given_up.then(|| "its node does not report to Kubernetes any more".to_owned());
-    let agent = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
-    let agent = agent.filter(|port| port.name.as_deref() == Some(node::AGENT_PORT)).map(|port| port.container_port);
+    let mut ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+    let agent = ports.find(|port| port.name.as_deref() == Some(node::AGENT_PORT));
     let unscheduled = condition("PodScheduled")
         .filter(|condition| condition.status == "False")
         .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
@@ -219,7 +219,7 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
             terminating: pod.metadata.deletion_timestamp.is_some(),
             template: annotations.get(names::ANNOTATION_RESTART_HASH).cloned(),
             trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
-            agent_port: agent.filter_map(|port| u16::try_from(port).ok()).next().map(Port),
+            agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
             certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
         },

@@ -239,13 +239,13 @@ impl Scene {
     async fn given_up(
         &self,
         member: &RealNode,
-        begin: impl AsyncFnOnce() -> Result<()>,
-        end: impl AsyncFnOnce() -> Result<()>,
+        fail: impl AsyncFnOnce() -> Result<()>,
+        mend: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<Course> {
         let (pod, begun) = (self.pod(member).await?, Instant::now());
-        begin().await?;
+        fail().await?;
         let told = self.told(&pod, begun, NOTICED).await;
-        end().await?;
+        mend().await?;
         let (told, mended) = (told?, Instant::now());
         self.all_serve().await?;
         let serving = mended.elapsed();

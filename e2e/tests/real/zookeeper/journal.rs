@@ -125,8 +125,8 @@ impl Writers {
             writes += account.acknowledged.len();
             pause = pause.max(account.longest_pause);
         }
-        let rate = writes as f64 / took.as_secs_f64();
-        println!("{writes} writes in {took:.1?}, {rate:.0} a second, longest pause {pause:.1?}");
+        let rate = writes as u128 * 1000 / took.as_millis().max(1);
+        println!("{writes} writes in {took:.1?}, {rate} a second, longest pause {pause:.1?}");
         Ok(pause)
     }
 }

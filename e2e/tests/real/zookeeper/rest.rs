@@ -42,7 +42,7 @@ async fn an_ensemble_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_all
         let after: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
         ensure!(before.len() == 3 && after.len() == 3, "an agent has ended");
         for (before, after) in before.iter().zip(&after) {
-            let share = (after.cpu - before.cpu).as_secs_f64() / SILENCE.as_secs_f64();
+            let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / SILENCE.as_secs_f64();
             let (resident, own) = (after.rss_bytes / 1024, after.anonymous_bytes / 1024);
             println!("an agent: {resident} KiB resident, {own} KiB its own, {:.2} % of a processor", 100.0 * share);
             ensure!(resident <= RESIDENT && share < BUSY, "an agent: {after:?}, {share}");
