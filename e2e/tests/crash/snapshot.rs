@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use kube::{Client, api::ListParams};
+use kube::{
+    Client, ResourceExt as _,
+    api::{DynamicObject, ListParams},
+};
 use serde_json::{Map, Value};
 use tf_plan::{component::Component as _, declaration::Declaration, object::Kind};
 
@@ -20,6 +23,11 @@ impl Masks {
         let mut pairs: Vec<_> = pairs.into_iter().filter(|(text, _)| !text.is_empty()).collect();
         pairs.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         Self(pairs)
+    }
+
+    /// These and more.
+    fn with(&self, pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self::new(self.0.iter().cloned().chain(pairs))
     }
 
     fn apply(&self, text: &str) -> String {
@@ -48,7 +56,7 @@ pub fn kinds() -> BTreeSet<Kind> {
 
 /// What operators made of a namespace, and the custom resources they did it for.
 pub async fn take(client: &Client, namespace: &str, masks: &Masks) -> Result<Snapshot> {
-    let mut snapshot = Snapshot::new();
+    let mut objects = Vec::new();
     for kind in kinds() {
         let api = tf_testing::resources::objects(client, kind, namespace);
         let of_ours = if kind.group == tf_api::GROUP { "" } else { tf_api::names::LABEL_MANAGED_BY };
@@ -62,11 +70,18 @@ pub async fn take(client: &Client, namespace: &str, masks: &Masks) -> Result<Sna
             if !kind.namespaced && labels.get(tf_api::names::LABEL_OWNER_NAMESPACE).is_none_or(|of| of != namespace) {
                 continue;
             }
-            let name = masks.apply(object.metadata.name.as_deref().unwrap_or_default());
-            snapshot.insert(format!("{} {name}", kind.kind), normal(serde_json::to_value(object)?, kind, masks));
+            objects.push((kind, object));
         }
     }
-    Ok(snapshot)
+    // Files have the uid of the resource that they are of.
+    let resources = objects.iter().filter(|(kind, _)| kind.group == tf_api::GROUP);
+    let uids = resources.filter_map(|(kind, object)| Some((object.uid()?, format!("<uid of {}>", kind.kind))));
+    let masks = masks.with(uids);
+    let entry = |(kind, object): (Kind, DynamicObject)| {
+        let name = masks.apply(object.metadata.name.as_deref().unwrap_or_default());
+        Ok((format!("{} {name}", kind.kind), normal(serde_json::to_value(object)?, kind, &masks)))
+    };
+    objects.into_iter().map(entry).collect()
 }
 
 /// The object without what the API server and other controllers say about it.
