@@ -80,7 +80,7 @@ impl Layer {
 
     /// Whether its tests start operators.
     fn needs_operators(self) -> bool {
-        matches!(self, Self::Api | Self::Fleet)
+        matches!(self, Self::Api | Self::Fleet) || (self == Self::Real && self.refusal().is_none())
     }
 
     /// Whether its tests look into images, or run them on nodes.

@@ -23,10 +23,10 @@ use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, DynamicObject, EvictParams, ListParams, LogParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::contract::MemberStatus;
@@ -259,20 +259,6 @@ async fn modes(addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
     Ok(modes)
 }
 
-/// As for the drain of several nodes at once: who comes second waits for who came first.
-async fn one_is_evicted_at_a_time(client: &Client) -> Result<()> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let names: Vec<String> = pods(client).await?.into_keys().collect();
-    api.evict(&names[0], &EvictParams::default()).await?;
-    for name in &names[1..] {
-        match api.evict(name, &EvictParams::default()).await {
-            Err(kube::Error::Api(refused)) if refused.code == 429 => {}
-            other => bail!("{name} is evicted beside {}: {other:?}", names[0]),
-        }
-    }
-    resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await.map(drop)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_power() -> Result<()> {
     with_lab(3, async |lab, client| {
@@ -288,8 +274,6 @@ async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_pow
             let is_told = |metric: &str| told.lines().any(|line| line == metric);
             assert!(told.starts_with("HTTP/1.1 200") && is_told("quorum_size 3.0"), "{address}: {told}");
         }
-
-        one_is_evicted_at_a_time(client).await?;
 
         // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.
         let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
