@@ -87,20 +87,18 @@ pub enum Change {
 /// Compares two statuses given as JSON.
 pub fn change(before: &Value, after: &Value) -> Change {
     if without_times(before) == without_times(after) {
-        Change::None
-    } else if acted_on(before).is_some_and(|before| acted_on(after) == Some(before)) {
-        if fails(after) { Change::Explanation } else { Change::Minor }
-    } else {
-        Change::Major
+        return Change::None;
+    }
+    match (acted_on(before), acted_on(after)) {
+        (Some(before), Some(after)) if before == after && fails(&after) => Change::Explanation,
+        (Some(before), Some(after)) if before == after => Change::Minor,
+        _ => Change::Major,
     }
 }
 
 /// Whether the resource is not Ready, without a roll-out that explains it.
-fn fails(status: &Value) -> bool {
-    let is_false = |contract: &Contract, kind| is(contract, kind, ConditionStatus::False.as_ref());
-    serde_json::from_value(status.clone()).is_ok_and(|contract: Contract| {
-        is_false(&contract, ConditionType::Ready) && is_false(&contract, ConditionType::Progressing)
-    })
+fn fails(status: &Contract) -> bool {
+    is(status, ConditionType::Ready, "False") && is(status, ConditionType::Progressing, "False")
 }
 
 fn without_times(status: &Value) -> Value {

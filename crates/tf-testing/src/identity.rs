@@ -59,12 +59,11 @@ impl Identity {
     /// Memory and processor time, or `None` when the process has ended.
     pub fn usage(&self) -> Option<Usage> {
         let stat = self.stat().filter(|stat| stat.state != 'Z')?;
-        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
         let page = rustix::param::page_size() as u64;
         Some(Usage {
             rss_bytes: stat.rss_pages * page,
             anonymous_bytes: self.status_bytes("RssAnon:")?,
-            cpu: Duration::from_millis(stat.cpu_ticks * 1000 / ticks_per_second),
+            cpu: ticks(stat.cpu_ticks),
         })
     }
 
@@ -73,8 +72,7 @@ impl Identity {
         self.stat()?;
         let uptime = fs::read_to_string("/proc/uptime").ok()?;
         let uptime = Duration::try_from_secs_f64(uptime.split_whitespace().next()?.parse().ok()?).ok()?;
-        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
-        uptime.checked_sub(Duration::from_millis(self.start_ticks * 1000 / ticks_per_second))
+        uptime.checked_sub(ticks(self.start_ticks))
     }
 
     /// The most memory the process ever had resident, in bytes, or `None` when it has ended.
@@ -134,6 +132,11 @@ impl Identity {
         let stat = Stat::read(self.pid).ok().flatten()?;
         (same_boot && stat.start_ticks == self.start_ticks).then_some(stat)
     }
+}
+
+/// So many ticks of the kernel's clock.
+fn ticks(count: u64) -> Duration {
+    Duration::from_millis(count * 1000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
 /// Asks all of `processes` to end (SIGTERM) and kills (SIGKILL) what has not ended after `grace`. Returns once all

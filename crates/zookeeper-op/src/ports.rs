@@ -1,6 +1,6 @@
 //! Ports that cannot be: two uses of one, and other ones than an ensemble that runs has in its list of members.
 
-use tf_api::{Zookeeper, ZookeeperConfiguration, contract::Reason, schema::Port};
+use tf_api::{Zookeeper, ZookeeperConfiguration, contract::Reason};
 use tf_plan::plan::NotReady;
 
 use crate::config;
@@ -37,7 +37,7 @@ fn are_those_of_the_list(cr: &Zookeeper) -> Result<(), NotReady> {
     let ensemble = cr.status.as_ref().and_then(|status| status.own.ensemble.as_ref());
     let Some(listed) = ensemble.and_then(|ensemble| ensemble.ports) else { return Ok(()) };
     let spec = &cr.spec.service_configuration;
-    let fields: [(&str, Port, Port); 3] = [
+    let fields = [
         ("clientPort", spec.client_port, listed.client_port),
         ("electionPort", spec.election_port, listed.election_port),
         ("serverPort", spec.server_port, listed.server_port),

@@ -117,14 +117,18 @@ async fn review(client: &Client, namespace: &str) -> Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-/// What everybody may do who is known to the API server: ask about themselves, and for a certificate that nobody grants them.
-async fn anybodys(lab: &Lab, home: &str) -> Result<BTreeSet<Right>> {
+/// Somebody who is known to the API server and whom nobody grants anything.
+async fn anybody(lab: &Lab, home: &str) -> Result<Client> {
     let admin = lab.client().await?;
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}});
     let path = format!("/api/v1/namespaces/{home}/serviceaccounts/nobody?fieldManager=lab");
     send(&admin, Method::PATCH, &path, APPLY, account.to_string()).await?.accepted()?;
-    let client = lab::client(&lab.service_account_kubeconfig(home, "nobody").await?).await?;
-    let rights = review(&client, home).await?;
+    lab::client(&lab.service_account_kubeconfig(home, "nobody").await?).await
+}
+
+/// What everybody may do: ask about themselves, and for a certificate.
+async fn anybodys(anybody: &Client, home: &str) -> Result<BTreeSet<Right>> {
+    let rights = review(anybody, home).await?;
     let asks_for_itself = |right: &Right| right.group.ends_with(".k8s.io") && right.verb == "create";
     // Members are among the accounts of the namespace.
     let asks_for_certificate = |right: &Right| right.resource == "certificatesigningrequests" && right.verb == "get";
@@ -134,12 +138,13 @@ async fn anybodys(lab: &Lab, home: &str) -> Result<BTreeSet<Right>> {
 
 async fn are_exact(release: &'static str, watch: Watch<'static>, places: &[&str]) -> Result<()> {
     let (lab, operators) = install(release, watch).await?;
+    let anybody = anybody(&lab, release).await?;
     for operator in operators {
         let rights = operator.rights();
         for place in places {
             let has = review(&operator.client, place).await?;
             // Asked afterwards: a test beside this one may just have let every account ask for certificates.
-            let has: BTreeSet<Right> = has.difference(&anybodys(&lab, release).await?).cloned().collect();
+            let has: BTreeSet<Right> = has.difference(&anybodys(&anybody, release).await?).cloned().collect();
             assert_eq!(has, within(&rights, place), "{} in {place}", operator.told());
         }
     }

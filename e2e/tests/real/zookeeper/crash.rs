@@ -78,10 +78,9 @@ impl Wish {
         json!({"commonConfiguration": common, "serviceConfiguration": service})
     }
 
-    /// Whether servers speak with each other as wished.
-    fn is_spoken(self, zookeeper: &Resource) -> bool {
-        let modes = &zookeeper.object.data["status"]["quorumTls"];
-        if self.quorum_tls { *modes == json!({"mode": "Required"}) } else { modes.is_null() }
+    /// Whether the ensemble is of this size and speaks as wished, in the words of its status.
+    fn is_told(self, zookeeper: &Resource) -> bool {
+        zookeeper.is_ready_with(self.members) && tls::has_changed_over(zookeeper, self.quorum_tls)
     }
 }
 
@@ -165,11 +164,7 @@ impl Stage {
 
     /// Waits until the ensemble is as wished, in the words of its servers, too.
     async fn fulfilled(&mut self, wish: Wish) -> Result<Vec<Ipv4Addr>> {
-        let fulfilled = |zookeeper: &Resource| {
-            zookeeper.is("CertificatesReady", "True")
-                && zookeeper.is_ready_with(wish.members)
-                && wish.is_spoken(zookeeper)
-        };
+        let fulfilled = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && wish.is_told(zookeeper);
         let zookeeper =
             resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &wish.to_string(), LIMIT, fulfilled).await?;
         // What is set back at once was said to be so by a server that was told to restart meanwhile.
@@ -198,7 +193,7 @@ impl Stage {
         });
         self.wish(wish).await?;
         let done = async {
-            let reached = |zookeeper: &Resource| zookeeper.is_ready_with(wish.members) && wish.is_spoken(zookeeper);
+            let reached = |zookeeper: &Resource| wish.is_told(zookeeper);
             resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, "done before", LIMIT, reached).await.map(drop)
         };
         let is_sprung = tokio::select! {
@@ -305,50 +300,34 @@ async fn every_round(round: Round, disturbance: Disturbance) -> Result<()> {
     Ok(())
 }
 
-mod sizes {
-    use super::{Disturbance, Result, SIZES, every_round};
+/// The tests of a round, one for each disturbance.
+macro_rules! tests_of {
+    ($module:ident, $round:ident) => {
+        mod $module {
+            use super::{$round, Disturbance, Result, every_round};
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn an_operator_killed_after_any_write_ends_what_it_began_as_wished_and_loses_nothing() -> Result<()> {
-        every_round(SIZES, Disturbance::Killed).await
-    }
+            #[tokio::test(flavor = "multi_thread")]
+            async fn an_operator_killed_after_any_write_ends_what_it_began_as_wished_and_loses_nothing() -> Result<()> {
+                every_round($round, Disturbance::Killed).await
+            }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
-        every_round(SIZES, Disturbance::Reverted).await
-    }
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
+                every_round($round, Disturbance::Reverted).await
+            }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
-        every_round(SIZES, Disturbance::Changed).await
-    }
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
+                every_round($round, Disturbance::Changed).await
+            }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
-        every_round(SIZES, Disturbance::Deleted).await
-    }
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
+                every_round($round, Disturbance::Deleted).await
+            }
+        }
+    };
 }
 
-mod changes {
-    use super::{CHANGES, Disturbance, Result, every_round};
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn an_operator_killed_after_any_write_ends_what_it_began_as_wished_and_loses_nothing() -> Result<()> {
-        every_round(CHANGES, Disturbance::Killed).await
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_resource_set_back_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
-        every_round(CHANGES, Disturbance::Reverted).await
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_resource_changed_at_any_step_and_wished_again_becomes_as_wished_and_loses_nothing() -> Result<()> {
-        every_round(CHANGES, Disturbance::Changed).await
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_resource_deleted_at_any_step_leaves_nothing_and_is_made_anew_as_wished() -> Result<()> {
-        every_round(CHANGES, Disturbance::Deleted).await
-    }
-}
+tests_of!(sizes, SIZES);
+tests_of!(changes, CHANGES);

@@ -157,11 +157,11 @@ impl Scene {
         Ok(since.elapsed())
     }
 
-    /// Waits until all serve, and then until the status says so.
-    async fn recovers(&self, told: Option<Duration>, mended: Instant) -> Result<Course> {
+    /// Waits until all serve, and then, no longer than this, until the status says so.
+    async fn recovers(&self, told: Option<Duration>, mended: Instant, limit: Duration) -> Result<Course> {
         self.all_serve().await?;
         let serving = mended.elapsed();
-        resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, HONEST_WITHIN).await?;
+        resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, limit).await?;
         Ok(Course { told, serving, ready: mended.elapsed().saturating_sub(serving) })
     }
 
@@ -187,22 +187,16 @@ impl Scene {
             }
             Fault::NodeOff => {
                 let member = self.member("follower").await?;
-                let (pod, begun) = (self.pod(member).await?, Instant::now());
-                nodes.stop(member.name()).await?;
-                let told = self.told(&pod, begun, HONEST_WITHIN).await;
-                nodes.start(member.name()).await?;
-                self.recovers(Some(told?), Instant::now()).await
+                let (stop, start) =
+                    (async || nodes.stop(member.name()).await, async || nodes.start(member.name()).await);
+                self.suffered(member, HONEST_WITHIN, stop, start).await
             }
             Fault::FollowerCutOff => self.cut_off(self.member("follower").await?).await,
             Fault::LeaderAlone => self.cut_off(self.member("leader").await?).await,
             Fault::MajorityLost => self.majority_lost().await,
             Fault::DiskFull => {
                 let member = self.member("follower").await?;
-                let (pod, begun) = (self.pod(member).await?, Instant::now());
-                member.fill_disk()?;
-                let told = self.told(&pod, begun, HONEST_WITHIN).await;
-                member.free_disk()?;
-                self.recovers(Some(told?), Instant::now()).await
+                self.suffered(member, HONEST_WITHIN, async || member.fill_disk(), async || member.free_disk()).await
             }
             Fault::Outage(order) => {
                 for node in &self.members {
@@ -211,12 +205,8 @@ impl Scene {
                 for index in order {
                     nodes.start(self.members[index].name()).await?;
                 }
-                let mended = Instant::now();
-                self.all_serve().await?;
-                let serving = mended.elapsed();
                 // The operator has to start, too, and to win its lease back.
-                resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await?;
-                Ok(Course { told: None, serving, ready: mended.elapsed().saturating_sub(serving) })
+                self.recovers(None, Instant::now(), BRING_UP).await
             }
         }
     }
@@ -230,29 +220,38 @@ impl Scene {
             // Not at once: the server may still answer while it is being killed.
             serve = async { tokio::time::sleep(Duration::from_secs(1)).await; self.all_serve().await } => serve.map(|()| None)?,
         };
-        let course = self.recovers(told, begun).await?;
+        let course = self.recovers(told, begun, HONEST_WITHIN).await?;
         ensure!(course.serving < HONEST_WITHIN, "all serve only after {:?}", course.serving);
         Ok(course)
     }
 
-    /// Kubernetes gives a node up that does not renew its lease, and says so of its pods. The member goes on.
+    /// Something fails until it is told, and that and its end are told within this time.
+    async fn suffered(
+        &self,
+        member: &RealNode,
+        limit: Duration,
+        fail: impl AsyncFnOnce() -> Result<()>,
+        mend: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<Course> {
+        let (pod, begun) = (self.pod(member).await?, Instant::now());
+        fail().await?;
+        let told = self.told(&pod, begun, limit).await;
+        mend().await?;
+        self.recovers(Some(told?), Instant::now(), limit).await
+    }
+
+    /// Kubernetes gives a node up that does not renew its lease, and says so of its pods. The member goes on. In the end the kubelet
+    /// has to come back first, and to say how its pods are.
     async fn given_up(
         &self,
         member: &RealNode,
         fail: impl AsyncFnOnce() -> Result<()>,
         mend: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<Course> {
-        let (pod, begun) = (self.pod(member).await?, Instant::now());
-        fail().await?;
-        let told = self.told(&pod, begun, NOTICED).await;
-        mend().await?;
-        let (told, mended) = (told?, Instant::now());
-        self.all_serve().await?;
-        let serving = mended.elapsed();
-        // The kubelet has to come back first, and to say how its pods are.
-        resources::ready(&self.client, ZOOKEEPER, NAMESPACE, NAME, NOTICED).await?;
-        ensure!(started(&self.pod(member).await?)? == started(&pod)?, "the server was started anew");
-        Ok(Course { told: Some(told), serving, ready: mended.elapsed().saturating_sub(serving) })
+        let before = started(&self.pod(member).await?)?;
+        let course = self.suffered(member, NOTICED, fail, mend).await?;
+        ensure!(started(&self.pod(member).await?)? == before, "the server was started anew");
+        Ok(course)
     }
 
     async fn cut_off(&self, member: &RealNode) -> Result<Course> {
@@ -270,7 +269,7 @@ impl Scene {
         let mended = Instant::now();
         ensure!(alone.is_err(), "who is alone serves: {alone:?}");
         ensure!(serving? == ["follower", "leader"], "the majority goes on");
-        self.recovers(Some(told?), mended).await
+        self.recovers(Some(told?), mended, HONEST_WITHIN).await
     }
 
     /// Every member is alone. Nobody is restarted for that.
@@ -292,7 +291,7 @@ impl Scene {
         nodes.heal_all().await?;
         let mended = Instant::now();
         ensure!(serving.is_empty(), "without a majority somebody serves: {serving:?}");
-        let course = self.recovers(Some(told?), mended).await?;
+        let course = self.recovers(Some(told?), mended, HONEST_WITHIN).await?;
         ensure!(self.all_started().await? == before, "somebody was restarted for the want of a quorum");
         Ok(course)
     }

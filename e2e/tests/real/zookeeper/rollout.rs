@@ -2,7 +2,6 @@
 
 use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use tf_api::names::ANNOTATION_ACTIVE_CONFIG;
 use tf_testing::RealNode;
 
@@ -125,36 +124,24 @@ async fn another_release_of_zookeeper_replaces_each_pod_once_with_the_leader_las
     .await
 }
 
-/// What a mistake leads to: one member that does not serve, and a status that says which and why.
-struct Mistake {
-    spec: Value,
-    told: &'static str,
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_cannot_work_stops_at_the_first_member_and_is_told_and_its_correction_proceeds() -> Result<()> {
     if !Long::Mistake.is_drawn()? {
         return Ok(());
     }
     with_lab(3, async |lab, client| {
-        let container = |value: Value| json!({"name": "zookeeper", "env": [value]});
-        let flags = container(json!({"name": "JVMFLAGS", "value": "-XX:NoSuchFlag"}));
+        let nowhere = json!({"name": "zookeeper", "image": "localhost/nowhere:1"});
+        let flags = json!({"name": "zookeeper", "env": [{"name": "JVMFLAGS", "value": "-XX:NoSuchFlag"}]});
+        // With what the status says of the member.
         let mistakes = [
-            Mistake {
-                spec: json!({"serviceConfiguration": {"containers": [{"name": "zookeeper", "image": "localhost/nowhere:1"}]}}),
-                told: "localhost/nowhere:1",
-            },
-            Mistake {
-                spec: json!({"commonConfiguration": {"podOverrides": {"spec": {"containers": [flags]}}}}),
-                told: "exit code 1",
-            },
+            (json!({"serviceConfiguration": {"containers": [nowhere]}}), "localhost/nowhere:1"),
+            (json!({"commonConfiguration": {"podOverrides": {"spec": {"containers": [flags]}}}}), "exit code 1"),
         ];
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         certified(client).await?;
         let addresses = lab.real_nodes()?.addresses()?;
-        let (writers, watchman) =
-            (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
-        for Mistake { spec, told } in mistakes {
+        let (writers, watchman) = (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
+        for (spec, told) in mistakes {
             let before = tls::uids(client).await?;
             resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
             let tells = |zookeeper: &Resource| {

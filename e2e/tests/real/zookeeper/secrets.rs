@@ -103,10 +103,9 @@ async fn nothing_secret_is_in_logs_objects_events_metrics_or_arguments() -> Resu
             });
             resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
             let grown = |zookeeper: &Resource| {
-                let mode = &zookeeper.object.data["status"]["quorumTls"];
                 zookeeper.is_ready_with(replicas)
                     && zookeeper.is("CertificatesReady", "True")
-                    && (!quorum || *mode == json!({"mode": "Required"}))
+                    && tls::has_changed_over(zookeeper, quorum)
             };
             let what = format!("{replicas} members, TLS between them: {quorum}");
             resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, BRING_UP, grown).await?;

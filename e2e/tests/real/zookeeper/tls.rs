@@ -31,6 +31,12 @@ pub fn spec(quorum: bool) -> Value {
     json!({"serviceConfiguration": {"tls": {"quorum": quorum, "clientPort": TLS_PORT}}})
 }
 
+/// Whether the ensemble has changed over to TLS between its servers, or back.
+pub fn has_changed_over(zookeeper: &Resource, quorum: bool) -> bool {
+    let modes = &zookeeper.object.data["status"]["quorumTls"];
+    if quorum { *modes == json!({"mode": "Required"}) } else { modes.is_null() }
+}
+
 /// Uids of the ensemble's pods, by name.
 pub async fn uids(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
     Ok(pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
@@ -113,13 +119,10 @@ async fn servers_change_over_to_tls_and_back_while_they_serve_and_keep_pods_and_
 
         let (writers, before) = (Writers::begin(&addresses).await?, uids(client).await?);
         let watchman = Watchman::begin(client, Watch::OneAtATime);
-        for (quorum, mode) in [(true, json!({"mode": "Required"})), (false, Value::Null)] {
+        for quorum in [true, false] {
             resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(quorum)).await?;
-            let arrived = |zookeeper: &Resource| {
-                zookeeper.is_ready()
-                    && zookeeper.object.data["status"].get("quorumTls").unwrap_or(&Value::Null) == &mode
-            };
-            let what = format!("quorum TLS as {mode}");
+            let arrived = |zookeeper: &Resource| zookeeper.is_ready() && has_changed_over(zookeeper, quorum);
+            let what = format!("quorum TLS: {quorum}");
             resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, CHANGE, arrived).await?;
             assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"]);
             assert_eq!(uids(client).await?, before, "pods are the same");
@@ -154,8 +157,8 @@ pub fn is_rotating(zookeeper: &Resource) -> bool {
     condition.is_some_and(|condition| condition.message.contains("is being replaced"))
 }
 
-/// Milliseconds since a server was started.
-pub async fn uptime(address: Ipv4Addr) -> Result<u64> {
+/// Milliseconds since a server was started or, where it follows, since the last election.
+async fn uptime(address: Ipv4Addr) -> Result<u64> {
     let answer = ask(address, "mntr").await?;
     let uptime = answer.lines().find_map(|line| line.strip_prefix("zk_uptime\t"));
     Ok(uptime.with_context(|| format!("{address} answered {answer:?}"))?.parse()?)
