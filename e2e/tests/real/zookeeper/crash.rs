@@ -12,12 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::ensure;
+use k8s_openapi::api::core::v1::Node;
+use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
+use tf_testing::cert_manager;
 use tf_testing::kubeconfig::Endpoint;
 use tf_testing::operators::{Operator, Run};
+use tf_testing::process::Process;
 use tf_testing::proxy::{Match, Point, Proxy};
 use tokio::sync::oneshot;
 
+use super::host_files::Administrator;
 use super::journal::Journal;
 use super::watchman::HONEST_WITHIN;
 use super::*;
@@ -26,8 +32,10 @@ use super::*;
 const DEFAULT: usize = 1;
 /// The last write that is drawn: every procedure has about so many.
 const DRAWN_FROM: usize = 8;
-/// For a procedure that is disturbed once.
-const LIMIT: Duration = Duration::from_mins(4);
+/// For a procedure that is disturbed once. One authority takes minutes to replace another.
+const LIMIT: Duration = tls::ROTATION;
+/// Of cert-manager.
+const ISSUER: &str = "corp";
 
 /// What happens in the middle of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +63,25 @@ impl Disturbance {
     }
 }
 
+/// Who signs the servers' certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signer {
+    Operators,
+    Issuer,
+    /// Files on the nodes.
+    Administrator,
+}
+
+impl Signer {
+    fn spec(self) -> Value {
+        match self {
+            Self::Operators => json!({}),
+            Self::Issuer => json!({"issuer": format!("ClusterIssuer/{ISSUER}")}),
+            Self::Administrator => json!({"hostFiles": {}}),
+        }
+    }
+}
+
 /// What is wished of an ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wish {
@@ -62,25 +89,40 @@ struct Wish {
     level: &'static str,
     quorum_tls: bool,
     image: Option<&'static str>,
+    signer: Signer,
+    /// Whether a node is gone for good meanwhile, and another one with another address takes its place.
+    replaces_node: bool,
 }
 
 impl Wish {
     const fn members(members: usize) -> Self {
-        Self { members, level: "info", quorum_tls: false, image: None }
+        let signer = Signer::Operators;
+        Self { members, level: "info", quorum_tls: false, image: None, signer, replaces_node: false }
+    }
+
+    const fn signed_by(signer: Signer) -> Self {
+        Self { quorum_tls: true, signer, ..Self::members(3) }
+    }
+
+    const fn on_another_node(level: &'static str) -> Self {
+        Self { level, replaces_node: true, ..Self::members(3) }
     }
 
     fn spec(self) -> Value {
-        let mut service = json!({"tls": {"quorum": self.quorum_tls}});
+        let mut service = json!({"tls": {"quorum": self.quorum_tls, "clientPort": tls::TLS_PORT}});
         if let Some(image) = self.image {
             service["containers"] = json!([{"name": "zookeeper", "image": image}]);
         }
-        let common = json!({"replicas": self.members, "logLevel": self.level});
+        let common =
+            json!({"replicas": self.members, "logLevel": self.level, "certificates": self.signer.spec()});
         json!({"commonConfiguration": common, "serviceConfiguration": service})
     }
 
     /// Whether the ensemble is of this size and speaks as wished, in the words of its status.
     fn is_told(self, zookeeper: &Resource) -> bool {
-        zookeeper.is_ready_with(self.members) && tls::has_changed_over(zookeeper, self.quorum_tls)
+        zookeeper.is_ready_with(self.members)
+            && zookeeper.is("CertificatesReady", "True")
+            && tls::has_changed_over(zookeeper, self.quorum_tls)
     }
 }
 
@@ -88,6 +130,12 @@ impl fmt::Display for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} members, log level {}", self.members, self.level)?;
         f.write_str(if self.quorum_tls { ", TLS between them" } else { "" })?;
+        f.write_str(match self.signer {
+            Signer::Operators => "",
+            Signer::Issuer => ", an issuer's certificates",
+            Signer::Administrator => ", certificates of the nodes",
+        })?;
+        f.write_str(if self.replaces_node { ", one of them on another node" } else { "" })?;
         self.image.map_or(Ok(()), |image| write!(f, ", {image}"))
     }
 }
@@ -97,7 +145,7 @@ impl fmt::Display for Wish {
 struct Round {
     /// What tells its tests from those of others, when some are drawn.
     number: usize,
-    wishes: [Wish; 3],
+    wishes: &'static [Wish],
     /// What is wished in between by one who changes his mind.
     other: Wish,
 }
@@ -105,14 +153,14 @@ struct Round {
 /// Grow, change the configuration, shrink.
 const SIZES: Round = Round {
     number: 0,
-    wishes: [Wish::members(3), Wish { level: "debug", ..Wish::members(3) }, Wish::members(1)],
+    wishes: &[Wish::members(3), Wish { level: "debug", ..Wish::members(3) }, Wish::members(1)],
     other: Wish { level: "warning", ..Wish::members(2) },
 };
 
 /// Change to TLS between the servers, to another image, and both back at once.
 const CHANGES: Round = Round {
     number: 1,
-    wishes: [
+    wishes: &[
         Wish { quorum_tls: true, ..Wish::members(3) },
         Wish { quorum_tls: true, image: Some(rollout::FORMER.1), ..Wish::members(3) },
         Wish::members(3),
@@ -120,12 +168,67 @@ const CHANGES: Round = Round {
     other: Wish { level: "warning", ..Wish::members(3) },
 };
 
+/// An issuer's authority instead of the operators' own, then certificates of the nodes, then the operators' own authority again.
+const SIGNERS: Round = Round {
+    number: 2,
+    wishes: &[
+        Wish::signed_by(Signer::Issuer),
+        Wish::signed_by(Signer::Administrator),
+        Wish::signed_by(Signer::Operators),
+    ],
+    other: Wish { level: "warning", ..Wish::signed_by(Signer::Operators) },
+};
+
+/// A node is replaced while the configuration changes, and another one while it changes back.
+const NODES: Round = Round {
+    number: 3,
+    wishes: &[Wish::on_another_node("debug"), Wish::on_another_node("info")],
+    other: Wish { level: "warning", ..Wish::members(3) },
+};
+
 impl Round {
-    const ALL: usize = 2;
+    const ALL: usize = 4;
 
     /// What there is before and afterwards.
     fn rest(&self) -> Wish {
         self.wishes[self.wishes.len() - 1]
+    }
+
+    /// Whether others than the operators sign certificates.
+    fn has_other_signers(&self) -> bool {
+        self.wishes.iter().any(|wish| wish.signer != Signer::Operators)
+    }
+}
+
+/// Those who sign certificates in the operators' stead.
+struct Others {
+    _cert_manager: Process,
+    /// A client that trusts the issuer's root alone.
+    root: Arc<ClientConfig>,
+    administrator: Administrator,
+}
+
+impl Others {
+    async fn begin(lab: &Lab) -> Result<Self> {
+        let _cert_manager = cert_manager::start(lab).await?;
+        let root = CertificateDer::from_pem_slice(cert_manager::cluster_issuer(lab, ISSUER).await?.as_bytes())?;
+        let root = Arc::new(tls::trusting_these(vec![root])?.with_no_client_auth());
+        let administrator = Administrator::new()?;
+        for node in lab.real_nodes()?.all()? {
+            administrator.supply(&node).await?;
+        }
+        Ok(Self { _cert_manager, root, administrator })
+    }
+
+    /// Who signed the certificate that a server shows.
+    async fn signer(&self, address: Ipv4Addr) -> Signer {
+        if tls::connect(&self.root, address, tls::TLS_PORT).await.is_ok() {
+            Signer::Issuer
+        } else if self.administrator.shown(address, tls::TLS_PORT).await.is_ok() {
+            Signer::Administrator
+        } else {
+            Signer::Operators
+        }
     }
 }
 
@@ -134,6 +237,7 @@ struct Stage {
     client: Client,
     proxy: Proxy,
     operator: Arc<std::sync::Mutex<Operator>>,
+    others: Option<Others>,
     round: Round,
     now: Wish,
     version: u64,
@@ -152,7 +256,8 @@ impl Stage {
         operator.ready().await?;
         let client = lab.client().await?;
         let operator = Arc::new(std::sync::Mutex::new(operator));
-        let mut stage = Self { lab, client, proxy, operator, round, now: round.rest(), version: 0 };
+        let others = if round.has_other_signers() { Some(Others::begin(&lab).await?) } else { None };
+        let mut stage = Self { lab, client, proxy, operator, others, round, now: round.rest(), version: 0 };
         stage.wish(round.rest()).await?;
         stage.fulfilled(round.rest()).await?;
         Ok(Some(stage))
@@ -162,11 +267,44 @@ impl Stage {
         resources::apply(&self.client, ZOOKEEPER, NAMESPACE, NAME, wish.spec()).await.map(drop)
     }
 
+    /// Puts another node in the place of the one that has been there for the longest time.
+    async fn replace_node(&self) -> Result<()> {
+        let nodes = self.lab.real_nodes()?;
+        let lost = nodes.all()?.into_iter().next().context("a node")?;
+        let new = nodes.replace(lost.name()).await?;
+        nodes.load(&image::archives(&IMAGES)?.context("no images")?).await?;
+        operator::label_control_plane(&self.lab, new.name()).await?;
+        Api::<Node>::all(self.client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Waits until the ensemble is told to be as wished, on nodes that there are, with certificates of whom was wished.
+    async fn told(&self, wish: Wish) -> Result<Resource> {
+        eventually(&wish.to_string(), LIMIT, async || {
+            let zookeeper = resources::get(&self.client, ZOOKEEPER, NAMESPACE, NAME).await?.context("it is gone")?;
+            if !wish.is_told(&zookeeper) || tls::is_rotating(&zookeeper) {
+                return Ok(None);
+            }
+            let nodes = self.lab.real_nodes()?.addresses()?;
+            for member in members(&zookeeper) {
+                let address = member.address.parse()?;
+                if !nodes.contains(&address) {
+                    return Ok(None);
+                }
+                if let Some(others) = &self.others
+                    && others.signer(address).await != wish.signer
+                {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(zookeeper))
+        })
+        .await
+    }
+
     /// Waits until the ensemble is as wished, in the words of its servers, too.
     async fn fulfilled(&mut self, wish: Wish) -> Result<Vec<Ipv4Addr>> {
-        let fulfilled = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && wish.is_told(zookeeper);
-        let zookeeper =
-            resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, &wish.to_string(), LIMIT, fulfilled).await?;
+        let zookeeper = self.told(wish).await?;
         // What is set back at once was said to be so by a server that was told to restart meanwhile.
         let what = format!("{wish}, in the words of the servers");
         let voting = eventually(&what, HONEST_WITHIN, async || Ok(membership::voting(&zookeeper).await.ok()));
@@ -192,14 +330,13 @@ impl Stage {
             }
         });
         self.wish(wish).await?;
-        let done = async {
-            let reached = |zookeeper: &Resource| wish.is_told(zookeeper);
-            resources::until(&self.client, ZOOKEEPER, NAMESPACE, NAME, "done before", LIMIT, reached).await.map(drop)
-        };
+        if wish.replaces_node {
+            self.replace_node().await?;
+        }
         let is_sprung = tokio::select! {
             biased;
             sprung = sprung => sprung.is_ok(),
-            done = done => done.map(|()| false)?,
+            done = self.told(wish) => done.map(|_| false)?,
         };
         armed.store(false, Ordering::SeqCst);
         if is_sprung {
@@ -246,20 +383,21 @@ impl Stage {
 
     /// Carries out one wish after the other, each with the same disturbance. How many of these procedures were disturbed.
     async fn carry_out(&mut self, wishes: &[Wish], after: u64, disturbance: Disturbance) -> Result<usize> {
-        let servers = self.lab.real_nodes()?.addresses()?;
-        let keeps = disturbance != Disturbance::Deleted;
-        let journal = if keeps { Some(Journal::begin(&servers).await?) } else { None };
         let mut disturbed = 0;
         for wish in wishes {
             let what = || format!("{disturbance:?} after write {after} on the way to {wish}");
+            // Of the servers that there are before, a majority is there afterwards.
+            let servers = self.lab.real_nodes()?.addresses()?;
+            let keeps = disturbance != Disturbance::Deleted;
+            let journal = if keeps { Some(Journal::begin(&servers).await?) } else { None };
             let is_disturbed = self.disturbed(*wish, after, disturbance).await.with_context(what)?;
             println!("{}: {}", what(), if is_disturbed { "as wished" } else { "there is no such write" });
             disturbed += usize::from(is_disturbed);
-        }
-        let serving = self.fulfilled(self.now).await?;
-        if let Some(journal) = journal {
-            let account = journal.end(&serving).await?;
-            println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+            if let Some(journal) = journal {
+                let serving = self.fulfilled(*wish).await?;
+                let account = journal.end(&serving).await.with_context(what)?;
+                println!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause);
+            }
         }
         Ok(disturbed)
     }
@@ -277,7 +415,7 @@ async fn every_round(round: Round, disturbance: Disturbance) -> Result<()> {
     match sample {
         Sample::All => {
             for after in 1.. {
-                match stage.carry_out(&round.wishes, after, disturbance).await? {
+                match stage.carry_out(round.wishes, after, disturbance).await? {
                     0 => break,
                     number => disturbed += number,
                 }
@@ -331,3 +469,5 @@ macro_rules! tests_of {
 
 tests_of!(sizes, SIZES);
 tests_of!(changes, CHANGES);
+tests_of!(signers, SIGNERS);
+tests_of!(nodes, NODES);

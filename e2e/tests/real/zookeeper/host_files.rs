@@ -20,13 +20,13 @@ const TOLD: Duration = Duration::from_mins(1);
 const READERS: &str = "0:1999";
 
 /// Whoever makes certificates for the nodes.
-struct Administrator {
+pub struct Administrator {
     authority: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Administrator {
-    fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -36,7 +36,7 @@ impl Administrator {
     }
 
     /// Makes key and certificate for a node, puts them there, and gives the certificate back.
-    async fn supply(&self, node: &RealNode) -> Result<CertificateDer<'static>> {
+    pub async fn supply(&self, node: &RealNode) -> Result<CertificateDer<'static>> {
         let address = node.address();
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![SanType::IpAddress(address.into())];
@@ -49,7 +49,7 @@ impl Administrator {
     }
 
     /// The certificate that a server shows, good by this authority alone.
-    async fn shown(&self, address: Ipv4Addr, port: u16) -> Result<CertificateDer<'static>> {
+    pub async fn shown(&self, address: Ipv4Addr, port: u16) -> Result<CertificateDer<'static>> {
         let authority = CertificateDer::from_pem_slice(self.authority.as_bytes())?;
         let config = Arc::new(trusting_these(vec![authority])?.with_no_client_auth());
         own_certificate(&connect(&config, address, port).await?)

@@ -23,10 +23,10 @@ use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams};
+use kube::api::{Api, DeleteParams, DynamicObject, EvictParams, ListParams, LogParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::contract::MemberStatus;
@@ -259,6 +259,28 @@ async fn modes(addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
     Ok(modes)
 }
 
+/// One pod may be evicted while all serve, and no other one before it serves again.
+async fn one_is_evicted_at_a_time(lab: &Lab, client: &Client) -> Result<()> {
+    // A client of a real drain asks again; this one is told.
+    let mut config = tf_testing::lab::client_config(lab.kubeconfig()).await?;
+    config.default_retry = false;
+    let api: Api<Pod> = Api::namespaced(Client::try_from(config)?, NAMESPACE);
+    let before = pods(client).await?;
+    let [first, second, ..] = before.keys().collect::<Vec<_>>()[..] else { bail!("{before:?}") };
+    api.evict(first, &EvictParams::default()).await?;
+    let refused = api.evict(second, &EvictParams::default()).await;
+    ensure!(
+        matches!(&refused, Err(kube::Error::Api(status)) if status.code == 429),
+        "{second} was evicted beside {first}: {refused:?}"
+    );
+    let is_back = async || {
+        let now = pods(client).await?;
+        Ok(now.get(first).is_some_and(|pod| pod.uid() != before[first].uid()).then_some(()))
+    };
+    eventually("another pod", BRING_UP, is_back).await?;
+    resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, BRING_UP).await.map(drop)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_power() -> Result<()> {
     with_lab(3, async |lab, client| {
@@ -274,6 +296,8 @@ async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_pow
             let is_told = |metric: &str| told.lines().any(|line| line == metric);
             assert!(told.starts_with("HTTP/1.1 200") && is_told("quorum_size 3.0"), "{address}: {told}");
         }
+
+        one_is_evicted_at_a_time(lab, client).await?;
 
         // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.
         let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
