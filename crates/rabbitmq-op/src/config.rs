@@ -1,26 +1,33 @@
-//! Files of a RabbitMQ server, in the forms of 3.10; each was loaded by a real 3.10.8.
+//! Files of a RabbitMQ server, in the forms of 3.10; each is loaded by a real 3.10.8.
 //!
-//! The node agent puts them into [`ETC_DIR`], where RabbitMQ's scripts look, and [`COOKIE_FILE`] into [`DATA_DIR`].
+//! The server reads them where the node agent writes them, but for [`COOKIE_FILE`], which is copied into [`DATA_DIR`]. What a
+//! member only has to know before it joins, or when it starts, is in files of their own: another member restarts nobody.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr, num::NonZeroU16};
 
 use tf_api::{RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
+use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
+    component::Agents,
     files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
-    node,
+    node::{
+        KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
+        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
+        rabbitmq::PASSWORD_FILE,
+    },
     nodemanager::NodeType,
 };
 
-use crate::{definitions, nodes::Node, ports::Ports};
+use crate::{OPERATOR, definitions, nodes::Node, ports::Ports};
 
 /// Directory of the database and, as the home of the server's user, of [`COOKIE_FILE`].
 pub const DATA_DIR: &str = "/var/lib/rabbitmq";
 /// Directory of the log.
 pub const LOG_DIR: &str = "/var/log/rabbitmq";
-/// Directory of all other files.
-pub const ETC_DIR: &str = "/etc/rabbitmq";
 /// The configuration.
 pub const CONFIG_FILE: &str = "rabbitmq.conf";
+/// Whom a member without data joins.
+pub const FORMATION_FILE: &str = "rabbitmq-formation.conf";
 /// The environment: what has to be known before the configuration is read, by the server and by its command line tools.
 pub const ENV_FILE: &str = "rabbitmq-env.conf";
 /// Addresses of the members by name.
@@ -30,6 +37,10 @@ pub const PLUGINS_FILE: &str = "enabled_plugins";
 /// The secret the members recognise each other by, with mode 0600.
 pub const COOKIE_FILE: &str = ".erlang.cookie";
 
+/// Seconds that a server has to end what it is doing.
+const STOP_SECONDS: u32 = 120;
+/// Seconds until a server that is to be stopped has moved its connections and leaders to others. It is stopped then.
+const DRAIN_SECONDS: u32 = 60;
 /// Erlang that finds members by IPv6 addresses.
 const IPV6_DISTRIBUTION: &str = "-proto_dist inet6_tcp";
 
@@ -67,14 +78,22 @@ impl Cluster<'_> {
             .set_if_some("total_memory_available_override_value", self.memory)
             .set("vm_memory_high_watermark.relative", 0.8)
             .set("disk_free_limit.absolute", "50MB")
-            .set("load_definitions", in_etc(definitions::FILE))
-            .set("cluster_partition_handling", self.partition_handling())
-            // A blank member looks for the others here; one with data asks those it knows.
-            .set("cluster_formation.peer_discovery_backend", "classic_config");
+            .set("load_definitions", in_run_dir(definitions::FILE))
+            .set("cluster_partition_handling", self.partition_handling());
+        self.log(&mut file);
+        file.render()
+    }
+
+    /// [`FORMATION_FILE`], the same for all members: one without data looks for the others here, one with data asks those it knows.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn formation_file(&self) -> Result<String, Unrepresentable> {
+        let mut file = Sysctl::new(FORMATION_FILE);
+        file.set("cluster_formation.peer_discovery_backend", "classic_config");
         for (number, node) in (1..).zip(self.nodes) {
             file.set(&format!("cluster_formation.classic_config.nodes.{number}"), node.name());
         }
-        self.log(&mut file);
         file.render()
     }
 
@@ -83,12 +102,21 @@ impl Cluster<'_> {
             // Without brackets even for IPv6: RabbitMQ splits at the last colon and does not start with brackets.
             .set("listeners.ssl.default", format!("{address}:{}", self.ports.amqp));
         tls(file, "ssl_options");
-        file.set("ssl_options.verify", "verify_peer").set("ssl_options.fail_if_no_peer_cert", true);
+        // What all clients of Tungsten Fabric speak, and some of them nothing else (tf-components 1.5).
+        file.set("ssl_options.versions.1", "tlsv1.2")
+            .set("ssl_options.honor_cipher_order", true)
+            .set("ssl_options.honor_ecc_order", true)
+            .set("ssl_options.client_renegotiation", false)
+            .set("ssl_options.secure_renegotiate", true)
+            .set("ssl_options.verify", "verify_peer")
+            .set("ssl_options.fail_if_no_peer_cert", true);
         self.socket(file);
         for (plugin, port) in [("management", self.ports.management), ("prometheus", self.ports.prometheus)] {
             let prefix = format!("{plugin}.ssl");
             file.set(&format!("{prefix}.ip"), address).set(&format!("{prefix}.port"), port);
             tls(file, &prefix);
+            // The first one is the node agent's.
+            file.set(&format!("{prefix}.versions.1"), "tlsv1.3").set(&format!("{prefix}.versions.2"), "tlsv1.2");
         }
         file.set("distribution.listener.interface", address)
             .set("distribution.listener.port_range.min", self.ports.distribution)
@@ -177,25 +205,77 @@ pub fn plugins_file() -> String {
 pub fn environment() -> Vec<(String, String)> {
     vec![
         ("HOME".to_owned(), DATA_DIR.to_owned()),
-        ("ERL_INETRC".to_owned(), in_etc(INETRC_FILE)),
+        ("ERL_INETRC".to_owned(), in_run_dir(INETRC_FILE)),
+        ("RABBITMQ_CONF_ENV_FILE".to_owned(), in_run_dir(ENV_FILE)),
+        ("RABBITMQ_CONFIG_FILE".to_owned(), in_run_dir(CONFIG_FILE)),
+        // A pattern.
+        ("RABBITMQ_CONFIG_FILES".to_owned(), in_run_dir(FORMATION_FILE)),
+        ("RABBITMQ_ENABLED_PLUGINS_FILE".to_owned(), in_run_dir(PLUGINS_FILE)),
         ("NODE_TYPE".to_owned(), NodeType::ConfigDatabase.name().to_owned()),
     ]
 }
 
-/// TLS 1.2 and no other: what all clients of Tungsten Fabric speak (tf-components 1.5).
-fn tls(file: &mut Sysctl, prefix: &str) {
-    file.set(&format!("{prefix}.cacertfile"), node::CA_BUNDLE)
-        .set(&format!("{prefix}.certfile"), node::CERTIFICATE)
-        .set(&format!("{prefix}.keyfile"), node::CERTIFICATE_KEY)
-        .set(&format!("{prefix}.versions.1"), "tlsv1.2")
-        .set(&format!("{prefix}.honor_cipher_order"), true)
-        .set(&format!("{prefix}.honor_ecc_order"), true)
-        .set(&format!("{prefix}.client_renegotiation"), false)
-        .set(&format!("{prefix}.secure_renegotiate"), true);
+/// How the agent runs the server.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
+    let port =
+        |field, port: tf_api::schema::Port| NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" });
+    Launch {
+        working_directory: Some(DATA_DIR.into()),
+        files: BTreeMap::from([
+            (CONFIG_FILE.into(), OnChange::Restart),
+            (ENV_FILE.into(), OnChange::Restart),
+            (PLUGINS_FILE.into(), OnChange::Restart),
+            (definitions::FILE.into(), OnChange::Restart),
+            // Members that start know those that run.
+            (FORMATION_FILE.into(), OnChange::Nothing),
+            (INETRC_FILE.into(), OnChange::Nothing),
+            // For the agent.
+            (PASSWORD_FILE.into(), OnChange::Nothing),
+        ]),
+        // Erlang refuses one that others could read.
+        place: vec![Place {
+            file: COOKIE_FILE.into(),
+            to: format!("{DATA_DIR}/{COOKIE_FILE}"),
+            when: When::Always,
+            private: true,
+        }],
+        stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
+        drain: Some(Drain {
+            argv: vec!["rabbitmq-upgrade".into(), "drain".into(), "--timeout".into(), DRAIN_SECONDS.to_string()],
+            seconds: DRAIN_SECONDS,
+        }),
+        ready: Probe::RabbitMq {
+            port: port("ready.port", ports.amqp)?,
+            management: port("ready.management", ports.management)?,
+        },
+        agent: Some(Agent {
+            port: port("agent.port", ports.agent)?,
+            client: format!("{OPERATOR}.{OPERATOR_DOMAIN}"),
+        }),
+        identity: Some(Identity {
+            services: agents.services.clone(),
+            lifetime_seconds: agents.lifetime_seconds,
+            // The server does not start without the files.
+            required: true,
+            host_files: None,
+        }),
+        ..Launch::new(vec!["rabbitmq-server".into()])
+    }
+    .render()
 }
 
-fn in_etc(file: &str) -> String {
-    format!("{ETC_DIR}/{file}")
+/// What a listener shows and trusts.
+fn tls(file: &mut Sysctl, prefix: &str) {
+    file.set(&format!("{prefix}.cacertfile"), TRUSTSTORE_PEM)
+        .set(&format!("{prefix}.certfile"), KEYSTORE_PEM)
+        .set(&format!("{prefix}.keyfile"), KEYSTORE_PEM);
+}
+
+fn in_run_dir(file: &str) -> String {
+    format!("{RUN_DIR}/{file}")
 }
 
 /// An address as Erlang writes it.

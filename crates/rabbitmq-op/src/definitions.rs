@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 use tf_api::MirroredQueueMode;
-use tf_plan::files::{self, Unrepresentable};
+use tf_plan::{
+    files::{self, Unrepresentable},
+    node::rabbitmq,
+};
 
 use crate::{login::Login, nodes::Node};
 
@@ -18,7 +21,12 @@ const CLIENT_QUEUES: &str = r"^(?!amq\.).*";
 ///
 /// # Errors
 /// Those of [`files::json::render`].
-pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Result<String, Unrepresentable> {
+pub fn definitions(
+    login: &Login,
+    agent_hash: &str,
+    mode: MirroredQueueMode,
+    nodes: &[Node],
+) -> Result<String, Unrepresentable> {
     let mut policy = json!({ "ha-mode": mode, "ha-sync-mode": "automatic", "ha-sync-batch-size": 5 });
     match mode {
         MirroredQueueMode::All => {}
@@ -29,12 +37,11 @@ pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Re
     files::json::render(
         FILE,
         &json!({
-            "users": [{
-                "name": login.user,
-                "password_hash": login.hash,
-                "hashing_algorithm": "rabbit_password_hashing_sha256",
-                "tags": "administrator",
-            }],
+            "users": [
+                user(&login.user, &login.hash, "administrator"),
+                // It asks how the server is.
+                user(rabbitmq::USER, agent_hash, "monitoring"),
+            ],
             "vhosts": [{ "name": login.vhost }],
             "permissions": [{
                 "user": login.user,
@@ -53,4 +60,13 @@ pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Re
             }],
         }),
     )
+}
+
+fn user(name: &str, hash: &str, tags: &str) -> Value {
+    json!({
+        "name": name,
+        "password_hash": hash,
+        "hashing_algorithm": "rabbit_password_hashing_sha256",
+        "tags": tags,
+    })
 }

@@ -1,7 +1,8 @@
 //! RabbitMQ: what the operator owns and reads.
 //!
 //! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
-//! [`settled`], what clients log in with in [`login`]; file contents are in [`config`] and [`definitions`].
+//! [`settled`], what clients log in with in [`login`], what is done to members that run in `procedure`; file contents are in
+//! [`config`] and [`definitions`].
 
 pub mod config;
 pub mod definitions;
@@ -10,11 +11,12 @@ pub mod memory;
 pub mod nodes;
 pub mod plan;
 pub mod ports;
+mod procedure;
 pub mod settled;
 
 use tf_api::{Rabbitmq, kinds::RABBITMQ};
 use tf_plan::{
-    component::{self, References},
+    component::{self, Agents, References},
     credentials::Credential,
     declaration::{Declaration, Owned, Read},
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
@@ -53,7 +55,7 @@ impl component::Component for Component {
                 Read::Secrets { reason: "spec.serviceConfiguration.secret may name one with the clients' credentials" },
             ],
             restarts_pods: true,
-            calls_agents: false,
+            calls_agents: true,
         }
     }
 
@@ -65,6 +67,10 @@ impl component::Component for Component {
 
     fn credentials(cr: &Rabbitmq) -> Vec<Credential> {
         login::credentials(cr)
+    }
+
+    fn agents(cr: &Rabbitmq, cluster_domain: &str) -> Option<Agents> {
+        plan::agents(cr, cluster_domain)
     }
 
     fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {

@@ -9,6 +9,7 @@ use tf_api::{Managed, Rabbitmq, contract::Reason, schema::Sensitive};
 use tf_plan::{
     credentials::{Credential, Generator, rabbitmq_hash, rabbitmq_salt},
     files::url,
+    node::rabbitmq,
     observed::Observed,
     plan::{NotReady, Obstacle},
     secret::SecretData,
@@ -24,6 +25,10 @@ pub const VHOST: &str = "vhost";
 pub const HASH: &str = "salted_password";
 /// Key of the Erlang cookie.
 pub const COOKIE: &str = "erlang_cookie";
+/// Key of the password by which node agents ask their servers.
+pub const AGENT_PASSWORD: &str = "agent_password";
+/// Key of its hash.
+pub const AGENT_HASH: &str = "agent_salted_password";
 
 /// Longest user, password or virtual host, the limit of the spec's schema.
 const LONGEST: usize = 255;
@@ -41,6 +46,10 @@ pub struct Login {
     pub vhost: String,
     /// Hash of the password as RabbitMQ stores it.
     pub hash: String,
+    /// Password of the node agents.
+    pub agent_password: String,
+    /// Its hash.
+    pub agent_hash: String,
 }
 
 /// Name of the operator's own Secret.
@@ -72,6 +81,8 @@ pub fn credentials(cr: &Rabbitmq) -> Vec<Credential> {
     };
     credentials.push(credential(HASH, Generator::RabbitmqHash { of: PASSWORD }));
     credentials.push(credential(COOKIE, Generator::UpperCase { length: 32 }));
+    credentials.push(credential(AGENT_PASSWORD, Generator::Alphanumeric { length: 32 }));
+    credentials.push(credential(AGENT_HASH, Generator::RabbitmqHash { of: AGENT_PASSWORD }));
     credentials
 }
 
@@ -97,14 +108,25 @@ impl Login {
         let password = source.value(PASSWORD, spec.password.as_ref().map(Sensitive::expose), url::is_safe);
         let vhost = source.value(VHOST, spec.vhost.as_deref(), url::is_safe_vhost);
         let (user, password, vhost) = (user?, password?, vhost?);
-        let salt = stored.and_then(|data| rabbitmq_salt(data.get(HASH)?)).ok_or_else(|| {
-            invalid(format!(
-                "key {HASH} of Secret {}/{own} is no password hash of RabbitMQ; remove it, and it is made anew",
-                cr.home()
-            ))
-        })?;
+        if user == rabbitmq::USER {
+            return Err(NotReady::invalid(
+                Reason::InvalidSpec,
+                format!("clients cannot be called {user}, as the node agents are; choose another user in {}", source.place()),
+            ));
+        }
+        let salt = |key| {
+            stored.and_then(|data| rabbitmq_salt(data.get(key)?)).ok_or_else(|| {
+                invalid(format!(
+                    "key {key} of Secret {}/{own} is no password hash of RabbitMQ; remove it, and it is made anew",
+                    cr.home()
+                ))
+            })
+        };
+        let agent_password = stored.and_then(|data| data.get(AGENT_PASSWORD)).unwrap_or_default();
         Ok(Self {
-            hash: rabbitmq_hash(password, salt),
+            hash: rabbitmq_hash(password, salt(HASH)?),
+            agent_hash: rabbitmq_hash(agent_password, salt(AGENT_HASH)?),
+            agent_password: agent_password.to_owned(),
             secret: source.secret.to_owned(),
             user: user.to_owned(),
             password: password.to_owned(),
@@ -122,6 +144,8 @@ impl Login {
         }
         data.insert(HASH, &self.hash);
         data.insert(COOKIE, cookie);
+        data.insert(AGENT_PASSWORD, &self.agent_password);
+        data.insert(AGENT_HASH, &self.agent_hash);
         data
     }
 
@@ -156,6 +180,10 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    fn place(&self) -> String {
+        format!("Secret {}/{}", self.cr.home(), self.secret)
+    }
+
     fn value(&self, key: &str, spec: Option<&'a str>, is_safe: fn(&str) -> bool) -> Result<&'a str, NotReady> {
         let allowed = if is_safe("/") { ", or it has to be /" } else { "" };
         let rule = format!(
@@ -170,7 +198,7 @@ impl<'a> Source<'a> {
                 Err(NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.{key} {rule}")))
             };
         }
-        let place = format!("Secret {}/{}", self.cr.home(), self.secret);
+        let place = self.place();
         match self.data.and_then(|data| data.get(key)) {
             None => Err(invalid(format!("{place} has no text under the key {key}; add it"))),
             Some(value) if fits(value) => Ok(value),

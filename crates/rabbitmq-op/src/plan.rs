@@ -1,20 +1,30 @@
 //! Desired state of a cluster.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use serde_json::{Map, json};
 use tf_api::{
-    MirroredQueueMode, Rabbitmq,
+    Managed as _, MirroredQueueMode, Rabbitmq,
     contract::{MemberStatus, Protocol, Reason},
-    schema::Sensitive,
+    schema::{Port, Sensitive},
+};
+use tf_pki::{
+    authority::AUTHORITY_LIFETIME,
+    member::{DEFAULT_LIFETIME, SHORTEST_LIFETIME, service_names},
 };
 use tf_plan::{
     build::{
         configuration::Files,
+        identity::Identity,
         pod::{Daemon, mount},
         publish, storage,
     },
-    ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
+    ensemble::{Ensemble, Parts, Traits},
+    certificates,
+    component::Agents,
     images::Builtin,
     members::{Joining, Leaving, SizeRule},
+    node::{launch, rabbitmq::PASSWORD_FILE},
     observed::Observed,
     plan::{NotReady, Plan},
 };
@@ -27,15 +37,16 @@ use crate::{
     memory,
     nodes::nodes,
     ports::Ports,
+    procedure,
     settled::{Kept, Settled},
 };
 
 /// Every member holds every queue: more of them only make each message dearer (tf-components 1.11).
 const LARGEST: i32 = 5;
-const CONTAINER: &str = "rabbitmq";
+/// The daemon of a member.
+pub const CONTAINER: &str = "rabbitmq";
 const CONTAINERS: [Builtin; 1] = [Builtin { name: CONTAINER, image: "external-rabbitmq", default: true }];
 const LOGS: &str = "logs";
-const ETC: &str = "etc";
 /// Cookie of every installation of the Go tf-operator whose spec names none (upstream `pkg/apis/tf/v1alpha1/defaults.go`).
 const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 
@@ -46,6 +57,8 @@ const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     let common = &cr.spec.common_configuration;
+    lifetime(cr)?;
+    certificates::issuer(common)?;
     let ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -59,7 +72,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             leaving: Leaving::Kept,
             has_data: true,
             uses_auth: false,
-            has_certificates: false,
+            has_certificates: true,
             takes_over: false,
         },
     )?;
@@ -78,12 +91,16 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         nodes: &nodes,
     };
 
-    let files = files(&cluster, ensemble.members(), &login, cookie.value)?;
+    let agents = agents_at(ports.agent, cr, &observed.operator.cluster_domain);
+    let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
+    let launch = config::launch_file(&ports, &agents)
+        .map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
+    files.shared(&launch::file_name(CONTAINER), launch);
+    let contents = files.content_hashes(ensemble.members());
 
     let identity = &ensemble.identity;
     let directory = |base| storage::node_directory(base, "rabbitmq", &["rabbitmq1"], identity);
-    let mounts =
-        vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR), mount(ETC, config::ETC_DIR)];
+    let mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
     let daemons = ensemble
         .containers
         .iter()
@@ -92,6 +109,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             env: config::environment(),
             mounts: mounts.clone(),
             drained: true,
+            speaks_for_pod: true,
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
         .collect();
@@ -99,22 +117,52 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         files,
         daemons,
         data: Some(storage::data(identity, common.storage.as_ref(), &directory("/var/lib/contrail"))),
-        volumes: vec![storage::host_path(LOGS, &directory("/var/log/contrail")), storage::empty_dir(ETC)],
+        volumes: vec![storage::host_path(LOGS, &directory("/var/log/contrail"))],
         owned_mounts: mounts,
         ports: ports.named(),
         objects: vec![publish::credentials(identity, &login::own_secret(cr), &login.own_data(cr, cookie.value))],
         endpoints: vec![ensemble.endpoint("amqp", Protocol::Amqps, ports.amqp, true)],
         connection: Some(("amqp", "rabbitmq", login.connection())),
         grace_seconds: 600,
-        drafts: vec![certificates_not_observed()],
-        ignored: login::ignored(cr),
+        ignored: [login::ignored(cr), certificates_ignored(cr)].concat(),
         own_status: Map::from_iter([("secret".to_owned(), json!(login.secret))]),
         ..Parts::default()
     };
     let mut plan = ensemble.plan(additions)?;
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
     hold(&mut plan, [cookie.held, epmd.held].into_iter().flatten());
+    procedure::complete(&mut plan, cr, observed, &contents);
     Ok(plan)
+}
+
+/// How members' agents are reached, and what members are called; none where the port is none.
+pub fn agents(cr: &Rabbitmq, cluster_domain: &str) -> Option<Agents> {
+    let spec = &cr.spec.service_configuration;
+    Ports::of(spec.port, spec.erl_epmd_port).ok().map(|ports| agents_at(ports.agent, cr, cluster_domain))
+}
+
+fn agents_at(port: Port, cr: &Rabbitmq, cluster_domain: &str) -> Agents {
+    let service = Identity::of(OPERATOR, cr).members_service();
+    Agents {
+        port,
+        services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
+        // The plan says so of one that cannot be.
+        lifetime_seconds: lifetime(cr).unwrap_or(DEFAULT_LIFETIME).as_secs() as u32,
+    }
+}
+
+/// How long members' certificates are good.
+fn lifetime(cr: &Rabbitmq) -> Result<Duration, NotReady> {
+    let stated = certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
+    Ok(stated.unwrap_or(DEFAULT_LIFETIME))
+}
+
+/// Fields about certificates that have no effect.
+fn certificates_ignored(cr: &Rabbitmq) -> Vec<String> {
+    let stated = cr.spec.common_configuration.certificates.as_ref();
+    let uses_files = stated.is_some_and(|certificates| certificates.host_files.is_some());
+    let why = "spec.commonConfiguration.certificates.hostFiles: members use certificates of tf-ca in this release";
+    uses_files.then(|| why.to_owned()).into_iter().collect()
 }
 
 /// The files of all members.
@@ -122,12 +170,15 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
     let mut files = Files::default();
     files.shared(config::PLUGINS_FILE, config::plugins_file());
     files.shared(config::INETRC_FILE, cluster.inetrc_file());
+    files.shared(config::FORMATION_FILE, cluster.formation_file()?);
     for (member, node) in members.iter().zip(cluster.nodes) {
         files.member(config::CONFIG_FILE, &member.address, cluster.config_file(node)?);
         files.member(config::ENV_FILE, &member.address, cluster.env_file(node)?);
     }
     let mirrored = cluster.spec.mirrored_queue_mode.unwrap_or(MirroredQueueMode::All);
-    files.shared_secret(definitions::FILE, definitions::definitions(login, mirrored, cluster.nodes)?);
+    let definitions = definitions::definitions(login, &login.agent_hash, mirrored, cluster.nodes)?;
+    files.shared_secret(definitions::FILE, definitions);
+    files.shared_secret(PASSWORD_FILE, login.agent_password.as_str());
     files.shared_secret(config::COOKIE_FILE, cookie);
     Ok(files)
 }

@@ -1,7 +1,7 @@
 //! The ports of a member. All but the port mapper's follow from the one for AMQP.
 
 use tf_api::{contract::Reason, schema::Port};
-use tf_plan::plan::NotReady;
+use tf_plan::{node, plan::NotReady};
 
 /// Ports of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Ports {
     pub distribution: Port,
     /// Metrics, 10019 above: 15692, where they usually are, with the default port.
     pub prometheus: Port,
+    /// The member's node agent, 10020 above.
+    pub agent: Port,
     /// Erlang port mapper.
     pub epmd: Port,
 }
@@ -32,8 +34,14 @@ impl Ports {
                 )
             })
         };
-        let ports =
-            Self { amqp, management: above(10_000)?, distribution: above(20_000)?, prometheus: above(10_019)?, epmd };
+        let ports = Self {
+            amqp,
+            management: above(10_000)?,
+            distribution: above(20_000)?,
+            prometheus: above(10_019)?,
+            agent: above(10_020)?,
+            epmd,
+        };
         match ports.named().iter().find(|(name, port)| *name != "epmd" && *port == epmd) {
             Some((name, port)) => Err(NotReady::invalid(
                 Reason::InvalidSpec,
@@ -50,6 +58,7 @@ impl Ports {
             ("management", self.management),
             ("distribution", self.distribution),
             ("prometheus", self.prometheus),
+            (node::AGENT_PORT, self.agent),
             ("epmd", self.epmd),
         ]
     }

@@ -12,7 +12,10 @@ fn sample(path: &str) -> Option<Value> {
 
 #[test]
 fn no_field_lies() {
-    let stage =
-        Stage::<Component> { sample: &sample, ..Stage::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "rabbitmq") };
+    let stage = Stage::<Component> {
+        sample: &sample,
+        except: &[("commonConfiguration.certificates.issuer", "the runtime asks it, see e2e/tests/inputs/issuer.rs")],
+        ..Stage::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "rabbitmq")
+    };
     assert!(stage.no_field_lies() > 40);
 }

@@ -24,7 +24,7 @@ use crate::{
 /// would hide that.
 pub fn place(set: &Set, paths: &Paths) -> Result<()> {
     let lists = own_lists(set, paths)?;
-    for Place { file, to, when } in &set.launch.place {
+    for Place { file, to, when, private } in &set.launch.place {
         let target = paths.at(to);
         let File { bytes, secret } = set.files.get(file).with_context(|| format!("{file} is missing"))?;
         match when {
@@ -43,7 +43,12 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
         }
         let pointed = lists.get(file.as_str()).map(|list| newest::pointed(&String::from_utf8_lossy(bytes), list));
         let bytes = pointed.as_ref().map_or(bytes.as_slice(), String::as_bytes);
-        atomic::write(&target, bytes, if *secret { 0o640 } else { 0o644 })?;
+        let mode = match (private, secret) {
+            (true, _) => 0o600,
+            (false, true) => 0o640,
+            (false, false) => 0o644,
+        };
+        atomic::write(&target, bytes, mode)?;
         if let Some(parent) = target.parent() {
             atomic::sync_directory(parent).with_context(|| format!("write {}", target.display()))?;
         }
@@ -54,7 +59,7 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
 /// The lists that servers go by instead of the rendered ones, by the configuration that has to name them.
 fn own_lists<'a>(set: &'a Set, paths: &Paths) -> Result<BTreeMap<&'a str, PathBuf>> {
     let mut lists = BTreeMap::new();
-    for Place { file, to, when } in &set.launch.place {
+    for Place { file, to, when, .. } in &set.launch.place {
         let When::NewestList { id, config, ensemble } = when else { continue };
         let text = |name: &str| set.files.get(name).and_then(|file| std::str::from_utf8(&file.bytes).ok());
         let rendered = text(file).and_then(|text| text.parse::<Servers>().ok());
@@ -99,7 +104,8 @@ mod tests {
             fs::write(root.path().join("data").join(name), text).unwrap();
         }
         let mut launch = Launch::new(vec!["d".into()]);
-        let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when };
+        let place =
+            |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when, private: false };
         launch.place = vec![
             place("zoo.cfg", When::Always),
             place(

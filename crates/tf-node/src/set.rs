@@ -159,7 +159,7 @@ pub(crate) mod tests {
 
     #[test]
     fn only_what_the_daemon_needs_is_taken() {
-        let place = vec![Place { file: "id".into(), to: "/d/id".into(), when: When::Absent }];
+        let place = vec![Place { file: "id".into(), to: "/d/id".into(), when: When::Absent, private: false }];
         let launch = launch(|launch| launch.place = place);
         let set = set(&launch, &[("id", "1"), ("d.env", "A='1'\n"), ("other.env", ""), ("other", "")]);
         assert_eq!(set.files.keys().collect::<Vec<_>>(), ["d.env", "d.launch", "hard", "id", "none", "soft"]);

@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use serde_json::json;
 use tf_plan::node::{
     self,
-    launch::Signal,
+    launch::{Launch, Signal},
     state::{Exit, LastExit, Phase, State},
 };
 use tokio::time::{Instant, sleep_until};
@@ -158,6 +158,13 @@ fn watched(paths: &Paths) -> Vec<PathBuf> {
     mounted.iter().map(|directory| paths.at(directory)).chain(host).collect()
 }
 
+/// What a daemon that does not start without its certificate waits for. When it comes the files are looked at again.
+fn missing_certificate(launch: &Launch, paths: &Paths) -> Option<String> {
+    let is_required = launch.identity.as_ref().is_some_and(|identity| identity.required);
+    let mut needed = [node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].into_iter().filter(|_| is_required);
+    needed.find(|path| !paths.at(path).exists()).map(|path| format!("waits for its certificate: there is no {path} yet"))
+}
+
 impl Supervisor {
     /// Looks at the files and does what follows.
     fn reconsider(&mut self) {
@@ -179,18 +186,22 @@ impl Supervisor {
             running: matches!(self.process, Process::Running { .. }),
             effect,
         });
-        if waits != self.waits {
-            if let Some(waits) = &waits {
-                self.log("waits", json!({"for": waits}));
-            }
-            self.waits = waits;
-        }
+        self.wait_for(waits);
         match (decision, set) {
             (Decision::StartMaterialised, _) => self.start(),
             (Decision::StartMounted | Decision::Restart, Some(set)) => self.restart_with(set),
             (Decision::Signal(signals), Some(set)) => self.signal_with(set, &signals),
             (Decision::Keep, _) if matches!(self.process, Process::Running { .. }) => self.trouble = None,
             (Decision::Wait | Decision::Keep, _) | (_, None) => {}
+        }
+    }
+
+    fn wait_for(&mut self, waits: Option<String>) {
+        if waits != self.waits {
+            if let Some(waits) = &waits {
+                self.log("waits", json!({"for": waits}));
+            }
+            self.waits = waits;
         }
     }
 
@@ -273,6 +284,11 @@ impl Supervisor {
             return;
         };
         self.agent.serve(&set.launch);
+        if let Some(missing) = missing_certificate(&set.launch, &self.paths) {
+            self.process = Process::Idle;
+            self.wait_for(Some(missing));
+            return;
+        }
         self.state_file.publish(State { phase: Phase::Starting, pid: None, ..self.state() });
         let started = place::place(set, &self.paths).and_then(|()| {
             process::spawn(set).map_err(|error| anyhow::anyhow!("start {}: {error}", set.launch.argv[0]))

@@ -62,7 +62,7 @@ fn launch(port: NonZeroU16, services: &[&str]) -> Launch {
     let mut launch = shell("while :; do sleep 0.05; done");
     launch.agent = Some(Agent { port, client: OPERATOR.into() });
     let services: BTreeSet<String> = services.iter().map(|name| (*name).to_owned()).collect();
-    launch.identity = Some(Asked { services, lifetime_seconds: LIFETIME, host_files: None });
+    launch.identity = Some(Asked { services, lifetime_seconds: LIFETIME, required: false, host_files: None });
     launch
 }
 

@@ -186,7 +186,7 @@ fn a_killed_agent_goes_on_with_exactly_what_it_had() {
 fn copies_are_made_before_each_start_or_only_where_there_is_none() {
     let mut container = Container::new();
     let mut launch = shell("while :; do sleep 0.05; done");
-    let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when };
+    let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when, private: false };
     launch.place = vec![place("always", When::Always), place("once", When::Absent)];
     launch.stop.seconds = 1;
     container.configure(&launch, &files([("always", "1"), ("once", "1")]));

@@ -3,9 +3,17 @@
 use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use jiff::SignedDuration;
-use tf_api::{common::PodConfiguration, contract::Reason};
+use tf_api::{
+    common::PodConfiguration,
+    contract::{ConditionType::CertificatesReady, Draft, Reason},
+    kinds::CertificatesMode,
+};
 
-use crate::plan::NotReady;
+use crate::{
+    observed::{Observed, Pod},
+    plan::NotReady,
+    reports::{Clarity, Reports},
+};
 
 /// How long a resource wants its members' certificates to be good; none if it does not say.
 ///
@@ -85,6 +93,50 @@ fn is_subdomain(text: &str) -> bool {
         label.starts_with(is_plain) && label.ends_with(is_plain) && label.chars().all(|it| is_plain(it) || it == '-')
     };
     text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// What the pods' certificates are like.
+pub fn condition<Cr>(mode: CertificatesMode, observed: &Observed<Cr>, reports: &Reports<'_>, clarity: Clarity) -> Draft {
+    if let Some(why) = &observed.issuer {
+        let message = format!("the authority does not come from the issuer yet, the one before stays in use: {why}");
+        return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
+    }
+    if clarity == Clarity::Blind {
+        let message = "no member has asked for a certificate yet";
+        return Draft::unknown(CertificatesReady, Reason::NotYetReported, message);
+    }
+    let pods = || reports.pods.iter().filter(|pod| !pod.terminating);
+    let names = |pods: Vec<&Pod>| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+    let without: Vec<&Pod> = pods().filter(|pod| pod.certificate.is_none()).collect();
+    let over = |pod: &&Pod| pod.certificate.as_ref().is_some_and(|it| it.not_after < observed.now);
+    let expired: Vec<&Pod> = pods().filter(over).collect();
+    if !expired.is_empty() {
+        let message = format!("the certificates of {} have expired", names(expired));
+        return Draft::fails(CertificatesReady, Reason::CertificateExpired, message);
+    }
+    if !without.is_empty() {
+        let message = format!("{} have not asked for a certificate yet", names(without));
+        return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
+    }
+    let uses_files = mode != CertificatesMode::Issued;
+    let problem = |pod: &Pod| {
+        let files = reports.host_files(pod)?;
+        let used = if files.shown { "what was good before stays in use" } else { "a certificate of tf-ca is used" };
+        Some(format!("{}: {}; {used}", pod.name, files.problem.as_ref()?))
+    };
+    let problems: Vec<String> = pods().filter(|_| uses_files).filter_map(problem).collect();
+    if !problems.is_empty() {
+        return Draft::fails(CertificatesReady, Reason::CertificateInvalid, problems.join(". "));
+    }
+    let ends = |pod: &Pod| {
+        let of_node = reports.host_files(pod).and_then(|files| files.not_after);
+        [Some(pod.certificate.as_ref()?.not_after), of_node].into_iter().flatten().min()
+    };
+    let end = pods().filter_map(ends).min().map(|end| end.to_string()).unwrap_or_default();
+    let rotation = observed.rotation.as_ref().map(|waits| format!("; the authority is being replaced: {waits}"));
+    let source = if mode == CertificatesMode::Host { ", that of its node's files" } else { "" };
+    let message = format!("every member has one{source}; the first ends at {end}{}", rotation.unwrap_or_default());
+    Draft::holds(CertificatesReady, Reason::Succeeded, message)
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub mod observed;
 pub mod placement;
 pub mod plan;
 pub mod rbac;
+pub mod reports;
 pub mod rollout;
 pub mod sandesh;
 pub mod secret;

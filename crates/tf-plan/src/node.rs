@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 pub mod content;
 pub mod launch;
+pub mod rabbitmq;
 pub mod state;
 pub mod template;
 pub mod zookeeper;

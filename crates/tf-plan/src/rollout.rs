@@ -9,6 +9,7 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
+    node::ContentHash,
     observed::{Pod, Workload},
     step::{Step, Target},
 };
@@ -55,6 +56,19 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// The step, where pods take a changed configuration by themselves. `contents`: that of the member on each node.
+    pub fn step(self, pods: &[Pod], contents: &BTreeMap<String, ContentHash>) -> Option<Step> {
+        match self {
+            Self::Restart(target) => Some(Step::Restart(target)),
+            Self::Activate(target) => {
+                let node = pods.iter().find(|pod| pod.uid == target.uid)?.node.as_ref()?;
+                let hash = contents.get(node)?.clone();
+                Some(Step::Activate(Target { why: format!("configuration {hash}"), ..target }, hash))
+            }
+            Self::Done | Self::Hold(_) => None,
+        }
+    }
+
     /// The step, for a component whose configuration is part of its pods' template.
     pub fn restart(self) -> Option<Step> {
         match self {

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::Value;
-use tf_api::contract::{ConditionStatus, ConditionType, Contract, Draft};
+use tf_api::{
+    Managed,
+    contract::{ConditionStatus, ConditionType, Contract, Draft},
+};
 
 /// Longest message the API server accepts for a condition.
 const MESSAGE_LIMIT: usize = 32_768;
@@ -68,6 +71,14 @@ pub fn draft(contract: &Contract, kind: ConditionType) -> Option<Draft> {
         status: condition.status.parse().ok()?,
         reason: condition.reason.parse().ok()?,
         message: condition.message.clone(),
+    })
+}
+
+/// Whether the resource was Ready, for its current generation, when it was last looked at.
+pub fn is_ready(cr: &impl Managed) -> bool {
+    cr.contract().is_some_and(|contract| {
+        contract.observed_generation == cr.meta().generation.unwrap_or_default()
+            && draft(contract, ConditionType::Ready).is_some_and(|ready| ready.is_true())
     })
 }
 

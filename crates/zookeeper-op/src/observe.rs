@@ -6,38 +6,24 @@ use tf_api::{Zookeeper, contract::MemberStatus, kinds::PlainClients};
 use tf_plan::{
     adoption,
     members::{self, SizeRule},
-    node::{
-        ContentHash,
-        state::HostFiles,
-        zookeeper::{Facts, Server, Servers},
-    },
-    observed::{Agent, Node, Observed, Pod, Workload},
+    node::zookeeper::{Facts, Server, Servers},
+    observed::{Node, Observed, Pod},
     placement::Placement,
+    reports::{Clarity, Reports, pod_of},
+    rollout::Change,
 };
 
 use crate::{
     config,
-    membership::{Change, Place, Seat, Situation},
+    membership::{Place, Seat, Situation},
 };
-
-/// How much is known of the members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clarity {
-    /// Only the kubelet's word is known: no pod has a certificate, so no agent can be asked; or none that can knows of a
-    /// quorum, and pods of another operator cannot be asked.
-    Blind,
-    /// Some agent has not been heard yet: nothing is concluded from its silence.
-    Unheard,
-    /// Every agent that could answer does, or has been found not to.
-    Clear,
-}
 
 /// Members, pods and nodes as they were seen.
 pub struct Sight<'a> {
     /// How much is known.
     pub clarity: Clarity,
-    /// Pods of the ensemble.
-    pub pods: &'a [Pod],
+    /// Pods of the ensemble, with what their agents say.
+    pub reports: Reports<'a>,
     wanted: usize,
     plain_clients: PlainClients,
     places: Vec<Place>,
@@ -46,7 +32,6 @@ pub struct Sight<'a> {
     leaving: BTreeMap<u32, u64>,
     facts: BTreeMap<u32, Facts>,
     foreign: BTreeMap<u32, bool>,
-    agents: &'a BTreeMap<String, Agent>,
 }
 
 impl<'a> Sight<'a> {
@@ -60,6 +45,7 @@ impl<'a> Sight<'a> {
         let common = &cr.spec.common_configuration;
         let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
         let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+        let reports = Reports { pods, agents: &observed.agents };
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
         let places: Vec<Place> = nodes.iter().filter_map(|node| place(node, &placement)).collect();
         let matching = places.iter().filter(|place| place.matches).count();
@@ -69,12 +55,12 @@ impl<'a> Sight<'a> {
         let known = recorded.iter().map(|member| member.id).max().unwrap_or_default();
         let stored = own.and_then(|own| own.highest_id).unwrap_or_default();
         let facts: BTreeMap<u32, Facts> =
-            recorded.iter().filter_map(|member| facts(member, pods, &observed.agents)).collect();
+            recorded.iter().filter_map(|it| Some((it.id, reports.of_member(it)?.zookeeper.clone()?))).collect();
         let foreign: BTreeMap<u32, bool> = recorded.iter().filter_map(|member| foreign(member, pods)).collect();
         let is_dark = !foreign.is_empty() && !facts.values().any(|facts| facts.serving);
         Self {
-            clarity: if is_dark { Clarity::Blind } else { clarity(pods, &observed.agents) },
-            pods,
+            clarity: if is_dark { Clarity::Blind } else { reports.clarity() },
+            reports,
             wanted: common
                 .replicas
                 .map_or_else(fitting, |replicas| usize::try_from(replicas).unwrap_or_default())
@@ -91,7 +77,6 @@ impl<'a> Sight<'a> {
                 .collect(),
             facts,
             foreign,
-            agents: &observed.agents,
         }
     }
 
@@ -160,86 +145,12 @@ impl<'a> Sight<'a> {
                 change: change(pod),
             })
         };
-        self.pods.iter().filter_map(seat).collect()
-    }
-
-    /// The configuration that a pod's server runs with, if its agent says so.
-    pub fn active(&self, pod: &Pod, daemon: &str) -> Option<&ContentHash> {
-        self.agents.get(&pod.uid)?.status()?.daemons.get(daemon)?.active.as_ref()
-    }
-
-    /// What became of the files of a pod's node, if its agent says so.
-    pub fn host_files(&self, pod: &Pod) -> Option<&HostFiles> {
-        self.agents.get(&pod.uid)?.status()?.host_files.as_ref()
-    }
-
-    /// Whether there is one pod on each of these nodes and no other, and its server runs with that configuration, as its agent
-    /// says.
-    pub fn all_run(&self, daemon: &str, contents: &BTreeMap<String, ContentHash>) -> bool {
-        let wanted = |pod: &Pod| pod.node.as_ref().and_then(|node| contents.get(node));
-        let runs = |pod: &Pod| !pod.terminating && wanted(pod).is_some_and(|it| self.active(pod, daemon) == Some(it));
-        self.pods.len() == contents.len() && self.pods.iter().all(runs)
-    }
-
-    /// Pods that do not serve, with the cause.
-    pub fn troubles(&self) -> BTreeMap<String, String> {
-        let cause = |pod: &Pod| match self.agents.get(&pod.uid)? {
-            Agent::Silent(why) => Some(format!("its agent does not answer: {why}")),
-            Agent::Says(status) => match &status.health {
-                Some(health) => (!health.serves).then(|| health.message.clone()),
-                // It has just begun, and what the kubelet says may be from before.
-                None => Some("its agent has not looked at the server yet".to_owned()),
-            },
-        };
-        self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
-    }
-}
-
-/// The pod on the node of a member.
-pub fn pod_of<'a>(member: &MemberStatus, pods: &'a [Pod]) -> Option<&'a Pod> {
-    pods.iter().find(|pod| !pod.terminating && pod.node.as_ref() == Some(&member.node))
-}
-
-/// What of a pod is not as it should be. A template counts when the controller of the workload would make the pod from it.
-pub fn change(
-    pod: &Pod,
-    workload: Option<&Workload>,
-    template: &str,
-    wanted: Option<&ContentHash>,
-    active: Option<&ContentHash>,
-) -> Option<Change> {
-    if pod.template.as_deref() != Some(template) && workload.is_some_and(|workload| workload.current) {
-        return Some(Change::Template);
-    }
-    let wanted = wanted?;
-    let told = pod.active.as_deref();
-    let is_told = told == Some(wanted.as_str());
-    match active {
-        Some(active) if active == wanted => None,
-        Some(_) | None if is_told => active.map(|_| Change::UnderWay),
-        Some(_) => Some(Change::Configuration),
-        // Its agent says nothing. One that was told to wait for what is no more would wait for ever.
-        None => told.map(|_| Change::Configuration),
+        self.reports.pods.iter().filter_map(seat).collect()
     }
 }
 
 fn place(node: &Node, placement: &Placement) -> Option<Place> {
     Some(Place { node: node.name.clone(), address: node.address.clone()?, matches: placement.matches(node) })
-}
-
-fn clarity(pods: &[Pod], agents: &BTreeMap<String, Agent>) -> Clarity {
-    let mut reachable = pods.iter().filter(|pod| pod.certificate.is_some() && !pod.terminating).peekable();
-    if reachable.peek().is_none() {
-        Clarity::Blind
-    } else if reachable.all(|pod| agents.contains_key(&pod.uid)) {
-        Clarity::Clear
-    } else {
-        Clarity::Unheard
-    }
-}
-
-fn facts(member: &MemberStatus, pods: &[Pod], agents: &BTreeMap<String, Agent>) -> Option<(u32, Facts)> {
-    Some((member.id, agents.get(&pod_of(member, pods)?.uid)?.status()?.zookeeper.clone()?))
 }
 
 /// A member whose pod another operator made, with whether it serves in the kubelet's words.

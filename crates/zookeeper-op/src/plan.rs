@@ -33,13 +33,14 @@ use tf_plan::{
     nodemanager::NodeType,
     observed::Observed,
     plan::{NotReady, Plan},
+    reports::Clarity,
 };
 
 use crate::{
     OPERATOR, certificates, config,
     membership::{Decision, Quorum, decide},
     modes::{self, Seen},
-    observe::{self, Clarity, Sight},
+    observe::{self, Sight},
     ports, procedure, quorum_tls,
 };
 
@@ -96,10 +97,10 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         observe::list(quorum.map(|quorum| &quorum.servers), cr, ensemble.members(), |it| config::server(spec, it));
     let render = |tls, certificates| files(cr, observed, &ensemble, &list, tls, certificates);
     let (quorum_tls, certificates) = next_modes(&sight, cr, quorum, |tls, certificates| {
-        Ok(contents(ensemble.members(), &render(tls, certificates)?))
+        Ok(render(tls, certificates)?.content_hashes(ensemble.members()))
     })?;
     let files = render(quorum_tls.mode, certificates.mode)?;
-    let contents = contents(ensemble.members(), &files);
+    let contents = files.content_hashes(ensemble.members());
 
     let identity = &ensemble.identity;
     let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &["zookeeper1"], identity);
@@ -227,11 +228,6 @@ fn files(
     Ok(files)
 }
 
-/// The configuration of the member on each node.
-fn contents(members: &[MemberStatus], files: &Files) -> BTreeMap<String, ContentHash> {
-    members.iter().filter_map(|member| Some((member.node.clone(), files.content_hash(&member.address)?))).collect()
-}
-
 /// How the servers shall speak with each other now, and with which certificates. Founders begin with TLS if it is wanted: their
 /// servers wait for certificates.
 fn next_modes(
@@ -246,7 +242,7 @@ fn next_modes(
         return Ok((Modes { mode: tls, from: None }, Modes { mode: source, from: None }));
     }
     let recorded = (quorum_tls::recorded(cr), certificates::recorded(cr));
-    let current = sight.all_run(DAEMON, &contents(recorded.0.mode, recorded.1.mode)?);
+    let current = sight.reports.all_run(DAEMON, &contents(recorded.0.mode, recorded.1.mode)?);
     let whole = quorum.is_some_and(|quorum| quorum.fragile.is_none());
     let seen = Seen { current, whole };
     Ok((modes::next(recorded.0, tls, seen), certificates::next(recorded.1, source, seen, sight)))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tf_api::{
-    Managed as _, Zookeeper,
+    Zookeeper,
     contract::{ConditionType, Draft, Reason},
     kinds::{
         CertificatesMode, LeavingMember, ListedMember, ListedMembers, ListedPorts, Modes, QuorumTlsMode,
@@ -20,6 +20,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
+    reports::{Clarity, pod_of},
     status,
     step::{self, Request, Target},
 };
@@ -27,7 +28,7 @@ use tf_plan::{
 use crate::{
     certificates, config,
     membership::{self, Decision, Quorum, decide},
-    observe::{Clarity, Sight, change, pod_of},
+    observe::Sight,
     plan::DAEMON,
     quorum_tls,
 };
@@ -56,7 +57,8 @@ pub struct Subject<'a> {
 /// Completes a plan whose objects are those of the decision.
 pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     let Subject { sight, decided, .. } = subject;
-    plan.drafts.push(certificates::condition(subject.certificates, subject.observed, sight));
+    let mode = subject.certificates.mode;
+    plan.drafts.push(tf_plan::certificates::condition(mode, subject.observed, &sight.reports, sight.clarity));
     plan.record = &RECORD;
     record(plan, subject);
     let mut changeovers = changeovers(subject);
@@ -69,25 +71,17 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
             plan.step = None;
             // Nor that a change is through which was not.
             let asked = || "its members are being asked how they are".to_owned();
-            changeovers.extend((!is_ready(subject.cr)).then(asked));
+            changeovers.extend((!status::is_ready(subject.cr)).then(asked));
         }
         plan.under_way = joined(&changeovers);
         return;
     };
     let decision = with_pods(plan, subject);
-    plan.troubles = sight.troubles();
+    plan.troubles = sight.reports.troubles();
     plan.held = decided.held.first().map(|why| (held_reason(sight), why.clone()));
     plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
     plan.under_way = under_way(&decision, plan.step.as_ref(), changeovers);
     plan.drafts.extend(available(subject, &decision));
-}
-
-/// Whether the resource was Ready, for its current generation, when it was last looked at.
-fn is_ready(cr: &Zookeeper) -> bool {
-    cr.contract().is_some_and(|contract| {
-        contract.observed_generation == cr.metadata.generation.unwrap_or_default()
-            && status::draft(contract, ConditionType::Ready).is_some_and(|ready| ready.is_true())
-    })
 }
 
 /// The decision again, now that it is known what of each pod is not up to date. Members are the same.
@@ -95,10 +89,8 @@ fn with_pods(plan: &Plan, subject: &Subject<'_>) -> Decision {
     let Subject { observed, sight, contents, .. } = subject;
     let none = (String::new(), String::new());
     let (workload, template) = plan.rollout.iter().flat_map(|rollout| &rollout.workloads).next().unwrap_or(&none);
-    let seats = sight.seats(|pod| {
-        let wanted = pod.node.as_ref().and_then(|node| contents.get(node));
-        change(pod, observed.workloads.get(workload), template, wanted, sight.active(pod, DAEMON))
-    });
+    let live = observed.workloads.get(workload);
+    let seats = sight.seats(|pod| sight.reports.change(pod, DAEMON, live, template, contents));
     decide(&sight.situation(&seats))
 }
 
@@ -123,7 +115,7 @@ fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'
         }
         membership::Step::Restart { pod, uid, why } => Some(step::Step::Restart(target(pod, uid, why.clone()))),
         membership::Step::Activate { pod, uid } => {
-            let node = subject.sight.pods.iter().find(|other| other.uid == *uid)?.node.as_ref()?;
+            let node = subject.sight.reports.pods.iter().find(|other| other.uid == *uid)?.node.as_ref()?;
             let hash = subject.contents.get(node)?.clone();
             Some(step::Step::Activate(target(pod, uid, format!("configuration {hash}")), hash))
         }
@@ -134,7 +126,7 @@ fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'
 fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
     let serving = subject.sight.recorded().iter().filter(|member| quorum.serving.contains(&member.id));
     let candidates = serving
-        .filter_map(|member| Some((quorum.leader == Some(member.id), pod_of(member, subject.sight.pods)?)))
+        .filter_map(|member| Some((quorum.leader == Some(member.id), pod_of(member, subject.sight.reports.pods)?)))
         .filter(|(_, pod)| !adoption::is_foreign(pod));
     // Of several that compare alike the first is taken.
     candidates.min_by_key(|(leads, _)| !leads).map(|(_, pod)| pod)

@@ -8,6 +8,8 @@ mod faults;
 mod lifecycle;
 mod pods;
 mod probes;
+mod rabbitmq;
+mod store;
 mod zookeeper;
 
 use std::net::Ipv4Addr;

@@ -30,15 +30,30 @@ pub struct Store {
     jars: Option<&'static str>,
     /// Files of its folder, where they are, and their modes.
     files: &'static [(&'static str, &'static str, u32)],
+    /// Where its programs are, besides the usual places.
+    programs: Option<&'static str>,
     /// Variables.
     environment: &'static [&'static str],
 }
 
 /// All of them. Two versions of a store, so that tests can change the image of a running one.
-pub const STORES: [Store; 2] = [zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4")];
+pub const STORES: [Store; 3] =
+    [zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ];
 
 /// Debian with a Java runtime.
 const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };
+
+/// As Debian has it. Its scripts in `/usr/sbin` insist on a user of their own, so those of the distribution come first.
+const RABBITMQ: Store = Store {
+    name: "rabbitmq-3.10.8",
+    software: "rabbitmq",
+    version: "3.10.8",
+    base: Base { name: "debian-rabbitmq", suite: "bookworm", packages: &["rabbitmq-server"] },
+    jars: None,
+    files: &[],
+    programs: Some("/usr/lib/rabbitmq/bin"),
+    environment: &[],
+};
 
 const fn zookeeper(name: &'static str, version: &'static str) -> Store {
     Store {
@@ -51,6 +66,7 @@ const fn zookeeper(name: &'static str, version: &'static str) -> Store {
             ("logback.xml", "/opt/zookeeper/conf/logback.xml", 0o644),
             ("zkServer.sh", "/usr/local/bin/zkServer.sh", 0o755),
         ],
+        programs: None,
         // Whatever a command line says about the class path.
         environment: &["JDK_JAVA_OPTIONS=-Dlogback.configurationFile=/opt/zookeeper/conf/logback.xml"],
     }
@@ -66,13 +82,14 @@ impl Store {
             (title, format!("{} for the laboratory", self.software)),
             ("org.opencontainers.image.version".into(), self.version.into()),
         ]);
-        let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let path = self.programs.map_or_else(|| format!("PATH={usual}"), |own| format!("PATH={own}:{usual}"));
         Ok(Image {
             reference,
             // What is in it does not depend on a commit.
             created: Timestamp::UNIX_EPOCH,
             user: format!("{USER}:{USER}"),
-            environment: [&[path], self.environment].concat().into_iter().map(str::to_owned).collect(),
+            environment: [path].into_iter().chain(self.environment.iter().map(|&it| it.to_owned())).collect(),
             entrypoint: Vec::new(),
             labels,
             layers: vec![(base, self.base.name.to_owned()), (program, self.name.to_owned())],

@@ -6,6 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::Rabbitmq;
 use tf_plan::{
+    files::read::{self, Cuttlefish},
     object::{CONFIG_MAP, Kind, SECRET},
     observed::{Node, Observed, Operator, Source},
     plan::Plan,
@@ -14,6 +15,8 @@ use tf_plan::{
 
 /// Password of [`secret`].
 pub const PASSWORD: &str = "Generated-Password.1234";
+/// Password of the node agents in [`secret`].
+pub const AGENT_PASSWORD: &str = "Agent-Password.1234";
 /// Cookie of [`secret`].
 pub const COOKIE: &str = "GENERATEDCOOKIE";
 
@@ -37,6 +40,8 @@ pub fn secret() -> SecretData {
         ("vhost", "hidden"),
         ("salted_password", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"),
         ("erlang_cookie", COOKIE),
+        ("agent_password", AGENT_PASSWORD),
+        ("agent_salted_password", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"),
     ]
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -93,8 +98,9 @@ pub fn hosts(inetrc: &str) -> Vec<(IpAddr, String)> {
     inetrc.lines().filter_map(host).collect()
 }
 
-/// The members a `rabbitmq.conf` lists, in order.
-pub fn listed(settings: &BTreeMap<String, String>) -> Vec<String> {
+/// The members that one without data joins, in order.
+pub fn listed(files: &BTreeMap<String, String>) -> Vec<String> {
+    let settings = read::sysctl(&files["rabbitmq-formation.conf"], Cuttlefish::Unquoted).unwrap();
     let member = |number| settings.get(&format!("cluster_formation.classic_config.nodes.{number}")).cloned();
     (1..).map_while(member).collect()
 }

@@ -68,6 +68,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         message,
         host_files,
         zookeeper: None,
+        rabbitmq: None,
     };
     status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);
     if let Some(store) = store {

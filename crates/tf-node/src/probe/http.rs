@@ -1,10 +1,13 @@
 //! Asks a daemon by HTTP.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context as _, Result, bail};
-use http::{Request, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use tokio::task::JoinHandle;
 
 use super::{Target, connect};
 use crate::paths::Paths;
@@ -13,32 +16,58 @@ use crate::paths::Paths;
 const LARGEST_BODY: usize = 1024 * 1024;
 
 /// `GET`s a path. The answer has a status of 200 to 399, and a body with the text if there is one to look for.
-pub(super) async fn get(target: &Target, path: &str, contains: Option<&str>, paths: &Paths) -> Result<String> {
-    let stream = connect(target, paths).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let exchange = async move {
-        let request = Request::get(path)
-            .header(header::HOST, std::net::SocketAddr::new(target.host, target.port).to_string())
-            .header(header::CONNECTION, "close")
-            .body(Empty::<Bytes>::new())?;
-        let response = sender.send_request(request).await.with_context(|| format!("GET {path}"))?;
+pub(super) async fn probe(target: &Target, path: &str, contains: Option<&str>, paths: &Paths) -> Result<String> {
+    let (status, body) = Connection::open(target, paths).await?.get(path, None).await?;
+    if !status.is_success() && !status.is_redirection() {
+        bail!("GET {path}: status {}", status.as_u16());
+    }
+    if let Some(text) = contains
+        && !String::from_utf8_lossy(&body).contains(text)
+    {
+        bail!("GET {path}: the answer does not contain {text:?}");
+    }
+    Ok(format!("GET {path}: status {}", status.as_u16()))
+}
+
+/// A connection for several questions: a TLS handshake is dearer than any of them. It ends with this.
+pub struct Connection {
+    host: String,
+    sender: http1::SendRequest<Empty<Bytes>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    /// Connects to a daemon.
+    ///
+    /// # Errors
+    /// When it does not take the connection.
+    pub async fn open(target: &Target, paths: &Paths) -> Result<Self> {
+        let stream = connect(target, paths).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let task = tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { host: SocketAddr::new(target.host, target.port).to_string(), sender, task })
+    }
+
+    /// `GET`s a path, with this `Authorization`. Status and body of the answer.
+    ///
+    /// # Errors
+    /// When there is none in the form of HTTP, or it is longer than 1 MiB.
+    pub async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<(StatusCode, Bytes)> {
+        let mut request = Request::get(path).header(header::HOST, &self.host);
+        if let Some(authorization) = authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let request = request.body(Empty::<Bytes>::new())?;
+        let response = self.sender.send_request(request).await.with_context(|| format!("GET {path}"))?;
         let status = response.status();
-        if !status.is_success() && !status.is_redirection() {
-            bail!("GET {path}: status {}", status.as_u16());
-        }
-        if let Some(text) = contains {
-            let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
-            let body = body.map_err(|error| anyhow::anyhow!("GET {path}: {error}"))?.to_bytes();
-            if !String::from_utf8_lossy(&body).contains(text) {
-                bail!("GET {path}: the answer does not contain {text:?}");
-            }
-        }
-        Ok(format!("GET {path}: status {}", status.as_u16()))
-    };
-    // The exchange ends the connection by dropping its half.
-    tokio::pin!(exchange);
-    tokio::select! {
-        result = &mut exchange => result,
-        _ = connection => exchange.await,
+        let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("GET {path}: {error}"))?.to_bytes();
+        Ok((status, body))
     }
 }

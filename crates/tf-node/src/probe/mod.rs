@@ -1,6 +1,6 @@
 //! `tf-node probe`: whether a daemon serves, found out from itself.
 
-mod http;
+pub mod http;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -125,7 +125,11 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
             Ok(format!("port {port} accepts connections"))
         }
         Probe::Http { port, path, host, tls, contains } => {
-            http::get(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
+            http::probe(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
+        }
+        Probe::RabbitMq { port, .. } => {
+            connect(&target(&None, port.get(), false), paths).await?;
+            Ok(format!("port {port} accepts connections"))
         }
         Probe::ZooKeeper { port, host, tls } => store::zookeeper::serves(&target(host, port.get(), *tls), paths).await,
         Probe::Process => Ok("its process runs".to_owned()),

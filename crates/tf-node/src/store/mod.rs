@@ -2,6 +2,7 @@
 //!
 //! The verbs that a store's procedures need are here too, beside the facts they change.
 
+pub mod rabbitmq;
 pub mod zookeeper;
 
 use std::net::IpAddr;
@@ -18,6 +19,8 @@ use crate::{paths::Paths, probe::Target};
 pub enum Store {
     /// A ZooKeeper server.
     ZooKeeper(Target),
+    /// A RabbitMQ server, by its management plugin.
+    RabbitMq(Target),
 }
 
 impl Store {
@@ -27,6 +30,9 @@ impl Store {
             Probe::ZooKeeper { port, host, tls } => {
                 Some(Self::ZooKeeper(Target { host: host.unwrap_or(address), port: port.get(), tls: *tls }))
             }
+            Probe::RabbitMq { management, .. } => {
+                Some(Self::RabbitMq(Target { host: address, port: management.get(), tls: true }))
+            }
             Probe::Tcp { .. } | Probe::Http { .. } | Probe::Process => None,
         }
     }
@@ -35,6 +41,7 @@ impl Store {
     pub async fn describe(&self, paths: &Paths, status: &mut Status) {
         match self {
             Self::ZooKeeper(target) => status.zookeeper = Some(zookeeper::facts(target, paths).await),
+            Self::RabbitMq(target) => status.rabbitmq = Some(rabbitmq::facts(target, paths).await),
         }
     }
 }

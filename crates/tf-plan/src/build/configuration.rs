@@ -9,7 +9,10 @@ use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Secret},
 };
-use tf_api::{contract::Reason, names};
+use tf_api::{
+    contract::{MemberStatus, Reason},
+    names,
+};
 
 use crate::{
     build::identity::Identity,
@@ -74,6 +77,11 @@ impl Files {
         let contents: BTreeMap<String, &str> =
             own.iter().filter_map(|(file, stored)| Some(((*file).to_owned(), text(stored)?.as_str()))).collect();
         Some(content_hash(&contents))
+    }
+
+    /// The hash of what each of these members gets, by its node.
+    pub fn content_hashes(&self, members: &[MemberStatus]) -> BTreeMap<String, ContentHash> {
+        members.iter().filter_map(|member| Some((member.node.clone(), self.content_hash(&member.address)?))).collect()
     }
 
     /// Whether any file holds a secret.

@@ -86,6 +86,9 @@ pub struct Place {
     pub to: String,
     /// When.
     pub when: When,
+    /// Whether nobody but the daemon's user may read it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
 }
 
 /// When a copy is made.
@@ -159,6 +162,14 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tls: bool,
     },
+    /// The server accepts AMQP connections. In a minority that pauses, and while it is drained, it does not
+    /// (stateful-services 1.2.4).
+    RabbitMq {
+        /// Port for AMQP.
+        port: NonZeroU16,
+        /// Port of the management plugin, which speaks TLS.
+        management: NonZeroU16,
+    },
     /// The process runs.
     Process,
 }
@@ -183,7 +194,7 @@ pub struct Agent {
     pub client: String,
 }
 
-/// The certificate of a member, besides what its pod says of itself: name, node and address. The daemon does not wait for it.
+/// The certificate of a member, besides what its pod says of itself: name, node and address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Identity {
@@ -192,6 +203,10 @@ pub struct Identity {
     pub services: BTreeSet<String>,
     /// Seconds a certificate is good for, 600 at least.
     pub lifetime_seconds: u32,
+    /// Whether the daemon is started only once there is a certificate to show ([`super::KEYSTORE_PEM`]) and somebody to trust
+    /// ([`super::TRUSTSTORE_PEM`]). By default it does not wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
     /// What the daemon does with the node's files ([`super::HOST_FILES_DIR`]). Default: nothing. The agent's own certificate,
     /// with which it serves its API, is asked for all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -368,7 +383,7 @@ mod tests {
     use super::*;
 
     fn place(file: &str, when: When) -> Place {
-        Place { file: file.into(), to: format!("/var/lib/zookeeper/{file}"), when }
+        Place { file: file.into(), to: format!("/var/lib/zookeeper/{file}"), when, private: false }
     }
 
     fn zookeeper() -> Launch {
@@ -396,6 +411,7 @@ mod tests {
             identity: Some(Identity {
                 services: BTreeSet::from(["zk.tf.svc".into()]),
                 lifetime_seconds: 7_776_000,
+                required: true,
                 host_files: Some(HostFiles::Trusted),
             }),
             ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])

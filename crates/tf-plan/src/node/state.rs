@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{content::ContentHash, zookeeper};
+use super::{content::ContentHash, rabbitmq, zookeeper};
 
 /// Where a daemon is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,4 +146,7 @@ pub struct Status {
     /// Facts about a ZooKeeper server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<zookeeper::Facts>,
+    /// Facts about a RabbitMQ server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rabbitmq: Option<rabbitmq::Facts>,
 }

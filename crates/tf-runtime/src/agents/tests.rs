@@ -19,6 +19,7 @@ fn says(serves: bool, zxid: u64) -> Status {
         certificate: None,
         message: None,
         host_files: None,
+        rabbitmq: None,
         zookeeper: Some(Facts { zxid, ..Facts::default() }),
     }
 }

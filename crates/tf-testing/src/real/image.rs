@@ -20,6 +20,11 @@ pub const ZOOKEEPER_ARCHIVE: &str = "zookeeper-3.9.4";
 /// Image of the ZooKeeper servers that the lab builds, as a chart's value.
 pub const ZOOKEEPER: &str = "operands.images.external-zookeeper=tungstenfabric/lab-zookeeper:3.9.4";
 
+/// Archive with the lab's image of RabbitMQ servers.
+pub const RABBITMQ_ARCHIVE: &str = "rabbitmq-3.10.8";
+/// The image itself, as a chart's value.
+pub const RABBITMQ: &str = "operands.images.external-rabbitmq=tungstenfabric/lab-rabbitmq:3.10.8";
+
 /// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
 pub const PAUSE: &str = "localhost/pause:lab";
 

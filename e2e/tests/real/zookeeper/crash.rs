@@ -245,7 +245,7 @@ struct Stage {
 
 impl Stage {
     async fn set(round: Round) -> Result<Option<Self>> {
-        let Some(lab) = lab(3, &["replicaCount=0"], &[rollout::FORMER.0]).await? else { return Ok(None) };
+        let Some(lab) = STORE.lab(3, &["replicaCount=0"], &[rollout::FORMER.0]).await? else { return Ok(None) };
         let proxy = lab.proxy().await?;
         let how = Run {
             endpoint: Some(Endpoint { url: proxy.url(), ca: None }),

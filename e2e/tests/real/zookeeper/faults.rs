@@ -102,7 +102,7 @@ struct Scene {
 
 impl Scene {
     async fn set() -> Result<Option<Self>> {
-        let Some(lab) = lab(3, &[], &[]).await? else { return Ok(None) };
+        let Some(lab) = STORE.lab(3, &[], &[]).await? else { return Ok(None) };
         let client = lab.client().await?;
         resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 3}})).await?;
         certified(&client).await?;

@@ -18,9 +18,7 @@ mod tls;
 mod watchman;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -40,25 +38,23 @@ use tf_testing::skip;
 use tf_testing::wait::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-const NAMESPACE: &str = "tf";
+use crate::store::{BRING_UP, NAMESPACE, Store, Turn, members};
+
 const NAME: &str = "zookeeper1";
 const CLIENT_PORT: u16 = 2181;
 /// Where servers tell their metrics.
 const METRICS_PORT: u16 = 7000;
-/// Three servers in Java start at once on a small machine.
-const BRING_UP: Duration = Duration::from_mins(4);
 /// From the loss of a node to Kubernetes saying so: its lease, the controller's look, the pod's condition.
 const NOTICED: Duration = Duration::from_mins(2);
 
-/// Of each log, when a test failed.
-const LAST_LINES: i64 = 20;
 /// The operator.
 const OPERATOR: &str = "zookeeper-op";
 /// Archives of the images that every node needs.
 const IMAGES: [&str; 3] = [OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE];
+const STORE: Store =
+    Store { operator: OPERATOR, kind: ZOOKEEPER, name: NAME, images: &IMAGES, values: &[image::ZOOKEEPER] };
 
 /// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,21 +112,6 @@ impl Long {
     }
 }
 
-/// A lab that is the only one with an ensemble: where several share two cores, servers miss the ticks of their leader, and what
-/// is measured is the machine.
-struct Turn {
-    lab: Lab,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl Deref for Turn {
-    type Target = Lab;
-
-    fn deref(&self) -> &Lab {
-        &self.lab
-    }
-}
-
 /// A test in a lab of control-plane nodes with the operator installed from its chart. Where the images cannot be made there is
 /// none.
 async fn with_lab(nodes: u32, test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>) -> Result<()> {
@@ -144,63 +125,17 @@ async fn with(
     images: &[&str],
     test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>,
 ) -> Result<()> {
-    let Some(lab) = lab(nodes, values, images).await? else { return Ok(()) };
-    let client = lab.client().await?;
-    match test(&lab, &client).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(error.context(testimony(&client).await?)),
-    }
-}
-
-async fn lab(nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let images = [&IMAGES, images].concat();
-    let Some(archives) = image::archives(&images)? else { return Ok(None) };
-    let turn = TURN.lock().await;
-    let values = [&[image::ZOOKEEPER], values].concat();
-    let lab = operator::installed(nodes, OPERATOR, NAMESPACE, &archives, &values).await?;
-    Ok(Some(Turn { lab, _turn: turn }))
-}
-
-/// What a person would look at when something went wrong: conditions, and the last lines of every log.
-async fn testimony(client: &Client) -> Result<String> {
-    let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?;
-    let mut text = zookeeper.as_ref().map(resources::conditions).unwrap_or_default();
-    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    let mut told: Vec<_> = events.list(&ListParams::default()).await?.items.into_iter().filter_map(line).collect();
-    told.sort();
-    let _ = write!(text, "\n--- events\n{}", told.join("\n"));
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    for pod in pods.list(&ListParams::default()).await? {
-        let last = LogParams { tail_lines: Some(LAST_LINES), timestamps: true, ..LogParams::default() };
-        // A node that is away cannot be asked.
-        let log = pods.logs(&pod.name_any(), &last).await.unwrap_or_else(|error| error.to_string());
-        let _ = write!(text, "\n--- {}\n{log}", pod.name_any());
-    }
-    Ok(text)
-}
-
-/// An event of ours.
-fn line(event: Event) -> Option<String> {
-    let (time, about) = (event.event_time?.0, event.regarding?.name.unwrap_or_default());
-    Some(format!("{time} {about} {} {}", event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
+    STORE.with(nodes, values, images, test).await
 }
 
 /// Waits until the operator can ask every member.
 async fn certified(client: &Client) -> Result<Resource> {
-    let is_certified = |zookeeper: &Resource| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready();
-    resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "Ready, with certificates", BRING_UP, is_certified).await
-}
-
-/// The members that the status records.
-fn members(zookeeper: &Resource) -> Vec<MemberStatus> {
-    serde_json::from_value(zookeeper.object.data["status"]["members"].clone()).unwrap_or_default()
+    STORE.certified(client).await
 }
 
 /// The pods of the ensemble, by name.
 async fn pods(client: &Client) -> Result<BTreeMap<String, Pod>> {
-    let pods = resources::pods(client, ZOOKEEPER, NAMESPACE).await?;
-    Ok(pods.into_iter().map(|pod| (pod.name_any(), pod)).collect())
+    STORE.pods(client).await
 }
 
 /// Deletes the resource, and waits until nothing that it owns is left. What members keep on their nodes stays.

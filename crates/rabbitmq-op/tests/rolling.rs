@@ -1,0 +1,201 @@
+//! Which member takes a change now, and what that waits for.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use rabbitmq_op::plan::plan;
+use serde_json::json;
+use tf_api::contract::MemberStatus;
+use tf_plan::{
+    node::{
+        rabbitmq::Facts,
+        state::{Health, Phase, State, Status},
+    },
+    observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    plan::Plan,
+    step::Step,
+};
+
+#[expect(dead_code, reason = "other tests look at files")]
+mod support;
+use support::{observed, resource};
+
+const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp3", "10.0.0.3")];
+const SET: &str = "rabbitmq1-rabbitmq-statefulset";
+
+fn name(index: usize) -> String {
+    format!("rabbit@{}.cluster.local", THREE[index].0)
+}
+
+/// A server that runs with an old configuration in a cluster that lacks nothing.
+fn facts(index: usize) -> Facts {
+    let nodes = (0..THREE.len()).map(|index| (name(index), true)).collect();
+    Facts { name: name(index), nodes, ..Facts::default() }
+}
+
+fn agent(index: usize, facts: Option<Facts>, serves: bool) -> Agent {
+    let state = State {
+        phase: Phase::Running,
+        since: "2026-11-21T09:00:00Z".parse().unwrap(),
+        message: None,
+        pid: None,
+        restarts: 0,
+        last_exit: None,
+        active: Some("1".repeat(32).parse().unwrap()),
+        wanted: None,
+        version: "0.1.0".into(),
+    };
+    Agent::Says(Box::new(Status {
+        version: "0.1.0".into(),
+        pod: format!("{SET}-{index}"),
+        node: THREE[index].0.into(),
+        address: THREE[index].1.into(),
+        daemons: BTreeMap::from([("rabbitmq".to_owned(), state)]),
+        health: Some(Health { serves, message: "port 5673".into() }),
+        certificate: None,
+        message: None,
+        host_files: None,
+        zookeeper: None,
+        rabbitmq: facts,
+    }))
+}
+
+fn pod(index: usize) -> Pod {
+    Pod {
+        name: format!("{SET}-{index}"),
+        uid: format!("pod-{index}"),
+        node: Some(THREE[index].0.into()),
+        address: Some(THREE[index].1.into()),
+        ready: true,
+        template: Some("unknown".into()),
+        certificate: Some(Certificate { not_after: "2027-02-19T10:00:00Z".parse().unwrap(), issuer: "00ff".into() }),
+        ..Pod::default()
+    }
+}
+
+/// Three members, each of whom runs with an old configuration.
+fn running() -> Observed<tf_api::Rabbitmq> {
+    let mut observed = observed("rabbitmq1", &THREE);
+    observed.now = "2026-11-21T10:00:00Z".parse().unwrap();
+    observed.pods = Source::Known((0..3).map(pod).collect());
+    observed.agents = (0..3).map(|index| (format!("pod-{index}"), agent(index, Some(facts(index)), true))).collect();
+    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3 };
+    observed.workloads = BTreeMap::from([(SET.to_owned(), set)]);
+    observed
+}
+
+fn planned(observed: &Observed<tf_api::Rabbitmq>) -> Plan {
+    let member = |index: usize| MemberStatus {
+        id: index as u32 + 1,
+        node: THREE[index].0.into(),
+        address: THREE[index].1.into(),
+    };
+    let members: Vec<MemberStatus> = (0..3).map(member).collect();
+    let status = json!({ "contract": "v1", "initialized": true, "members": members });
+    plan(&resource("rabbitmq1", &json!({}), &status), observed).unwrap()
+}
+
+/// The plan when the second server says this of its cluster.
+fn said(change: impl FnOnce(&mut Facts)) -> Plan {
+    let mut observed = running();
+    let mut facts = facts(1);
+    change(&mut facts);
+    observed.agents.insert("pod-1".into(), agent(1, Some(facts), true));
+    planned(&observed)
+}
+
+/// It does not see the first one.
+fn is_down(facts: &mut Facts) {
+    facts.nodes.insert(name(0), false);
+}
+
+#[test]
+fn where_nothing_is_missing_the_highest_member_takes_the_change() {
+    let plan = planned(&running());
+    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")), "{:?}", plan.step);
+}
+
+#[test]
+fn a_member_that_serves_is_not_touched_while_something_is_missing() {
+    let cases: [(Plan, &str); 5] = [
+        (said(is_down), "rabbit@cp1.cluster.local does not run"),
+        (said(|it| it.nodes.retain(|node, _| *node != name(2))), "rabbit@cp3.cluster.local is not in the cluster of"),
+        (said(|it| it.partitions = BTreeSet::from([name(0)])), "were cut off from each other"),
+        (said(|it| it.alarms = BTreeSet::from(["disk of rabbit@cp2".into()])), "there is an alarm: disk of rabbit@cp2"),
+        (said(|it| it.critical = Some("mirrors: q1".into())), "-1 may not be stopped: mirrors: q1"),
+    ];
+    for (plan, why) in cases {
+        assert_eq!(plan.step, None, "{why}");
+        let told = plan.under_way.clone().unwrap_or_default() + &plan.troubles.values().cloned().collect::<String>();
+        assert!(told.contains(why), "{told:?} lacks {why:?}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_see_another_one_which_runs_is_told_to_be_in_trouble() {
+    let plan = said(is_down);
+    assert_eq!(
+        plan.troubles,
+        BTreeMap::from([(
+            format!("{SET}-1"),
+            "its server does not see rabbit@cp1.cluster.local, which runs, too".to_owned()
+        )])
+    );
+}
+
+#[test]
+fn what_nobody_said_is_waited_for() {
+    let mut observed = running();
+    observed.agents.insert("pod-1".into(), agent(1, None, true));
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None);
+    assert!(plan.under_way.unwrap().contains("pod rabbitmq1-rabbitmq-statefulset-1 does not tell how its cluster is"));
+
+    observed.agents.remove("pod-1");
+    let plan = planned(&observed);
+    assert_eq!((plan.step, plan.troubles), (None, BTreeMap::new()));
+}
+
+#[test]
+fn a_member_that_is_down_and_not_up_to_date_goes_first() {
+    let mut observed = running();
+    let mut down = pod(0);
+    down.ready = false;
+    observed.pods = Source::Known(vec![down, pod(1), pod(2)]);
+    observed.agents.insert("pod-0".into(), agent(0, None, false));
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-0")), "{:?}", plan.step);
+}
+
+proptest! {
+    /// Whatever is said, a server that serves is stopped only where everybody says that the cluster can bear it.
+    #[test]
+    fn only_a_whole_cluster_loses_a_server(
+        down in prop::collection::btree_set((0_usize..3, 0_usize..3), 0..3),
+        critical in prop::collection::btree_set(0_usize..3, 0..2),
+        silent in prop::collection::btree_set(0_usize..3, 0..2),
+        unready in prop::collection::btree_set(0_usize..3, 0..2),
+    ) {
+        let mut observed = running();
+        let mut pods: Vec<Pod> = (0..3).map(pod).collect();
+        for index in 0..3 {
+            pods[index].ready = !unready.contains(&index);
+            let mut facts = facts(index);
+            for (_, other) in down.iter().filter(|(from, _)| *from == index) {
+                facts.nodes.insert(name(*other), false);
+            }
+            facts.critical = critical.contains(&index).then(|| "mirrors".to_owned());
+            let facts = (!silent.contains(&index)).then_some(facts);
+            observed.agents.insert(format!("pod-{index}"), agent(index, facts, !unready.contains(&index)));
+        }
+        observed.pods = Source::Known(pods.clone());
+        let plan = planned(&observed);
+        if let Some(step) = &plan.step {
+            let target = pods.iter().position(|pod| pod.uid == step.target().uid).unwrap();
+            let is_whole = down.is_empty() && critical.is_empty() && silent.is_empty() && unready.is_empty();
+            prop_assert!(is_whole || !pods[target].ready, "{:?}", plan.step);
+        }
+    }
+}

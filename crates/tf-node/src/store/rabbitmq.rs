@@ -1,0 +1,157 @@
+//! A RabbitMQ server by its management plugin (RabbitMQ, "Management HTTP API" and "Health Checks").
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http::{HeaderValue, StatusCode};
+use hyper::body::Bytes;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tf_plan::node::rabbitmq::{Facts, PASSWORD_FILE, USER};
+use tokio::time::timeout;
+
+use crate::{
+    paths::Paths,
+    probe::{Target, http::Connection},
+};
+
+/// For all questions together. The operator waits for 1.5 s.
+const PATIENCE: Duration = Duration::from_millis(1200);
+/// Queues with a majority that would be lost, and messages that no mirror has. Releases without mirrors do not know the latter
+/// (stateful-services 2.2).
+const CHECKS: [&str; 2] =
+    ["/api/health/checks/node-is-quorum-critical", "/api/health/checks/node-is-mirror-sync-critical"];
+/// Queues that are named.
+const NAMED: usize = 5;
+
+/// A node in the plugin's words. What it does not tell about one that is down is false.
+#[derive(Deserialize)]
+struct Node {
+    name: String,
+    #[serde(default)]
+    running: bool,
+    #[serde(default)]
+    partitions: Vec<String>,
+    #[serde(default)]
+    mem_alarm: bool,
+    #[serde(default)]
+    disk_free_alarm: bool,
+}
+
+#[derive(Deserialize)]
+struct Overview {
+    node: String,
+}
+
+/// Everything that can be found out. What cannot stays empty.
+pub async fn facts(target: &Target, paths: &Paths) -> Facts {
+    let mut facts = Facts::default();
+    // Half of it could be taken for all of it.
+    let unknown = match timeout(PATIENCE, ask(target, paths, &mut facts)).await {
+        Ok(Ok(())) => return facts,
+        Ok(Err(error)) => format!("{error:#}"),
+        Err(_) => format!("the management plugin does not answer within {} ms", PATIENCE.as_millis()),
+    };
+    Facts { unknown: Some(unknown), ..Facts::default() }
+}
+
+async fn ask(target: &Target, paths: &Paths, facts: &mut Facts) -> Result<()> {
+    let authorization = authorization(paths)?;
+    let mut server = Connection::open(target, paths).await?;
+    let mut get = async |path| server.get(path, Some(&authorization)).await;
+    let overview: Overview = read(get("/api/overview?columns=node").await?)?;
+    let nodes = read(get("/api/nodes?columns=name,running,partitions,mem_alarm,disk_free_alarm").await?)?;
+    read_nodes(&overview.node, nodes, facts);
+    for check in CHECKS {
+        let (status, body) = get(check).await?;
+        facts.critical = facts.critical.take().or(read_check(status, &body)?);
+    }
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> Result<T> {
+    if status != StatusCode::OK {
+        bail!("status {}", status.as_u16());
+    }
+    Ok(serde_json::from_slice(&body)?)
+}
+
+fn authorization(paths: &Paths) -> Result<HeaderValue> {
+    let file = paths.run_dir().join(PASSWORD_FILE);
+    let password = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let mut value = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{password}"))))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn read_nodes(own: &str, nodes: Vec<Node>, facts: &mut Facts) {
+    own.clone_into(&mut facts.name);
+    for node in nodes {
+        if node.name == own {
+            facts.partitions.extend(node.partitions);
+        }
+        if node.mem_alarm {
+            facts.alarms.insert(format!("memory of {}", node.name));
+        }
+        if node.disk_free_alarm {
+            facts.alarms.insert(format!("disk of {}", node.name));
+        }
+        facts.nodes.insert(node.name, node.running);
+    }
+}
+
+/// Why a node may not be stopped, by a health check: 503 with the queues, 200, or 404 where a release has none of the kind.
+fn read_check(status: StatusCode, body: &[u8]) -> Result<Option<String>> {
+    match status {
+        StatusCode::OK | StatusCode::NOT_FOUND => Ok(None),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            let answer: Value = serde_json::from_slice(body)?;
+            let reason = answer["reason"].as_str().unwrap_or("it holds what no other node has");
+            let names = answer["queues"].as_array().into_iter().flatten();
+            let names: Vec<&str> = names.filter_map(|queue| queue["readable_name"].as_str()).collect();
+            let more = names.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            Ok(Some(format!("{reason}: {}{more}", names[..names.len().min(NAMED)].join(", "))))
+        }
+        other => bail!("status {}", other.as_u16()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    /// As RabbitMQ 3.10.8 answers, of a cluster whose third node is down.
+    const NODES: &str = r#"[
+        {"name":"rabbit@a","running":true,"partitions":["rabbit@b"],"mem_alarm":false,"disk_free_alarm":false},
+        {"name":"rabbit@b","running":true,"partitions":["rabbit@c"],"mem_alarm":true,"disk_free_alarm":false},
+        {"name":"rabbit@c","running":false}
+    ]"#;
+
+    #[test]
+    fn the_cluster_is_read_as_this_node_sees_it() {
+        let mut facts = Facts::default();
+        read_nodes("rabbit@a", serde_json::from_str(NODES).unwrap(), &mut facts);
+        let nodes = [("rabbit@a", true), ("rabbit@b", true), ("rabbit@c", false)];
+        assert_eq!(facts.nodes, BTreeMap::from(nodes.map(|(name, runs)| (name.to_owned(), runs))));
+        assert_eq!(facts.partitions, BTreeSet::from(["rabbit@b".to_owned()]));
+        assert_eq!(facts.alarms, BTreeSet::from(["memory of rabbit@b".to_owned()]));
+    }
+
+    #[test]
+    fn a_check_that_fails_names_queues_and_one_that_is_not_there_says_nothing() {
+        let queue = |index: usize| serde_json::json!({"readable_name": format!("queue 'q{index}' in vhost '/'")});
+        let queues: Vec<Value> = (0..7).map(queue).collect();
+        let body = serde_json::json!({"status": "failed", "reason": "mirrors are out of sync", "queues": queues});
+        let read = |status| read_check(status, body.to_string().as_bytes());
+        let told = read(StatusCode::SERVICE_UNAVAILABLE).unwrap().unwrap();
+        assert!(told.starts_with("mirrors are out of sync: queue 'q0' in vhost '/', "), "{told}");
+        assert!(told.ends_with("'q4' in vhost '/' and 2 more"), "{told}");
+        assert_eq!(read(StatusCode::OK).unwrap(), None);
+        assert_eq!(read(StatusCode::NOT_FOUND).unwrap(), None);
+        assert!(read(StatusCode::UNAUTHORIZED).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! What the node agents of a resource's pods report, for whoever decides about its members.
+
+use std::collections::BTreeMap;
+
+use tf_api::contract::MemberStatus;
+
+use crate::{
+    node::{
+        ContentHash,
+        state::{HostFiles, Status},
+    },
+    observed::{Agent, Pod, Workload},
+    rollout::Change,
+};
+
+/// How much is known of the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clarity {
+    /// Only the kubelet's word is known: no pod has a certificate, so no agent can be asked; or none that can knows of a
+    /// quorum, and pods of another operator cannot be asked.
+    Blind,
+    /// Some agent has not been heard yet: nothing is concluded from its silence.
+    Unheard,
+    /// Every agent that could answer does, or has been found not to.
+    Clear,
+}
+
+/// The pods of a resource, with what their agents say.
+#[derive(Clone, Copy, Debug)]
+pub struct Reports<'a> {
+    /// The pods.
+    pub pods: &'a [Pod],
+    /// What agents say, by the pods' uids.
+    pub agents: &'a BTreeMap<String, Agent>,
+}
+
+impl<'a> Reports<'a> {
+    /// How much is known of the pods that there are.
+    pub fn clarity(&self) -> Clarity {
+        let mut reachable = self.pods.iter().filter(|pod| pod.certificate.is_some() && !pod.terminating).peekable();
+        if reachable.peek().is_none() {
+            Clarity::Blind
+        } else if reachable.all(|pod| self.agents.contains_key(&pod.uid)) {
+            Clarity::Clear
+        } else {
+            Clarity::Unheard
+        }
+    }
+
+    /// What the agent of a pod says, if it answers.
+    pub fn of(&self, pod: &Pod) -> Option<&'a Status> {
+        self.agents.get(&pod.uid)?.status()
+    }
+
+    /// What the agent of a member's pod says, if it answers.
+    pub fn of_member(&self, member: &MemberStatus) -> Option<&'a Status> {
+        self.of(pod_of(member, self.pods)?)
+    }
+
+    /// The configuration that a pod's daemon runs with, if its agent says so.
+    pub fn active(&self, pod: &Pod, daemon: &str) -> Option<&'a ContentHash> {
+        self.of(pod)?.daemons.get(daemon)?.active.as_ref()
+    }
+
+    /// What became of the files of a pod's node, if its agent says so.
+    pub fn host_files(&self, pod: &Pod) -> Option<&'a HostFiles> {
+        self.of(pod)?.host_files.as_ref()
+    }
+
+    /// Whether there is one pod on each of these nodes and no other, and its daemon runs with that configuration, as its agent
+    /// says.
+    pub fn all_run(&self, daemon: &str, contents: &BTreeMap<String, ContentHash>) -> bool {
+        let wanted = |pod: &Pod| pod.node.as_ref().and_then(|node| contents.get(node));
+        let runs = |pod: &Pod| !pod.terminating && wanted(pod).is_some_and(|it| self.active(pod, daemon) == Some(it));
+        self.pods.len() == contents.len() && self.pods.iter().all(runs)
+    }
+
+    /// Pods that do not serve, with the cause.
+    pub fn troubles(&self) -> BTreeMap<String, String> {
+        let cause = |pod: &Pod| match self.agents.get(&pod.uid)? {
+            Agent::Silent(why) => Some(format!("its agent does not answer: {why}")),
+            Agent::Says(status) => match &status.health {
+                Some(health) => (!health.serves).then(|| health.message.clone()),
+                // It has just begun, and what the kubelet says may be from before.
+                None => Some("its agent has not looked at the server yet".to_owned()),
+            },
+        };
+        self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
+    }
+
+    /// What of a pod is not as it should be: its template, which counts when the controller of the workload would make the pod
+    /// from it, or the configuration that its daemon runs with.
+    pub fn change(
+        &self,
+        pod: &Pod,
+        daemon: &str,
+        workload: Option<&Workload>,
+        template: &str,
+        contents: &BTreeMap<String, ContentHash>,
+    ) -> Option<Change> {
+        if pod.template.as_deref() != Some(template) && workload.is_some_and(|workload| workload.current) {
+            return Some(Change::Template);
+        }
+        let wanted = contents.get(pod.node.as_ref()?)?;
+        let told = pod.active.as_deref();
+        let is_told = told == Some(wanted.as_str());
+        match self.active(pod, daemon) {
+            Some(active) if active == wanted => None,
+            active @ (Some(_) | None) if is_told => active.map(|_| Change::UnderWay),
+            Some(_) => Some(Change::Configuration),
+            // Its agent says nothing. One that was told to wait for what is no more would wait for ever.
+            None => told.map(|_| Change::Configuration),
+        }
+    }
+}
+
+/// The pod on the node of a member.
+pub fn pod_of<'a>(member: &MemberStatus, pods: &'a [Pod]) -> Option<&'a Pod> {
+    pods.iter().find(|pod| !pod.terminating && pod.node.as_ref() == Some(&member.node))
+}

@@ -1,0 +1,127 @@
+//! What tests of real stores begin with: a lab of real nodes with an operator installed from its chart, and somebody who tells
+//! what a person would look at when it fails.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Deref;
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams, LogParams};
+use kube::{Client, ResourceExt as _};
+use tf_api::contract::MemberStatus;
+use tf_api::kinds::KindInfo;
+use tf_testing::Lab;
+use tf_testing::real::{image, operator};
+use tf_testing::resources::{self, Resource};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Where operators and stores are.
+pub const NAMESPACE: &str = "tf";
+/// Three servers start at once on a small machine.
+pub const BRING_UP: Duration = Duration::from_mins(4);
+/// Of each log, when a test failed.
+const LAST_LINES: i64 = 20;
+
+/// A store and who operates it.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    /// The operator.
+    pub operator: &'static str,
+    /// The kind of its resource.
+    pub kind: KindInfo,
+    /// The resource of the tests.
+    pub name: &'static str,
+    /// Archives of the images that every node needs.
+    pub images: &'static [&'static str],
+    /// Values of the chart.
+    pub values: &'static [&'static str],
+}
+
+/// A lab that is the only one with a store: where several share two cores, servers miss the ticks of their leader, and what is
+/// measured is the machine.
+pub struct Turn {
+    lab: Lab,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Turn {
+    type Target = Lab;
+
+    fn deref(&self) -> &Lab {
+        &self.lab
+    }
+}
+
+impl Store {
+    /// A test in a lab of control-plane nodes with the operator installed from its chart, with further values of the chart and
+    /// further images. Where the images cannot be made there is none.
+    pub async fn with(
+        &self,
+        nodes: u32,
+        values: &[&str],
+        images: &[&str],
+        test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>,
+    ) -> Result<()> {
+        let Some(lab) = self.lab(nodes, values, images).await? else { return Ok(()) };
+        let client = lab.client().await?;
+        match test(&lab, &client).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(self.testimony(&client).await?)),
+        }
+    }
+
+    /// The lab itself.
+    pub async fn lab(&self, nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        let images = [self.images, images].concat();
+        let Some(archives) = image::archives(&images)? else { return Ok(None) };
+        let turn = TURN.lock().await;
+        let values = [self.values, values].concat();
+        let lab = operator::installed(nodes, self.operator, NAMESPACE, &archives, &values).await?;
+        Ok(Some(Turn { lab, _turn: turn }))
+    }
+
+    /// What a person would look at when something went wrong: conditions, and the last lines of every log.
+    async fn testimony(&self, client: &Client) -> Result<String> {
+        let resource = resources::get(client, self.kind, NAMESPACE, self.name).await?;
+        let mut text = resource.as_ref().map(resources::conditions).unwrap_or_default();
+        let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+        let mut told: Vec<_> = events.list(&ListParams::default()).await?.items.into_iter().filter_map(line).collect();
+        told.sort();
+        let _ = write!(text, "\n--- events\n{}", told.join("\n"));
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        for pod in pods.list(&ListParams::default()).await? {
+            let last = LogParams { tail_lines: Some(LAST_LINES), timestamps: true, ..LogParams::default() };
+            // A node that is away cannot be asked.
+            let log = pods.logs(&pod.name_any(), &last).await.unwrap_or_else(|error| error.to_string());
+            let _ = write!(text, "\n--- {}\n{log}", pod.name_any());
+        }
+        Ok(text)
+    }
+
+    /// Waits until the operator can ask every member.
+    pub async fn certified(&self, client: &Client) -> Result<Resource> {
+        let is_certified = |resource: &Resource| resource.is("CertificatesReady", "True") && resource.is_ready();
+        resources::until(client, self.kind, NAMESPACE, self.name, "Ready, with certificates", BRING_UP, is_certified).await
+    }
+
+    /// The pods of the store, by name.
+    pub async fn pods(&self, client: &Client) -> Result<BTreeMap<String, Pod>> {
+        let pods = resources::pods(client, self.kind, NAMESPACE).await?;
+        Ok(pods.into_iter().map(|pod| (pod.name_any(), pod)).collect())
+    }
+}
+
+/// An event of ours.
+fn line(event: Event) -> Option<String> {
+    let (time, about) = (event.event_time?.0, event.regarding?.name.unwrap_or_default());
+    Some(format!("{time} {about} {} {}", event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
+}
+
+/// The members that a status records.
+pub fn members(resource: &Resource) -> Vec<MemberStatus> {
+    serde_json::from_value(resource.object.data["status"]["members"].clone()).unwrap_or_default()
+}
