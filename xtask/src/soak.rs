@@ -16,7 +16,7 @@ use crate::{
 pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up, one at a time, and compare the cluster in the end
     CrashPoints(Cases),
-    /// Grow, shrink and change a real ZooKeeper ensemble in every way, under a writer; needs root
+    /// Grow, shrink and change a real ZooKeeper ensemble in every way, and a RabbitMQ cluster, under writers; needs root
     Life(Cases),
     /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
     Faults(Cases),
@@ -36,8 +36,8 @@ pub struct Cases {
     seed: Option<u64>,
 }
 
-/// The long tests of an ensemble that nothing disturbs.
-const LIFE: [&str; 16] = [
+/// The long tests of stores that are not disturbed in the middle of something.
+const LIFE: [&str; 17] = [
     "-p",
     "e2e",
     "--test",
@@ -54,6 +54,7 @@ const LIFE: [&str; 16] = [
     "zookeeper::clients",
     "zookeeper::rollout",
     "zookeeper::rest",
+    "rabbitmq::",
 ];
 
 /// Runs the command.

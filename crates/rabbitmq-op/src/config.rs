@@ -251,10 +251,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
             port: port("ready.port", ports.amqp)?,
             management: port("ready.management", ports.management)?,
         },
-        agent: Some(Agent {
-            port: port("agent.port", ports.agent)?,
-            client: format!("{OPERATOR}.{OPERATOR_DOMAIN}"),
-        }),
+        agent: Some(Agent { port: port("agent.port", ports.agent)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
         identity: Some(Identity {
             services: agents.services.clone(),
             lifetime_seconds: agents.lifetime_seconds,

@@ -111,7 +111,10 @@ impl Login {
         if user == rabbitmq::USER {
             return Err(NotReady::invalid(
                 Reason::InvalidSpec,
-                format!("clients cannot be called {user}, as the node agents are; choose another user in {}", source.place()),
+                format!(
+                    "clients cannot be called {user}, as the node agents are; choose another user in {}",
+                    source.place()
+                ),
             ));
         }
         let salt = |key| {

@@ -19,9 +19,9 @@ use tf_plan::{
         pod::{Daemon, mount},
         publish, storage,
     },
-    ensemble::{Ensemble, Parts, Traits},
     certificates,
     component::Agents,
+    ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
     members::{Joining, Leaving, SizeRule},
     node::{launch, rabbitmq::PASSWORD_FILE},
@@ -93,8 +93,8 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
 
     let agents = agents_at(ports.agent, cr, &observed.operator.cluster_domain);
     let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
-    let launch = config::launch_file(&ports, &agents)
-        .map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
+    let launch =
+        config::launch_file(&ports, &agents).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
     files.shared(&launch::file_name(CONTAINER), launch);
     let contents = files.content_hashes(ensemble.members());
 

@@ -67,7 +67,8 @@ fn a_member_listens_on_its_own_address_only_and_asks_clients_for_certificates() 
     assert_eq!(settings["ssl_options.fail_if_no_peer_cert"], "true");
     assert_eq!(settings["management.ssl.ip"], "10.0.0.1");
     assert_eq!(settings["prometheus.ssl.ip"], "10.0.0.1");
-    for (listener, first) in [("ssl_options", "tlsv1.2"), ("management.ssl", "tlsv1.3"), ("prometheus.ssl", "tlsv1.3")] {
+    for (listener, first) in [("ssl_options", "tlsv1.2"), ("management.ssl", "tlsv1.3"), ("prometheus.ssl", "tlsv1.3")]
+    {
         assert_eq!(settings[&format!("{listener}.versions.1")], first);
         assert_eq!(settings[&format!("{listener}.keyfile")], "/etc/certificates/keystore.pem");
         assert_eq!(settings[&format!("{listener}.cacertfile")], "/etc/certificates/truststore.pem");

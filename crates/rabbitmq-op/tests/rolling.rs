@@ -114,7 +114,11 @@ fn is_down(facts: &mut Facts) {
 #[test]
 fn where_nothing_is_missing_the_highest_member_takes_the_change() {
     let plan = planned(&running());
-    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")), "{:?}", plan.step);
+    assert!(
+        matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")),
+        "{:?}",
+        plan.step
+    );
 }
 
 #[test]
@@ -166,7 +170,11 @@ fn a_member_that_is_down_and_not_up_to_date_goes_first() {
     observed.pods = Source::Known(vec![down, pod(1), pod(2)]);
     observed.agents.insert("pod-0".into(), agent(0, None, false));
     let plan = planned(&observed);
-    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-0")), "{:?}", plan.step);
+    assert!(
+        matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-0")),
+        "{:?}",
+        plan.step
+    );
 }
 
 proptest! {
@@ -180,8 +188,8 @@ proptest! {
     ) {
         let mut observed = running();
         let mut pods: Vec<Pod> = (0..3).map(pod).collect();
-        for index in 0..3 {
-            pods[index].ready = !unready.contains(&index);
+        for (index, pod) in pods.iter_mut().enumerate() {
+            pod.ready = !unready.contains(&index);
             let mut facts = facts(index);
             for (_, other) in down.iter().filter(|(from, _)| *from == index) {
                 facts.nodes.insert(name(*other), false);

@@ -104,8 +104,7 @@ mod tests {
             fs::write(root.path().join("data").join(name), text).unwrap();
         }
         let mut launch = Launch::new(vec!["d".into()]);
-        let place =
-            |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when, private: false };
+        let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when, private: false };
         launch.place = vec![
             place("zoo.cfg", When::Always),
             place(

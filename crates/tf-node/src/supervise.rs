@@ -162,7 +162,9 @@ fn watched(paths: &Paths) -> Vec<PathBuf> {
 fn missing_certificate(launch: &Launch, paths: &Paths) -> Option<String> {
     let is_required = launch.identity.as_ref().is_some_and(|identity| identity.required);
     let mut needed = [node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].into_iter().filter(|_| is_required);
-    needed.find(|path| !paths.at(path).exists()).map(|path| format!("waits for its certificate: there is no {path} yet"))
+    needed
+        .find(|path| !paths.at(path).exists())
+        .map(|path| format!("waits for its certificate: there is no {path} yet"))
 }
 
 impl Supervisor {

@@ -96,7 +96,12 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// What the pods' certificates are like.
-pub fn condition<Cr>(mode: CertificatesMode, observed: &Observed<Cr>, reports: &Reports<'_>, clarity: Clarity) -> Draft {
+pub fn condition<Cr>(
+    mode: CertificatesMode,
+    observed: &Observed<Cr>,
+    reports: &Reports<'_>,
+    clarity: Clarity,
+) -> Draft {
     if let Some(why) = &observed.issuer {
         let message = format!("the authority does not come from the issuer yet, the one before stays in use: {why}");
         return Draft::fails(CertificatesReady, Reason::CertificatePending, message);

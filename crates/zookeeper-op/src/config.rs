@@ -176,7 +176,8 @@ pub fn launch_file(
     agents: &Agents,
     host_files: Option<HostFiles>,
 ) -> Result<String, Unusable> {
-    let in_data = |file: &str, when| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when, private: false };
+    let in_data =
+        |file: &str, when| Place { file: file.into(), to: format!("{DATA_DIR}/{file}"), when, private: false };
     // A server that starts with an older list than it had may form a quorum of its own.
     let newest =
         When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into(), ensemble: Some(ensemble.to_owned()) };

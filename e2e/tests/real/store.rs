@@ -105,7 +105,8 @@ impl Store {
     /// Waits until the operator can ask every member.
     pub async fn certified(&self, client: &Client) -> Result<Resource> {
         let is_certified = |resource: &Resource| resource.is("CertificatesReady", "True") && resource.is_ready();
-        resources::until(client, self.kind, NAMESPACE, self.name, "Ready, with certificates", BRING_UP, is_certified).await
+        resources::until(client, self.kind, NAMESPACE, self.name, "Ready, with certificates", BRING_UP, is_certified)
+            .await
     }
 
     /// The pods of the store, by name.

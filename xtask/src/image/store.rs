@@ -37,8 +37,7 @@ pub struct Store {
 }
 
 /// All of them. Two versions of a store, so that tests can change the image of a running one.
-pub const STORES: [Store; 3] =
-    [zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ];
+pub const STORES: [Store; 3] = [zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ];
 
 /// Debian with a Java runtime.
 const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };

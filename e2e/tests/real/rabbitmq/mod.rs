@@ -4,17 +4,22 @@ mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use tf_api::kinds::RABBITMQ;
+use tf_api::{kinds::RABBITMQ, names::ANNOTATION_RESTART};
+use tf_testing::Lab;
 use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
+use tf_testing::sample::Sample;
+use tf_testing::skip;
+use tf_testing::wait::eventually;
 
-use self::traffic::{Access, Traffic};
+use self::traffic::{Access, Summary, Traffic};
 use crate::store::{BRING_UP, NAMESPACE, Store};
 
 const NAME: &str = "rabbitmq1";
@@ -27,76 +32,203 @@ const STORE: Store = Store {
     images: &[OPERATOR, "tf-node", image::RABBITMQ_ARCHIVE],
     values: &[image::RABBITMQ],
 };
-/// For three servers, one after the other, each drained before.
+/// For three servers, one after the other.
 const ROLL: Duration = Duration::from_mins(5);
 /// Until a failure is told.
 const TOLD: Duration = Duration::from_secs(10);
+/// From the start of the last node until all servers serve again.
+const UP_AGAIN: Duration = Duration::from_secs(60);
+/// Between two messages, where servers are stopped on purpose.
+const HOLE: Duration = Duration::from_secs(1);
+/// The orders in which three nodes can get their power back.
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// Tests of which a run tries one, and `cargo xtask soak life` every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Long {
+    Configuration,
+    Restart,
+    Killed,
+    Growth,
+    Outage,
+}
+
+impl Long {
+    const ALL: [Self; 5] = [Self::Configuration, Self::Restart, Self::Killed, Self::Growth, Self::Outage];
+
+    /// Whether it is tried in this run; else it is counted as skipped.
+    fn is_drawn(self) -> Result<bool> {
+        let sample = Sample::from_environment(1)?;
+        let is_drawn = sample.draw(Self::ALL.len(), 5).into_iter().any(|index| Self::ALL[index] == self);
+        if !is_drawn {
+            skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
+        }
+        Ok(is_drawn)
+    }
+}
 
 fn uids(pods: &BTreeMap<String, Pod>) -> BTreeMap<String, Option<String>> {
     pods.iter().map(|(name, pod)| (name.clone(), pod.uid())).collect()
+}
+
+/// Three members that have certificates and serve.
+async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
+    resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({})).await?;
+    STORE.certified(client).await?;
+    Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
+}
+
+/// Ready, and no roll-out is under way.
+async fn through(client: &Client, what: &str) -> Result<()> {
+    let is_through = |rabbitmq: &Resource| rabbitmq.is_ready() && rabbitmq.is("Progressing", "False");
+    resources::until(client, RABBITMQ, NAMESPACE, NAME, what, ROLL, is_through).await.map(drop)
+}
+
+/// Nothing was lost, and nobody waited for long.
+fn good(what: &str, summary: &Summary) -> Result<()> {
+    println!("{what}: {summary}");
+    ensure!(summary.lost == 0 && summary.longest_pause <= HOLE, "{what}: {summary}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_real_servers_form_one_cluster_that_lets_in_who_has_certificate_and_password() -> Result<()> {
     STORE
         .with(3, &[], &[], async |lab, client| {
-            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({})).await?;
-            STORE.certified(client).await?;
-            let addresses = lab.real_nodes()?.addresses()?;
-            let access = Access::of(client).await?;
+            let (access, addresses) = three(lab, client).await?;
             for address in &addresses {
                 access.connect(*address).await.with_context(|| format!("{address}"))?;
                 ensure!(access.without_certificate().connect(*address).await.is_err(), "{address}: no certificate");
                 ensure!(access.with_password("wrong").connect(*address).await.is_err(), "{address}: wrong password");
             }
-            let traffic = Traffic::begin(&access, &addresses).await?;
-            let summary = traffic.end().await?;
-            ensure!(summary.lost == 0, "{summary}");
-            Ok(())
+            let summary = Traffic::begin(&access, &addresses).await?.end().await?;
+            good("at rest", &summary)
         })
         .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_configuration_reaches_one_server_after_the_other_and_loses_no_message() -> Result<()> {
+async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_pod_and_loses_no_message() -> Result<()> {
+    if !Long::Configuration.is_drawn()? {
+        return Ok(());
+    }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({})).await?;
-            STORE.certified(client).await?;
-            let addresses = lab.real_nodes()?.addresses()?;
+            let (access, addresses) = three(lab, client).await?;
             let before = uids(&STORE.pods(client).await?);
-            let traffic = Traffic::begin(&Access::of(client).await?, &addresses).await?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
             let changed = json!({"commonConfiguration": {"logLevel": "debug"}});
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, changed).await?;
-            let is_through = |rabbitmq: &Resource| rabbitmq.is_ready() && rabbitmq.is("Progressing", "False");
-            resources::until(client, RABBITMQ, NAMESPACE, NAME, "the change", ROLL, is_through).await?;
-            let summary = traffic.end().await?;
-            println!("changed one after the other: {summary}");
-            ensure!(summary.lost == 0, "{summary}");
+            through(client, "the change").await?;
             ensure!(uids(&STORE.pods(client).await?) == before, "pods are the same");
-            Ok(())
+            good("a changed configuration", &traffic.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_message() -> Result<()> {
+    if !Long::Restart.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let before = uids(&STORE.pods(client).await?);
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
+            let api = resources::api(client, RABBITMQ, NAMESPACE);
+            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
+            eventually("other pods", ROLL, async || {
+                let now = uids(&STORE.pods(client).await?);
+                Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
+            })
+            .await?;
+            through(client, "the restart").await?;
+            good("pods replaced", &traffic.end().await?)
         })
         .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_is_told_and_loses_no_message() -> Result<()> {
+    if !Long::Killed.is_drawn()? {
+        return Ok(());
+    }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({})).await?;
-            STORE.certified(client).await?;
-            let nodes = lab.real_nodes()?.all()?;
-            let addresses: Vec<Ipv4Addr> = lab.real_nodes()?.addresses()?;
-            let access = Access::of(client).await?;
-            for node in &nodes {
+            let (access, addresses) = three(lab, client).await?;
+            for node in lab.real_nodes()?.all()? {
                 let traffic = Traffic::begin(&access, &addresses).await?;
+                let begun = Instant::now();
                 node.kill("beam.smp")?;
                 let told = |rabbitmq: &Resource| !rabbitmq.is_ready();
                 resources::until(client, RABBITMQ, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+                let told = begun.elapsed();
+                through(client, "the server's return").await?;
+                good(&format!("killed, told after {told:.1?}"), &traffic.end().await?)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhere() -> Result<()> {
+    if !Long::Growth.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let replicas = |count: usize| json!({"commonConfiguration": {"replicas": count}});
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(1)).await?;
+            let rabbitmq = STORE.certified(client).await?;
+            let first: Vec<Ipv4Addr> =
+                crate::store::members(&rabbitmq).iter().filter_map(|member| member.address.parse().ok()).collect();
+            ensure!(first.len() == 1, "{first:?}");
+            let access = Access::of(client).await?;
+            let traffic = Traffic::begin(&access, &first).await?;
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(3)).await?;
+            let is_three = |rabbitmq: &Resource| rabbitmq.is_ready_with(3) && rabbitmq.is("Progressing", "False");
+            resources::until(client, RABBITMQ, NAMESPACE, NAME, "three members", ROLL, is_three).await?;
+            // One that was restarted would have turned its clients away.
+            let summary = traffic.end().await?;
+            ensure!(summary.refused == 0, "the first server was restarted: {summary}");
+            good("one becomes three", &summary)?;
+            let summary = Traffic::begin(&access, &lab.real_nodes()?.addresses()?).await?.end().await?;
+            good("by three", &summary)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_nodes_without_power_come_back_in_any_order_and_serve() -> Result<()> {
+    if !Long::Outage.is_drawn()? {
+        return Ok(());
+    }
+    let sample = Sample::from_environment(1)?;
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, _) = three(lab, client).await?;
+            let nodes = lab.real_nodes()?;
+            let all = nodes.all()?;
+            for order in sample.draw(ORDERS.len(), 6) {
+                for node in &all {
+                    nodes.stop(node.name()).await?;
+                }
+                for index in ORDERS[order] {
+                    nodes.start(all[index].name()).await?;
+                }
+                let begun = Instant::now();
+                for node in &all {
+                    let what = format!("{} to serve, in order {:?}", node.address(), ORDERS[order]);
+                    let limit = UP_AGAIN.saturating_sub(begun.elapsed());
+                    eventually(&what, limit, async || Ok(access.connect(node.address()).await.ok())).await?;
+                }
+                println!("{:?}: all serve {:.1?} after the last node is up", ORDERS[order], begun.elapsed());
                 resources::ready(client, RABBITMQ, NAMESPACE, NAME, BRING_UP).await?;
-                let summary = traffic.end().await?;
-                println!("killed on {}: {summary}", node.name());
-                ensure!(summary.lost == 0, "{summary}");
+                let addresses = nodes.addresses()?;
+                good("afterwards", &Traffic::begin(&access, &addresses).await?.end().await?)?;
             }
             Ok(())
         })

@@ -58,8 +58,7 @@ impl Access {
             anyhow::Ok(String::from_utf8(data.get(key).with_context(|| format!("no {key}"))?.0.clone())?)
         };
         let own = format!("{NAME}-secret");
-        let authority =
-            Authority::from_pem(&text(AUTHORITY, "tls.crt").await?, &text(AUTHORITY, "tls.key").await?)?;
+        let authority = Authority::from_pem(&text(AUTHORITY, "tls.crt").await?, &text(AUTHORITY, "tls.key").await?)?;
         let pair = authority.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
         let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
         let bundle = bundles.get(AUTHORITY).await?.data.unwrap_or_default();
@@ -214,9 +213,7 @@ async fn declared(
     let declare = async {
         let options = ExchangeDeclareOptions::default();
         channel.exchange_declare(EXCHANGE.into(), ExchangeKind::Fanout, options, FieldTable::default()).await?;
-        channel
-            .queue_declare(queue.as_str().into(), QueueDeclareOptions::default(), FieldTable::default())
-            .await?;
+        channel.queue_declare(queue.as_str().into(), QueueDeclareOptions::default(), FieldTable::default()).await?;
         let options = QueueBindOptions::default();
         channel.queue_bind(queue.as_str().into(), EXCHANGE.into(), "".into(), options, FieldTable::default()).await?;
         let options = BasicConsumeOptions::default();

@@ -113,8 +113,7 @@ impl Wish {
         if let Some(image) = self.image {
             service["containers"] = json!([{"name": "zookeeper", "image": image}]);
         }
-        let common =
-            json!({"replicas": self.members, "logLevel": self.level, "certificates": self.signer.spec()});
+        let common = json!({"replicas": self.members, "logLevel": self.level, "certificates": self.signer.spec()});
         json!({"commonConfiguration": common, "serviceConfiguration": service})
     }
 
@@ -210,14 +209,14 @@ struct Others {
 
 impl Others {
     async fn begin(lab: &Lab) -> Result<Self> {
-        let _cert_manager = cert_manager::start(lab).await?;
+        let running = cert_manager::start(lab).await?;
         let root = CertificateDer::from_pem_slice(cert_manager::cluster_issuer(lab, ISSUER).await?.as_bytes())?;
         let root = Arc::new(tls::trusting_these(vec![root])?.with_no_client_auth());
         let administrator = Administrator::new()?;
         for node in lab.real_nodes()?.all()? {
             administrator.supply(&node).await?;
         }
-        Ok(Self { _cert_manager, root, administrator })
+        Ok(Self { _cert_manager: running, root, administrator })
     }
 
     /// Who signed the certificate that a server shows.
