@@ -162,9 +162,7 @@ fn watched(paths: &Paths) -> Vec<PathBuf> {
 fn missing_certificate(launch: &Launch, paths: &Paths) -> Option<String> {
     let is_required = launch.identity.as_ref().is_some_and(|identity| identity.required);
     let mut needed = [node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].into_iter().filter(|_| is_required);
-    needed
-        .find(|path| !paths.at(path).exists())
-        .map(|path| format!("waits for its certificate: there is no {path} yet"))
+    needed.find(|path| !paths.at(path).exists()).map(|path| format!("waits for {path}"))
 }
 
 impl Supervisor {
@@ -188,7 +186,10 @@ impl Supervisor {
             running: matches!(self.process, Process::Running { .. }),
             effect,
         });
-        self.wait_for(waits);
+        // What a daemon waits for that would be started now is the same as before.
+        let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
+        let missing = idle.and_then(|set| missing_certificate(&set.launch, &self.paths));
+        self.wait_for(waits.or(missing));
         match (decision, set) {
             (Decision::StartMaterialised, _) => self.start(),
             (Decision::StartMounted | Decision::Restart, Some(set)) => self.restart_with(set),
@@ -450,11 +451,12 @@ impl Supervisor {
             Process::BackOff { .. } => (Phase::BackOff, None),
             Process::Drained => (Phase::Stopping, None),
         };
-        let certificate = || self.agent.report().borrow().trouble().map(str::to_owned);
+        let certificate = self.agent.report().borrow().trouble().map(str::to_owned);
+        let waits: Vec<String> = self.waits.iter().cloned().chain(certificate).collect();
         State {
             phase,
             since: jiff::Timestamp::now(),
-            message: self.trouble.clone().or_else(|| self.waits.clone()).or_else(certificate),
+            message: self.trouble.clone().or_else(|| (!waits.is_empty()).then(|| waits.join("; "))),
             pid: pid.map(|pid| pid.as_raw_nonzero().get()),
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),

@@ -208,6 +208,24 @@ fn a_member_asks_waits_and_takes_what_was_approved_once() {
 }
 
 #[test]
+fn a_daemon_that_cannot_do_without_waits_for_its_certificate() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    let mut container = member(&server, address());
+    let mut needy = launch(NonZeroU16::new(9).unwrap(), &["zk.tf.svc"]);
+    needy.identity.as_mut().unwrap().required = true;
+    container.configure(&needy, &files([]));
+    trust(&container, 1, &[&authority]);
+    container.run();
+    says(&container, "waits for /etc/certificates/keystore.pem; ");
+    says(&container, "to be approved");
+    settle();
+    assert_eq!(container.state().unwrap().phase, Phase::Waiting);
+    assert_eq!(container.log().matches("waits for /etc/certificates/keystore.pem").count(), 1, "{}", container.log());
+    server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));
+    container.wait("running", |state| state.phase == Phase::Running);
+}
+
+#[test]
 fn nothing_is_asked_for_before_the_authorities_are_mounted() {
     let (server, authority) = (ApiServer::start(), Authority::new());
     server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));

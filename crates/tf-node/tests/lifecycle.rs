@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::{fs, process::Command, thread, time::Duration};
 
 use common::{Container, DAEMON, files, noting, settle, shell};
@@ -188,6 +189,7 @@ fn copies_are_made_before_each_start_or_only_where_there_is_none() {
     let mut launch = shell("while :; do sleep 0.05; done");
     let place = |file: &str, when| Place { file: file.into(), to: format!("/data/{file}"), when, private: false };
     launch.place = vec![place("always", When::Always), place("once", When::Absent)];
+    launch.place.push(Place { private: true, to: "/data/cookie".into(), ..place("once", When::Always) });
     launch.stop.seconds = 1;
     container.configure(&launch, &files([("always", "1"), ("once", "1")]));
     container.run();
@@ -201,6 +203,9 @@ fn copies_are_made_before_each_start_or_only_where_there_is_none() {
     container.running(&hash);
     let read = |name: &str| fs::read_to_string(container.path(&format!("/data/{name}"))).unwrap();
     assert_eq!((read("always"), read("once")), ("2".into(), "1".into()));
+    let mode =
+        |name: &str| fs::metadata(container.path(&format!("/data/{name}"))).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("once"), mode("cookie")), (0o644, 0o600));
 }
 
 #[test]

@@ -20,9 +20,13 @@ pub struct Arguments {
     #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
     pub namespace: String,
 
-    /// Unique name of this process.
+    /// Name of this process.
     #[arg(long, env = "POD_NAME")]
     pub identity: Option<String>,
+
+    /// Uid of the pod whose only process this is: one that is started after it takes over at once.
+    #[arg(long, env = "POD_UID")]
+    pub pod_uid: Option<String>,
 
     /// Whether to campaign for the leader lease; without it this process must be the only one.
     #[arg(long, env = "LEADER_ELECTION", default_value_t = true, action = clap::ArgAction::Set)]

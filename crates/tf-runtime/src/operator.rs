@@ -119,6 +119,8 @@ pub async fn run<C: Component>(
     let identity = identity(arguments, operator);
     tracing::info!(operator, version = env!("CARGO_PKG_VERSION"), identity, scope = ?arguments.scope(), "starting");
 
+    // Whoever finds its port in use ends before it campaigns.
+    let listener = listen(arguments.listen).await?;
     let plain = client::plain(config.clone(), metrics.clone())?;
     // The lease is released after the last pass, not when the request to stop arrives.
     let release = CancellationToken::new();
@@ -127,7 +129,6 @@ pub async fn run<C: Component>(
 
     let board = Arc::new(Board::default());
     let health = Arc::new(Health::new(board.clone(), declaration.primary));
-    let listener = listen(arguments.listen).await?;
     let server = tokio::spawn(serve(listener, health.clone(), metrics.clone(), stop.clone()));
 
     let world = Arc::new(World::<C::Cr>::new::<C>(arguments.scope(), board.clone()));
@@ -221,8 +222,12 @@ fn elect(
     campaign(api, candidate, metrics.clone(), release.clone())
 }
 
-/// Two processes must never have the same name, whatever the environment says.
+/// Two processes that run must never have the same name. A kubelet starts the container of a pod only when the one before has ended,
+/// and who is started in it by hand finds its port in use. Outside of pods names are made up.
 fn identity(arguments: &Arguments, operator: &str) -> String {
     let name = arguments.identity.clone().unwrap_or_else(|| operator.to_owned());
-    format!("{name}-{:08x}", rand::random::<u32>())
+    match arguments.pod_uid.as_deref().filter(|uid| !uid.is_empty()) {
+        Some(uid) => format!("{name}-{uid}"),
+        None => format!("{name}-{:08x}", rand::random::<u32>()),
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! With the timing that is shipped: a lease of 30 s, and no write of a leader that could not renew for 20 s.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -192,5 +192,24 @@ async fn a_leader_that_cannot_renew_writes_nothing_after_its_deadline_and_may_le
     pair.change("critical").await?;
     pair.acted("critical", PROMPT).await?;
     ensure!(pair.leader.operator.process.is_running(), "it ended");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_started_again_in_its_pod_leads_at_once() -> Result<()> {
+    let stage = Stage::set(FLEET.get().await?, "same-pod", &[PROBE]).await?;
+    stage.install_probe(&["same-pod"]).await?;
+    let proxy = stage.lab.proxy().await?;
+    let env = [("POD_NAME", "one"), ("POD_UID", "0b6b4fa2-7eeb-485a-9d6e-000000000000")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let mut operator = stage.probe(Run { env, ..through(&proxy) }).await?;
+    stage.apply(PROBE, "a", level("info")).await?;
+    stage.ready(PROBE, "a").await?;
+    operator.process.kill()?;
+    operator.process.restart()?;
+    let begun = Instant::now();
+    stage.apply(PROBE, "a", level("debug")).await?;
+    stage.acted("a", "debug", SOON).await?;
+    ensure!(begun.elapsed() < LEASE / 2, "it waited for its own lease: {:?}", begun.elapsed());
     Ok(())
 }
