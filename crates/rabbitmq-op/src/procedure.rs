@@ -11,6 +11,7 @@ use tf_plan::{
     reports::{Clarity, Reports, pod_of},
     rollout::{self, Seat},
     status,
+    step::Step,
 };
 
 use crate::plan::CONTAINER;
@@ -38,7 +39,7 @@ pub fn complete(
         Clarity::Clear => {
             roll(plan, observed, &reports, contents);
             plan.troubles = reports.troubles();
-            for (pod, why) in divided(&plan.members, &reports) {
+            for (pod, why) in divided(&plan.members, &reports).into_iter().chain(alarmed(&plan.members, &reports)) {
                 plan.troubles.entry(pod).or_insert(why);
             }
         }
@@ -58,13 +59,9 @@ fn roll(
     let seat = |pod| seat(pod, reports.change(pod, CONTAINER, live, template, contents));
     let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
     let decision = rollout::next(&seats, || gate(&plan.members, reports));
-    plan.under_way = match &decision {
-        rollout::Decision::Done => None,
-        rollout::Decision::Restart(target) => Some(format!("restarting pod {}: {}", target.pod, target.why)),
-        rollout::Decision::Activate(target) => Some(format!("pod {} takes a new configuration", target.pod)),
-        rollout::Decision::Hold(why) => Some(why.clone()),
-    };
+    let held = decision.held().map(str::to_owned);
     plan.step = decision.step(reports.pods, contents);
+    plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
 }
 
 fn seat(pod: &Pod, change: Option<rollout::Change>) -> Seat<'_> {
@@ -74,13 +71,17 @@ fn seat(pod: &Pod, change: Option<rollout::Change>) -> Seat<'_> {
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more
-/// than one place (stateful-services, appendix A).
+/// than one place (stateful-services, appendix A). An alarm keeps nobody: what is being changed may be what it is about.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
     let mut names = Vec::new();
     for member in members {
         let Some(pod) = pod_of(member, reports.pods).filter(|pod| pod.ready) else {
             return Some(format!("the member on node {} does not serve", member.node));
         };
+        // One that another operator or an earlier release made has no agent, and those that have one say whether it runs.
+        if pod.certificate.is_none() {
+            continue;
+        }
         let Some(facts) = facts(pod, reports) else {
             let why = reports.of(pod).and_then(|status| status.rabbitmq.as_ref()?.unknown.as_ref());
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -96,9 +97,8 @@ fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
         };
         let parted =
             || facts.partitions.first().map(|other| format!("{} and {other} were cut off from each other", facts.name));
-        let alarm = || facts.alarms.first().map(|alarm| format!("there is an alarm: {alarm}"));
         let critical = || facts.critical.as_ref().map(|why| format!("pod {} may not be stopped: {why}", pod.name));
-        down.or_else(missing).or_else(parted).or_else(alarm).or_else(critical)
+        down.or_else(missing).or_else(parted).or_else(critical)
     })
 }
 
@@ -115,6 +115,17 @@ fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Vec<(String, Stri
     };
     let explain = |other: &str| format!("its server does not see {other}, which runs, too");
     seen.iter().filter_map(|(pod, facts)| Some((pod.name.clone(), explain(&lacks(facts)?)))).collect()
+}
+
+/// Pods whose servers hold publishers back, and with them those of all other servers.
+fn alarmed(members: &[MemberStatus], reports: &Reports<'_>) -> Vec<(String, String)> {
+    let alarm = |member: &MemberStatus| {
+        let pod = pod_of(member, reports.pods)?;
+        let alarms: Vec<&str> = facts(pod, reports)?.alarms.iter().map(String::as_str).collect();
+        let told = || format!("no server takes messages, since this one runs short of {}", alarms.join(" and "));
+        (!alarms.is_empty()).then(|| (pod.name.clone(), told()))
+    };
+    members.iter().filter_map(alarm).collect()
 }
 
 /// What a pod's server says of its cluster, if it says anything.

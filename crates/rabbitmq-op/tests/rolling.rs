@@ -1,6 +1,6 @@
 //! Which member takes a change now, and what that waits for.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot read its input fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,11 +123,10 @@ fn where_nothing_is_missing_the_highest_member_takes_the_change() {
 
 #[test]
 fn a_member_that_serves_is_not_touched_while_something_is_missing() {
-    let cases: [(Plan, &str); 5] = [
+    let cases: [(Plan, &str); 4] = [
         (said(is_down), "rabbit@cp1.cluster.local does not run"),
         (said(|it| it.nodes.retain(|node, _| *node != name(2))), "rabbit@cp3.cluster.local is not in the cluster of"),
         (said(|it| it.partitions = BTreeSet::from([name(0)])), "were cut off from each other"),
-        (said(|it| it.alarms = BTreeSet::from(["disk of rabbit@cp2".into()])), "there is an alarm: disk of rabbit@cp2"),
         (said(|it| it.critical = Some("mirrors: q1".into())), "-1 may not be stopped: mirrors: q1"),
     ];
     for (plan, why) in cases {
@@ -147,6 +146,35 @@ fn a_server_that_does_not_see_another_one_which_runs_is_told_to_be_in_trouble() 
             "its server does not see rabbit@cp1.cluster.local, which runs, too".to_owned()
         )])
     );
+}
+
+#[test]
+fn an_alarm_is_told_and_keeps_no_change_that_may_be_about_it() {
+    let plan = said(|facts| facts.alarms = BTreeSet::from(["disk".into()]));
+    let told = &plan.troubles[&format!("{SET}-1")];
+    assert_eq!(told, "no server takes messages, since this one runs short of disk");
+    assert!(plan.step.is_some());
+}
+
+#[test]
+fn pods_from_before_there_were_agents_are_replaced_one_after_the_other() {
+    let mut observed = running();
+    let mut pods: Vec<Pod> = (0..3).map(pod).collect();
+    for (index, pod) in pods.iter_mut().enumerate().take(2) {
+        pod.certificate = None;
+        observed.agents.remove(&format!("pod-{index}"));
+    }
+    observed.workloads.get_mut(SET).unwrap().current = true;
+    pods[2].template = Some(planned(&observed).rollout.unwrap().workloads[0].1.clone());
+    observed.pods = Source::Known(pods);
+    // The last one was replaced, and its agent takes the configuration.
+    let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("no configuration is activated") };
+    assert_eq!(target.pod, format!("{SET}-2"));
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-2") else { panic!("no agent") };
+    status.daemons.get_mut("rabbitmq").unwrap().active = Some(hash);
+    // Then it is the next one's turn, of which the kubelet's word is all there is.
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.pod == format!("{SET}-1")), "{:?}", plan.step);
 }
 
 #[test]

@@ -56,6 +56,14 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Why nothing may be done now although something is not up to date, for people.
+    pub fn held(&self) -> Option<&str> {
+        match self {
+            Self::Hold(why) => Some(why),
+            Self::Done | Self::Restart(_) | Self::Activate(_) => None,
+        }
+    }
+
     /// The step, where pods take a changed configuration by themselves. `contents`: that of the member on each node.
     pub fn step(self, pods: &[Pod], contents: &BTreeMap<String, ContentHash>) -> Option<Step> {
         match self {

@@ -32,6 +32,15 @@ pub enum Request {
 }
 
 impl Step {
+    /// What is being done, for people.
+    pub fn explain(&self) -> String {
+        match self {
+            Self::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
+            Self::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
+            Self::Ask(target, _) => target.why.clone(),
+        }
+    }
+
     /// The pod.
     pub fn target(&self) -> &Target {
         match self {

@@ -140,11 +140,7 @@ fn changeovers(subject: &Subject<'_>) -> Vec<String> {
 
 fn under_way(decision: &Decision, step: Option<&step::Step>, changeovers: Vec<String>) -> Option<String> {
     let mut parts = changeovers;
-    parts.extend(step.map(|step| match step {
-        step::Step::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
-        step::Step::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
-        step::Step::Ask(target, _) => target.why.clone(),
-    }));
+    parts.extend(step.map(step::Step::explain));
     parts.extend(decision.leaving.keys().map(|id| format!("member {id} is leaving")));
     // Without a quorum nothing is being done, and `Available` says what is the matter.
     parts.extend(decision.waits.iter().filter(|_| decision.quorum.is_some()).cloned());

@@ -90,12 +90,8 @@ fn read_nodes(own: &str, nodes: Vec<Node>, facts: &mut Facts) {
     for node in nodes {
         if node.name == own {
             facts.partitions.extend(node.partitions);
-        }
-        if node.mem_alarm {
-            facts.alarms.insert(format!("memory of {}", node.name));
-        }
-        if node.disk_free_alarm {
-            facts.alarms.insert(format!("disk of {}", node.name));
+            let alarms = [(node.mem_alarm, "memory"), (node.disk_free_alarm, "disk")];
+            facts.alarms.extend(alarms.into_iter().filter(|(is_on, _)| *is_on).map(|(_, what)| what.to_owned()));
         }
         facts.nodes.insert(node.name, node.running);
     }
@@ -126,8 +122,8 @@ mod tests {
 
     /// As RabbitMQ 3.10.8 answers, of a cluster whose third node is down.
     const NODES: &str = r#"[
-        {"name":"rabbit@a","running":true,"partitions":["rabbit@b"],"mem_alarm":false,"disk_free_alarm":false},
-        {"name":"rabbit@b","running":true,"partitions":["rabbit@c"],"mem_alarm":true,"disk_free_alarm":false},
+        {"name":"rabbit@a","running":true,"partitions":["rabbit@b"],"mem_alarm":true,"disk_free_alarm":false},
+        {"name":"rabbit@b","running":true,"partitions":["rabbit@c"],"mem_alarm":false,"disk_free_alarm":true},
         {"name":"rabbit@c","running":false}
     ]"#;
 
@@ -138,7 +134,7 @@ mod tests {
         let nodes = [("rabbit@a", true), ("rabbit@b", true), ("rabbit@c", false)];
         assert_eq!(facts.nodes, BTreeMap::from(nodes.map(|(name, runs)| (name.to_owned(), runs))));
         assert_eq!(facts.partitions, BTreeSet::from(["rabbit@b".to_owned()]));
-        assert_eq!(facts.alarms, BTreeSet::from(["memory of rabbit@b".to_owned()]));
+        assert_eq!(facts.alarms, BTreeSet::from(["memory".to_owned()]));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Facts {
     /// Names of nodes that it was cut off from, and has been in touch with again since, without being reconciled.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub partitions: BTreeSet<String>,
-    /// Resources that nodes run short of, for which they hold publishers back.
+    /// Resources that it runs short of, for which all servers hold publishers back: `memory`, `disk`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub alarms: BTreeSet<String>,
     /// Why nothing could be found out, for people. Everything else is empty then.
