@@ -41,6 +41,9 @@ pub const COOKIE_FILE: &str = ".erlang.cookie";
 const STOP_SECONDS: u32 = 120;
 /// Seconds until a server that is to be stopped has moved its connections and leaders to others. It is stopped then.
 const DRAIN_SECONDS: u32 = 60;
+/// Erlang that reads certificates anew for every connection: otherwise it shows those of two minutes ago (Erlang/OTP, `ssl`), and
+/// whoever trusts the next authority alone is turned away meanwhile.
+const FRESH_CERTIFICATES: &str = "-ssl bypass_pem_cache true";
 /// Erlang that finds members by IPv6 addresses.
 const IPV6_DISTRIBUTION: &str = "-proto_dist inet6_tcp";
 
@@ -176,10 +179,12 @@ impl Cluster<'_> {
             .set("ERL_EPMD_PORT", self.ports.epmd)
             // Loopback is always among them.
             .set("ERL_EPMD_ADDRESS", node.address);
+        let mut arguments = vec![FRESH_CERTIFICATES];
         if node.address.is_ipv6() {
-            file.set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", IPV6_DISTRIBUTION)
-                .set("RABBITMQ_CTL_ERL_ARGS", IPV6_DISTRIBUTION);
+            arguments.push(IPV6_DISTRIBUTION);
+            file.set("RABBITMQ_CTL_ERL_ARGS", IPV6_DISTRIBUTION);
         }
+        file.set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments.join(" "));
         file.render()
     }
 

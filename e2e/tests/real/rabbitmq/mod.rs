@@ -7,12 +7,14 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use tf_api::{kinds::RABBITMQ, names::ANNOTATION_RESTART};
+use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
+use tf_api::names::{ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
 use tf_testing::Lab;
+use tf_testing::operators::Install;
 use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
@@ -36,14 +38,17 @@ const STORE: Store = Store {
 const ROLL: Duration = Duration::from_mins(5);
 /// Until a failure is told.
 const TOLD: Duration = Duration::from_secs(10);
+/// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
+const ROTATION: Duration = Duration::from_mins(9);
 /// From the start of the last node until all servers serve again.
 const UP_AGAIN: Duration = Duration::from_secs(60);
-/// Between two messages, where servers are stopped on purpose.
-const HOLE: Duration = Duration::from_secs(1);
+/// Between two messages while servers stop: less than a second on a machine that has nothing else to do, and what a busy one adds.
+const HOLE: Duration = Duration::from_secs(10);
 /// The orders in which three nodes can get their power back.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Tests of which a run tries one, and `cargo xtask soak life` every one.
+/// Tests that `cargo xtask soak life` runs. A run draws none of them unless it is told how many: once a change waited for minutes for a
+/// mirror that RabbitMQ did not synchronise (docs/testing.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Long {
     Configuration,
@@ -51,14 +56,16 @@ enum Long {
     Killed,
     Growth,
     Outage,
+    Authority,
 }
 
 impl Long {
-    const ALL: [Self; 5] = [Self::Configuration, Self::Restart, Self::Killed, Self::Growth, Self::Outage];
+    const ALL: [Self; 6] =
+        [Self::Configuration, Self::Restart, Self::Killed, Self::Growth, Self::Outage, Self::Authority];
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
-        let sample = Sample::from_environment(1)?;
+        let sample = Sample::from_environment(0)?;
         let is_drawn = sample.draw(Self::ALL.len(), 5).into_iter().any(|index| Self::ALL[index] == self);
         if !is_drawn {
             skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
@@ -231,6 +238,52 @@ async fn all_nodes_without_power_come_back_in_any_order_and_serve() -> Result<()
                 good("afterwards", &Traffic::begin(&access, &addresses).await?.end().await?)?;
             }
             Ok(())
+        })
+        .await
+}
+
+/// The certificates of the authorities that members are told to trust.
+async fn bundle(client: &Client) -> Result<String> {
+    let bundle = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
+    bundle.get("ca-bundle.crt").cloned().context("no bundle")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_operators_replace_the_authority_of_their_members_together_and_nobody_is_turned_away() -> Result<()> {
+    if !Long::Authority.is_drawn()? {
+        return Ok(());
+    }
+    let neighbour = Store { operator: "zookeeper-op", kind: ZOOKEEPER, name: "zookeeper1", images: &[], values: &[] };
+    STORE
+        .with(3, &[], &[neighbour.operator, image::ZOOKEEPER_ARCHIVE], async |lab, client| {
+            let values = vec!["replicaCount=1".to_owned(), image::ZOOKEEPER.to_owned()];
+            lab.install(neighbour.operator, NAMESPACE, &Install { values, ..Install::default() }).await?;
+            resources::apply(client, ZOOKEEPER, NAMESPACE, neighbour.name, json!({})).await?;
+            let (access, addresses) = three(lab, client).await?;
+            neighbour.certified(client).await?;
+            let old = bundle(client).await?;
+            ensure!(old.matches("BEGIN CERTIFICATE").count() == 1, "one authority: {old}");
+            let before = [uids(&STORE.pods(client).await?), uids(&neighbour.pods(client).await?)];
+            let traffic = Traffic::begin(&access, &addresses).await?;
+
+            let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+            let request = json!({"metadata": {"annotations": {ANNOTATION_ROTATE: "now"}}});
+            secrets.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(request)).await?;
+            eventually("one authority, another one", ROTATION, async || {
+                let now = bundle(client).await?;
+                Ok((now != old && now.matches("BEGIN CERTIFICATE").count() == 1).then_some(()))
+            })
+            .await?;
+            // Who begins now trusts the new one alone, and shows what it signed.
+            let newcomer = Access::of(client).await?;
+            for address in &addresses {
+                newcomer.connect(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
+            }
+            STORE.certified(client).await?;
+            neighbour.certified(client).await?;
+            let after = [uids(&STORE.pods(client).await?), uids(&neighbour.pods(client).await?)];
+            ensure!(after == before, "pods are the same");
+            good("another authority", &traffic.end().await?)
         })
         .await
 }

@@ -77,7 +77,7 @@ async fn an_issuer_takes_over_renews_and_is_left_while_servers_and_clients_use_t
         before.still_runs(client).await?;
         let pause = before.end().await?;
         // Nobody is restarted, so nobody waits longer than for a slow machine.
-        ensure!(pause < Duration::from_secs(2), "{pause:?}");
+        ensure!(pause < Duration::from_secs(5), "{pause:?}");
         Ok(())
     })
     .await

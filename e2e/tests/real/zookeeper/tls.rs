@@ -225,7 +225,7 @@ async fn certificates_are_renewed_while_servers_and_clients_use_them_and_nobody_
         before.still_runs(client).await?;
         let pause = before.end().await?;
         // Nobody is restarted, so nobody waits longer than for a slow machine.
-        ensure!(pause < Duration::from_secs(2), "{pause:?}");
+        ensure!(pause < Duration::from_secs(5), "{pause:?}");
         Ok(())
     })
     .await
