@@ -3,7 +3,7 @@
 //! The server reads them where the node agent writes them, but for [`COOKIE_FILE`], which is copied into [`DATA_DIR`]. What a
 //! member only has to know before it joins, or when it starts, is in files of their own: another member restarts nobody.
 
-use std::{collections::BTreeMap, net::IpAddr, num::NonZeroU16};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use tf_api::{RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
 use tf_pki::member::OPERATOR_DOMAIN;
@@ -12,7 +12,7 @@ use tf_plan::{
     files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
+        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
         rabbitmq::PASSWORD_FILE,
     },
     nodemanager::NodeType,
@@ -225,8 +225,6 @@ pub fn environment() -> Vec<(String, String)> {
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
-    let port =
-        |field, port: tf_api::schema::Port| NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" });
     Launch {
         working_directory: Some(DATA_DIR.into()),
         files: BTreeMap::from([

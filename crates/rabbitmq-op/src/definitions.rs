@@ -21,12 +21,7 @@ const CLIENT_QUEUES: &str = r"^(?!amq\.).*";
 ///
 /// # Errors
 /// Those of [`files::json::render`].
-pub fn definitions(
-    login: &Login,
-    agent_hash: &str,
-    mode: MirroredQueueMode,
-    nodes: &[Node],
-) -> Result<String, Unrepresentable> {
+pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Result<String, Unrepresentable> {
     let mut policy = json!({ "ha-mode": mode, "ha-sync-mode": "automatic", "ha-sync-batch-size": 5 });
     match mode {
         MirroredQueueMode::All => {}
@@ -40,7 +35,7 @@ pub fn definitions(
             "users": [
                 user(&login.user, &login.hash, "administrator"),
                 // It asks how the server is.
-                user(rabbitmq::USER, agent_hash, "monitoring"),
+                user(rabbitmq::USER, &login.agent_hash, "monitoring"),
             ],
             "vhosts": [{ "name": login.vhost }],
             "permissions": [{

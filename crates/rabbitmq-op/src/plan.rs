@@ -93,9 +93,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
 
     let agents = agents_at(ports.agent, cr, &observed.operator.cluster_domain);
     let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
-    let launch =
-        config::launch_file(&ports, &agents).map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
-    files.shared(&launch::file_name(CONTAINER), launch);
+    files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents)?);
     let contents = files.content_hashes(ensemble.members());
 
     let identity = &ensemble.identity;
@@ -176,7 +174,7 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
         files.member(config::ENV_FILE, &member.address, cluster.env_file(node)?);
     }
     let mirrored = cluster.spec.mirrored_queue_mode.unwrap_or(MirroredQueueMode::All);
-    let definitions = definitions::definitions(login, &login.agent_hash, mirrored, cluster.nodes)?;
+    let definitions = definitions::definitions(login, mirrored, cluster.nodes)?;
     files.shared_secret(definitions::FILE, definitions);
     files.shared_secret(PASSWORD_FILE, login.agent_password.as_str());
     files.shared_secret(config::COOKIE_FILE, cookie);

@@ -8,9 +8,8 @@ use tf_plan::{
     node::{ContentHash, rabbitmq::Facts},
     observed::{Observed, Pod},
     plan::Plan,
-    reports::{Clarity, Reports, pod_of},
+    reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Seat},
-    status,
     step::Step,
 };
 
@@ -33,8 +32,7 @@ pub fn complete(
         Clarity::Unheard => {
             // What one may conclude from the kubelet's word alone is not for members that can be asked.
             plan.step = None;
-            let asked = || "its members are being asked how they are".to_owned();
-            plan.under_way = (!status::is_ready(cr)).then(asked);
+            plan.under_way = reports::being_asked(cr);
         }
         Clarity::Clear => {
             roll(plan, observed, &reports, contents);
@@ -53,8 +51,7 @@ fn roll(
     reports: &Reports<'_>,
     contents: &BTreeMap<String, ContentHash>,
 ) {
-    let none = (String::new(), String::new());
-    let (workload, template) = plan.rollout.iter().flat_map(|rollout| &rollout.workloads).next().unwrap_or(&none);
+    let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
     let seat = |pod| seat(pod, reports.change(pod, CONTAINER, live, template, contents));
     let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();

@@ -26,6 +26,7 @@ use crate::{
     files::Unrepresentable,
     images::{self, Builtin, Chosen, Release},
     members::{self, Joining, Leaving, Membership, SizeRule, Wish},
+    node::launch::Unusable,
     object::Object,
     observed::Observed,
     placement::{self, Placement},
@@ -290,6 +291,13 @@ fn held_reason(members: i32, wanted: i32) -> Reason {
 impl From<Unrepresentable> for NotReady {
     fn from(unrepresentable: Unrepresentable) -> Self {
         Self::invalid(Reason::InvalidSpec, unrepresentable.to_string())
+    }
+}
+
+/// A launch file that cannot express it.
+impl From<Unusable> for NotReady {
+    fn from(unusable: Unusable) -> Self {
+        Self::invalid(Reason::InvalidSpec, unusable.to_string())
     }
 }
 

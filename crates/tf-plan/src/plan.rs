@@ -74,6 +74,14 @@ pub struct Plan {
     pub step: Option<Step>,
 }
 
+impl Plan {
+    /// Name of the first workload, with the hash of its pods' template; both empty if there is none.
+    pub fn workload(&self) -> (&str, &str) {
+        let first = self.rollout.as_ref().and_then(|rollout| rollout.workloads.first());
+        first.map(|(name, template)| (name.as_str(), template.as_str())).unwrap_or_default()
+    }
+}
+
 /// Why there is no plan, and what is known nevertheless.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotReady {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tf_api::contract::MemberStatus;
+use tf_api::{Managed, contract::MemberStatus};
 
 use crate::{
     node::{
@@ -11,6 +11,7 @@ use crate::{
     },
     observed::{Agent, Pod, Workload},
     rollout::Change,
+    status,
 };
 
 /// How much is known of the members.
@@ -106,12 +107,17 @@ impl<'a> Reports<'a> {
         let is_told = told == Some(wanted.as_str());
         match self.active(pod, daemon) {
             Some(active) if active == wanted => None,
-            active @ (Some(_) | None) if is_told => active.map(|_| Change::UnderWay),
+            active if is_told => active.map(|_| Change::UnderWay),
             Some(_) => Some(Change::Configuration),
             // Its agent says nothing. One that was told to wait for what is no more would wait for ever.
             None => told.map(|_| Change::Configuration),
         }
     }
+}
+
+/// What is under way while agents are being asked; nothing where nobody waits for it.
+pub fn being_asked(cr: &impl Managed) -> Option<String> {
+    (!status::is_ready(cr)).then(|| "its members are being asked how they are".to_owned())
 }
 
 /// The pod on the node of a member.

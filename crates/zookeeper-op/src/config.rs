@@ -4,7 +4,7 @@
 //! itself rewrites at a reconfiguration (stateful-services 2.1). The node agent copies both to the data directory before each
 //! start, since a server that is told to go on from an old list may find none of its peers (pravega #94).
 
-use std::{collections::BTreeMap, num::NonZeroU16};
+use std::collections::BTreeMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha1::{Digest as _, Sha1};
@@ -20,7 +20,7 @@ use tf_plan::{
     files::{Properties, Settings as _, Unrepresentable},
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Agent, HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When},
+        launch::{Agent, HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
         zookeeper::{SUPER_FILE, Server},
     },
 };
@@ -181,7 +181,6 @@ pub fn launch_file(
     // A server that starts with an older list than it had may form a quorum of its own.
     let newest =
         When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into(), ensemble: Some(ensemble.to_owned()) };
-    let port = |field, port: Port| NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" });
     let agent_port = port("agent.port", agents.port)?;
     let port = port("ready.port", spec.client_port)?;
     Launch {

@@ -211,8 +211,7 @@ fn files(
     let password = stored.ok_or_else(|| NotReady::waiting(Reason::NotYetReported, "the password is being made"))?;
     let agents = agents(cr, &observed.operator.cluster_domain);
     let uid = cr.metadata.uid.as_deref().unwrap_or_default();
-    let launch = config::launch_file(spec, uid, &agents, certificates::host_files(certificates))
-        .map_err(|why| NotReady::invalid(Reason::InvalidSpec, why.to_string()))?;
+    let launch = config::launch_file(spec, uid, &agents, certificates::host_files(certificates))?;
     let mut files = Files::default();
     files.shared_secret(SUPER_FILE, password);
     files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);

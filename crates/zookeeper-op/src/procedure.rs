@@ -20,8 +20,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
-    reports::{Clarity, pod_of},
-    status,
+    reports::{self, Clarity, pod_of},
     step::{self, Request, Target},
 };
 
@@ -70,8 +69,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
             // What one may conclude from the kubelet's word alone is not for an ensemble that can be asked.
             plan.step = None;
             // Nor that a change is through which was not.
-            let asked = || "its members are being asked how they are".to_owned();
-            changeovers.extend((!status::is_ready(subject.cr)).then(asked));
+            changeovers.extend(reports::being_asked(subject.cr));
         }
         plan.under_way = joined(&changeovers);
         return;
@@ -87,8 +85,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
 /// The decision again, now that it is known what of each pod is not up to date. Members are the same.
 fn with_pods(plan: &Plan, subject: &Subject<'_>) -> Decision {
     let Subject { observed, sight, contents, .. } = subject;
-    let none = (String::new(), String::new());
-    let (workload, template) = plan.rollout.iter().flat_map(|rollout| &rollout.workloads).next().unwrap_or(&none);
+    let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
     let seats = sight.seats(|pod| sight.reports.change(pod, DAEMON, live, template, contents));
     decide(&sight.situation(&seats))

@@ -16,6 +16,8 @@ use tf_api::kinds::KindInfo;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
+use tf_testing::sample::Sample;
+use tf_testing::skip;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Where operators and stores are.
@@ -109,11 +111,27 @@ impl Store {
             .await
     }
 
+    /// Uids of the store's pods, by name.
+    pub async fn uids(&self, client: &Client) -> Result<BTreeMap<String, Option<String>>> {
+        Ok(self.pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
+    }
+
     /// The pods of the store, by name.
     pub async fn pods(&self, client: &Client) -> Result<BTreeMap<String, Pod>> {
         let pods = resources::pods(client, self.kind, NAMESPACE).await?;
         Ok(pods.into_iter().map(|pod| (pod.name_any(), pod)).collect())
     }
+}
+
+/// Whether one of `number` long tests of a store is tried in this run, of which so many are if nothing else is said; else it is
+/// counted as skipped. `salt` tells the draw from others.
+pub fn is_drawn(test: usize, number: usize, usual: usize, salt: u64) -> Result<bool> {
+    let sample = Sample::from_environment(usual)?;
+    let is_drawn = sample.draw(number, salt).contains(&test);
+    if !is_drawn {
+        skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
+    }
+    Ok(is_drawn)
 }
 
 /// An event of ours.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tf_api::schema::Port;
 
 /// Name of a daemon's launch file.
 pub fn file_name(daemon: &str) -> String {
@@ -243,6 +244,14 @@ pub enum Unusable {
         /// What is wrong with it.
         why: &'static str,
     },
+}
+
+/// A port of the spec, as a launch file has it.
+///
+/// # Errors
+/// When it is 0.
+pub fn port(field: &'static str, port: Port) -> Result<NonZeroU16, Unusable> {
+    NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" })
 }
 
 const LONGEST_WAIT: u32 = 86_400;

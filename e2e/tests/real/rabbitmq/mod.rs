@@ -2,14 +2,13 @@
 
 mod traffic;
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
 use tf_api::names::{ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
@@ -18,11 +17,10 @@ use tf_testing::operators::Install;
 use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
-use tf_testing::skip;
 use tf_testing::wait::eventually;
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, Store};
+use crate::store::{BRING_UP, NAMESPACE, Store, is_drawn};
 
 const NAME: &str = "rabbitmq1";
 const AMQP_PORT: u16 = 5673;
@@ -60,22 +58,12 @@ enum Long {
 }
 
 impl Long {
-    const ALL: [Self; 6] =
-        [Self::Configuration, Self::Restart, Self::Killed, Self::Growth, Self::Outage, Self::Authority];
+    const ALL: usize = Self::Authority as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
-        let sample = Sample::from_environment(0)?;
-        let is_drawn = sample.draw(Self::ALL.len(), 5).into_iter().any(|index| Self::ALL[index] == self);
-        if !is_drawn {
-            skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
-        }
-        Ok(is_drawn)
+        is_drawn(self as usize, Self::ALL, 0, 5)
     }
-}
-
-fn uids(pods: &BTreeMap<String, Pod>) -> BTreeMap<String, Option<String>> {
-    pods.iter().map(|(name, pod)| (name.clone(), pod.uid())).collect()
 }
 
 /// Three members that have certificates and serve.
@@ -122,12 +110,12 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let before = uids(&STORE.pods(client).await?);
+            let before = STORE.uids(client).await?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             let changed = json!({"commonConfiguration": {"logLevel": "debug"}});
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, changed).await?;
             through(client, "the change").await?;
-            ensure!(uids(&STORE.pods(client).await?) == before, "pods are the same");
+            ensure!(STORE.uids(client).await? == before, "pods are the same");
             good("a changed configuration", &traffic.end().await?)
         })
         .await
@@ -141,13 +129,13 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_messa
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let before = uids(&STORE.pods(client).await?);
+            let before = STORE.uids(client).await?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
             let api = resources::api(client, RABBITMQ, NAMESPACE);
             api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
             eventually("other pods", ROLL, async || {
-                let now = uids(&STORE.pods(client).await?);
+                let now = STORE.uids(client).await?;
                 Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
             })
             .await?;
@@ -263,7 +251,7 @@ async fn two_operators_replace_the_authority_of_their_members_together_and_nobod
             neighbour.certified(client).await?;
             let old = bundle(client).await?;
             ensure!(old.matches("BEGIN CERTIFICATE").count() == 1, "one authority: {old}");
-            let before = [uids(&STORE.pods(client).await?), uids(&neighbour.pods(client).await?)];
+            let before = [STORE.uids(client).await?, neighbour.uids(client).await?];
             let traffic = Traffic::begin(&access, &addresses).await?;
 
             let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
@@ -281,7 +269,7 @@ async fn two_operators_replace_the_authority_of_their_members_together_and_nobod
             }
             STORE.certified(client).await?;
             neighbour.certified(client).await?;
-            let after = [uids(&STORE.pods(client).await?), uids(&neighbour.pods(client).await?)];
+            let after = [STORE.uids(client).await?, neighbour.uids(client).await?];
             ensure!(after == before, "pods are the same");
             good("another authority", &traffic.end().await?)
         })

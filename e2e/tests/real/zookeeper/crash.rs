@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Node;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
@@ -273,13 +272,8 @@ impl Stage {
 
     /// Puts another node in the place of the one that has been there for the longest time.
     async fn replace_node(&self) -> Result<()> {
-        let nodes = self.lab.real_nodes()?;
-        let lost = nodes.all()?.into_iter().next().context("a node")?;
-        let new = nodes.replace(lost.name()).await?;
-        nodes.load(&image::archives(&IMAGES)?.context("no images")?).await?;
-        operator::label_control_plane(&self.lab, new.name()).await?;
-        Api::<Node>::all(self.client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
-        Ok(())
+        let lost = self.lab.real_nodes()?.all()?.into_iter().next().context("a node")?;
+        membership::replace_node(&self.lab, &self.client, &lost).await.map(drop)
     }
 
     /// Waits until the ensemble is told to be as wished, on nodes that there are, with certificates of whom was wished.

@@ -40,7 +40,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::store::{BRING_UP, NAMESPACE, Store, Turn, members};
+use crate::store::{BRING_UP, NAMESPACE, Store, Turn, is_drawn, members};
 
 const NAME: &str = "zookeeper1";
 const CLIENT_PORT: u16 = 2181;
@@ -79,36 +79,13 @@ enum Long {
 }
 
 impl Long {
-    const ALL: [Self; 17] = [
-        Self::Growth,
-        Self::Release,
-        Self::Tls,
-        Self::Clients,
-        Self::Renewal,
-        Self::Rotation,
-        Self::Issuer,
-        Self::HostFiles,
-        Self::Storage,
-        Self::Disaster,
-        Self::Replacement,
-        Self::Adoption,
-        Self::Recreation,
-        Self::Mistake,
-        Self::Rest,
-        Self::Strangers,
-        Self::Ports,
-    ];
+    const ALL: usize = Self::Ports as usize + 1;
     /// Of these, if nothing else is said.
     const DRAWN: usize = 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
-        let sample = Sample::from_environment(Self::DRAWN)?;
-        let is_drawn = sample.draw(Self::ALL.len(), 2).into_iter().any(|index| Self::ALL[index] == self);
-        if !is_drawn {
-            skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
-        }
-        Ok(is_drawn)
+        is_drawn(self as usize, Self::ALL, Self::DRAWN, 2)
     }
 }
 

@@ -39,7 +39,7 @@ pub fn has_changed_over(zookeeper: &Resource, quorum: bool) -> bool {
 
 /// Uids of the ensemble's pods, by name.
 pub async fn uids(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
-    Ok(pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
+    STORE.uids(client).await
 }
 
 /// Whether a server waits for more after the beginning of a message that is no TLS.
