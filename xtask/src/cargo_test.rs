@@ -67,7 +67,8 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
 /// Counts the tests that such a run would have as skipped, by name and with the reason.
 pub fn skip_all(arguments: &[&str], reason: &str) -> Result<Summary> {
     let mut command = crate::cargo();
-    command.args(["test", "--quiet"]).args(arguments).args(["--", "--list", "--format", "terse"]);
+    let divider = (!arguments.contains(&"--")).then_some("--");
+    command.args(["test", "--quiet"]).args(arguments).args(divider).args(["--list", "--format", "terse"]);
     let output = command.current_dir(crate::root()?).stderr(Stdio::inherit()).output().context("running cargo test")?;
     ensure!(output.status.success(), "cargo test {} -- --list failed", arguments.join(" "));
     let names = String::from_utf8(output.stdout).context("names of tests")?;

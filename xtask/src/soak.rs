@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 17] = [
+const LIFE: [&str; 18] = [
     "-p",
     "e2e",
     "--test",
@@ -55,6 +55,7 @@ const LIFE: [&str; 17] = [
     "zookeeper::rollout",
     "zookeeper::rest",
     "rabbitmq::",
+    "cassandra::",
 ];
 
 /// Runs the command.

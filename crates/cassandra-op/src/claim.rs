@@ -12,7 +12,7 @@ use tf_api::{
 };
 use tf_plan::{nodemanager, observed::Observed, placement::Placement, plan::NotReady};
 
-use crate::{directory::used, plan, role::Role};
+use crate::{directory::used, plan, ports, role::Role};
 
 /// Makes sure that `members` have the ring's directory and ports on their nodes to themselves. Of two rings the one that was
 /// brought up keeps them, of two equal ones the older.
@@ -59,7 +59,10 @@ fn placement(cr: &Cassandra) -> Placement {
 fn ports(cr: &Cassandra) -> Vec<Port> {
     let spec = &cr.spec.service_configuration;
     let manager = plan::lists(spec, nodemanager::CONTAINER.name).then(|| Role::of(cr.title()).node_type().port());
-    plan::open_ports(spec).into_iter().map(|(_, port)| port).chain([spec.jmx_local_port]).chain(manager).collect()
+    let loopback = [spec.jmx_local_port].into_iter().chain(manager);
+    // Without one for its agents a ring is refused for that.
+    let agent = ports::agent(spec).ok();
+    ports::open(spec).into_iter().map(|(_, port)| port).chain(agent).chain(loopback).collect()
 }
 
 /// How good the claim of a ring is: less is better.

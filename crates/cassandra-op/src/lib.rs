@@ -1,11 +1,13 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
-//! [`claim`], which members are its seeds in [`seeds`].
+//! [`claim`], its ports are in [`ports`], which members are its seeds in [`seeds`], what is done to members that run in `procedure`.
 
 pub mod claim;
 pub mod config;
 pub mod directory;
 pub mod plan;
+pub mod ports;
+mod procedure;
 pub mod role;
 pub mod seeds;
 
@@ -15,7 +17,7 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA},
 };
 use tf_plan::{
-    component,
+    component::{self, Agents},
     credentials::{Credential, Generator},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
@@ -56,7 +58,7 @@ impl component::Component for Component {
                 Read::ConfigMaps { reason: "endpoints of collectors that the spec names" },
             ],
             restarts_pods: true,
-            calls_agents: false,
+            calls_agents: true,
         }
     }
 
@@ -67,6 +69,10 @@ impl component::Component for Component {
     fn credentials(cr: &Cassandra) -> Vec<Credential> {
         let password = |key| Credential::new(plan::passwords_name(cr), key, Generator::Alphanumeric { length: 24 });
         vec![password(plan::KEYSTORE_PASSWORD), password(plan::TRUSTSTORE_PASSWORD)]
+    }
+
+    fn agents(cr: &Cassandra, cluster_domain: &str) -> Option<Agents> {
+        plan::agents(cr, cluster_domain).ok()
     }
 
     fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotReady> {

@@ -6,7 +6,7 @@ use tf_api::{
     Cassandra, CassandraConfiguration, Managed as _,
     contract::{ConditionType, Draft, Protocol, Reason},
     kinds::ANALYTICS,
-    ports,
+    ports as usual,
     schema::Port,
 };
 use tf_plan::{
@@ -17,11 +17,13 @@ use tf_plan::{
         publish,
         storage::{self, host_path, memory_dir},
     },
+    certificates,
+    component::Agents,
     dependency::{self, Connection, Dependency, Need},
-    ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
+    ensemble::{Ensemble, Parts, Traits},
     images::{Builtin, Chosen},
     members::{Joining, Leaving, SizeRule},
-    node,
+    node::{self, launch},
     nodemanager::{self, Database},
     object::Kind,
     observed::Observed,
@@ -29,7 +31,14 @@ use tf_plan::{
     secret::SecretData,
 };
 
-use crate::{OPERATOR, claim, config, config::Ring, directory, role::Role, seeds};
+use crate::{
+    OPERATOR, claim, config,
+    config::Ring,
+    directory, ports,
+    procedure::{self, RING},
+    role::Role,
+    seeds,
+};
 
 /// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
 /// and tolerate no loss that matters here.
@@ -43,8 +52,9 @@ const LOG_BASE: &str = "/var/log/contrail";
 /// Volumes.
 const LOGS: &str = "logs";
 const CONF: &str = "cassandra-conf";
-/// A drain flushes everything that is only in memory; the first operator of Tungsten Fabric gave it half an hour.
-const GRACE_SECONDS: i64 = 1800;
+const CQLSH: &str = "cqlsh";
+/// The first operator of Tungsten Fabric gave a drain half an hour.
+const GRACE_SECONDS: i64 = config::DRAIN_SECONDS as i64 + config::STOP_SECONDS as i64;
 
 /// Keys of the Secret with generated passwords; the Go tf-operator's.
 pub const KEYSTORE_PASSWORD: &str = "keystorePassword";
@@ -85,8 +95,7 @@ pub fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotR
     let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
     let resolved = dependency::resolve(&dependencies(cr), cr.home(), initialized, observed)?;
     let collectors = resolved.connection(ConditionType::CollectorReady);
-    let mut drafts = resolved.drafts.clone();
-    drafts.push(certificates_not_observed());
+    let drafts = resolved.drafts.clone();
     ring(cr, observed, initialized, collectors, drafts.clone()).map_err(|not_ready| not_ready.with_drafts(drafts))
 }
 
@@ -115,28 +124,38 @@ fn ring(
             rule: SizeRule::OddUpTo(LARGEST),
             joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
+            highest: 0,
             has_data: true,
             uses_auth: false,
-            has_certificates: false,
+            has_certificates: true,
             takes_over: false,
         },
     )?;
     claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
     let passwords = passwords(cr, observed)?;
-    let files = files(&ensemble, role, &passwords, initialized, collectors)?;
     if !initialized {
         ensemble.membership.notes.extend(elsewhere(&ensemble, role));
     }
-
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
+    let files = |initialized| -> Result<Files, NotReady> {
+        let mut files = files(&ensemble, role, &passwords, initialized, collectors)?;
+        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, initialized)?);
+        Ok(files)
+    };
+    let founding = files(false)?.content_hashes(ensemble.members());
+    let files = files(initialized)?;
+    let contents = procedure::wanted(files.content_hashes(ensemble.members()), &founding, observed);
+    let open_ports = ports::named(spec)?;
     let identity = &ensemble.identity;
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory::usual(cr));
-    let mut volumes = vec![host_path(LOGS, &role.directory(LOG_BASE, identity)), memory_dir(CONF)];
+    let mut volumes = vec![host_path(LOGS, &role.directory(LOG_BASE, identity)), memory_dir(CONF), memory_dir(CQLSH)];
     if ensemble.container(nodemanager::CONTAINER.name).is_some() {
         volumes.extend(nodemanager::volumes());
     }
     let owned_mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
-    let daemons = ensemble.containers.iter().map(|chosen| daemon(chosen, spec, role, &owned_mounts)).collect();
+    let daemons =
+        ensemble.containers.iter().map(|chosen| daemon(chosen, spec, role, &open_ports, &owned_mounts)).collect();
     let init = ensemble.container(config::jvm::DAEMON).map(copy_of_configuration);
     let objects = vec![publish::credentials(identity, &passwords_name(cr), &passwords)];
     let endpoints = vec![ensemble.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
@@ -144,19 +163,19 @@ fn ring(
     let own_status = Map::from_iter([(
         "ports".to_owned(),
         json!({
-            "port": config::yaml::thrift(spec).map(port),
+            "port": config::thrift(spec).map(port),
             "cqlPort": port(spec.cql_port),
             "jmxPort": port(spec.jmx_local_port),
         }),
     )]);
-    ensemble.plan(Parts {
+    let mut plan = ensemble.plan(Parts {
         files,
         daemons,
         init: init.into_iter().collect(),
         data: Some(data),
         volumes,
         owned_mounts,
-        ports: open_ports(spec),
+        ports: open_ports,
         objects,
         endpoints,
         grace_seconds: GRACE_SECONDS,
@@ -164,7 +183,20 @@ fn ring(
         ignored: ignored(cr),
         own_status,
         ..Parts::default()
-    })
+    })?;
+    tf_plan::procedure::complete(&RING, &mut plan, cr, observed, &contents);
+    Ok(plan)
+}
+
+/// How members' agents are reached, and what members are called.
+///
+/// # Errors
+/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+pub fn agents(cr: &Cassandra, cluster_domain: &str) -> Result<Agents, NotReady> {
+    let common = &cr.spec.common_configuration;
+    certificates::issuer(common)?;
+    certificates::lifetime_of_members(common)?;
+    Ok(Agents::of(OPERATOR, cr, ports::agent(&cr.spec.service_configuration)?, cluster_domain))
 }
 
 /// The generated passwords, and nothing that somebody else may keep beside them.
@@ -207,7 +239,8 @@ fn files(
     files.shared_secret(node::STORES_FILE, config::stores(&ring)?);
     for address in &addresses {
         files.member_secret(config::YAML_FILE, address, ring.yaml(config::YAML_FILE, address, &seeds)?);
-        if let Some(others) = seeds::joining(&seeds, address).filter(|_| initialized) {
+        if initialized {
+            let others = seeds::joining(&seeds, address).unwrap_or_else(|| seeds.clone());
             files.member_secret(config::JOINING_FILE, address, ring.yaml(config::JOINING_FILE, address, &others)?);
         }
         files.member(config::CQLSH_FILE, address, config::cqlshrc(spec, address)?);
@@ -233,21 +266,27 @@ fn files(
     Ok(files)
 }
 
-fn daemon(chosen: &Chosen, spec: &CassandraConfiguration, role: Role, owned_mounts: &[VolumeMount]) -> Daemon {
+fn daemon(
+    chosen: &Chosen,
+    spec: &CassandraConfiguration,
+    role: Role,
+    open_ports: &[(&'static str, Port)],
+    owned_mounts: &[VolumeMount],
+) -> Daemon {
     if chosen.name == nodemanager::CONTAINER.name {
         return nodemanager::daemon(chosen, role.node_type(), LOGS);
     }
-    let mut ports = open_ports(spec);
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
-    ports.push(("jmx", spec.jmx_local_port));
+    let ports = [open_ports, &[("jmx", spec.jmx_local_port)]].concat();
     // The Go tf-operator added IPC_LOCK and SYS_NICE to a container that started as root. The server never ran as root, and
     // to another user capabilities are of no use without file capabilities, which the image's Java does not have. What
     // they stand for, locked memory and thread priorities, the server does without.
     Daemon {
         ports,
         env: vec![("HOME".into(), config::CONF_DIR.into()), ("NODE_TYPE".into(), role.node_type().name().into())],
-        mounts: [owned_mounts, &[mount(CONF, config::CONF_DIR)]].concat(),
+        mounts: [owned_mounts, &[mount(CONF, config::CONF_DIR), mount(CQLSH, config::CQLSH_DIR)]].concat(),
         drained: true,
+        speaks_for_pod: true,
         ..Daemon::new(chosen.name, chosen.image.clone(), chosen.command.clone())
     }
 }
@@ -267,13 +306,6 @@ fn copy_of_configuration(chosen: &Chosen) -> Container {
     }
 }
 
-/// Ports that others connect to. `storagePort` is not among them: between members everything is encrypted, and then the
-/// server opens `sslStoragePort` alone (`MessagingService.getServerSockets`, 3.11).
-pub fn open_ports(spec: &CassandraConfiguration) -> Vec<(&'static str, Port)> {
-    let thrift = config::yaml::thrift(spec).map(|port| ("thrift", port));
-    [("cql", spec.cql_port), ("internode", spec.ssl_storage_port)].into_iter().chain(thrift).collect()
-}
-
 /// What a person has to know who takes over an installation of the Go tf-operator with one Cassandra.
 fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
     let path = role.elsewhere(directory::DATA_BASE, &ensemble.identity)?;
@@ -290,7 +322,7 @@ fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
 fn ignored(cr: &Cassandra) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let node_manager = lists(spec, nodemanager::CONTAINER.name);
-    let thrift = config::yaml::thrift(spec).is_some();
+    let thrift = config::thrift(spec).is_some();
     // In older images it wanted JMX open to the network and the passwords on the server's command line.
     let reaper = if node_manager {
         "current images contain no Cassandra Reaper; node managers repair the ring every day"
@@ -302,10 +334,15 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
     let settings = [
         (spec.listen_address.is_some(), "listenAddress", "members listen on the address of their node"),
         (spec.port.is_some() && !thrift, "port", "startRPC is false, so Thrift is not served"),
+        (
+            spec.storage_port != defaults.storage_port,
+            "storagePort",
+            "everything between members goes to sslStoragePort",
+        ),
         (spec.minimum_disk_gb != defaults.minimum_disk_gb && !node_manager, "minimumDiskGB", unused),
         (spec.reaper_enabled, "reaperEnabled", reaper),
-        (spec.reaper_app_port != ports::REAPER_APP, "reaperAppPort", "Reaper does not run"),
-        (spec.reaper_adm_port != ports::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
+        (spec.reaper_app_port != usual::REAPER_APP, "reaperAppPort", "Reaper does not run"),
+        (spec.reaper_adm_port != usual::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
     ];
     let unasked = (cr.spec.dependencies.analytics.is_some() && !node_manager)
         .then(|| format!("spec.dependencies.analytics: {unused}"));
@@ -314,6 +351,7 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         .filter(|(set, ..)| *set)
         .map(|(_, field, why)| format!("spec.serviceConfiguration.{field}: {why}"))
         .chain(unasked)
+        .chain(certificates::host_files_ignored(&cr.spec.common_configuration))
         .chain(dependency::ignored(&dependencies(cr)))
         .collect()
 }

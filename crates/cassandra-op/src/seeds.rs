@@ -7,7 +7,7 @@
 //! the others down (`Gossiper.doShadowRound`: without a reply only a seed goes on).
 //!
 //! So the first members in join order are seeds, the same for everybody, and they list themselves. Once the ring has been
-//! brought up, each of them has a second file without its own address beside it. The node agent takes that one until it has
+//! brought up, everybody has a second file beside it, in which nobody is a seed of his own. The node agent takes that one until it has
 //! seen the member serve on the data it now has: the disk tells whether a member is new, and only the agent sees the disk.
 
 use tf_api::contract::MemberStatus;
@@ -21,7 +21,7 @@ pub fn of(members: &[MemberStatus]) -> Vec<&str> {
     members.iter().take(COUNT).map(|member| member.address.as_str()).collect()
 }
 
-/// The seeds of a new member: the others. None if the member is no seed, or the only one, who has nobody to join.
+/// The seeds of a new member that is one: the others. None if it is no seed, or the only one, who has nobody to join.
 pub fn joining<'a>(seeds: &[&'a str], address: &str) -> Option<Vec<&'a str>> {
     let others: Vec<&str> = seeds.iter().copied().filter(|seed| *seed != address).collect();
     (others.len() < seeds.len() && !others.is_empty()).then_some(others)

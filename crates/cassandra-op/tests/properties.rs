@@ -12,6 +12,7 @@ use tf_api::Cassandra;
 use tf_plan::{
     component::Component as _,
     files::{env, read},
+    node::launch::Launch,
     object::{CONFIG_MAP, SECRET},
     observed::{Node, Observed, Source},
     plan::Plan,
@@ -133,6 +134,8 @@ proptest! {
                 prop_assert!(env::parse(&text).is_ok(), "{}", text);
             } else if name.starts_with("cqlshrc.") || name.starts_with("contrail-") {
                 prop_assert!(read::python(&text).is_ok(), "{}", text);
+            } else if name == "cassandra.launch" {
+                prop_assert!(Launch::parse(text.as_bytes()).is_ok(), "{}", text);
             } else {
                 prop_assert_eq!(name, "logback.xml");
             }
@@ -156,11 +159,11 @@ proptest! {
             let yaml = read("cassandra.yaml", address).unwrap();
             prop_assert_eq!(&yaml["listen_address"], address);
             prop_assert!(seeds(&yaml).iter().all(|seed| addresses.contains(seed)));
-            let is_seed = seeds(&yaml).contains(address);
             let joining = read("cassandra-joining.yaml", address);
-            prop_assert_eq!(joining.is_some(), initialized && is_seed && addresses.len() > 1);
+            prop_assert_eq!(joining.is_some(), initialized);
             if let Some(joining) = joining {
-                prop_assert!(!seeds(&joining).contains(address) && !seeds(&joining).is_empty());
+                prop_assert!(!seeds(&joining).is_empty());
+                prop_assert!(!seeds(&joining).contains(address) || addresses.len() == 1);
                 prop_assert_eq!(&joining["listen_address"], address);
             }
             lists.insert(seeds(&yaml).join(","));

@@ -83,6 +83,7 @@ fn carry_out(
             rule: SizeRule::EveryNode,
             joining: Joining::Anytime,
             leaving: Leaving::Dropped,
+            highest: 0,
             has_data: false,
             uses_auth: true,
             has_certificates: false,

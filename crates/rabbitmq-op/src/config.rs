@@ -13,7 +13,7 @@ use tf_plan::{
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
         launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
-        rabbitmq::PASSWORD_FILE,
+        rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
     },
     nodemanager::NodeType,
 };
@@ -41,9 +41,10 @@ pub const COOKIE_FILE: &str = ".erlang.cookie";
 const STOP_SECONDS: u32 = 120;
 /// Seconds until a server that is to be stopped has moved its connections and leaders to others. It is stopped then.
 const DRAIN_SECONDS: u32 = 60;
-/// Erlang that reads certificates anew for every connection: otherwise it shows those of two minutes ago (Erlang/OTP, `ssl`), and
-/// whoever trusts the next authority alone is turned away meanwhile.
-const FRESH_CERTIFICATES: &str = "-ssl bypass_pem_cache true";
+/// Erlang looks every second whether files with certificates are others, for what a server shows and for whom it trusts: by default
+/// every two minutes. Without its cache (`bypass_pem_cache`) it would never trust another authority while a connection is open, since
+/// only what is in the cache is looked at (`ssl_pem_cache:pem_cache_validate/2`, `ssl_pkix_db:add_trusted_certs/3`, ssl 10.8.7).
+const FRESH_CERTIFICATES: &str = "-ssl ssl_pem_cache_clean 1000";
 /// Erlang that finds members by IPv6 addresses.
 const IPV6_DISTRIBUTION: &str = "-proto_dist inet6_tcp";
 
@@ -51,6 +52,8 @@ const IPV6_DISTRIBUTION: &str = "-proto_dist inet6_tcp";
 pub struct Cluster<'a> {
     /// Name that tells the cluster from others.
     pub name: String,
+    /// Uid of its resource.
+    pub uid: &'a str,
     /// Settings of the spec.
     pub spec: &'a RabbitmqConfiguration,
     /// Log level.
@@ -237,6 +240,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
             (INETRC_FILE.into(), OnChange::Nothing),
             // For the agent.
             (PASSWORD_FILE.into(), OnChange::Nothing),
+            (MEMBER_FILE.into(), OnChange::Nothing),
         ]),
         // Erlang refuses one that others could read.
         place: vec![Place {
@@ -261,6 +265,8 @@ pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
             // The server does not start without the files.
             required: true,
             host_files: None,
+            // It looks every second.
+            reload: None,
         }),
         ..Launch::new(vec!["rabbitmq-server".into()])
     }

@@ -1,12 +1,13 @@
 //! RabbitMQ: what the operator owns and reads.
 //!
 //! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
-//! [`settled`], what clients log in with in [`login`], what is done to members that run in `procedure`; file contents are in
-//! [`config`] and [`definitions`].
+//! [`settled`], what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
+//! contents are in [`config`] and [`definitions`].
 
 pub mod config;
 pub mod definitions;
 pub mod login;
+mod membership;
 pub mod memory;
 pub mod nodes;
 pub mod plan;

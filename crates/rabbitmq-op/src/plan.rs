@@ -1,21 +1,14 @@
 //! Desired state of a cluster.
 
-use std::{collections::BTreeSet, time::Duration};
-
 use serde_json::{Map, json};
 use tf_api::{
-    Managed as _, MirroredQueueMode, Rabbitmq,
+    MirroredQueueMode, Rabbitmq,
     contract::{MemberStatus, Protocol, Reason},
-    schema::{Port, Sensitive},
-};
-use tf_pki::{
-    authority::AUTHORITY_LIFETIME,
-    member::{DEFAULT_LIFETIME, SHORTEST_LIFETIME, service_names},
+    schema::Sensitive,
 };
 use tf_plan::{
     build::{
         configuration::Files,
-        identity::Identity,
         pod::{Daemon, mount},
         publish, storage,
     },
@@ -24,9 +17,14 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     images::Builtin,
     members::{Joining, Leaving, SizeRule},
-    node::{launch, rabbitmq::PASSWORD_FILE},
-    observed::Observed,
+    node::{
+        launch,
+        rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
+    },
+    observed::{self, Observed},
+    placement::Placement,
     plan::{NotReady, Plan},
+    reports::{Clarity, Reports},
 };
 
 use crate::{
@@ -34,8 +32,9 @@ use crate::{
     config::{self, Cluster},
     definitions,
     login::{self, Login},
+    membership::{self, Decision, Situation},
     memory,
-    nodes::nodes,
+    nodes::{Node, nodes},
     ports::Ports,
     procedure,
     settled::{Kept, Settled},
@@ -57,9 +56,9 @@ const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     let common = &cr.spec.common_configuration;
-    lifetime(cr)?;
+    certificates::lifetime_of_members(common)?;
     certificates::issuer(common)?;
-    let ensemble = Ensemble::prepare(
+    let mut ensemble = Ensemble::prepare(
         cr,
         observed,
         &Traits {
@@ -69,7 +68,8 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             obsolete: &[],
             rule: SizeRule::OddUpTo(LARGEST),
             joining: Joining::Anytime,
-            leaving: Leaving::Kept,
+            leaving: Leaving::Released,
+            highest: highest(cr),
             has_data: true,
             uses_auth: false,
             has_certificates: true,
@@ -81,9 +81,17 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let cookie = cookie(cr, observed, &settled)?;
     let epmd = settled.epmd_port(spec.erl_epmd_port);
     let ports = Ports::of(spec.port, epmd.value)?;
-    let nodes = nodes(ensemble.members(), &observed.operator.cluster_domain, &settled)?;
+    let nodes_of = |ensemble: &Ensemble<'_, _>| nodes(ensemble.members(), &observed.operator.cluster_domain, &settled);
+    let mut nodes = nodes_of(&ensemble)?;
+    let decided = decided(cr, observed, &ensemble, &nodes);
+    let unasked = decided.is_none().then(|| too_many(cr, &ensemble)).flatten();
+    if let Some(decision) = &decided {
+        ensemble.membership.members.clone_from(&decision.members);
+        nodes = nodes_of(&ensemble)?;
+    }
     let cluster = Cluster {
         name: format!("{}/{}", ensemble.identity.namespace, ensemble.identity.name),
+        uid: cr.metadata.uid.as_deref().unwrap_or_default(),
         spec,
         log_level: common.log_level.unwrap_or_default(),
         memory: memory::limit(common, CONTAINER),
@@ -91,7 +99,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         nodes: &nodes,
     };
 
-    let agents = agents_at(ports.agent, cr, &observed.operator.cluster_domain);
+    let agents = Agents::of(OPERATOR, cr, ports.agent, &observed.operator.cluster_domain);
     let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
     files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents)?);
     let contents = files.content_hashes(ensemble.members());
@@ -122,45 +130,61 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         endpoints: vec![ensemble.endpoint("amqp", Protocol::Amqps, ports.amqp, true)],
         connection: Some(("amqp", "rabbitmq", login.connection())),
         grace_seconds: 600,
-        ignored: [login::ignored(cr), certificates_ignored(cr)].concat(),
+        ignored: login::ignored(cr).into_iter().chain(certificates::host_files_ignored(common)).collect(),
         own_status: Map::from_iter([("secret".to_owned(), json!(login.secret))]),
         ..Parts::default()
     };
     let mut plan = ensemble.plan(additions)?;
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
-    hold(&mut plan, [cookie.held, epmd.held].into_iter().flatten());
-    procedure::complete(&mut plan, cr, observed, &contents);
+    hold(&mut plan, [cookie.held, epmd.held, unasked].into_iter().flatten());
+    procedure::complete(&mut plan, cr, observed, &contents, decided);
     Ok(plan)
+}
+
+/// What is to be done about who is a member; none while the kubelet's word is all there is, or they are being founded.
+fn decided(
+    cr: &Rabbitmq,
+    observed: &Observed<Rabbitmq>,
+    ensemble: &Ensemble<'_, Rabbitmq>,
+    nodes: &[Node],
+) -> Option<Decision> {
+    let reports = Reports::of_observed(observed);
+    if ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
+        return None;
+    }
+    let common = &cr.spec.common_configuration;
+    let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
+    let existing = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
+    let fits = |node: &&observed::Node| placement.matches(node) && node.address.is_some();
+    let places: Vec<&observed::Node> = existing.iter().filter(fits).collect();
+    Some(membership::decide(&Situation {
+        wanted: common.replicas.map(|replicas| usize::try_from(replicas).unwrap_or_default()),
+        members: ensemble.members(),
+        nodes,
+        highest: highest(cr),
+        leaving: cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default(),
+        places: &places,
+        reports: &reports,
+    }))
+}
+
+/// Highest identity that was ever given.
+fn highest(cr: &Rabbitmq) -> u32 {
+    cr.status.as_ref().and_then(|status| status.own.highest_id).unwrap_or_default()
+}
+
+/// Why members stay that nobody asks for.
+fn too_many(cr: &Rabbitmq, ensemble: &Ensemble<'_, Rabbitmq>) -> Option<String> {
+    let (replicas, members) = (cr.spec.common_configuration.replicas?, ensemble.members().len());
+    (usize::try_from(replicas).unwrap_or_default() < members).then(|| {
+        format!("{replicas} members are asked for and {members} are there; members leave when all of them can be asked")
+    })
 }
 
 /// How members' agents are reached, and what members are called; none where the port is none.
 pub fn agents(cr: &Rabbitmq, cluster_domain: &str) -> Option<Agents> {
     let spec = &cr.spec.service_configuration;
-    Ports::of(spec.port, spec.erl_epmd_port).ok().map(|ports| agents_at(ports.agent, cr, cluster_domain))
-}
-
-fn agents_at(port: Port, cr: &Rabbitmq, cluster_domain: &str) -> Agents {
-    let service = Identity::of(OPERATOR, cr).members_service();
-    Agents {
-        port,
-        services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
-        // The plan says so of one that cannot be.
-        lifetime_seconds: lifetime(cr).unwrap_or(DEFAULT_LIFETIME).as_secs() as u32,
-    }
-}
-
-/// How long members' certificates are good.
-fn lifetime(cr: &Rabbitmq) -> Result<Duration, NotReady> {
-    let stated = certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
-    Ok(stated.unwrap_or(DEFAULT_LIFETIME))
-}
-
-/// Fields about certificates that have no effect.
-fn certificates_ignored(cr: &Rabbitmq) -> Vec<String> {
-    let stated = cr.spec.common_configuration.certificates.as_ref();
-    let uses_files = stated.is_some_and(|certificates| certificates.host_files.is_some());
-    let why = "spec.commonConfiguration.certificates.hostFiles: members use certificates of tf-ca in this release";
-    uses_files.then(|| why.to_owned()).into_iter().collect()
+    Ports::of(spec.port, spec.erl_epmd_port).ok().map(|ports| Agents::of(OPERATOR, cr, ports.agent, cluster_domain))
 }
 
 /// The files of all members.
@@ -172,6 +196,7 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
     for (member, node) in members.iter().zip(cluster.nodes) {
         files.member(config::CONFIG_FILE, &member.address, cluster.config_file(node)?);
         files.member(config::ENV_FILE, &member.address, cluster.env_file(node)?);
+        files.member(MEMBER_FILE, &member.address, format!("{}/{}\n", cluster.uid, member.id));
     }
     let mirrored = cluster.spec.mirrored_queue_mode.unwrap_or(MirroredQueueMode::All);
     let definitions = definitions::definitions(login, mirrored, cluster.nodes)?;

@@ -2,105 +2,128 @@
 
 use std::collections::BTreeMap;
 
-use tf_api::{Rabbitmq, contract::MemberStatus, kinds::CertificatesMode};
+use serde_json::Value;
+use tf_api::{Rabbitmq, contract::MemberStatus, kinds::RabbitmqOwnStatus};
 use tf_plan::{
-    certificates,
     node::{ContentHash, rabbitmq::Facts},
     observed::{Observed, Pod},
     plan::Plan,
-    reports::{self, Clarity, Reports, pod_of},
-    rollout::{self, Seat},
-    step::Step,
+    procedure::{self, Store, Troubles},
+    reports::{Reports, pod_of},
 };
 
-use crate::plan::CONTAINER;
+use crate::{membership::Decision, plan::CONTAINER};
 
-/// Completes a plan. `contents`: the configuration of the member on each node.
+/// Fields of the status that have to be stored before anything is done.
+const RECORD: [&str; 2] = ["highestId", "leaving"];
+
+/// The cluster, as the procedures of all stores see it.
+const CLUSTER: Store = Store { daemon: CONTAINER, gate, troubles };
+
+/// Completes a plan. `contents`: the configuration of the member on each node. `decided`: who is to be a member, where that can be told.
 pub fn complete(
     plan: &mut Plan,
     cr: &Rabbitmq,
     observed: &Observed<Rabbitmq>,
     contents: &BTreeMap<String, ContentHash>,
+    decided: Option<Decision>,
 ) {
-    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-    let reports = Reports { pods, agents: &observed.agents };
-    let clarity = reports.clarity();
-    plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, &reports, clarity));
-    match clarity {
-        // The kubelet's word is all there is.
-        Clarity::Blind => {}
-        Clarity::Unheard => {
-            // What one may conclude from the kubelet's word alone is not for members that can be asked.
-            plan.step = None;
-            plan.under_way = reports::being_asked(cr);
-        }
-        Clarity::Clear => {
-            roll(plan, observed, &reports, contents);
-            plan.troubles = reports.troubles();
-            for (pod, why) in divided(&plan.members, &reports).into_iter().chain(alarmed(&plan.members, &reports)) {
-                plan.troubles.entry(pod).or_insert(why);
-            }
-        }
+    record(plan, cr, decided.as_ref());
+    procedure::complete(&CLUSTER, plan, cr, observed, contents);
+    let Some(decided) = decided else { return };
+    plan.troubles.extend(left(&plan.members, &Reports::of_observed(observed)));
+    if let Some(step) = decided.step {
+        plan.under_way = Some(step.explain());
+        plan.step = Some(step);
+    } else if plan.step.is_none() {
+        // A pod that does not serve and is not up to date may be what is waited for.
+        plan.under_way = decided.waits.or(plan.under_way.take());
     }
 }
 
-/// Brings one pod up to date if the cluster can bear it.
-fn roll(
-    plan: &mut Plan,
-    observed: &Observed<Rabbitmq>,
-    reports: &Reports<'_>,
-    contents: &BTreeMap<String, ContentHash>,
-) {
-    let (workload, template) = plan.workload();
-    let live = observed.workloads.get(workload);
-    let seat = |pod| seat(pod, reports.change(pod, CONTAINER, live, template, contents));
-    let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
-    let decision = rollout::next(&seats, || gate(&plan.members, reports));
-    let held = decision.held().map(str::to_owned);
-    plan.step = decision.step(reports.pods, contents);
-    plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
-}
-
-fn seat(pod: &Pod, change: Option<rollout::Change>) -> Seat<'_> {
-    // An agent that does not answer says nothing about the server, and one that is cut off serves whom it sees.
-    let Pod { name, uid, ready, terminating, .. } = pod;
-    Seat { pod: name, uid, serves: *ready, leads: false, terminating: *terminating, change }
+/// Puts what is kept in the status into the plan.
+fn record(plan: &mut Plan, cr: &Rabbitmq, decided: Option<&Decision>) {
+    plan.record = &RECORD;
+    let stored = cr.status.as_ref().map(|status| &status.own);
+    let known = || plan.members.iter().map(|member| member.id).max().unwrap_or_default();
+    let kept = || known().max(stored.and_then(|own| own.highest_id).unwrap_or_default());
+    let leaving = decided.map(|decision| &decision.leaving).or_else(|| stored.map(|own| &own.leaving));
+    let own = RabbitmqOwnStatus {
+        secret: None,
+        highest_id: Some(decided.map_or_else(kept, |decision| decision.highest)),
+        leaving: leaving.cloned().unwrap_or_default(),
+    };
+    if let Ok(Value::Object(fields)) = serde_json::to_value(own) {
+        plan.own_status.extend(fields);
+    }
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more
 /// than one place (stateful-services, appendix A). An alarm keeps nobody: what is being changed may be what it is about.
-fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    let mut names = Vec::new();
-    for member in members {
-        let Some(pod) = pod_of(member, reports.pods).filter(|pod| pod.ready) else {
-            return Some(format!("the member on node {} does not serve", member.node));
+pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    fragile(members, reports, &[]).or_else(|| {
+        let critical = |pod: &Pod| {
+            let why = facts(pod, reports)?.critical.as_ref()?;
+            Some(format!("pod {} may not be stopped: {why}", pod.name))
         };
-        // One that another operator or an earlier release made has no agent, and those that have one say whether it runs.
-        if pod.certificate.is_none() {
-            continue;
-        }
-        let Some(facts) = facts(pod, reports) else {
-            let why = reports.of(pod).and_then(|status| status.rabbitmq.as_ref()?.unknown.as_ref());
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            return Some(format!("pod {} does not tell how its cluster is{why}", pod.name));
-        };
-        names.push((pod, facts));
-    }
-    names.iter().find_map(|(pod, facts)| {
-        let down = facts.nodes.iter().find(|(_, runs)| !**runs).map(|(name, _)| format!("{name} does not run"));
+        members.iter().filter_map(|member| pod_of(member, reports.pods)).find_map(critical)
+    })
+}
+
+/// A node that does not count, as if it had left already.
+#[derive(Clone, Copy, Debug)]
+pub struct Absent<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The member that it is of, if it is of one.
+    pub member: Option<u32>,
+}
+
+/// What is missing in the cluster, if anything is.
+pub fn fragile(members: &[MemberStatus], reports: &Reports<'_>, without: &[Absent<'_>]) -> Option<String> {
+    let is_absent = |member: &&MemberStatus| without.iter().any(|absent| absent.member == Some(member.id));
+    let present = members.iter().filter(|member| !is_absent(member));
+    let unknown = |pod| reports.of(pod).and_then(|status| status.rabbitmq.as_ref()?.unknown.as_deref());
+    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
+    let names = match procedure::heard(present, reports, "cluster", says) {
+        Ok(names) => names,
+        Err(why) => return Some(why),
+    };
+    names.iter().find_map(|(_, facts)| {
+        let counts = |name: &str| without.iter().all(|absent| absent.name != name);
+        let down = facts.nodes.iter().find(|(name, runs)| !**runs && counts(name));
+        let down = down.map(|(name, _)| format!("{name} does not run"));
         let missing = || {
             let other = names.iter().find(|(_, other)| !facts.nodes.contains_key(&other.name))?;
             Some(format!("{} is not in the cluster of {}", other.1.name, facts.name))
         };
-        let parted =
-            || facts.partitions.first().map(|other| format!("{} and {other} were cut off from each other", facts.name));
-        let critical = || facts.critical.as_ref().map(|why| format!("pod {} may not be stopped: {why}", pod.name));
-        down.or_else(missing).or_else(parted).or_else(critical)
+        let parted = || {
+            facts
+                .partitions
+                .iter()
+                .find(|name| counts(name))
+                .map(|other| format!("{} and {other} were cut off from each other", facts.name))
+        };
+        down.or_else(missing).or_else(parted)
     })
 }
 
+/// Pods whose servers were asked to leave and did.
+fn left(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
+    let pods = members.iter().filter_map(|member| pod_of(member, reports.pods));
+    let has_left = |pod: &&Pod| reports.of(pod).and_then(|it| it.rabbitmq.as_ref()).is_some_and(|facts| facts.left);
+    pods.filter(has_left).map(|pod| (pod.name.clone(), "its server has left the cluster".to_owned())).collect()
+}
+
+/// What is the matter with servers although they serve.
+fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
+    let mut troubles = alarmed(members, reports);
+    troubles.extend(divided(members, reports));
+    troubles
+}
+
 /// Pods whose servers answer and do not see another one that answers, too: each of them takes itself for the cluster.
-fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Vec<(String, String)> {
+fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
     let seen: Vec<(&Pod, &Facts)> = members
         .iter()
         .filter_map(|member| pod_of(member, reports.pods))
@@ -115,7 +138,7 @@ fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Vec<(String, Stri
 }
 
 /// Pods whose servers hold publishers back, and with them those of all other servers.
-fn alarmed(members: &[MemberStatus], reports: &Reports<'_>) -> Vec<(String, String)> {
+fn alarmed(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
     let alarm = |member: &MemberStatus| {
         let pod = pod_of(member, reports.pods)?;
         let alarms: Vec<&str> = facts(pod, reports)?.alarms.iter().map(String::as_str).collect();

@@ -94,7 +94,7 @@ fn ipv6_addresses_stand_without_brackets_and_switch_the_distribution() {
     assert_eq!(settings["listeners.ssl.default"], "fd00::1:5673");
     let variables = env::parse(&files["rabbitmq-env.conf.fd00--1"]).unwrap();
     assert_eq!(variables["ERL_EPMD_ADDRESS"], "fd00::1");
-    let arguments = "-ssl bypass_pem_cache true -proto_dist inet6_tcp";
+    let arguments = "-ssl ssl_pem_cache_clean 1000 -proto_dist inet6_tcp";
     assert_eq!(variables["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"], arguments);
     assert_eq!(variables["RABBITMQ_CTL_ERL_ARGS"], "-proto_dist inet6_tcp");
     assert!(files["erl_inetrc"].contains("{inet6, true}."));
@@ -109,7 +109,7 @@ fn the_environment_names_the_node_before_the_configuration_is_read() {
         ("RABBITMQ_USE_LONGNAME", "true"),
         ("ERL_EPMD_PORT", "4371"),
         ("ERL_EPMD_ADDRESS", "10.0.0.2"),
-        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-ssl bypass_pem_cache true"),
+        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-ssl ssl_pem_cache_clean 1000"),
     ];
     assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
 }

@@ -36,29 +36,15 @@ fn facts(index: usize) -> Facts {
 }
 
 fn agent(index: usize, facts: Option<Facts>, serves: bool) -> Agent {
-    let state = State {
-        phase: Phase::Running,
-        since: "2026-11-21T09:00:00Z".parse().unwrap(),
-        message: None,
-        pid: None,
-        restarts: 0,
-        last_exit: None,
-        active: Some("1".repeat(32).parse().unwrap()),
-        wanted: None,
-        version: "0.1.0".into(),
-    };
+    let state = State { phase: Phase::Running, active: Some("1".repeat(32).parse().unwrap()), ..State::default() };
     Agent::Says(Box::new(Status {
-        version: "0.1.0".into(),
         pod: format!("{SET}-{index}"),
         node: THREE[index].0.into(),
         address: THREE[index].1.into(),
         daemons: BTreeMap::from([("rabbitmq".to_owned(), state)]),
         health: Some(Health { serves, message: "port 5673".into() }),
-        certificate: None,
-        message: None,
-        host_files: None,
-        zookeeper: None,
         rabbitmq: facts,
+        ..Status::default()
     }))
 }
 

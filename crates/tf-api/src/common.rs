@@ -277,7 +277,7 @@ pub struct PodConfiguration {
     /// Whether pods use the network of their node. Default true.
     pub host_network: Option<bool>,
     /// Number of members. Default: as many as nodes match, up to the largest size that makes sense for the service. Cassandra
-    /// and Zookeeper wait for so many nodes before they start, and keep the number they started with.
+    /// and Zookeeper wait for so many nodes before they start, and Cassandra keeps the number it started with.
     #[schemars(range(min = 1, max = 1000))]
     pub replicas: Option<i32>,
     /// Changes to the generated pod template.

@@ -10,8 +10,11 @@ use tokio::time::timeout;
 use crate::{log, materialise::RunDir, paths::Paths, process, state_file};
 
 /// From here on the daemon counts as not serving and is not started again in this container, whether its command succeeds or
-/// not: the kubelet goes on to stop it.
+/// not: the kubelet goes on to stop it. One that is out of service already stays as it is.
 pub async fn drain(paths: &Paths, daemon: &str) -> Result<ExitCode> {
+    if state_file::is_draining(paths, daemon) {
+        return Ok(ExitCode::SUCCESS);
+    }
     state_file::mark_draining(paths, daemon)?;
     let set = RunDir::new(paths.run_dir()).load(daemon)?;
     let Some((set, drain)) = set.as_ref().and_then(|set| Some((set, set.launch.drain.as_ref()?))) else {

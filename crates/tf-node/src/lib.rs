@@ -11,6 +11,7 @@ pub mod annotations;
 pub mod atomic;
 pub mod back_off;
 pub mod cli;
+pub mod command;
 pub mod drain;
 pub mod identity;
 pub mod install;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_plan::node::{
-    launch::{Place, When},
+    launch::{Launch, Place, When},
     zookeeper::Servers,
 };
 
@@ -29,7 +29,8 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
         let File { bytes, secret } = set.files.get(file).with_context(|| format!("{file} is missing"))?;
         match when {
             When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
-            When::Always | When::Absent => {}
+            When::New { served } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
+            When::Always | When::Absent | When::New { .. } => {}
             When::NewestList { config, ensemble, .. } => {
                 let is_own = lists.contains_key(config.as_str());
                 if !is_own {
@@ -51,6 +52,18 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
         atomic::write(&target, bytes, mode)?;
         if let Some(parent) = target.parent() {
             atomic::sync_directory(parent).with_context(|| format!("write {}", target.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes among a daemon's data that it has served with it, for [`When::New`].
+pub fn note_served(launch: &Launch, paths: &Paths) -> Result<()> {
+    for place in &launch.place {
+        let When::New { served } = &place.when else { continue };
+        let path = paths.at(served);
+        if fs::symlink_metadata(&path).is_err() {
+            atomic::replace(&path, b"", 0o644)?;
         }
     }
     Ok(())
@@ -132,6 +145,28 @@ mod tests {
             (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap())
         };
         fs::read_dir(root.path().join("data")).unwrap().map(|entry| read(entry.unwrap().path())).collect()
+    }
+
+    #[test]
+    fn a_daemon_that_has_not_served_with_its_data_gets_the_file_for_new_ones() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("data")).unwrap();
+        let place = |file: &str, when| Place { file: file.into(), to: "/data/conf".into(), when, private: false };
+        let mut launch = Launch::new(vec!["d".into()]);
+        launch.place =
+            vec![place("conf", When::Always), place("joining", When::New { served: "/data/.served".into() })];
+        let text = launch.render().unwrap();
+        let files: [(&str, &[u8]); 3] = [("d.launch", text.as_bytes()), ("conf", b"usual"), ("joining", b"new")];
+        let set = Set::select(&content(&files), "d").unwrap();
+        let placed = || {
+            place_in(&set, root.path()).unwrap();
+            fs::read_to_string(root.path().join("data/conf")).unwrap()
+        };
+        assert_eq!(placed(), "new");
+        for _ in 0..2 {
+            note_served(&launch, &Paths::below(root.path())).unwrap();
+            assert_eq!(placed(), "usual");
+        }
     }
 
     const ALONE: &str = "server.1=a:1:2:participant;a:3\n";

@@ -122,17 +122,7 @@ mod tests {
     use super::*;
 
     fn state(phase: Phase) -> State {
-        State {
-            phase,
-            since: Timestamp::now(),
-            message: None,
-            pid: None,
-            restarts: 0,
-            last_exit: None,
-            active: None,
-            wanted: None,
-            version: String::new(),
-        }
+        State { phase, since: Timestamp::now(), ..State::default() }
     }
 
     #[test]

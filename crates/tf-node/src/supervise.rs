@@ -31,6 +31,7 @@ use crate::{
     signals::{Event, Signals},
     source, state_file,
     state_file::StateFile,
+    store,
     watch::Watch,
 };
 
@@ -268,6 +269,8 @@ impl Supervisor {
             Ok(set) => {
                 self.log("took a configuration", json!({"hash": set.hash}));
                 self.agent.serve(&set.launch);
+                // Passwords of stores may be others.
+                self.agent.files_changed();
                 self.set = Some(set);
                 true
             }
@@ -293,7 +296,8 @@ impl Supervisor {
             return;
         }
         self.state_file.publish(State { phase: Phase::Starting, pid: None, ..self.state() });
-        let started = place::place(set, &self.paths).and_then(|()| {
+        let prepared = store::prepare(set, &self.paths).and_then(|()| place::place(set, &self.paths));
+        let started = prepared.and_then(|()| {
             process::spawn(set).map_err(|error| anyhow::anyhow!("start {}: {error}", set.launch.argv[0]))
         });
         match started {
@@ -360,7 +364,7 @@ impl Supervisor {
                         process::signal_group(pid, set.launch.stop.signal);
                     }
                 }
-                _ => {}
+                _ => self.agent.commands().ended(pid, &exit),
             }
         }
         match &self.process {

@@ -32,10 +32,11 @@ use tf_pki::{
     fingerprint::Fingerprint,
     member::{Identity, Member},
     review::{Candidate, Decision, Request, Requester, Roster, ServiceAccount, review},
+    stores,
 };
 use tf_plan::node::{
     self,
-    launch::{Agent, Identity as Asked, Launch},
+    launch::{Agent, Identity as Asked, Launch, OnChange},
     state::{Phase, Status},
 };
 
@@ -62,7 +63,8 @@ fn launch(port: NonZeroU16, services: &[&str]) -> Launch {
     let mut launch = shell("while :; do sleep 0.05; done");
     launch.agent = Some(Agent { port, client: OPERATOR.into() });
     let services: BTreeSet<String> = services.iter().map(|name| (*name).to_owned()).collect();
-    launch.identity = Some(Asked { services, lifetime_seconds: LIFETIME, required: false, host_files: None });
+    launch.identity =
+        Some(Asked { services, lifetime_seconds: LIFETIME, required: false, host_files: None, reload: None });
     launch
 }
 
@@ -205,6 +207,43 @@ fn a_member_asks_waits_and_takes_what_was_approved_once() {
     let key = fs::read_to_string(container.path(node::CERTIFICATE_KEY)).unwrap();
     let line = key.lines().nth(1).unwrap();
     assert!(!container.log().contains(line) && !container.log().contains("t0k3n"));
+}
+
+#[test]
+fn a_daemon_of_java_gets_stores_of_the_same_that_stay_as_long_as_it_does() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    let mut container = member(&server, address());
+    let mut java = launch(NonZeroU16::new(9).unwrap(), &["db.tf.svc"]);
+    java.identity.as_mut().unwrap().required = true;
+    java.files.insert(node::STORES_FILE.into(), OnChange::Nothing);
+    let passwords = "KEYSTORE_PASSWORD='first-password'\nTRUSTSTORE_PASSWORD='trusted-password'\n";
+    let hash = container.configure(&java, &files([(node::STORES_FILE, passwords)]));
+    container.annotate(Some(&hash));
+    trust(&container, 1, &[&authority]);
+    server.behave(operator(&authority, identity(address(), &["db.tf.svc"])));
+    container.run();
+    let running = container;
+    let store = |file: &str| fs::read(running.path(file)).unwrap_or_default();
+    let text = |file: &str| fs::read_to_string(running.path(file)).unwrap_or_default();
+    let made = |password: &str| stores::key_store(&text(node::CERTIFICATE_KEY), &text(node::CERTIFICATE), password);
+    let holds = |password: &str| {
+        made(password).is_ok_and(|made| stores::are_alike(&store(node::KEYSTORE), &made, password)).then_some(())
+    };
+    running.running(&hash);
+    assert!(holds("first-password").is_some(), "the daemon started with its stores");
+    let trusted = stores::trust_store(&Bundle::from_pem(&authority.pem).unwrap(), "trusted-password").unwrap();
+    assert!(stores::are_alike(&store(node::TRUSTSTORE), &trusted, "trusted-password"));
+
+    let before = store(node::KEYSTORE);
+    trust(&running, 1, &[&authority]);
+    settle();
+    assert_eq!(store(node::KEYSTORE), before, "nothing is written that holds the same");
+    let other = Authority::new();
+    trust(&running, 1, &[&authority, &other]);
+    let both = Bundle::from_pem(&format!("{}{}", authority.pem, other.pem)).unwrap();
+    let both = stores::trust_store(&both, "trusted-password").unwrap();
+    let is_both = || stores::are_alike(&store(node::TRUSTSTORE), &both, "trusted-password").then_some(());
+    running.wait_for("both authorities", is_both);
 }
 
 #[test]
@@ -480,4 +519,51 @@ fn the_agent_serves_with_what_was_issued_and_tells_about_it() {
     server.behave(operator(&new, identity(address, &["zk.tf.svc"])));
     let told = container.wait_for("served with the new one", || status(&new)?.certificate);
     assert_eq!(told.issuer, Some(fingerprint(&new).to_string()));
+}
+
+#[test]
+fn what_a_daemon_was_told_in_vain_to_read_does_not_count_until_it_is_restarted() {
+    let Some(address) = own_address() else {
+        println!("skipped: this machine has no address");
+        return;
+    };
+    let (server, old, new) = (ApiServer::start(), Authority::new(), Authority::new());
+    server.behave(operator(&old, identity(address, &["db.tf.svc"])));
+    let mut container = member(&server, address);
+    let port = free_port(address);
+    let mut told = launch(port, &["db.tf.svc"]);
+    let (deaf, read) = (container.path("/deaf"), container.path("/read"));
+    let script = format!("test ! -e {} && echo >> {}", deaf.display(), read.display());
+    told.identity.as_mut().unwrap().reload = Some(["sh", "-c", &script].map(str::to_owned).into());
+    container.configure(&told, &files([]));
+    trust(&container, 1, &[&old]);
+    container.run();
+    let status = || -> Option<Status> {
+        let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let socket = SocketAddr::new(address, port.get());
+        let answer = old.ask(Some(&old.leaf(OPERATOR)), &[&TLS13], socket, request).ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    };
+    let counts = |revision: u64| {
+        let is_it = |status: &Status| status.certificate.as_ref().is_some_and(|it| it.revision == revision);
+        container.wait_for(&format!("revision {revision}"), || status().filter(is_it))
+    };
+    counts(1);
+    container.wait_for("the daemon to be told of its first certificate", || read.exists().then_some(()));
+
+    fs::write(&deaf, "").unwrap();
+    trust(&container, 2, &[&old, &new]);
+    let in_vain = |status: &Status| status.certificate.as_ref().is_some_and(|certificate| certificate.unread.is_some());
+    let then = container.wait_for("told in vain", || status().filter(in_vain)).certificate.unwrap();
+    assert_eq!(then.revision, 1, "the daemon goes by what it had");
+    assert!(then.unread.unwrap().contains("does not read its certificates before it is restarted: sh -c"));
+    fs::remove_file(&deaf).unwrap();
+    assert_eq!(counts(2).certificate.unwrap().unread, None, "it is told again");
+
+    fs::write(&deaf, "").unwrap();
+    trust(&container, 3, &[&old]);
+    container.wait_for("told in vain", || status().filter(in_vain));
+    let pid = container.state().unwrap().pid.unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    assert_eq!(counts(3).certificate.unwrap().unread, None, "the next process began with it");
 }

@@ -4,7 +4,9 @@
 //! content they were made of, not the bytes. Encryption is PBES2 with AES-256, what Java writes itself since version 18;
 //! Java 8 reads it from 8u301 on.
 
-use p12_keystore::{Certificate as StoredCertificate, KeyStore, KeyStoreEntry, PrivateKey, PrivateKeyChain};
+use p12_keystore::{
+    Certificate as StoredCertificate, KeyStore, KeyStoreEntry, Pkcs12ImportPolicy, PrivateKey, PrivateKeyChain,
+};
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 
 use crate::{
@@ -74,6 +76,12 @@ pub fn trust_store(bundle: &Bundle, password: &str) -> Result<Vec<u8>, StoreErro
         );
     }
     write(&store, password)
+}
+
+/// Whether two stores hold the same under this password, whatever their bytes are.
+pub fn are_alike(one: &[u8], other: &[u8], password: &str) -> bool {
+    let read = |store| KeyStore::from_pkcs12(store, password, Pkcs12ImportPolicy::Strict).ok();
+    read(one).zip(read(other)).is_some_and(|(one, other)| one.entries().eq(other.entries()))
 }
 
 fn stored(certificate: &Certificate) -> Result<StoredCertificate, StoreError> {

@@ -11,7 +11,7 @@ use tf_pki::{
     authority::{AUTHORITY_LIFETIME, Authority, Curve, Issued},
     bundle::Bundle,
     member,
-    stores::{KEY_ALIAS, StoreError, key_store, trust_store},
+    stores::{KEY_ALIAS, StoreError, are_alike, key_store, trust_store},
 };
 
 const PASSWORD: &str = "aB3&\"+%<#='$ x";
@@ -51,6 +51,23 @@ fn a_trust_store_holds_all_authorities() {
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn stores_of_the_same_content_are_alike_though_their_bytes_differ() {
+    let authority = authority();
+    let (key, issued) = member(&authority);
+    let made = |password| key_store(&key, &issued.pem, password).unwrap();
+    assert_ne!(made(PASSWORD), made(PASSWORD));
+    assert!(are_alike(&made(PASSWORD), &made(PASSWORD), PASSWORD));
+    assert!(!are_alike(&made("another"), &made(PASSWORD), PASSWORD));
+    let (other_key, other) = member(&authority);
+    assert!(!are_alike(&made(PASSWORD), &key_store(&other_key, &other.pem, PASSWORD).unwrap(), PASSWORD));
+    assert!(!are_alike(b"", &made(PASSWORD), PASSWORD) && !are_alike(b"", b"", PASSWORD));
+    let trust = |bundle: &Bundle| trust_store(bundle, PASSWORD).unwrap();
+    assert!(are_alike(&trust(&authority.bundle()), &trust(&authority.bundle()), PASSWORD));
+    let more = authority.bundle().merged(&self::authority().bundle());
+    assert!(!are_alike(&trust(&authority.bundle()), &trust(&more), PASSWORD));
 }
 
 #[test]

@@ -8,6 +8,10 @@ use tf_api::{
     contract::{ConditionType::CertificatesReady, Draft, Reason},
     kinds::CertificatesMode,
 };
+use tf_pki::{
+    authority::AUTHORITY_LIFETIME,
+    member::{DEFAULT_LIFETIME, SHORTEST_LIFETIME},
+};
 
 use crate::{
     observed::{Observed, Pod},
@@ -35,6 +39,21 @@ pub fn lifetime(common: &PodConfiguration, bounds: RangeInclusive<Duration>) -> 
             ),
         )),
     }
+}
+
+/// How long the certificates of a resource's members are good.
+///
+/// # Errors
+/// When the resource says what is no duration, or none that members' certificates can have.
+pub fn lifetime_of_members(common: &PodConfiguration) -> Result<Duration, NotReady> {
+    Ok(lifetime(common, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?.unwrap_or(DEFAULT_LIFETIME))
+}
+
+/// That the files of nodes have no effect, where they are asked for and members do not use them.
+pub fn host_files_ignored(common: &PodConfiguration) -> Option<String> {
+    common.certificates.as_ref()?.host_files.as_ref()?;
+    let why = "members use certificates of tf-ca in this release";
+    Some(format!("spec.commonConfiguration.certificates.hostFiles: {why}"))
 }
 
 /// The API group of cert-manager, and of its own issuers.
@@ -122,6 +141,11 @@ pub fn condition<Cr>(
     if !without.is_empty() {
         let message = format!("{} have not asked for a certificate yet", names(without));
         return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
+    }
+    let unread = |pod: &Pod| Some(format!("{}: {}", pod.name, reports.of(pod)?.certificate.as_ref()?.unread.as_ref()?));
+    let unread: Vec<String> = pods().filter_map(unread).collect();
+    if !unread.is_empty() {
+        return Draft::fails(CertificatesReady, Reason::CertificatePending, unread.join(". "));
     }
     let uses_files = mode != CertificatesMode::Issued;
     let problem = |pod: &Pod| {

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use tf_api::{Managed, schema::Port};
+use tf_pki::member::{DEFAULT_LIFETIME, service_names};
 
 use crate::{
+    build::identity::Identity,
+    certificates,
     credentials::Credential,
     declaration::Declaration,
     dependency::Dependency,
@@ -30,6 +33,20 @@ pub struct Agents {
     pub services: BTreeSet<String>,
     /// Seconds a certificate is good for.
     pub lifetime_seconds: u32,
+}
+
+impl Agents {
+    /// Those of the members that an operator runs for a resource, on this port.
+    pub fn of<Cr: Managed>(operator: &'static str, cr: &Cr, port: Port, cluster_domain: &str) -> Self {
+        let service = Identity::of(operator, cr).members_service();
+        Self {
+            port,
+            services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
+            // The plan says so of one that cannot be.
+            lifetime_seconds: certificates::lifetime_of_members(cr.common()).unwrap_or(DEFAULT_LIFETIME).as_secs()
+                as u32,
+        }
+    }
 }
 
 /// One operator's component. The runtime observes, calls these functions and acts; a component does no I/O.

@@ -53,6 +53,8 @@ pub struct Traits<'a> {
     pub joining: Joining,
     /// What happens to members that lose their node.
     pub leaving: Leaving,
+    /// Highest identity that was ever given, if the component keeps it.
+    pub highest: u32,
     /// Whether members keep data.
     pub has_data: bool,
     /// Whether the component uses `authParameters`.
@@ -156,6 +158,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             rule: traits.rule,
             joining: traits.joining,
             leaving: traits.leaving,
+            highest: traits.highest,
         };
         let membership = members::choose(&recorded, nodes, &wish);
         if membership.members.is_empty() {

@@ -24,6 +24,7 @@ pub mod object;
 pub mod observed;
 pub mod placement;
 pub mod plan;
+pub mod procedure;
 pub mod rbac;
 pub mod reports;
 pub mod rollout;

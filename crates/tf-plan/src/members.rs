@@ -41,6 +41,8 @@ impl SizeRule {
 pub enum Leaving {
     /// It stays a member: its data is only released by a procedure.
     Kept,
+    /// It stays a member until its component, which says what that waits for, strikes it off.
+    Released,
     /// It is dropped: it has no data.
     Dropped,
 }
@@ -68,6 +70,8 @@ pub struct Wish<'a> {
     pub joining: Joining,
     /// What happens to members that lose their node.
     pub leaving: Leaving,
+    /// Highest identity that was ever given, as far as that is known.
+    pub highest: u32,
 }
 
 /// Members and what is to be said about them.
@@ -96,7 +100,7 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
     if room > 0 && wish.joining == Joining::AtFoundation && !previous.is_empty() {
         refuse_growth(&mut result, wish);
     } else {
-        let next_id = previous.iter().map(|member| member.id).max().unwrap_or_default() + 1;
+        let next_id = previous.iter().map(|member| member.id).fold(wish.highest, u32::max) + 1;
         let joining: Vec<&&Node> =
             matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
         result.members.extend(joining.iter().take(room).zip(next_id..).map(|(node, id)| MemberStatus {
@@ -115,11 +119,11 @@ fn keep(previous: &[MemberStatus], matching: &[&Node], leaving: Leaving, notes: 
         .iter()
         .filter_map(|member| match matching.iter().find(|node| node.name == member.node) {
             Some(node) => Some(MemberStatus { address: node.address.clone()?, ..member.clone() }),
-            None if leaving == Leaving::Kept => {
+            None if leaving == Leaving::Dropped => None,
+            None => {
                 notes.push(explain_homeless(member));
                 Some(member.clone())
             }
-            None => None,
         })
         .collect()
 }
@@ -138,11 +142,12 @@ fn refuse_growth(result: &mut Membership, wish: &Wish<'_>) {
 fn shrink(result: &mut Membership, wish: &Wish<'_>) {
     let wanted = usize::try_from(result.wanted).unwrap_or_default();
     // A smaller default, because nodes went away, takes no member away: only a stated number does.
-    if result.members.len() <= wanted || wish.replicas.is_none() && wish.leaving == Leaving::Kept {
+    if result.members.len() <= wanted || wish.replicas.is_none() && wish.leaving != Leaving::Dropped {
         return;
     }
     match wish.leaving {
         Leaving::Dropped => result.members.truncate(wanted),
+        Leaving::Released => {}
         Leaving::Kept => {
             result.held = Some(format!(
                 "replicas was lowered to {wanted}, but this release does not remove members that hold data; all {} \
@@ -168,6 +173,17 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
         result.notes.push(format!("{matching} nodes match, {members} are used: {why}"));
     }
     result.notes.extend(explain_size(wish.replicas, wish.rule));
+}
+
+/// Whether no other member's pod goes when a StatefulSet is made smaller by one: it takes the highest ordinal. `seats`: ordinals of pods,
+/// with the node of each.
+pub fn has_last_seat(members: &[MemberStatus], seats: &[(usize, Option<&str>)], member: &MemberStatus) -> bool {
+    let last = members.len().saturating_sub(1);
+    let Some(node) = seats.iter().find(|(ordinal, _)| *ordinal == last).and_then(|(_, node)| *node) else {
+        // Nobody sits there yet; let it be the one who has no seat elsewhere.
+        return seats.iter().all(|(_, node)| *node != Some(&member.node));
+    };
+    node == member.node || members.iter().all(|other| other.node != node)
 }
 
 /// What a person should know about a member whose node is gone.
@@ -197,7 +213,7 @@ mod tests {
     }
 
     fn wish(replicas: Option<i32>, rule: SizeRule, leaving: Leaving) -> Wish<'static> {
-        Wish { placement: &Placement::Everywhere, replicas, rule, joining: Joining::Anytime, leaving }
+        Wish { placement: &Placement::Everywhere, replicas, rule, joining: Joining::Anytime, leaving, highest: 0 }
     }
 
     fn names(membership: &Membership) -> Vec<(u32, &str)> {

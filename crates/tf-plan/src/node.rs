@@ -10,6 +10,7 @@
 
 use std::net::IpAddr;
 
+pub mod cassandra;
 pub mod content;
 pub mod launch;
 pub mod rabbitmq;

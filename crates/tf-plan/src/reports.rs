@@ -9,7 +9,7 @@ use crate::{
         ContentHash,
         state::{HostFiles, Status},
     },
-    observed::{Agent, Pod, Workload},
+    observed::{Agent, Observed, Pod, Workload},
     rollout::Change,
     status,
 };
@@ -36,6 +36,12 @@ pub struct Reports<'a> {
 }
 
 impl<'a> Reports<'a> {
+    /// What was observed of a resource's pods.
+    pub fn of_observed<Cr>(observed: &'a Observed<Cr>) -> Self {
+        let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+        Self { pods, agents: &observed.agents }
+    }
+
     /// How much is known of the pods that there are.
     pub fn clarity(&self) -> Clarity {
         let mut reachable = self.pods.iter().filter(|pod| pod.certificate.is_some() && !pod.terminating).peekable();

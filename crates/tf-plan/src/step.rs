@@ -1,6 +1,6 @@
 //! The one thing that a pass may do to a member that runs.
 
-use crate::node::{ContentHash, zookeeper::Reconfigure};
+use crate::node::{ContentHash, rabbitmq::Membership, zookeeper::Reconfigure};
 
 /// A step. Each names the pod it is for by uid, so that one that was replaced meanwhile is never hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Target {
 pub enum Request {
     /// Change the list of members of a ZooKeeper ensemble.
     Reconfigure(Reconfigure),
+    /// Change who belongs to a RabbitMQ cluster.
+    Membership(Membership),
 }
 
 impl Step {

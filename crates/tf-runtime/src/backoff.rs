@@ -5,7 +5,9 @@ use std::{collections::HashMap, time::Duration};
 use crate::{object::Key, watch::jittered};
 
 const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_mins(5);
+/// As long as the longest pause of a watch: an API server that is back is noticed by both at about the same time, however often
+/// a resource failed before.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Consecutive failures by resource.
 #[derive(Debug, Default)]
@@ -35,7 +37,7 @@ impl Backoff {
     }
 }
 
-/// 1 s, 2 s, 4 s, ... up to five minutes.
+/// 1 s, 2 s, 4 s, ... up to half a minute.
 fn delay(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     FIRST.saturating_mul(1 << doublings).min(LONGEST)
@@ -47,8 +49,8 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_longest_and_a_success_resets_them() {
-        let seconds: Vec<u64> = (1..=11).map(|n| delay(n).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        let seconds: Vec<u64> = (1..=7).map(|n| delay(n).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30]);
         assert_eq!(delay(u32::MAX), LONGEST);
         let mut backoff = Backoff::default();
         let (a, b) = (Key::new("tf", "a"), Key::new("tf", "b"));

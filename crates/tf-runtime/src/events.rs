@@ -11,7 +11,7 @@ use tf_api::{
 };
 use tf_pki::review::Denial;
 use tf_plan::{
-    node::zookeeper::Reconfigure,
+    node::{rabbitmq::Membership, zookeeper::Reconfigure},
     object::{CERTIFICATE_SIGNING_REQUEST, POD},
     status,
     step::{Request, Step, Target},
@@ -36,11 +36,13 @@ impl<'a> What<'a> {
     }
 }
 
-/// A change of the list of members, in a word.
-fn action(change: &Reconfigure) -> String {
-    match change {
-        Reconfigure::Add { id, .. } => format!("AddMember{id}"),
-        Reconfigure::Remove { id, .. } => format!("RemoveMember{id}"),
+/// A change of who is a member, in a word.
+fn action(request: &Request) -> String {
+    match request {
+        Request::Reconfigure(Reconfigure::Add { id, .. }) => format!("AddMember{id}"),
+        Request::Reconfigure(Reconfigure::Remove { id, .. }) => format!("RemoveMember{id}"),
+        Request::Membership(Membership::Leave) => "Leave".to_owned(),
+        Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
     }
 }
 
@@ -87,7 +89,7 @@ impl Events {
                 "ActivateConfiguration".to_owned(),
                 format!("pod {pod} takes its new configuration"),
             ),
-            Step::Ask(_, Request::Reconfigure(change)) => ("MembershipChanged", action(change), why.clone()),
+            Step::Ask(_, request) => ("MembershipChanged", action(request), why.clone()),
         };
         // Pod and action tell one step from another, which is not to be merged with it.
         let pod = ObjectReference {

@@ -208,7 +208,7 @@ impl<C: Component> Reconciler<C> {
         observed: &Observed<C::Cr>,
     ) -> Result<(&'static str, Next), PassError> {
         match C::plan(&subject.cr, observed) {
-            Ok(plan) => {
+            Ok(mut plan) => {
                 let before = self.announce(subject, observed, &plan).await?;
                 if self.world.declaration.calls_agents && !subject.cr.paused() {
                     match self.authorities.ensure(&*subject.cr, &observed.agents).await {
@@ -230,6 +230,9 @@ impl<C: Component> Reconciler<C> {
                     None => None,
                 };
                 let refused = matches!(taken, Some(Taken::Refused(_)));
+                if let Some(Taken::Refused(why)) = taken {
+                    plan.under_way = Some(plan.under_way.into_iter().chain([why]).collect::<Vec<_>>().join(": "));
+                }
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
                 // Nothing that happens would wake this resource. What was refused may be let in later, and what a former

@@ -206,6 +206,8 @@ pub fn launch_file(
             // Clients and servers without TLS do not need one.
             required: false,
             host_files,
+            // It watches the files.
+            reload: None,
         }),
         ..Launch::new(vec!["zkServer.sh".into(), "start-foreground".into(), format!("{DATA_DIR}/{STATIC_FILE}")])
     }

@@ -45,7 +45,7 @@ impl<'a> Sight<'a> {
         let common = &cr.spec.common_configuration;
         let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
         let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-        let reports = Reports { pods, agents: &observed.agents };
+        let reports = Reports::of_observed(observed);
         let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
         let places: Vec<Place> = nodes.iter().filter_map(|node| place(node, &placement)).collect();
         let matching = places.iter().filter(|place| place.matches).count();

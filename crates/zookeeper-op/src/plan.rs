@@ -1,19 +1,12 @@
 //! Desired state of an ensemble.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, json};
 use tf_api::{
-    Managed as _, Zookeeper, ZookeeperConfiguration,
+    Zookeeper, ZookeeperConfiguration,
     contract::{MemberStatus, Protocol, Reason},
     kinds::{CertificatesMode, ClientAuthentication, Modes, PlainClients, QuorumTlsMode},
-};
-use tf_pki::{
-    authority::AUTHORITY_LIFETIME,
-    member::{DEFAULT_LIFETIME, SHORTEST_LIFETIME, service_names},
 };
 use tf_plan::{
     build::{
@@ -65,7 +58,7 @@ const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zooke
 pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     ports::check(cr)?;
-    lifetime(cr)?;
+    tf_plan::certificates::lifetime_of_members(&cr.spec.common_configuration)?;
     tf_plan::certificates::issuer(&cr.spec.common_configuration)?;
     let mut ensemble = Ensemble::prepare(
         cr,
@@ -78,6 +71,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             rule: RULE,
             joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
+            highest: 0,
             has_data: true,
             uses_auth: false,
             has_certificates: true,
@@ -254,20 +248,7 @@ pub fn super_secret(cr: &Zookeeper) -> String {
 
 /// How members' agents are reached, and what members are called.
 pub fn agents(cr: &Zookeeper, cluster_domain: &str) -> Agents {
-    let service = Identity::of(OPERATOR, cr).members_service();
-    Agents {
-        port: config::agent_port(&cr.spec.service_configuration),
-        services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
-        // The plan says so of one that cannot be.
-        lifetime_seconds: lifetime(cr).unwrap_or(DEFAULT_LIFETIME).as_secs() as u32,
-    }
-}
-
-/// How long members' certificates are good.
-fn lifetime(cr: &Zookeeper) -> Result<Duration, NotReady> {
-    let stated =
-        tf_plan::certificates::lifetime(&cr.spec.common_configuration, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?;
-    Ok(stated.unwrap_or(DEFAULT_LIFETIME))
+    Agents::of(OPERATOR, cr, config::agent_port(&cr.spec.service_configuration), cluster_domain)
 }
 
 /// Fields of the spec that are set and have no effect.

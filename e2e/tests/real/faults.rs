@@ -68,6 +68,7 @@ async fn a_node_that_lost_its_power_is_noticed_and_comes_back_with_its_disk_and_
 #[tokio::test]
 async fn a_cut_hides_nodes_from_each_other_and_one_from_the_api_server_makes_a_node_not_ready() -> Result<()> {
     let lab = NODES.get().await?;
+    load_tools(&lab).await?;
     let nodes = lab.real_nodes()?;
     let (two, three) = (nodes.node("node-2")?, nodes.node("node-3")?);
     assert!(reaches(&two, three.address(), KUBELET).await && reaches(&three, two.address(), KUBELET).await);
@@ -127,6 +128,7 @@ async fn containers_run_on_without_their_kubelet() -> Result<()> {
 #[tokio::test]
 async fn a_node_is_replaced_by_one_with_another_name_and_address() -> Result<()> {
     let lab = NODES.get().await?;
+    load_tools(&lab).await?;
     let nodes = lab.real_nodes()?;
     let old = nodes.add(1).await?.pop().context("a node")?;
     let new = nodes.replace(old.name()).await?;

@@ -4,11 +4,14 @@
 #![cfg(test)]
 
 mod access;
+mod cassandra;
 mod faults;
 mod lifecycle;
 mod pods;
 mod probes;
 mod rabbitmq;
+mod rest;
+mod secrets;
 mod store;
 mod zookeeper;
 
@@ -33,17 +36,19 @@ const SOON: Duration = Duration::from_secs(30);
 /// The image of the pods here.
 const TOOLS: &str = "localhost/tools:lab";
 
-/// Loads [`TOOLS`] into the nodes that run.
+/// Loads [`TOOLS`] into the nodes that run. Tests that stop or replace nodes begin with it, too: else it would happen meanwhile.
 async fn load_tools(lab: &Lab) -> Result<()> {
     // Tests that share a lab would write the same file, and containerd takes an image from one of them only.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     let _guard = ONE_AT_A_TIME.lock().await;
     let folder = lab.folder().path().to_owned();
-    if folder.join("tools.tar").exists() {
+    let loaded = folder.join("tools.loaded");
+    if loaded.exists() {
         return Ok(());
     }
     let archive: PathBuf = tokio::task::spawn_blocking(move || image::tools(&folder, TOOLS)).await??;
-    lab.real_nodes()?.load(&[archive]).await
+    lab.real_nodes()?.load(&[archive]).await?;
+    Ok(std::fs::write(loaded, "")?)
 }
 
 /// A pod of [`TOOLS`] in `default` on a node, with a script as its command and further fields of the spec. Returned when

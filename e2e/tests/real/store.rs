@@ -6,24 +6,31 @@ use std::fmt::Write as _;
 use std::ops::Deref;
 use std::time::Duration;
 
-use anyhow::Result;
-use k8s_openapi::api::core::v1::Pod;
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ListParams, LogParams};
+use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
+use serde_json::json;
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::KindInfo;
-use tf_testing::Lab;
+use tf_api::names::{ANNOTATION_ROTATE, AUTHORITY};
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::skip;
+use tf_testing::wait::eventually;
+use tf_testing::{Lab, RealNode, assets};
 use tokio::sync::{Mutex, MutexGuard};
+
+use crate::{cassandra, rabbitmq, zookeeper};
 
 /// Where operators and stores are.
 pub const NAMESPACE: &str = "tf";
 /// Three servers start at once on a small machine.
 pub const BRING_UP: Duration = Duration::from_mins(4);
+/// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
+const ROTATION: Duration = Duration::from_mins(9);
 /// Of each log, when a test failed.
 const LAST_LINES: i64 = 20;
 
@@ -111,6 +118,29 @@ impl Store {
             .await
     }
 
+    /// Puts another node, with another address, in the place of one that is gone for good.
+    pub async fn replace_node(&self, lab: &Lab, client: &Client, lost: &RealNode) -> Result<RealNode> {
+        let nodes = lab.real_nodes()?;
+        let new = nodes.replace(lost.name()).await?;
+        nodes.load(&image::archives(self.images)?.context("no images")?).await?;
+        operator::label_control_plane(lab, new.name()).await?;
+        Api::<Node>::all(client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
+        Ok(new)
+    }
+
+    /// What a command says in the store's container of a pod.
+    pub fn exec(&self, lab: &Lab, pod: &str, argv: &[&str]) -> Result<String> {
+        let container = self.kind.kind.to_lowercase();
+        let output = assets::kubectl()?
+            .arg("--kubeconfig")
+            .arg(lab.kubeconfig())
+            .args(["--namespace", NAMESPACE, "exec", pod, "--container", &container, "--"])
+            .args(argv)
+            .output()?;
+        ensure!(output.status.success(), "{pod}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Uids of the store's pods, by name.
     pub async fn uids(&self, client: &Client) -> Result<BTreeMap<String, Option<String>>> {
         Ok(self.pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
@@ -123,15 +153,53 @@ impl Store {
     }
 }
 
-/// Whether one of `number` long tests of a store is tried in this run, of which so many are if nothing else is said; else it is
-/// counted as skipped. `salt` tells the draw from others.
-pub fn is_drawn(test: usize, number: usize, usual: usize, salt: u64) -> Result<bool> {
-    let sample = Sample::from_environment(usual)?;
-    let is_drawn = sample.draw(number, salt).contains(&test);
-    if !is_drawn {
-        skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
+/// The directory of a member on its node.
+pub fn directory(pod: &Pod) -> Result<String> {
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).context("no volumes")?;
+    let data = volumes.iter().find(|volume| volume.name == "data").and_then(|volume| volume.host_path.as_ref());
+    Ok(data.context("no directory of the node")?.path.clone())
+}
+
+/// The certificates of the authorities that members are told to trust.
+async fn authorities(client: &Client) -> Result<String> {
+    let bundle = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
+    bundle.get("ca-bundle.crt").cloned().context("no bundle")
+}
+
+/// Has the operators replace the authority of their members, and waits until the next one is alone.
+pub async fn replace_authority(client: &Client) -> Result<()> {
+    let old = authorities(client).await?;
+    ensure!(old.matches("BEGIN CERTIFICATE").count() == 1, "one authority: {old}");
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let request = json!({"metadata": {"annotations": {ANNOTATION_ROTATE: "now"}}});
+    secrets.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(request)).await?;
+    eventually("one authority, another one", ROTATION, async || {
+        let now = authorities(client).await?;
+        Ok((now != old && now.matches("BEGIN CERTIFICATE").count() == 1).then_some(()))
+    })
+    .await
+}
+
+/// Long tests that a run tries if nothing else is said, of those of all stores together.
+const LONG_TESTS: usize = 2;
+
+impl Store {
+    /// Whether a long test of the store, `test` in the order of its own, is tried in this run; else it is counted as skipped.
+    pub fn is_drawn(&self, test: usize) -> Result<bool> {
+        let all = [
+            (zookeeper::STORE, zookeeper::Long::ALL),
+            (rabbitmq::STORE, rabbitmq::Long::ALL),
+            (cassandra::STORE, cassandra::Long::ALL),
+        ];
+        let before = all.iter().take_while(|(store, _)| store.operator != self.operator);
+        let index = before.map(|(_, tests)| tests).sum::<usize>() + test;
+        let sample = Sample::from_environment(LONG_TESTS)?;
+        let is_drawn = sample.draw(all.iter().map(|(_, tests)| tests).sum(), 2).contains(&index);
+        if !is_drawn {
+            skip::this_test(&format!("not drawn in this run{sample}; cargo xtask soak life runs it"))?;
+        }
+        Ok(is_drawn)
     }
-    Ok(is_drawn)
 }
 
 /// An event of ours.

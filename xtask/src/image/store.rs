@@ -37,10 +37,29 @@ pub struct Store {
 }
 
 /// All of them. Two versions of a store, so that tests can change the image of a running one.
-pub const STORES: [Store; 3] = [zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ];
+pub const STORES: [Store; 4] =
+    [CASSANDRA, zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ];
 
 /// Debian with a Java runtime.
 const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };
+
+/// Where the release's image has its configuration, so has this one.
+const CASSANDRA: Store = Store {
+    name: "cassandra-5.0.9",
+    software: "cassandra",
+    version: "5.0.9",
+    base: JAVA,
+    jars: Some("/opt/cassandra/lib"),
+    files: &[
+        ("cassandra", "/usr/local/bin/cassandra", 0o755),
+        ("jvm17-server.options", "/etc/cassandra/jvm17-server.options", 0o644),
+        ("lab.options", "/opt/cassandra/lab.options", 0o644),
+        ("logback-tools.xml", "/opt/cassandra/logback-tools.xml", 0o644),
+        ("nodetool", "/usr/local/bin/nodetool", 0o755),
+    ],
+    programs: None,
+    environment: &[],
+};
 
 /// As Debian has it. Its scripts in `/usr/sbin` insist on a user of their own, so those of the distribution come first.
 const RABBITMQ: Store = Store {

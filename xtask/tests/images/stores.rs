@@ -35,3 +35,26 @@ fn two_versions_of_a_store_share_their_base_and_differ_in_jars() {
         assert!(!store.files.contains_key("./etc/hostname") && !store.files.contains_key("./etc/resolv.conf"));
     }
 }
+
+#[test]
+fn cassandra_is_where_the_release_has_it_with_all_that_it_depends_on() {
+    let archive = archive("cassandra-5.0.9");
+    if !archive.exists() {
+        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
+    }
+    let store = Image::read(&archive);
+    assert_eq!(store.reference(), "tungstenfabric/lab-cassandra:5.0.9");
+    assert_eq!(store.configuration.config().clone().unwrap().user().as_deref(), Some("1999:1999"));
+    let jars: BTreeSet<_> = store.files.keys().filter_map(|path| path.strip_prefix("opt/cassandra/lib/")).collect();
+    assert!(jars.contains("cassandra-all-5.0.9.jar"), "{jars:?}");
+    for library in ["logback-classic", "netty-tcnative-boringssl-static", "snakeyaml"] {
+        assert!(jars.iter().any(|jar| jar.starts_with(library)), "{library} is missing");
+    }
+    for program in ["usr/local/bin/cassandra", "usr/local/bin/nodetool"] {
+        assert!(store.files[program].content.starts_with(b"#!/bin/sh\n"), "{program}");
+    }
+    // What the operator's pods copy, and what is the lab's alone.
+    assert!(store.files.contains_key("etc/cassandra/jvm17-server.options"));
+    let options = String::from_utf8(store.files["opt/cassandra/lab.options"].content.clone()).unwrap();
+    assert!(!options.contains("-Xm"), "heaps are for the operator to say");
+}

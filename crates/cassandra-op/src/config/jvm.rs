@@ -2,10 +2,11 @@
 //!
 //! The image's own `cassandra-env.sh` appends that variable to everything else, so it wins over the image's `jvm.options`,
 //! which stays: its garbage collector fits the image's Java. Two things could not stand in that file: `cassandra-env.sh`
-//! refuses one heap size without the other, and sets the JMX port after it. Whoever sets the variable by `podOverrides`
+//! refuses one heap size without the other, and sets the JMX port after it. Thrift could stand in `cassandra.yaml` of 3.11 alone:
+//! of properties a server takes those it knows. Whoever sets the variable by `podOverrides`
 //! takes all of it over.
 
-use tf_api::{CassandraConfiguration, common::LogLevel, contract::Reason};
+use tf_api::{CassandraConfiguration, common::LogLevel, contract::Reason, ports, schema::Port};
 use tf_plan::{
     files::{EnvFile, Settings as _},
     node,
@@ -26,6 +27,8 @@ pub fn environment(spec: &CassandraConfiguration, level: LogLevel, ipv6: bool) -
         format!("-Dcassandra.jmx.local.port={}", spec.jmx_local_port),
         format!("-D{LOG_LEVEL}={}", logback_level(level)),
     ];
+    options.push(format!("-Dcassandra.start_rpc={}", thrift(spec).is_some()));
+    options.extend(thrift(spec).map(|port| format!("-Dcassandra.rpc_port={port}")));
     if ipv6 {
         // The image's jvm.options says true, which hides IPv6 addresses from the server.
         options.push("-Djava.net.preferIPv4Stack=false".into());
@@ -34,6 +37,12 @@ pub fn environment(spec: &CassandraConfiguration, level: LogLevel, ipv6: bool) -
     let mut file = EnvFile::new(node::environment_file(DAEMON));
     file.set("JVM_EXTRA_OPTS", options.join(" "));
     Ok(file.render()?)
+}
+
+/// The port of Thrift, if it is served. It is unless the spec says otherwise, as with the Go tf-operator: current clients
+/// speak CQL only, those of an installation that is taken over may be older. Servers from 4.0 on do not know it.
+pub fn thrift(spec: &CassandraConfiguration) -> Option<Port> {
+    spec.start_rpc.unwrap_or(true).then(|| spec.port.unwrap_or(ports::CASSANDRA_THRIFT))
 }
 
 fn logback_level(level: LogLevel) -> &'static str {
@@ -105,9 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn the_jmx_port_and_the_level_of_the_log_are_always_given() {
-        let options = options(&CassandraConfiguration::default(), false).unwrap();
-        assert_eq!(options, ["-Dcassandra.jmx.local.port=7201", "-Dtf.log.level=INFO"]);
+    fn the_jmx_port_the_level_of_the_log_and_whether_thrift_is_served_are_always_given() {
+        let given = options(&CassandraConfiguration::default(), false).unwrap();
+        let usual = ["-Dcassandra.jmx.local.port=7201", "-Dtf.log.level=INFO"];
+        assert_eq!(given, [&usual[..], &["-Dcassandra.start_rpc=true", "-Dcassandra.rpc_port=9161"]].concat());
+        let without = CassandraConfiguration { start_rpc: Some(false), ..CassandraConfiguration::default() };
+        assert_eq!(options(&without, false).unwrap(), [&usual[..], &["-Dcassandra.start_rpc=false"]].concat());
     }
 
     #[test]

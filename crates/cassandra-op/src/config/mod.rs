@@ -1,4 +1,4 @@
-//! Files of a Cassandra 3.11 server, and where the node agent puts them.
+//! Files of a Cassandra server, 3.11 to 5.0, and where the node agent puts them ([`launch_file`]).
 //!
 //! | File | Where | For |
 //! | --- | --- | --- |
@@ -7,6 +7,7 @@
 //! | [`CQLSH_FILE`] | `.cassandra` in [`CONF_DIR`], the home of every process in the container | people and node managers |
 //! | `cassandra.env` ([`jvm`]) | the server's environment | the server |
 //! | `stores.env` | nowhere: it is read by the agent, which makes the stores | the agent |
+//! | `cassandra.launch` | nowhere | the agent |
 //!
 //! JMX listens on the loopback address and asks for no password: node managers run `nodetool` without one
 //! (`cassandra_manager.py`), and a password on its command line would be open to everybody on the node.
@@ -14,13 +15,23 @@
 pub mod jvm;
 pub mod yaml;
 
+use std::collections::BTreeMap;
+
 use tf_api::CassandraConfiguration;
+use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
+    component::Agents,
     files::{EnvFile, Ini, Settings as _, Unrepresentable},
-    node,
+    node::{
+        self,
+        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+    },
 };
 
+pub use jvm::thrift;
 pub use yaml::Ring;
+
+use crate::OPERATOR;
 
 /// Configuration directory of the images.
 pub const CONF_DIR: &str = "/etc/cassandra";
@@ -30,7 +41,7 @@ pub const DATA_DIR: &str = "/var/lib/cassandra";
 pub const LOG_DIR: &str = "/var/log/cassandra";
 /// The server's configuration.
 pub const YAML_FILE: &str = "cassandra.yaml";
-/// The configuration of a seed whose disk is new, see [`crate::seeds`].
+/// The configuration of a member whose disk is new, see [`crate::seeds`].
 pub const JOINING_FILE: &str = "cassandra-joining.yaml";
 /// Logging: console and one file, at the level of the property `tf.log.level`.
 pub const LOG_FILE: &str = "logback.xml";
@@ -38,6 +49,59 @@ pub const LOG_FILE: &str = "logback.xml";
 pub const LOGBACK: &str = include_str!("logback.xml");
 /// Settings of `cqlsh`.
 pub const CQLSH_FILE: &str = "cqlshrc";
+/// Where `cqlsh` looks for them, and keeps what was typed.
+pub const CQLSH_DIR: &str = "/etc/cassandra/.cassandra";
+
+/// Among the data of a member that has served with it.
+const SERVED: &str = "/var/lib/cassandra/.tf-served";
+/// Seconds until a server that is to be stopped has written what is only in memory. It is stopped then.
+pub const DRAIN_SECONDS: u32 = 900;
+/// Seconds that a server has to end. One that was not drained writes what is only in memory, too.
+pub const STOP_SECONDS: u32 = 900;
+
+/// How the agent runs the server. `initialized`: the ring was brought up, so there is a [`JOINING_FILE`] for members that are new.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: bool) -> Result<String, Unusable> {
+    let place = |file: &str, to: &str, when| Place { file: file.into(), to: to.into(), when, private: false };
+    let in_conf = |file: &str| format!("{CONF_DIR}/{file}");
+    let nodetool =
+        |command: &str| ["nodetool", "-p", &spec.jmx_local_port.to_string(), command].map(str::to_owned).into();
+    let joining = || place(JOINING_FILE, &in_conf(YAML_FILE), When::New { served: SERVED.into() });
+    let copies = [Some(place(YAML_FILE, &in_conf(YAML_FILE), When::Always)), initialized.then(joining)];
+    let others = [
+        place(LOG_FILE, &in_conf(LOG_FILE), When::Always),
+        place(CQLSH_FILE, &format!("{CQLSH_DIR}/{CQLSH_FILE}"), When::Always),
+    ];
+    Launch {
+        // Java leaves here what it knew when it crashed.
+        working_directory: Some(LOG_DIR.into()),
+        files: BTreeMap::from([
+            (YAML_FILE.into(), OnChange::Restart),
+            (LOG_FILE.into(), OnChange::Restart),
+            (CQLSH_FILE.into(), OnChange::Nothing),
+            // For the agent; the server has the passwords in its configuration.
+            (node::STORES_FILE.into(), OnChange::Nothing),
+        ]),
+        place: copies.into_iter().flatten().chain(others).collect(),
+        stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
+        drain: Some(Drain { argv: nodetool("drain"), seconds: DRAIN_SECONDS }),
+        ready: Probe::Cassandra { port: port("ready.port", spec.cql_port)? },
+        agent: Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
+        identity: Some(Identity {
+            services: agents.services.clone(),
+            lifetime_seconds: agents.lifetime_seconds,
+            // The server does not start without the stores.
+            required: true,
+            host_files: None,
+            // By itself it looks every ten minutes. 3.11 knows no such command, and says so.
+            reload: Some(nodetool("reloadssl")),
+        }),
+        ..Launch::new(vec!["cassandra".into(), "-f".into()])
+    }
+    .render()
+}
 
 /// `cqlshrc`: how to reach the member's own server.
 ///

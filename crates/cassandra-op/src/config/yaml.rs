@@ -1,13 +1,14 @@
-//! `cassandra.yaml` for Cassandra 3.11.
+//! `cassandra.yaml`, the same for Cassandra 3.11 to 5.0.
 //!
 //! Values are those of the Go tf-operator's file (upstream `templates/cassandra_config.go`), so that a ring that is taken
-//! over goes on as it was. What it said and the server assumes anyway is left out. Thrift's keys (`start_rpc`, `rpc_port`)
-//! and the suffixes of units are gone from later servers (stateful-services 2.3).
+//! over goes on as it was. What it said and the server assumes anyway is left out. Later servers know keys by other names and
+//! take the old ones, too; only Thrift's are gone, and an unknown key keeps a server from starting, so they are Java's properties
+//! ([`super::jvm`], docs/adr/0027). A real 5.0.9 starts with it.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tf_api::{CassandraConfiguration, MemtableAllocation, ports, schema::Port};
+use tf_api::{CassandraConfiguration, MemtableAllocation, schema::Port};
 use tf_plan::{
     files::{Unrepresentable, yaml},
     node,
@@ -53,12 +54,11 @@ impl Ring<'_> {
                 broadcast_address: address,
                 rpc_address: address,
                 broadcast_rpc_address: address,
-                storage_port: spec.storage_port,
+                // 3.11 encrypts what goes to the second of them, later servers what goes to the first.
+                storage_port: spec.ssl_storage_port,
                 ssl_storage_port: spec.ssl_storage_port,
                 start_native_transport: true,
                 native_transport_port: spec.cql_port,
-                start_rpc: thrift(spec).is_some(),
-                rpc_port: thrift(spec),
                 data_file_directories: [format!("{DATA_DIR}/data")],
                 commitlog_directory: format!("{DATA_DIR}/commitlog"),
                 hints_directory: format!("{DATA_DIR}/hints"),
@@ -105,12 +105,6 @@ impl Ring<'_> {
     }
 }
 
-/// The port of Thrift, if it is served. It is unless the spec says otherwise, as with the Go tf-operator: current clients
-/// speak CQL only, those of an installation that is taken over may be older.
-pub fn thrift(spec: &CassandraConfiguration) -> Option<Port> {
-    spec.start_rpc.unwrap_or(true).then(|| spec.port.unwrap_or(ports::CASSANDRA_THRIFT))
-}
-
 #[derive(Serialize)]
 struct Document<'a> {
     cluster_name: &'a str,
@@ -128,9 +122,6 @@ struct Document<'a> {
     ssl_storage_port: Port,
     start_native_transport: bool,
     native_transport_port: Port,
-    start_rpc: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rpc_port: Option<Port>,
     data_file_directories: [String; 1],
     commitlog_directory: String,
     hints_directory: String,
@@ -211,23 +202,20 @@ mod tests {
     #[test]
     fn the_ports_of_the_spec_are_in_the_file() {
         let spec = CassandraConfiguration {
-            port: Some(Port(1)),
             cql_port: Port(2),
             storage_port: Port(3),
             ssl_storage_port: Port(4),
             ..CassandraConfiguration::default()
         };
         let file = rendered(&spec, "10.0.0.1", &["10.0.0.1"], "key");
-        let keys = ["rpc_port", "native_transport_port", "storage_port", "ssl_storage_port"];
-        assert_eq!(keys.map(|key| file[key].clone()), [json!(1), json!(2), json!(3), json!(4)]);
-        assert_eq!(file["start_rpc"], true);
+        let keys = ["native_transport_port", "storage_port", "ssl_storage_port"];
+        assert_eq!(keys.map(|key| file[key].clone()), [json!(2), json!(4), json!(4)]);
     }
 
     #[test]
-    fn without_thrift_there_is_no_port_for_it() {
-        let spec = CassandraConfiguration { start_rpc: Some(false), ..CassandraConfiguration::default() };
-        let file = rendered(&spec, "10.0.0.1", &["10.0.0.1"], "key");
-        assert_eq!((&file["start_rpc"], &file["rpc_port"]), (&json!(false), &Value::Null));
+    fn nothing_is_in_the_file_that_a_release_does_not_know() {
+        let file = rendered(&CassandraConfiguration::default(), "10.0.0.1", &["10.0.0.1"], "key");
+        assert!(file.as_object().unwrap().keys().all(|key| !key.contains("rpc_port") && key != "start_rpc"));
     }
 
     #[test]

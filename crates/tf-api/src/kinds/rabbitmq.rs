@@ -151,4 +151,9 @@ pub type RabbitmqStatus = Status<RabbitmqOwnStatus>;
 pub struct RabbitmqOwnStatus {
     /// Name of the Secret with user, password and vhost of the clients.
     pub secret: Option<String>,
+    /// Highest identity that a member was ever given; none is given twice.
+    pub highest_id: Option<u32>,
+    /// Identities of members that are on their way out of the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<u32>,
 }

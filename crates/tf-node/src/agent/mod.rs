@@ -21,6 +21,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    command::Commands,
     identity::{Identity, Report},
     log,
     paths::Paths,
@@ -49,9 +50,11 @@ impl Agent {
     /// An agent that does not serve yet.
     pub fn new(paths: Paths, daemon: &str, pod: Pod) -> Self {
         let files_changed = Arc::default();
-        let identity = Identity::new(paths.clone(), pod.clone(), Arc::clone(&files_changed));
+        let commands = Commands::default();
+        let identity = Identity::new(paths.clone(), daemon, pod.clone(), commands.clone(), Arc::clone(&files_changed));
         let report = identity.report();
-        let context = routes::Context { paths, daemon: daemon.to_owned(), pod, report, changing: Arc::default() };
+        let context =
+            routes::Context { paths, daemon: daemon.to_owned(), pod, report, changing: Arc::default(), commands };
         Self { context, identity, serving: None, files_changed }
     }
 
@@ -75,6 +78,11 @@ impl Agent {
     pub fn files_changed(&self) {
         self.files_changed.notify_one();
         self.identity.files_changed();
+    }
+
+    /// The commands that it runs.
+    pub fn commands(&self) -> &Commands {
+        &self.context.commands
     }
 
     /// What there is to tell about the certificate.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tf_plan::node::{launch::Launch, state::Status, zookeeper::Reconfigure};
+use tf_plan::node::{launch::Launch, rabbitmq::Membership, state::Status, zookeeper::Reconfigure};
 use tokio::sync::{Mutex, watch};
 
 use crate::{
     VERSION,
+    command::Commands,
     identity::Report,
     log,
     paths::Paths,
@@ -20,6 +21,7 @@ use crate::{
     state_file,
     store::{
         Store,
+        rabbitmq::{self, membership},
         zookeeper::reconfig::{self, Failure},
     },
 };
@@ -37,6 +39,7 @@ pub(super) struct Context {
     pub(super) report: watch::Receiver<Report>,
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
+    pub(super) commands: Commands,
 }
 
 type Answer = Response<Full<Bytes>>;
@@ -50,6 +53,14 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
             reconfigure(context, &target, request.into_body()).await
         }
         (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
+        (&Method::POST, "/v1/rabbitmq/membership", Some(Store::RabbitMq { management, .. })) => {
+            let Context { paths, daemon, .. } = context;
+            let server = rabbitmq::Server { target: &management, paths, daemon };
+            change_membership(context, &server, request.into_body()).await
+        }
+        (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. })) => {
+            error(StatusCode::METHOD_NOT_ALLOWED, "only POST")
+        }
         _ => error(StatusCode::NOT_FOUND, "there is GET /v1/status, and what the store beside the agent has"),
     }
 }
@@ -69,24 +80,24 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         host_files,
         zookeeper: None,
         rabbitmq: None,
+        cassandra: None,
     };
     status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);
     if let Some(store) = store {
         store.describe(paths, &mut status).await;
     }
+    if let Some(facts) = &mut status.rabbitmq {
+        facts.left = state_file::is_draining(paths, daemon);
+    }
     status
 }
 
 async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answer {
-    let Ok(body) = Limited::new(body, LARGEST_BODY).collect().await else {
-        return error(StatusCode::BAD_REQUEST, "the body is too long, or was cut off");
+    let change: Reconfigure = match read(body).await {
+        Ok(change) => change,
+        Err(answer) => return answer,
     };
-    let Ok(change) = serde_json::from_slice::<Reconfigure>(&body.to_bytes()) else {
-        return error(StatusCode::BAD_REQUEST, "the body is not a change of the list of members");
-    };
-    let Ok(_changing) = context.changing.try_lock() else {
-        return error(StatusCode::CONFLICT, "another change is being made");
-    };
+    let Ok(_changing) = context.changing.try_lock() else { return busy() };
     match reconfig::reconfigure(&change, target, &context.paths, &context.daemon).await {
         Ok(servers) => {
             log::info("the list of members was changed", &json!({"change": change, "version": servers.version}));
@@ -102,6 +113,41 @@ async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answ
             error(status, &why)
         }
     }
+}
+
+async fn change_membership(context: &Context, server: &rabbitmq::Server<'_>, body: Incoming) -> Answer {
+    let change: Membership = match read(body).await {
+        Ok(change) => change,
+        Err(answer) => return answer,
+    };
+    let Ok(_changing) = context.changing.try_lock() else { return busy() };
+    match membership::change(&change, server, &context.commands).await {
+        Ok(()) => {
+            log::info("who belongs to the cluster was changed", &json!({"change": change}));
+            respond(StatusCode::OK, &json!({}))
+        }
+        Err(failure) => {
+            let (status, why) = match failure {
+                membership::Failure::Refused(why) => (StatusCode::CONFLICT, why),
+                membership::Failure::NotDone(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
+            };
+            log::warn("who belongs to the cluster was not changed", &json!({"change": change, "error": why}));
+            error(status, &why)
+        }
+    }
+}
+
+/// What is asked for; else the answer.
+async fn read<T: DeserializeOwned>(body: Incoming) -> Result<T, Answer> {
+    let Ok(body) = Limited::new(body, LARGEST_BODY).collect().await else {
+        return Err(error(StatusCode::BAD_REQUEST, "the body is too long, or was cut off"));
+    };
+    serde_json::from_slice(&body.to_bytes())
+        .map_err(|_| error(StatusCode::BAD_REQUEST, "the body is not a change of who is a member"))
+}
+
+fn busy() -> Answer {
+    error(StatusCode::CONFLICT, "another change is being made")
 }
 
 fn error(status: StatusCode, why: &str) -> Answer {

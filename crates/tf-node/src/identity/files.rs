@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
-use tf_pki::{bundle::Bundle, certificate::Certificate};
-use tf_plan::node;
+use tf_pki::{bundle::Bundle, certificate::Certificate, stores};
+use tf_plan::{files::env, node};
 
 use super::{
     decide::Pair,
@@ -83,8 +83,14 @@ pub(super) fn take(paths: &Paths, pair: Pair<'_>) -> Result<()> {
     atomic::replace_together(&files, MODE)
 }
 
-/// Keeps the files for the daemon, with key and certificates in one and with what it trusts, as they should be.
-pub(super) fn keep_stores(paths: &Paths, shown: Option<Pair<'_>>, trusted: &Bundle) -> Result<()> {
+/// Keeps the files for the daemon, with key and certificates in one and with what it trusts, as they should be. Whether one of them was
+/// not.
+pub(super) fn keep_stores(paths: &Paths, shown: Option<Pair<'_>>, trusted: &Bundle) -> Result<bool> {
+    let mut is_other = false;
+    // Before the others, for whose presence the daemon's start waits.
+    if let Some(passwords) = Passwords::of(paths)? {
+        is_other |= passwords.keep(paths, shown, trusted)?;
+    }
     let stores = [
         // First, since it has the authorities of what is shown.
         (node::TRUSTSTORE_PEM, Some(trusted.pem())),
@@ -94,9 +100,43 @@ pub(super) fn keep_stores(paths: &Paths, shown: Option<Pair<'_>>, trusted: &Bund
         let (path, Some(content)) = (paths.at(path), content) else { continue };
         if text(path.clone())?.as_ref() != Some(&content) {
             atomic::replace(&path, content.as_bytes(), MODE)?;
+            is_other = true;
         }
     }
-    Ok(())
+    Ok(is_other)
+}
+
+/// What protects the stores of a Java daemon.
+struct Passwords {
+    key: String,
+    trust: String,
+}
+
+impl Passwords {
+    /// Those of the daemon's files, if it has stores at all.
+    fn of(paths: &Paths) -> Result<Option<Self>> {
+        let Some(file) = text(paths.run_dir().join(node::STORES_FILE))? else { return Ok(None) };
+        let mut read = env::parse(&file).context(node::STORES_FILE)?;
+        let mut take = |name| read.remove(name).with_context(|| format!("{}: no {name}", node::STORES_FILE));
+        Ok(Some(Self { key: take("KEYSTORE_PASSWORD")?, trust: take("TRUSTSTORE_PASSWORD")? }))
+    }
+
+    fn keep(&self, paths: &Paths, shown: Option<Pair<'_>>, trusted: &Bundle) -> Result<bool> {
+        let store = stores::trust_store(trusted, &self.trust)?;
+        let trusts_other = keep_store(&paths.at(node::TRUSTSTORE), &store, &self.trust)?;
+        let Some(pair) = shown else { return Ok(trusts_other) };
+        let store = stores::key_store(pair.key, pair.certificates, &self.key)?;
+        Ok(keep_store(&paths.at(node::KEYSTORE), &store, &self.key)? || trusts_other)
+    }
+}
+
+/// A store of the same content stays: Java's daemons read one anew that was written. Whether it was written.
+fn keep_store(path: &Path, store: &[u8], password: &str) -> Result<bool> {
+    let is_other = !fs::read(path).is_ok_and(|present| stores::are_alike(&present, store, password));
+    if is_other {
+        atomic::replace(path, store, MODE)?;
+    }
+    Ok(is_other)
 }
 
 /// What the node has for an address.

@@ -10,6 +10,7 @@
 pub mod decide;
 mod files;
 pub mod host;
+mod reload;
 pub mod request;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -29,9 +30,10 @@ use self::{
     decide::{Pair, Step},
     files::{Held, Trust},
     host::Taken,
+    reload::Reload,
     request::{Answer, Pending},
 };
-use crate::{back_off::BackOff, kubernetes::Api, log, paths::Paths, pod::Pod};
+use crate::{back_off::BackOff, command::Commands, kubernetes::Api, log, paths::Paths, pod::Pod};
 
 /// Between looks at a request, from the first to all later ones, and between attempts to reach the API server.
 const POLLS: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(30)];
@@ -62,7 +64,9 @@ impl Report {
 /// Looks after the certificate of a pod, where a launch file says so.
 pub struct Identity {
     paths: Paths,
+    daemon: String,
     pod: Pod,
+    commands: Commands,
     keeping: Option<(launch::Identity, JoinHandle<()>)>,
     files_changed: Arc<Notify>,
     taken: Arc<Notify>,
@@ -71,9 +75,9 @@ pub struct Identity {
 
 impl Identity {
     /// Nothing is asked for yet. `taken` is notified of every new certificate.
-    pub fn new(paths: Paths, pod: Pod, taken: Arc<Notify>) -> Self {
-        let report = Arc::new(watch::Sender::default());
-        Self { paths, pod, keeping: None, files_changed: Arc::default(), taken, report }
+    pub fn new(paths: Paths, daemon: &str, pod: Pod, commands: Commands, taken: Arc<Notify>) -> Self {
+        let (report, daemon) = (Arc::new(watch::Sender::default()), daemon.to_owned());
+        Self { paths, daemon, pod, commands, keeping: None, files_changed: Arc::default(), taken, report }
     }
 
     /// Looks after the certificate that a launch file asks for, from now on.
@@ -100,6 +104,8 @@ impl Identity {
                 polls: BackOff::between(POLLS[0], POLLS[1]),
                 refusals: BackOff::between(REFUSALS[0], REFUSALS[1]),
                 message: None,
+                reload: Reload::new(self.paths.clone(), &self.daemon, self.commands.clone(), identity.reload.clone()),
+                read: None,
             };
             let task = tokio::spawn(keeper.keep(Arc::clone(&self.files_changed)));
             self.keeping = Some((identity.clone(), task));
@@ -151,6 +157,10 @@ struct Keeper {
     refusals: BackOff,
     /// What is waited for, or went wrong last.
     message: Option<String>,
+    /// Has the daemon read what it shows and trusts.
+    reload: Reload,
+    /// The certificate that it goes by.
+    read: Option<state::Certificate>,
 }
 
 /// A request and whether the API server has it.
@@ -202,54 +212,78 @@ impl Keeper {
         let trust = files::trust(&self.paths)?;
         let held = files::held(&self.paths)?;
         let now = Timestamp::now();
-        self.supply(held.as_ref(), &trust, now)?;
-        let certificate = held.as_ref().and_then(|held| facts(held, &trust));
-        match decide::decide(held.as_ref().map(Held::pair), identity, &trust.bundle, now) {
+        let supplied = self.supply(held.as_ref(), &trust, now);
+        // One of several may have been written before it failed.
+        if *supplied.as_ref().unwrap_or(&true) {
+            self.reload.files_changed();
+        }
+        supplied?;
+        if self.reload.settle().await {
+            self.read = held.as_ref().and_then(|held| facts(held, &trust));
+        }
+        let unread = self.reload.trouble().map(str::to_owned);
+        let certificate = self.read.clone().map(|read| state::Certificate { unread, ..read });
+        let wait = self.ask(identity, &trust, held.as_ref(), certificate, now).await;
+        Ok(self.reload.wait().map_or(wait, |reload| reload.min(wait)))
+    }
+
+    /// Asks for a certificate if another one is needed. Returns when to look again.
+    async fn ask(
+        &mut self,
+        identity: &member::Identity,
+        trust: &Trust,
+        held: Option<&Held>,
+        certificate: Option<state::Certificate>,
+        now: Timestamp,
+    ) -> Duration {
+        match decide::decide(held.map(Held::pair), identity, &trust.bundle, now) {
             Step::Keep(wait) => {
                 self.refusals.reset();
                 self.settled();
                 self.message = None;
                 self.tell(certificate, None);
-                Ok(wait)
+                wait
             }
             Step::KeepEarly(wait) => {
                 self.has_trouble("the certificate is not valid yet; is this node's clock right?".into());
                 self.tell(certificate, self.message.clone());
-                Ok(wait)
+                wait
             }
             Step::Ask(why) => {
                 self.tell(certificate.clone(), self.message.clone().or_else(|| Some(why.clone())));
                 if Instant::now() >= self.due {
-                    self.advance(identity, &trust, held.as_ref(), &why).await;
+                    self.advance(identity, trust, held, &why).await;
                     if self.message.is_none() {
-                        return Ok(Duration::ZERO);
+                        return Duration::ZERO;
                     }
                     self.tell(certificate, self.message.clone());
                 }
-                Ok(self.due.saturating_duration_since(Instant::now()))
+                self.due.saturating_duration_since(Instant::now())
             }
         }
     }
 
     /// Lets the daemon have what it shows and trusts. The operators' authority is trusted by all, so its certificate takes the place
-    /// of one of the node that is not there.
-    fn supply(&self, held: Option<&Held>, trust: &Trust, now: Timestamp) -> Result<()> {
+    /// of one of the node that is not there. Whether that is another thing than before.
+    fn supply(&self, held: Option<&Held>, trust: &Trust, now: Timestamp) -> Result<bool> {
         let own = held.map(Held::pair);
         let mut said = None;
+        let is_other;
         if let Some(wish) = self.host_files {
             let found = files::of_host(&self.paths, self.address);
             let (taken, problem) = self.take_host_files(&found, now)?;
             let shown = host::shown(taken.as_ref(), wish, now);
             let authorities = taken.as_ref().map_or_else(|| host::authorities(&found), Taken::bundle);
-            files::keep_stores(&self.paths, shown.map(Taken::pair).or(own), &trust.bundle.merged(&authorities))?;
+            let trusted = trust.bundle.merged(&authorities);
+            is_other = files::keep_stores(&self.paths, shown.map(Taken::pair).or(own), &trusted)?;
             let not_after = taken.as_ref().and_then(Taken::validity).map(|validity| validity.not_after);
             said = Some(state::HostFiles { not_after, problem, shown: shown.is_some() });
         } else {
-            files::keep_stores(&self.paths, own, &trust.bundle)?;
+            is_other = files::keep_stores(&self.paths, own, &trust.bundle)?;
             files::forget(&self.paths, files::TAKEN);
         }
         self.report.send_if_modified(|report| std::mem::replace(&mut report.host_files, said.clone()) != said);
-        Ok(())
+        Ok(is_other)
     }
 
     /// Takes what the node has if it is good; what was taken before otherwise, with what is wrong.
@@ -384,5 +418,6 @@ fn facts(held: &Held, trust: &Trust) -> Option<state::Certificate> {
         not_after: certificate.validity().not_after,
         issuer: issuer.map(|issuer| issuer.fingerprint().to_string()),
         revision: trust.revision,
+        unread: None,
     })
 }

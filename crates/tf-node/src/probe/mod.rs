@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::{materialise::RunDir, paths::Paths, pod::Pod, state_file, store, tls};
+use crate::{materialise::RunDir, paths::Paths, place, pod::Pod, state_file, store, tls};
 
 /// The kubelet waits for 3 s.
 const PATIENCE: Duration = Duration::from_millis(2500);
@@ -56,12 +56,16 @@ pub enum Question {
 pub async fn answer(paths: &Paths, daemon: &str, question: Question) -> Result<ExitCode> {
     let pod = Pod::from_environment()?;
     let state = state_file::read(paths, daemon);
-    let health = match (RunDir::new(paths.run_dir()).load(daemon)?, question) {
+    let set = RunDir::new(paths.run_dir()).load(daemon)?;
+    let health = match (&set, question) {
         (Some(set), Question::Ready) => ready(&set.launch, state.as_ref(), paths, pod.address).await,
         (Some(set), Question::Alive) => alive(&set.launch, state.as_ref(), paths, pod.address).await,
         (None, Question::Alive) if state.is_some() => Health { serves: true, message: "waits".into() },
         (None, _) => process(state.as_ref()).unwrap_or_else(|unwell| unwell),
     };
+    if let (Some(set), Question::Ready, true) = (&set, question, health.serves) {
+        place::note_served(&set.launch, paths)?;
+    }
     println!("{}", health.message);
     Ok(if health.serves { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -132,6 +136,7 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
             Ok(format!("port {port} accepts connections"))
         }
         Probe::ZooKeeper { port, host, tls } => store::zookeeper::serves(&target(host, port.get(), *tls), paths).await,
+        Probe::Cassandra { port } => store::cassandra::serves(&target(&None, port.get(), true), paths).await,
         Probe::Process => Ok("its process runs".to_owned()),
     }
 }

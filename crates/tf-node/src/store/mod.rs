@@ -2,17 +2,19 @@
 //!
 //! The verbs that a store's procedures need are here too, beside the facts they change.
 
+pub mod cassandra;
 pub mod rabbitmq;
 pub mod zookeeper;
 
 use std::net::IpAddr;
 
+use anyhow::Result;
 use tf_plan::node::{
     launch::{Launch, Probe},
     state::Status,
 };
 
-use crate::{paths::Paths, probe::Target};
+use crate::{paths::Paths, probe::Target, set::Set};
 
 /// A store beside the agent.
 #[derive(Clone, Debug)]
@@ -20,7 +22,14 @@ pub enum Store {
     /// A ZooKeeper server.
     ZooKeeper(Target),
     /// A RabbitMQ server, by its management plugin.
-    RabbitMq(Target),
+    RabbitMq {
+        /// Its management plugin.
+        management: Target,
+        /// Its data directory, as the daemon sees it.
+        data: String,
+    },
+    /// A Cassandra server.
+    Cassandra(Target),
 }
 
 impl Store {
@@ -31,8 +40,10 @@ impl Store {
                 Some(Self::ZooKeeper(Target { host: host.unwrap_or(address), port: port.get(), tls: *tls }))
             }
             Probe::RabbitMq { management, .. } => {
-                Some(Self::RabbitMq(Target { host: address, port: management.get(), tls: true }))
+                let management = Target { host: address, port: management.get(), tls: true };
+                Some(Self::RabbitMq { management, data: launch.working_directory.clone().unwrap_or_default() })
             }
+            Probe::Cassandra { port } => Some(Self::Cassandra(Target { host: address, port: port.get(), tls: true })),
             Probe::Tcp { .. } | Probe::Http { .. } | Probe::Process => None,
         }
     }
@@ -41,7 +52,21 @@ impl Store {
     pub async fn describe(&self, paths: &Paths, status: &mut Status) {
         match self {
             Self::ZooKeeper(target) => status.zookeeper = Some(zookeeper::facts(target, paths).await),
-            Self::RabbitMq(target) => status.rabbitmq = Some(rabbitmq::facts(target, paths).await),
+            Self::RabbitMq { management, data } => {
+                status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
+            }
+            Self::Cassandra(target) => status.cassandra = Some(cassandra::facts(target, paths).await),
         }
+    }
+}
+
+/// What has to happen beside a store before its daemon is started.
+///
+/// # Errors
+/// When that fails.
+pub fn prepare(set: &Set, paths: &Paths) -> Result<()> {
+    match (&set.launch.ready, &set.launch.working_directory) {
+        (Probe::RabbitMq { .. }, Some(data)) => rabbitmq::prepare(&paths.at(data), set),
+        _ => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tf_api::schema::Port;
+use tf_pki::member::SHORTEST_LIFETIME;
 
 /// Name of a daemon's launch file.
 pub fn file_name(daemon: &str) -> String {
@@ -99,6 +100,12 @@ pub enum When {
     Always,
     /// Before a start where there is no such file: for files that the daemon goes on to write itself.
     Absent,
+    /// Before the starts of a daemon that has not served yet with the data it has, over the copy that stands before this one in
+    /// the list: for what a member with a new disk has to be told.
+    New {
+        /// Absolute path of a file among that data. The agent writes it when the daemon serves for the first time.
+        served: String,
+    },
     /// For ZooKeeper's list of members: before each start, unless the server has noted a list beside it that is not older
     /// (`<to>.<version>`). A copy that lags behind the ensemble would let a server of a large one go on as that of a small one.
     NewestList {
@@ -171,6 +178,11 @@ pub enum Probe {
         /// Port of the management plugin, which speaks TLS.
         management: NonZeroU16,
     },
+    /// The server answers requests in the native protocol, which it does once it has joined the ring (stateful-services 1.3.5).
+    Cassandra {
+        /// Port for clients, which speaks TLS.
+        port: NonZeroU16,
+    },
     /// The process runs.
     Process,
 }
@@ -212,6 +224,9 @@ pub struct Identity {
     /// with which it serves its API, is asked for all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_files: Option<HostFiles>,
+    /// Command that has the daemon read what it shows and trusts anew. Default: it looks itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<Vec<String>>,
 }
 
 /// How far a daemon uses the node's files.
@@ -255,8 +270,6 @@ pub fn port(field: &'static str, port: Port) -> Result<NonZeroU16, Unusable> {
 }
 
 const LONGEST_WAIT: u32 = 86_400;
-/// Shortest `expirationSeconds` of a Kubernetes certificate request (`tf_pki::member::SHORTEST_LIFETIME`).
-const SHORTEST_LIFETIME: u32 = 600;
 
 impl Launch {
     /// A daemon without files that serves when its process runs and stops within 30 s of SIGTERM.
@@ -314,9 +327,13 @@ impl Launch {
         for place in &self.place {
             ensure("place.file", "is not the name of a file", is_file_name(&place.file))?;
             absolute("place.to", &place.to)?;
-            if let When::NewestList { id, config, .. } = &place.when {
-                let is_placed = |file: &String| self.place.iter().any(|place| place.file == *file);
-                ensure("place.when", "goes by a file that is not placed", is_placed(id) && is_placed(config))?;
+            match &place.when {
+                When::NewestList { id, config, .. } => {
+                    let is_placed = |file: &String| self.place.iter().any(|place| place.file == *file);
+                    ensure("place.when", "goes by a file that is not placed", is_placed(id) && is_placed(config))?;
+                }
+                When::New { served } => absolute("place.when.served", served)?,
+                When::Always | When::Absent => {}
             }
         }
         wait("stop.seconds", self.stop.seconds)?;
@@ -329,10 +346,15 @@ impl Launch {
         if let Some(Agent { client, .. }) = &self.agent {
             ensure("agent.client", "is empty", !client.is_empty())?;
         }
-        if let Some(Identity { lifetime_seconds, .. }) = &self.identity {
+        if let Some(Identity { lifetime_seconds, reload, .. }) = &self.identity {
             // One writer of the pod's certificate.
             ensure("identity", "is only for the container that serves the agent API", self.agent.is_some())?;
-            ensure("identity.lifetimeSeconds", "is less than 600", *lifetime_seconds >= SHORTEST_LIFETIME)?;
+            ensure(
+                "identity.lifetimeSeconds",
+                "is less than 600",
+                u64::from(*lifetime_seconds) >= SHORTEST_LIFETIME.as_secs(),
+            )?;
+            reload.as_ref().map_or(Ok(()), |argv| command("identity.reload", argv))?;
         }
         Ok(())
     }
@@ -422,6 +444,7 @@ mod tests {
                 lifetime_seconds: 7_776_000,
                 required: true,
                 host_files: Some(HostFiles::Trusted),
+                reload: None,
             }),
             ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
         }

@@ -9,8 +9,27 @@ use serde::{Deserialize, Serialize};
 /// [`USER`].
 pub const PASSWORD_FILE: &str = "agent-password";
 
+/// File of the launch file's set with the identity of the member, `<uid of the resource>/<number>`. What a server has on its disk belongs to
+/// one: another number of the same resource is a member that was taken out of the cluster, and its data is put aside.
+pub const MEMBER_FILE: &str = "member";
+
 /// The user as which the agent asks the server. It sees everything and may change nothing.
 pub const USER: &str = "tf-node";
+
+/// What an agent is asked to do about who belongs to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "change")]
+pub enum Membership {
+    /// Take the server beside it out of service and stop it, with its process running on, so that another one can forget it. Refused
+    /// while a queue has its messages there and nowhere else.
+    Leave,
+    /// Take a node that does not run out of the cluster, as its server has it. Refused while a queue has its messages
+    /// there and nowhere else.
+    Forget {
+        /// Name of the Erlang node.
+        name: String,
+    },
+}
 
 /// Facts about one server and the cluster as it sees it. What could not be found out is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +45,15 @@ pub struct Facts {
     /// Resources that it runs short of, for which all servers hold publishers back: `memory`, `disk`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub alarms: BTreeSet<String>,
-    /// Why nothing could be found out, for people. Everything else is empty then.
+    /// Why the server could not be asked, for people. What it would have said is empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// Names of the nodes, itself included, that a server which could not be asked has on its disk as the cluster's.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub remembers: BTreeSet<String>,
+    /// Whether it was asked to leave ([`Membership::Leave`]), did, and was not started since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
     /// Why it may not be stopped: queues that would lose their majority, or messages that no other node has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical: Option<String>,

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{content::ContentHash, rabbitmq, zookeeper};
+use super::{cassandra, content::ContentHash, rabbitmq, zookeeper};
 
 /// Where a daemon is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It has not been started; [`State::message`] says what for.
+    #[default]
     Waiting,
     /// It is about to be started.
     Starting,
@@ -47,7 +48,7 @@ pub struct LastExit {
 }
 
 /// The state of one daemon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
     /// Where it is in its life.
@@ -100,6 +101,9 @@ pub struct Certificate {
     /// Number of the bundle of authorities that the member goes by; 0 where the bundle has none.
     #[serde(default)]
     pub revision: u64,
+    /// Why the daemon does not go by a newer one that it has, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// What became of the node's files ([`super::HOST_FILES_DIR`]).
@@ -118,7 +122,7 @@ pub struct HostFiles {
 }
 
 /// Answer to `GET /v1/status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Version of the agent that answers.
@@ -149,4 +153,7 @@ pub struct Status {
     /// Facts about a RabbitMQ server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rabbitmq: Option<rabbitmq::Facts>,
+    /// Facts about a Cassandra server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassandra: Option<cassandra::Facts>,
 }

@@ -19,7 +19,12 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
 use tf_api::Resource as _;
-use tf_plan::{component::Component, node::state::Status, observed::Agent, step::Request};
+use tf_plan::{
+    component::Component,
+    node::state::{State, Status},
+    observed::Agent,
+    step::Request,
+};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},
@@ -40,8 +45,10 @@ use crate::{
 const INTERVAL: Duration = Duration::from_secs(2);
 /// For a connection, and for an answer about the state.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// For an answer about a change: a new list of members has to reach a majority.
-const CHANGE_PATIENCE: Duration = Duration::from_secs(12);
+/// For an answer about a new list of members, which has to reach a majority.
+const RECONFIGURE_PATIENCE: Duration = Duration::from_secs(12);
+/// For an answer about a member that leaves: its clients and queues go to others first.
+const MEMBERSHIP_PATIENCE: Duration = Duration::from_secs(90);
 /// An agent that failed to answer so often in a row is silent.
 const FAILURES: u32 = 2;
 
@@ -96,14 +103,17 @@ impl Agents {
     /// When the agent cannot be reached, or refuses.
     pub async fn ask(&self, uid: &str, request: &Request) -> Result<(), CallError> {
         let member = lock(&self.known).get(uid).cloned().ok_or(CallError::Unknown)?;
-        let (path, body) = match request {
-            Request::Reconfigure(change) => ("/v1/zookeeper/reconfig", serde_json::to_vec(change)),
+        let (path, body, patience) = match request {
+            Request::Reconfigure(change) => {
+                ("/v1/zookeeper/reconfig", serde_json::to_vec(change), RECONFIGURE_PATIENCE)
+            }
+            Request::Membership(change) => ("/v1/rabbitmq/membership", serde_json::to_vec(change), MEMBERSHIP_PATIENCE),
         };
         let body = body.map_err(CallError::Malformed)?;
         let result = {
             let mut connection = member.connection.lock().await;
             let open = connection.as_mut().ok_or(CallError::Unknown)?;
-            let result = open.call::<Value>(Method::POST, path, body, CHANGE_PATIENCE).await;
+            let result = open.call::<Value>(Method::POST, path, body, patience).await;
             if !matches!(result, Ok(_) | Err(CallError::Refused(..))) {
                 *connection = None;
             }
@@ -272,17 +282,14 @@ fn is_same(before: Option<&Agent>, after: Option<&Agent>) -> bool {
     }
 }
 
-fn substance(status: &Status) -> impl PartialEq {
-    let daemons: Vec<_> = status
-        .daemons
-        .iter()
-        .map(|(name, state)| (name.clone(), state.phase, state.active.clone(), state.wanted.clone()))
-        .collect();
-    let health = status.health.as_ref().map(|health| (health.serves, health.message.clone()));
-    let zookeeper = status.zookeeper.clone().map(|mut facts| {
+/// A status without what passes by. Whatever else there is counts, so that no fact is left out which somebody decides on.
+fn substance(status: &Status) -> Status {
+    let mut status = status.clone();
+    for State { since, message, pid, restarts, last_exit, .. } in status.daemons.values_mut() {
+        (*since, *message, *pid, *restarts, *last_exit) = (Timestamp::default(), None, None, 0, None);
+    }
+    if let Some(facts) = &mut status.zookeeper {
         facts.zxid = 0;
-        facts
-    });
-    let trusts = status.certificate.as_ref().map(|certificate| (certificate.issuer.clone(), certificate.revision));
-    (daemons, health, zookeeper, status.address.clone(), trusts, status.host_files.clone())
+    }
+    status
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use tf_plan::node::{state::Health, zookeeper::Facts};
+use tf_plan::node::{rabbitmq, state::Health, zookeeper::Facts};
 
 use super::*;
 
@@ -20,6 +20,7 @@ fn says(serves: bool, zxid: u64) -> Status {
         message: None,
         host_files: None,
         rabbitmq: None,
+        cassandra: None,
         zookeeper: Some(Facts { zxid, ..Facts::default() }),
     }
 }
@@ -58,4 +59,24 @@ fn counters_that_pass_by_wake_nobody_and_what_matters_does() {
     let Some(Agent::Says(status)) = heard(&member) else { unreachable!("it answered") };
     assert_eq!(status.zookeeper.map(|facts| facts.zxid), Some(2), "and are known all the same");
     assert!(member.take(Ok(says(false, 2))), "it serves no more");
+    let with = |change: fn(&mut Status)| {
+        let mut status = says(false, 2);
+        change(&mut status);
+        status
+    };
+    assert!(member.take(Ok(with(|status| status.rabbitmq = Some(tf_plan::node::rabbitmq::Facts::default())))));
+    assert!(member.take(Ok(with(|status| status.cassandra = Some(tf_plan::node::cassandra::Facts::default())))));
+}
+
+#[test]
+fn what_a_store_says_is_news_whichever_it_is() {
+    let member = member();
+    let of = |critical: Option<&str>| Status {
+        zookeeper: None,
+        rabbitmq: Some(rabbitmq::Facts { critical: critical.map(str::to_owned), ..rabbitmq::Facts::default() }),
+        ..says(true, 0)
+    };
+    member.take(Ok(of(Some("queue 'q' has one copy"))));
+    assert!(member.take(Ok(of(None))), "it may be stopped now");
+    assert!(!member.take(Ok(of(None))));
 }

@@ -25,6 +25,11 @@ pub const RABBITMQ_ARCHIVE: &str = "rabbitmq-3.10.8";
 /// The image itself, as a chart's value.
 pub const RABBITMQ: &str = "operands.images.external-rabbitmq=tungstenfabric/lab-rabbitmq:3.10.8";
 
+/// Archive with the lab's image of Cassandra servers.
+pub const CASSANDRA_ARCHIVE: &str = "cassandra-5.0.9";
+/// The image itself, as a chart's value.
+pub const CASSANDRA: &str = "operands.images.external-cassandra=tungstenfabric/lab-cassandra:5.0.9";
+
 /// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
 pub const PAUSE: &str = "localhost/pause:lab";
 

@@ -25,7 +25,10 @@ mod view;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tf_api::{contract::MemberStatus, kinds::PlainClients};
-use tf_plan::node::zookeeper::{Facts, Server, Servers};
+use tf_plan::{
+    members,
+    node::zookeeper::{Facts, Server, Servers},
+};
 
 pub use clients::is_as_wanted;
 pub use roll::{Change, Seat};
@@ -311,15 +314,10 @@ fn mark(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> 
     true
 }
 
-/// Whether no other member's pod goes when the StatefulSet is made smaller by one: it takes the highest ordinal.
+/// Whether the member's pod is the one that the StatefulSet takes.
 fn has_last_seat(situation: &Situation<'_>, view: &View<'_>, member: &MemberStatus) -> bool {
-    let last = view.recorded.len().saturating_sub(1);
-    let seat = situation.seats.iter().find(|seat| seat.ordinal == last);
-    let Some(node) = seat.and_then(|seat| seat.node.as_deref()) else {
-        // Nobody sits there yet; let it be the one who has no seat elsewhere.
-        return situation.seats.iter().all(|seat| seat.node.as_deref() != Some(&member.node));
-    };
-    node == member.node || view.recorded.iter().all(|other| other.node != node)
+    let seats: Vec<_> = situation.seats.iter().map(|seat| (seat.ordinal, seat.node.as_deref())).collect();
+    members::has_last_seat(view.recorded, &seats, member)
 }
 
 /// Gives a vote to a member that follows the quorum, or corrects the address of one.

@@ -6,26 +6,28 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
+use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::FieldTable;
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
-use tf_api::names::{ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
-use tf_testing::Lab;
+use tf_api::names::ANNOTATION_RESTART;
 use tf_testing::operators::Install;
-use tf_testing::real::image;
+use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::wait::eventually;
+use tf_testing::{Lab, RealNode};
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, Store, is_drawn};
+use crate::store::{BRING_UP, NAMESPACE, Store, directory, members, replace_authority};
+use crate::{rest, secrets};
 
 const NAME: &str = "rabbitmq1";
 const AMQP_PORT: u16 = 5673;
 const OPERATOR: &str = "rabbitmq-op";
-const STORE: Store = Store {
+pub const STORE: Store = Store {
     operator: OPERATOR,
     kind: RABBITMQ,
     name: NAME,
@@ -36,33 +38,38 @@ const STORE: Store = Store {
 const ROLL: Duration = Duration::from_mins(5);
 /// Until a failure is told.
 const TOLD: Duration = Duration::from_secs(10);
-/// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
-const ROTATION: Duration = Duration::from_mins(9);
 /// From the start of the last node until all servers serve again.
 const UP_AGAIN: Duration = Duration::from_secs(60);
+/// Until RabbitMQ has noticed that a member is cut off (`net_ticktime` and a quarter), and then some.
+const PARTED: Duration = Duration::from_secs(90);
 /// Between two messages while servers stop: less than a second on a machine that has nothing else to do, and what a busy one adds.
 const HOLE: Duration = Duration::from_secs(10);
 /// The orders in which three nodes can get their power back.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Tests that `cargo xtask soak life` runs. A run draws none of them unless it is told how many: once a change waited for minutes for a
-/// mirror that RabbitMQ did not synchronise (docs/testing.md).
+/// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Long {
+pub enum Long {
     Configuration,
     Restart,
     Killed,
     Growth,
     Outage,
     Authority,
+    Sizes,
+    LostData,
+    Replacement,
+    Rest,
+    Partition,
+    OwnQueues,
 }
 
 impl Long {
-    const ALL: usize = Self::Authority as usize + 1;
+    pub const ALL: usize = Self::OwnQueues as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
-        is_drawn(self as usize, Self::ALL, 0, 5)
+        STORE.is_drawn(self as usize)
     }
 }
 
@@ -97,7 +104,80 @@ async fn three_real_servers_form_one_cluster_that_lets_in_who_has_certificate_an
                 ensure!(access.with_password("wrong").connect(*address).await.is_err(), "{address}: wrong password");
             }
             let summary = Traffic::begin(&access, &addresses).await?.end().await?;
-            good("at rest", &summary)
+            good("at rest", &summary)?;
+            nothing_secret_is_told(lab, client).await
+        })
+        .await
+}
+
+/// Of a Secret's key and value what is secret: passwords, hashes of them, and the cookie.
+fn secret(key: &str, text: &str) -> Vec<String> {
+    let definitions: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let users = definitions["users"].as_array().into_iter().flatten();
+    let hashes = users.filter_map(|user| user["password_hash"].as_str()).map(str::to_owned);
+    let is_whole = key.ends_with("password") || key.to_lowercase().ends_with("cookie");
+    hashes.chain(is_whole.then(|| text.to_owned())).collect()
+}
+
+/// Nothing secret is where people read.
+async fn nothing_secret_is_told(lab: &Lab, client: &Client) -> Result<()> {
+    let values = secrets::values(lab, client, secret).await?;
+    let of = |part: &str| values.values().filter(|place| place.contains(part)).count();
+    // Passwords of clients and agents with their hashes, the cookie, keys of the authority and of three members, and tokens.
+    ensure!(of("password") >= 4 && of("ookie") >= 1, "{:?}", values.values());
+    ensure!(of("tf-ca") >= 1 && of("pods/") >= 6 && of("token") >= 3, "{:?}", values.values());
+    secrets::nothing_leaks(&values, &secrets::pages(&STORE, lab, client).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_allowed() -> Result<()> {
+    if !Long::Rest.is_drawn()? {
+        return Ok(());
+    }
+    STORE.with(3, &[], &[], async |lab, client| rest::is_silent(&STORE, lab, client).await).await
+}
+
+/// Cuts a member off from the other two for longer than RabbitMQ needs to notice, and waits until the cluster is whole again by itself.
+async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
+    let spec = json!({"serviceConfiguration": {"clusterPartitionHandling": handling}});
+    resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
+    STORE.certified(client).await?;
+    through(client, handling).await?;
+    let (access, nodes) = (Access::of(client).await?, lab.real_nodes()?);
+    let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
+    let all = nodes.all()?;
+    let cut = all.iter().find(|node| node.name() != operator).context("one node")?;
+    let others: Vec<&str> = all.iter().map(RealNode::name).filter(|name| *name != cut.name()).collect();
+    let traffic = Traffic::begin(&access, &nodes.addresses()?).await?;
+    let begun = Instant::now();
+    nodes.cut(&[cut.name()], &others).await?;
+    let told = |rabbitmq: &Resource| !rabbitmq.is_ready();
+    resources::until(client, RABBITMQ, NAMESPACE, NAME, "the cut", PARTED, told).await?;
+    println!("{handling}: told after {:.1?}", begun.elapsed());
+    tokio::time::sleep(PARTED.saturating_sub(begun.elapsed())).await;
+    nodes.heal(&[cut.name()], &others).await?;
+    let begun = Instant::now();
+    through(client, "one cluster").await?;
+    println!("{handling}: whole {:.1?} after the cut's end", begun.elapsed());
+    traffic.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_is_told_and_heals_as_configured() -> Result<()> {
+    if !Long::Partition.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            // Whoever is alone stops serving, and has nothing that the others lack.
+            let summary = parted(lab, client, "pause_minority").await?;
+            println!("pause_minority: {summary}");
+            ensure!(summary.lost == 0, "pause_minority: {summary}");
+            // Whoever is alone goes on serving, and gives up what only it has. What that was is not promised.
+            println!("autoheal: {}", parted(lab, client, "autoheal").await?);
+            let summary =
+                Traffic::begin(&Access::of(client).await?, &lab.real_nodes()?.addresses()?).await?.end().await?;
+            good("afterwards", &summary)
         })
         .await
 }
@@ -179,7 +259,7 @@ async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhe
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(1)).await?;
             let rabbitmq = STORE.certified(client).await?;
             let first: Vec<Ipv4Addr> =
-                crate::store::members(&rabbitmq).iter().filter_map(|member| member.address.parse().ok()).collect();
+                members(&rabbitmq).iter().filter_map(|member| member.address.parse().ok()).collect();
             ensure!(first.len() == 1, "{first:?}");
             let access = Access::of(client).await?;
             let traffic = Traffic::begin(&access, &first).await?;
@@ -192,6 +272,139 @@ async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhe
             good("one becomes three", &summary)?;
             let summary = Traffic::begin(&access, &lab.real_nodes()?.addresses()?).await?.end().await?;
             good("by three", &summary)
+        })
+        .await
+}
+
+/// Asks for a number of members and waits until the cluster has so many, and nothing is left to do.
+async fn resize(client: &Client, replicas: usize) -> Result<()> {
+    let wish = json!({"spec": {"commonConfiguration": {"replicas": replicas}}});
+    let api = resources::api(client, RABBITMQ, NAMESPACE);
+    api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
+    let is_done = |rabbitmq: &Resource| rabbitmq.is_ready_with(replicas) && rabbitmq.is("Progressing", "False");
+    resources::until(client, RABBITMQ, NAMESPACE, NAME, &format!("{replicas} members"), ROLL, is_done).await.map(drop)
+}
+
+/// Restarts every server by a change, which is held up as long as the cluster has a node that does not run.
+async fn rolled(client: &Client, replicas: usize, level: &str) -> Result<()> {
+    let spec = json!({"commonConfiguration": {"replicas": replicas, "logLevel": level}});
+    resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
+    through(client, "a change of what is left").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_members_become_one_and_three_again_and_no_message_and_no_stale_node_is_left() -> Result<()> {
+    if !Long::Sizes.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            // The second time with what former members have on their disks, which the cluster forgot.
+            for (replicas, level) in [(1, None), (3, Some("debug")), (2, Some("info")), (3, None)] {
+                let begun = Instant::now();
+                resize(client, replicas).await?;
+                println!("{replicas} members after {:.1?}", begun.elapsed());
+                traffic.goes_on().await?;
+                // Not of one server, whose queues end with it.
+                if let Some(level) = level {
+                    rolled(client, replicas, level).await?;
+                }
+            }
+            good("three, one, three, two, three", &traffic.end().await?)?;
+            for address in &addresses {
+                access.connect(*address).await.with_context(|| format!("{address}"))?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_stays_as_long_as_a_queue_has_its_messages_there_alone() -> Result<()> {
+    if !Long::OwnQueues.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, _) = three(lab, client).await?;
+            // On the highest ordinal, which goes first, and where no policy mirrors.
+            let pods = STORE.pods(client).await?;
+            let (last, pod) = pods.last_key_value().context("no pod")?;
+            let address =
+                pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()).context("no address")?.parse()?;
+            STORE.exec(lab, last, &["rabbitmqctl", "add_vhost", "own"])?;
+            let rights = ["rabbitmqctl", "set_permissions", "-p", "own", access.user(), ".*", ".*", ".*"];
+            STORE.exec(lab, last, &rights)?;
+            let own = access.to_vhost("own");
+            let channel = own.connect(address).await?.create_channel().await?;
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            channel.queue_declare("ledger".into(), durable, FieldTable::default()).await?;
+
+            let wish = json!({"spec": {"commonConfiguration": {"replicas": 1}}});
+            let api = resources::api(client, RABBITMQ, NAMESPACE);
+            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
+            let is_told = |rabbitmq: &Resource| rabbitmq.explain("Ready").contains("own/ledger");
+            let told =
+                resources::until(client, RABBITMQ, NAMESPACE, NAME, "the queue to be named", ROLL, is_told).await?;
+            ensure!(members(&told).len() == 3, "{}", resources::conditions(&told));
+            own.connect(address).await.context("its server serves")?;
+
+            let channel = own.connect(address).await?.create_channel().await?;
+            channel.queue_delete("ledger".into(), QueueDeleteOptions::default()).await?;
+            resize(client, 1).await
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_lost_its_data_joins_again_by_itself() -> Result<()> {
+    if !Long::LostData.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let directory = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
+            node.run("rm", &["-rf", &format!("{directory}/mnesia")]).await?;
+            node.kill("beam.smp")?;
+            let told = |rabbitmq: &Resource| !rabbitmq.is_ready();
+            resources::until(client, RABBITMQ, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+            through(client, "the member's return").await?;
+            access.connect(node.address()).await?;
+            good("a member without its data", &traffic.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_node_is_gone_for_good_is_replaced_on_another_node() -> Result<()> {
+    if !Long::Replacement.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
+            let lost = lab.real_nodes()?.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            let new = STORE.replace_node(lab, client, &lost).await?;
+            let address = new.address().to_string();
+            let is_replaced = |rabbitmq: &Resource| {
+                rabbitmq.is_ready_with(3)
+                    && rabbitmq.is("Progressing", "False")
+                    && members(rabbitmq).iter().any(|member| member.address == address)
+            };
+            resources::until(client, RABBITMQ, NAMESPACE, NAME, "replaced", ROLL, is_replaced).await?;
+            access.connect(new.address()).await?;
+            rolled(client, 3, "debug").await?;
+            let summary = traffic.end().await?;
+            println!("a node replaced: {summary}");
+            ensure!(summary.lost == 0, "{summary}");
+            Ok(())
         })
         .await
 }
@@ -230,12 +443,6 @@ async fn all_nodes_without_power_come_back_in_any_order_and_serve() -> Result<()
         .await
 }
 
-/// The certificates of the authorities that members are told to trust.
-async fn bundle(client: &Client) -> Result<String> {
-    let bundle = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
-    bundle.get("ca-bundle.crt").cloned().context("no bundle")
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn two_operators_replace_the_authority_of_their_members_together_and_nobody_is_turned_away() -> Result<()> {
     if !Long::Authority.is_drawn()? {
@@ -249,19 +456,10 @@ async fn two_operators_replace_the_authority_of_their_members_together_and_nobod
             resources::apply(client, ZOOKEEPER, NAMESPACE, neighbour.name, json!({})).await?;
             let (access, addresses) = three(lab, client).await?;
             neighbour.certified(client).await?;
-            let old = bundle(client).await?;
-            ensure!(old.matches("BEGIN CERTIFICATE").count() == 1, "one authority: {old}");
             let before = [STORE.uids(client).await?, neighbour.uids(client).await?];
             let traffic = Traffic::begin(&access, &addresses).await?;
 
-            let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-            let request = json!({"metadata": {"annotations": {ANNOTATION_ROTATE: "now"}}});
-            secrets.patch(AUTHORITY, &PatchParams::default(), &Patch::Merge(request)).await?;
-            eventually("one authority, another one", ROTATION, async || {
-                let now = bundle(client).await?;
-                Ok((now != old && now.matches("BEGIN CERTIFICATE").count() == 1).then_some(()))
-            })
-            .await?;
+            replace_authority(client).await?;
             // Who begins now trusts the new one alone, and shows what it signed.
             let newcomer = Access::of(client).await?;
             for address in &addresses {

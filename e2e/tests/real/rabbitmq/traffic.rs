@@ -81,6 +81,16 @@ impl Access {
         Self { password: password.into(), ..self.clone() }
     }
 
+    /// The same to another virtual host.
+    pub fn to_vhost(&self, vhost: &str) -> Self {
+        Self { vhost: vhost.into(), ..self.clone() }
+    }
+
+    /// Who logs in.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
     /// Connects to one server.
     pub async fn connect(&self, address: Ipv4Addr) -> Result<Connection> {
         let Self { user, password, vhost, .. } = self;

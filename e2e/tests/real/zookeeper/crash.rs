@@ -273,7 +273,7 @@ impl Stage {
     /// Puts another node in the place of the one that has been there for the longest time.
     async fn replace_node(&self) -> Result<()> {
         let lost = self.lab.real_nodes()?.all()?.into_iter().next().context("a node")?;
-        membership::replace_node(&self.lab, &self.client, &lost).await.map(drop)
+        STORE.replace_node(&self.lab, &self.client, &lost).await.map(drop)
     }
 
     /// Waits until the ensemble is told to be as wished, on nodes that there are, with certificates of whom was wished.
@@ -363,7 +363,7 @@ impl Stage {
 
     /// Deletes the resource, waits until nothing of it is left, and empties the directories of its members.
     async fn delete(&mut self) -> Result<()> {
-        let directory = disaster::directory(pods(&self.client).await?.values().next().context("no pod")?)?;
+        let directory = store::directory(pods(&self.client).await?.values().next().context("no pod")?)?;
         deleted(&self.client).await?;
         for node in self.lab.real_nodes()?.all()? {
             node.run("rm", &["-rf", &directory]).await?;

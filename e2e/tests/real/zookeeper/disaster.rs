@@ -9,13 +9,6 @@ use super::journal::Journal;
 use super::membership::{place, resize};
 use super::*;
 
-/// The directory of a member on its node.
-pub fn directory(pod: &Pod) -> Result<String> {
-    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).context("no volumes")?;
-    let data = volumes.iter().find(|volume| volume.name == "data").and_then(|volume| volume.host_path.as_ref());
-    Ok(data.context("no directory of the node")?.path.clone())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_the_documented_procedure() -> Result<()>
 {
@@ -36,7 +29,7 @@ async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_t
         let survivor = nodes.node(&first.node)?;
         let lost: Vec<_> = nodes.all()?.into_iter().filter(|node| node.name() != survivor.name()).collect();
         let before = pods(client).await?;
-        let directory = directory(before.values().next().context("no pod")?)?;
+        let directory = store::directory(before.values().next().context("no pod")?)?;
         // Whatever the operator is beside: who stays is asked until it has moved there.
         for node in &lost {
             nodes.stop(node.name()).await?;

@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Node;
-use kube::api::DeleteParams;
 use serde_json::Value;
-use tf_testing::RealNode;
 
 use super::journal::Journal;
 use super::watchman::{Watch, Watchman};
@@ -80,16 +77,6 @@ async fn an_ensemble_grows_and_shrinks_under_a_writer_that_loses_nothing() -> Re
     .await
 }
 
-/// Puts another node, with another address, in the place of one that is gone for good.
-pub async fn replace_node(lab: &Lab, client: &Client, lost: &RealNode) -> Result<RealNode> {
-    let nodes = lab.real_nodes()?;
-    let new = nodes.replace(lost.name()).await?;
-    nodes.load(&image::archives(&IMAGES)?.context("no images")?).await?;
-    operator::label_control_plane(lab, new.name()).await?;
-    Api::<Node>::all(client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
-    Ok(new)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_another_address() -> Result<()> {
     if !Long::Replacement.is_drawn()? {
@@ -102,7 +89,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
         let (nodes, operator) = (lab.real_nodes()?, operator::node_of(client, OPERATOR, NAMESPACE).await?);
         let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
 
-        let new = replace_node(lab, client, &lost).await?;
+        let new = STORE.replace_node(lab, client, &lost).await?;
         let address = new.address().to_string();
         let replaced = |zookeeper: &Resource| {
             zookeeper.is_ready_with(3) && members(zookeeper).iter().any(|member| member.address == address)

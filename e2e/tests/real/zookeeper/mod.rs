@@ -24,7 +24,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, DynamicObject, EvictParams, ListParams, LogParams};
+use kube::api::{Api, DeleteParams, DynamicObject, EvictParams, ListParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::contract::MemberStatus;
@@ -40,7 +40,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::store::{BRING_UP, NAMESPACE, Store, Turn, is_drawn, members};
+use crate::store::{self, BRING_UP, NAMESPACE, Store, Turn, members};
 
 const NAME: &str = "zookeeper1";
 const CLIENT_PORT: u16 = 2181;
@@ -53,12 +53,12 @@ const NOTICED: Duration = Duration::from_mins(2);
 const OPERATOR: &str = "zookeeper-op";
 /// Archives of the images that every node needs.
 const IMAGES: [&str; 3] = [OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE];
-const STORE: Store =
+pub const STORE: Store =
     Store { operator: OPERATOR, kind: ZOOKEEPER, name: NAME, images: &IMAGES, values: &[image::ZOOKEEPER] };
 
 /// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Long {
+pub enum Long {
     Growth,
     Release,
     Tls,
@@ -79,13 +79,11 @@ enum Long {
 }
 
 impl Long {
-    const ALL: usize = Self::Ports as usize + 1;
-    /// Of these, if nothing else is said.
-    const DRAWN: usize = 1;
+    pub const ALL: usize = Self::Ports as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
-        is_drawn(self as usize, Self::ALL, Self::DRAWN, 2)
+        STORE.is_drawn(self as usize)
     }
 }
 

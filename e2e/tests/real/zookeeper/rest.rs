@@ -1,22 +1,13 @@
-//! What an ensemble does when nobody does anything, and what it does for those who have no rights.
+//! What an ensemble does when nobody does anything, what it does for those who have no rights, and ports.
 
 use anyhow::ensure;
-use tf_testing::audit::count_by_user;
-use tf_testing::identity::{Identity, Usage};
 use zookeeper_client::{Client as Session, EnsembleUpdate, Error};
 
 use super::journal::Writers;
 use super::watchman::{Watch, Watchman};
 use super::*;
+use crate::rest;
 
-/// How long nothing may happen, and how long before that what has begun may take to end.
-const SILENCE: Duration = Duration::from_mins(2);
-const SETTLED: Duration = Duration::from_secs(15);
-/// Requests of the operator and of each agent, a minute: renewals of a lease and of watches.
-const REQUESTS: u64 = 10;
-/// Resident memory of an agent in KiB, code included, and its share of a processor.
-const RESIDENT: u64 = 8 * 1024;
-const BUSY: f64 = 0.01;
 /// What sessions may last at most, unless the spec says otherwise.
 const LONGEST_SESSION: Duration = Duration::from_mins(2);
 
@@ -25,45 +16,7 @@ async fn an_ensemble_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_all
     if !Long::Rest.is_drawn()? {
         return Ok(());
     }
-    with_lab(3, async |lab, client| {
-        let begun = lab.audit_mark().await?;
-        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
-        certified(client).await?;
-        tokio::time::sleep(SETTLED).await;
-        let mut agents = Vec::new();
-        for node in lab.real_nodes()?.all()? {
-            agents.extend(node.processes("tf-node")?);
-        }
-        ensure!(agents.len() == 3, "{agents:?}");
-        let before: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
-        let rest = lab.audit_mark().await?;
-        tokio::time::sleep(SILENCE).await;
-        let end = lab.audit_mark().await?;
-        let after: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
-        ensure!(before.len() == 3 && after.len() == 3, "an agent has ended");
-        for (before, after) in before.iter().zip(&after) {
-            let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / SILENCE.as_secs_f64();
-            let (resident, own) = (after.rss_bytes / 1024, after.anonymous_bytes / 1024);
-            println!("an agent: {resident} KiB resident, {own} KiB its own, {:.2} % of a processor", 100.0 * share);
-            ensure!(resident <= RESIDENT && share < BUSY, "an agent: {after:?}, {share}");
-        }
-
-        let ours = format!("system:serviceaccount:{NAMESPACE}:");
-        let counts = count_by_user(&lab.audit().window(rest, end)?);
-        let counts: Vec<_> = counts.into_iter().filter(|(user, _)| user.starts_with(&ours)).collect();
-        ensure!(counts.iter().any(|(_, count)| count.lease_writes > 0), "no lease was renewed: {counts:?}");
-        for (user, count) in &counts {
-            ensure!(count.writes() == 0, "{user} wrote though nothing had changed: {count:?}");
-            ensure!(count.total < REQUESTS * SILENCE.as_secs() / 60, "{user}: {count:?}");
-        }
-        let is_refused = |entry: &&tf_testing::Entry| entry.user.starts_with(&ours) && entry.code == 403;
-        let entries = lab.audit().window(begun, end)?;
-        let refused: Vec<_> = entries.iter().filter(is_refused).map(|entry| (&entry.user, &entry.uri)).collect();
-        ensure!(refused.is_empty(), "{refused:?}");
-        println!("{counts:?}");
-        Ok(())
-    })
-    .await
+    with_lab(3, async |lab, client| rest::is_silent(&STORE, lab, client).await).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,9 @@
-//! A RabbitMQ server by its management plugin (RabbitMQ, "Management HTTP API" and "Health Checks").
+//! A RabbitMQ server by its management plugin (RabbitMQ, "Management HTTP API" and "Health Checks"), and by what it has on its disk.
 
-use std::time::Duration;
+mod data;
+pub mod membership;
+
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -8,12 +11,13 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tf_plan::node::rabbitmq::{Facts, PASSWORD_FILE, USER};
+use tf_plan::node::rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER};
 use tokio::time::timeout;
 
 use crate::{
     paths::Paths,
     probe::{Target, http::Connection},
+    set::Set,
 };
 
 /// For all questions together. The operator waits for 1.5 s.
@@ -24,6 +28,17 @@ const CHECKS: [&str; 2] =
     ["/api/health/checks/node-is-quorum-critical", "/api/health/checks/node-is-mirror-sync-critical"];
 /// Queues that are named.
 const NAMED: usize = 5;
+
+/// The server beside the agent.
+#[derive(Clone, Debug)]
+pub struct Server<'a> {
+    /// Its management plugin.
+    pub target: &'a Target,
+    /// What the agent sees of the pod.
+    pub paths: &'a Paths,
+    /// Name of the daemon.
+    pub daemon: &'a str,
+}
 
 /// A node in the plugin's words. What it does not tell about one that is down is false.
 #[derive(Deserialize)]
@@ -44,8 +59,43 @@ struct Overview {
     node: String,
 }
 
+/// The management plugin, over one connection.
+struct Management {
+    server: Connection,
+    authorization: HeaderValue,
+}
+
+impl Management {
+    async fn open(target: &Target, paths: &Paths) -> Result<Self> {
+        let authorization = authorization(paths)?;
+        Ok(Self { server: Connection::open(target, paths).await?, authorization })
+    }
+
+    async fn get(&mut self, path: &str) -> Result<(StatusCode, Bytes)> {
+        self.server.get(path, Some(&self.authorization)).await
+    }
+
+    async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<T> {
+        let (status, body) = self.get(path).await?;
+        if status != StatusCode::OK {
+            bail!("status {}", status.as_u16());
+        }
+        Ok(serde_json::from_slice(&body)?)
+    }
+
+    /// Name of the node that answers.
+    async fn own_name(&mut self) -> Result<String> {
+        Ok(self.read::<Overview>("/api/overview?columns=node").await?.node)
+    }
+
+    /// The nodes of its cluster.
+    async fn nodes(&mut self) -> Result<Vec<Node>> {
+        self.read("/api/nodes?columns=name,running,partitions,mem_alarm,disk_free_alarm").await
+    }
+}
+
 /// Everything that can be found out. What cannot stays empty.
-pub async fn facts(target: &Target, paths: &Paths) -> Facts {
+pub async fn facts(target: &Target, data: &Path, paths: &Paths) -> Facts {
     let mut facts = Facts::default();
     // Half of it could be taken for all of it.
     let unknown = match timeout(PATIENCE, ask(target, paths, &mut facts)).await {
@@ -53,28 +103,27 @@ pub async fn facts(target: &Target, paths: &Paths) -> Facts {
         Ok(Err(error)) => format!("{error:#}"),
         Err(_) => format!("the management plugin does not answer within {} ms", PATIENCE.as_millis()),
     };
-    Facts { unknown: Some(unknown), ..Facts::default() }
+    Facts { unknown: Some(unknown), remembers: data::remembered(data, paths), ..Facts::default() }
 }
 
 async fn ask(target: &Target, paths: &Paths, facts: &mut Facts) -> Result<()> {
-    let authorization = authorization(paths)?;
-    let mut server = Connection::open(target, paths).await?;
-    let mut get = async |path| server.get(path, Some(&authorization)).await;
-    let overview: Overview = read(get("/api/overview?columns=node").await?)?;
-    let nodes = read(get("/api/nodes?columns=name,running,partitions,mem_alarm,disk_free_alarm").await?)?;
-    read_nodes(&overview.node, nodes, facts);
+    let mut management = Management::open(target, paths).await?;
+    let own = management.own_name().await?;
+    read_nodes(&own, management.nodes().await?, facts);
     for check in CHECKS {
-        let (status, body) = get(check).await?;
+        let (status, body) = management.get(check).await?;
         facts.critical = facts.critical.take().or(read_check(status, &body)?);
     }
     Ok(())
 }
 
-fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> Result<T> {
-    if status != StatusCode::OK {
-        bail!("status {}", status.as_u16());
-    }
-    Ok(serde_json::from_slice(&body)?)
+/// What has to happen before the server is started.
+///
+/// # Errors
+/// When a file cannot be moved.
+pub fn prepare(data: &Path, set: &Set) -> Result<()> {
+    let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
+    member.map_or(Ok(()), |member| data::belongs_to(member.trim(), data))
 }
 
 fn authorization(paths: &Paths) -> Result<HeaderValue> {

@@ -1,0 +1,102 @@
+//! What is done to members that run: what the next one waits for before it is brought up to date, and what is said of a ring that is
+//! not of one mind.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use tf_api::{Cassandra, contract::MemberStatus};
+use tf_plan::{
+    node::{
+        ContentHash,
+        cassandra::{Facts, NORMAL},
+    },
+    observed::{Observed, Pod},
+    procedure::{self, Store, Troubles},
+    reports::{Reports, pod_of},
+};
+
+use crate::config::jvm::DAEMON;
+
+/// The ring, as the procedures of all stores see it.
+pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided };
+
+/// The configuration that the member on each node is to run with. What it was founded with lacks nothing but what a new disk needs, and
+/// a pod with a new disk takes the newest one by itself: nobody goes over to another configuration for that alone.
+pub fn wanted(
+    contents: BTreeMap<String, ContentHash>,
+    founding: &BTreeMap<String, ContentHash>,
+    observed: &Observed<Cassandra>,
+) -> BTreeMap<String, ContentHash> {
+    let reports = Reports::of_observed(observed);
+    let active = |node: &String| {
+        let pod = reports.pods.iter().find(|pod| !pod.terminating && pod.node.as_ref() == Some(node))?;
+        reports.active(pod, DAEMON).filter(|active| founding.get(node) == Some(active)).cloned()
+    };
+    contents.into_iter().map(|(node, newest)| (node.clone(), active(&node).unwrap_or(newest))).collect()
+}
+
+/// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and go by
+/// one schema (stateful-services 1.3.6). Then a quorum of every key's replicas is left when one of them stops.
+fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let unknown = |pod| reports.of(pod).and_then(|status| status.cassandra.as_ref()?.unknown.as_deref());
+    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
+    let known = match procedure::heard(members.iter(), reports, "ring", says) {
+        Ok(known) => known,
+        Err(why) => return Some(why),
+    };
+    known.iter().find_map(|(pod, facts)| sees(pod, facts, members)).or_else(|| schemas(&known))
+}
+
+/// What a server sees of the ring that is not as it should be.
+fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus]) -> Option<String> {
+    let own = address_of(pod, members);
+    let others =
+        members.iter().filter_map(|member| member.address.parse().ok()).filter(|address| Some(*address) != own);
+    let missing = others.clone().find(|address| !facts.peers.contains_key(address));
+    if let Some(missing) = missing {
+        return Some(format!("{missing} is not in the ring of pod {}", pod.name));
+    }
+    facts.peers.iter().find_map(|(address, peer)| {
+        // Servers before 4.1 do not tell. That the other one serves is known from itself.
+        let state = peer.state.as_deref()?;
+        let seen = if state.is_empty() { "not in the ring yet".to_owned() } else { format!("in the state {state}") };
+        match peer.heard {
+            _ if state != NORMAL => Some(format!("{address} is {seen}, as pod {} sees it", pod.name)),
+            Some(false) => Some(format!("pod {} does not hear {address}", pod.name)),
+            None => Some(format!("pod {} has not heard {address} for long enough yet", pod.name)),
+            Some(true) => None,
+        }
+    })
+}
+
+fn address_of(pod: &Pod, members: &[MemberStatus]) -> Option<IpAddr> {
+    members.iter().find(|member| pod.node.as_ref() == Some(&member.node))?.address.parse().ok()
+}
+
+/// Servers that go by different schemas. Otherwise one that starts could not take part in what the others know.
+fn schemas(known: &[(&Pod, &Facts)]) -> Option<String> {
+    let (first, rest) = known.split_first()?;
+    let (other, _) = rest.iter().find(|(_, facts)| facts.schema != first.1.schema)?;
+    Some(format!("pods {} and {} go by different versions of the schema", first.0.name, other.name))
+}
+
+/// Pods whose servers answer and do not hear another one that answers, too: clients of theirs miss what it holds.
+fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
+    let serving: Vec<(IpAddr, &Pod, &Facts)> = members
+        .iter()
+        .filter_map(|member| {
+            let pod = pod_of(member, reports.pods)?;
+            Some((member.address.parse().ok()?, pod, facts(pod, reports)?))
+        })
+        .collect();
+    let unheard = |facts: &Facts| {
+        let is_unheard = |address: &IpAddr| facts.peers.get(address).is_some_and(|peer| peer.heard == Some(false));
+        serving.iter().map(|(address, ..)| *address).find(is_unheard)
+    };
+    let explain = |other: IpAddr| format!("its server does not hear {other}, which runs, too");
+    serving.iter().filter_map(|(_, pod, facts)| Some((pod.name.clone(), explain(unheard(facts)?)))).collect()
+}
+
+/// What a pod's server says of its ring, if it says anything.
+fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
+    reports.of(pod)?.cassandra.as_ref().filter(|facts| !facts.host_id.is_empty())
+}

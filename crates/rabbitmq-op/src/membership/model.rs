@@ -1,0 +1,442 @@
+//! A model of a cluster and of everything that happens to it, and the decision walking through it.
+//!
+//! The model plays RabbitMQ (who is in the cluster, who has which data), the node agents, the StatefulSet controller and the scheduler (pods by
+//! ordinal, on the nodes of the members) and the world (nodes die, disks are emptied, servers end, requests are carried out late, people
+//! change their minds). After each step the promises are checked; at the end the world rests, and the wish has to come true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use tf_plan::{
+    members::{Joining, Leaving, SizeRule, Wish, choose},
+    node::state::{State, Status},
+    observed::{self, Agent, Certificate},
+    placement::Placement,
+};
+
+use tf_plan::{
+    node::{rabbitmq::Facts, state::Phase},
+    reports::Reports,
+};
+
+use super::*;
+use crate::plan::CONTAINER;
+
+const DISTURBANCES: usize = 40;
+/// Steps after which an undisturbed cluster is as wanted.
+const PATIENCE: usize = 80;
+/// About 100,000 states.
+const WALKS: u32 = 1500;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Server {
+    /// There is no pod, or it has just been started.
+    #[default]
+    Off,
+    Running,
+    /// Its process runs, and it left.
+    Left,
+    /// It ends by itself again and again.
+    Failing,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Machine {
+    exists: bool,
+    server: Server,
+    /// The cluster as it is on the disk.
+    data: Option<BTreeSet<usize>>,
+    /// The member that it is of.
+    owner: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Wanted(usize),
+    Dies(usize),
+    Comes,
+    Ends(usize),
+    EmptyDisk(usize),
+    PodDeleted(usize),
+    /// What was asked for is carried out when some steps more have passed.
+    Late(usize),
+    Nothing,
+}
+
+#[derive(Debug)]
+struct World {
+    machines: Vec<Machine>,
+    wanted: usize,
+    members: Vec<MemberStatus>,
+    highest: u32,
+    leaving: Vec<u32>,
+    /// Machine and uid of each pod, by ordinal.
+    pods: Vec<Option<(usize, u32)>>,
+    /// Who is in the cluster, as its servers have it.
+    cluster: BTreeSet<usize>,
+    uids: u32,
+    delay: usize,
+    late: Option<(usize, Step)>,
+}
+
+fn node(machine: usize) -> String {
+    format!("n{machine}")
+}
+
+fn machine(node: &str) -> usize {
+    node.trim_start_matches("rabbit@").trim_start_matches('n').parse().unwrap()
+}
+
+fn name(machine: usize) -> String {
+    format!("rabbit@n{machine}")
+}
+
+impl World {
+    fn new(machines: usize, wanted: usize) -> Self {
+        Self {
+            machines: vec![Machine { exists: true, ..Machine::default() }; machines],
+            wanted,
+            members: Vec::new(),
+            highest: 0,
+            leaving: Vec::new(),
+            pods: Vec::new(),
+            cluster: BTreeSet::new(),
+            uids: 0,
+            delay: 0,
+            late: None,
+        }
+    }
+
+    fn happens(&mut self, event: &Event) {
+        let some = |index: usize, world: &Self| index % world.machines.len();
+        match event {
+            Event::Wanted(wanted) => self.wanted = *wanted,
+            Event::Dies(index) => {
+                let index = some(*index, self);
+                if self.others_run(index) {
+                    self.machines[index] = Machine::default();
+                    self.pods
+                        .iter_mut()
+                        .filter(|pod| pod.is_some_and(|(at, _)| at == index))
+                        .for_each(|pod| *pod = None);
+                }
+            }
+            Event::Comes => self.machines.push(Machine { exists: true, ..Machine::default() }),
+            Event::Ends(index) => {
+                let index = some(*index, self);
+                self.machines[index].server = Server::Off;
+            }
+            Event::EmptyDisk(index) => {
+                let index = some(*index, self);
+                if self.others_run(index) {
+                    (self.machines[index].server, self.machines[index].data) = (Server::Off, None);
+                }
+            }
+            Event::PodDeleted(ordinal) => {
+                let count = self.pods.len().max(1);
+                self.end_pod(ordinal % count);
+            }
+            Event::Late(steps) => self.delay = *steps,
+            Event::Nothing => {}
+        }
+    }
+
+    /// Whether somebody else has the data: what is lost with everybody is nobody's to bring back.
+    fn others_run(&self, but: usize) -> bool {
+        (0..self.machines.len()).any(|at| at != but && self.runs(at))
+    }
+
+    fn end_pod(&mut self, ordinal: usize) {
+        if let Some((at, _)) = self.pods.get_mut(ordinal).and_then(Option::take) {
+            self.machines[at].server = Server::Off;
+        }
+    }
+
+    /// What controllers, kubelets and servers do.
+    fn goes_on(&mut self) {
+        if let Some((steps, step)) = self.late.take() {
+            match steps {
+                0 => self.carry_out(&step),
+                _ => self.late = Some((steps - 1, step)),
+            }
+        }
+        while self.pods.len() > self.members.len() {
+            self.end_pod(self.pods.len() - 1);
+            self.pods.pop();
+        }
+        self.pods.resize(self.members.len(), None);
+        // The roll-out moves a pod whose node carries no member any more.
+        let is_misplaced = |at: usize| self.members.iter().all(|member| machine(&member.node) != at);
+        if let Some(ordinal) = self.pods.iter().position(|pod| pod.is_some_and(|(at, _)| is_misplaced(at))) {
+            self.end_pod(ordinal);
+        }
+        for ordinal in 0..self.pods.len() {
+            let is_free =
+                |at: &usize| self.machines[*at].exists && !self.pods.iter().flatten().any(|(taken, _)| taken == at);
+            let free = self.members.iter().map(|member| machine(&member.node)).find(is_free);
+            if let (None, Some(at)) = (self.pods[ordinal], free) {
+                self.uids += 1;
+                self.pods[ordinal] = Some((at, self.uids));
+            }
+        }
+        for (at, _) in self.pods.clone().into_iter().flatten() {
+            if matches!(self.machines[at].server, Server::Off | Server::Failing) {
+                self.start(at);
+            }
+        }
+        for at in 0..self.machines.len() {
+            if self.machines[at].server == Server::Running {
+                self.machines[at].data = Some(self.cluster.clone());
+            }
+        }
+    }
+
+    fn runs(&self, at: usize) -> bool {
+        self.machines[at].server == Server::Running
+    }
+
+    fn start(&mut self, at: usize) {
+        let Some(id) = self.members.iter().find(|member| machine(&member.node) == at).map(|member| member.id) else {
+            return;
+        };
+        let former = self.machines[at].owner.replace(id).filter(|former| *former != id);
+        if former.is_some() {
+            let has_data = |it: &usize| self.machines[*it].data.is_some();
+            assert!(!self.cluster.contains(&at) && self.cluster.iter().any(has_data), "the last data goes");
+            self.machines[at].data = None;
+        }
+        let has_holder =
+            self.machines.iter().enumerate().any(|(it, machine)| self.cluster.contains(&it) && machine.data.is_some());
+        let others_run = self.cluster.iter().any(|it| self.runs(*it));
+        let listed = self.cluster.contains(&at);
+        let starts = match &self.machines[at].data {
+            None if !has_holder => {
+                self.cluster = BTreeSet::from([at]);
+                true
+            }
+            None => !listed && others_run,
+            Some(_) => listed,
+        };
+        if starts {
+            self.cluster.insert(at);
+            self.machines[at].data = Some(self.cluster.clone());
+        }
+        self.machines[at].server = if starts { Server::Running } else { Server::Failing };
+    }
+
+    fn carry_out(&mut self, step: &Step) {
+        let target = self.pods.iter().position(|pod| pod.is_some_and(|(_, uid)| uid.to_string() == step.target().uid));
+        let Some(ordinal) = target else { return };
+        let at = self.pods[ordinal].map(|(at, _)| at).unwrap();
+        match step {
+            Step::Restart(_) => self.end_pod(ordinal),
+            Step::Ask(_, Request::Membership(Membership::Leave)) if self.runs(at) => {
+                self.machines[at].server = Server::Left;
+            }
+            Step::Ask(_, Request::Membership(Membership::Forget { name }))
+                if self.runs(at) && !self.runs(machine(name)) =>
+            {
+                self.cluster.remove(&machine(name));
+            }
+            _ => {}
+        }
+    }
+
+    fn status(&self, at: usize) -> Status {
+        let Machine { server, data, .. } = &self.machines[at];
+        let (runs, names) =
+            (*server == Server::Running, |set: &BTreeSet<usize>| set.iter().map(|it| name(*it)).collect());
+        let facts = if runs {
+            let nodes = self.cluster.iter().map(|it| (name(*it), self.runs(*it))).collect();
+            Facts { name: name(at), nodes, ..Facts::default() }
+        } else {
+            let remembers = data.as_ref().map(names).unwrap_or_default();
+            Facts { unknown: Some("refused".into()), remembers, left: *server == Server::Left, ..Facts::default() }
+        };
+        let phase = match server {
+            Server::Off => Phase::Starting,
+            Server::Running | Server::Left => Phase::Running,
+            Server::Failing => Phase::BackOff,
+        };
+        let state = State { phase, ..State::default() };
+        Status {
+            node: node(at),
+            daemons: BTreeMap::from([(CONTAINER.to_owned(), state)]),
+            rabbitmq: Some(facts),
+            ..Status::default()
+        }
+    }
+
+    /// One pass of the operator. Whether there is something left to do.
+    fn decides(&mut self) -> Result<bool, TestCaseError> {
+        let nodes: Vec<observed::Node> = (0..self.machines.len())
+            .filter(|at| self.machines[*at].exists)
+            .map(|at| observed::Node {
+                name: node(at),
+                address: Some(format!("10.0.0.{at}")),
+                ..observed::Node::default()
+            })
+            .collect();
+        let wish = Wish {
+            placement: &Placement::Everywhere,
+            replicas: Some(self.wanted as i32),
+            rule: SizeRule::OddUpTo(5),
+            joining: Joining::Anytime,
+            leaving: Leaving::Released,
+            highest: self.highest,
+        };
+        let members = choose(&self.members, &nodes, &wish).members;
+        let pods: Vec<Pod> =
+            self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
+        let agents: BTreeMap<String, Agent> = self
+            .pods
+            .iter()
+            .flatten()
+            .map(|(at, uid)| (uid.to_string(), Agent::Says(Box::new(self.status(*at)))))
+            .collect();
+        let reports = Reports { pods: &pods, agents: &agents };
+        let names: Vec<Node> = members
+            .iter()
+            .map(|member| Node { host: member.node.clone(), address: std::net::Ipv4Addr::LOCALHOST.into() })
+            .collect();
+        let places: Vec<&observed::Node> = nodes.iter().collect();
+        let decision = if self.members.is_empty() {
+            let highest = members.iter().map(|member| member.id).max().unwrap_or_default();
+            Decision { members, highest, ..Decision::default() }
+        } else {
+            decide(&Situation {
+                wanted: Some(self.wanted),
+                members: &members,
+                nodes: &names,
+                highest: self.highest,
+                leaving: &self.leaving,
+                places: &places,
+                reports: &reports,
+            })
+        };
+        if let Some(step) = &decision.step {
+            self.keeps_promises(step, &decision.members)?;
+        }
+        for gone in self.members.iter().filter(|member| !decision.members.contains(member)) {
+            let at = machine(&gone.node);
+            prop_assert!(!self.cluster.contains(&at), "{gone:?} is struck off and in the cluster");
+            prop_assert!(self.leaving.contains(&gone.id), "{gone:?} is struck off without a mark");
+        }
+        prop_assert!(!decision.members.is_empty(), "nobody is left");
+        let changed = decision.members != self.members || decision.leaving != self.leaving;
+        prop_assert!(decision.highest >= self.highest);
+        // A step rests on what is recorded.
+        let is_recorded = !changed;
+        (self.members, self.leaving, self.highest) = (decision.members, decision.leaving, decision.highest);
+        let rest = changed || decision.step.is_some() || decision.waits.is_some();
+        if !is_recorded {
+            return Ok(rest);
+        }
+        match (decision.step, std::mem::take(&mut self.delay)) {
+            (Some(step), 0) => self.carry_out(&step),
+            // Its answer is given up, and the operator goes on.
+            (Some(step), steps) => self.late = Some((steps, step)),
+            (None, _) => {}
+        }
+        Ok(rest)
+    }
+
+    fn pod(&self, ordinal: usize, (at, uid): (usize, u32)) -> Pod {
+        Pod {
+            name: format!("set-{ordinal}"),
+            uid: uid.to_string(),
+            node: Some(node(at)),
+            ready: self.runs(at),
+            certificate: Some(Certificate { not_after: jiff::Timestamp::MAX, issuer: String::new() }),
+            ..Pod::default()
+        }
+    }
+
+    fn keeps_promises(&self, step: &Step, members: &[MemberStatus]) -> Result<(), TestCaseError> {
+        let at = |uid: &str| self.pods.iter().flatten().find(|(_, it)| it.to_string() == uid).map(|(at, _)| *at);
+        let target = at(&step.target().uid);
+        prop_assert!(target.is_some(), "a pod that is not there is asked");
+        let others = |but: usize| members.iter().map(|member| machine(&member.node)).filter(move |it| *it != but);
+        let is_member = |at: usize| members.iter().any(|member| machine(&member.node) == at);
+        let goes = |at: usize| members.len() > self.wanted || !self.machines[at].exists;
+        match step {
+            Step::Ask(_, Request::Membership(Membership::Leave)) => {
+                let leaver = target.unwrap_or_default();
+                prop_assert!(goes(leaver), "a member leaves that is wanted");
+                let marked = members.iter().any(|it| machine(&it.node) == leaver && self.leaving.contains(&it.id));
+                prop_assert!(marked, "a member leaves without a mark");
+                prop_assert!(others(leaver).all(|it| self.runs(it)), "a member leaves while another one is away");
+            }
+            Step::Ask(_, Request::Membership(Membership::Forget { name })) => {
+                let gone = machine(name);
+                let has_data = self.machines[gone].data.as_ref().is_some_and(|data| data.len() > 1);
+                prop_assert!(!self.runs(gone), "a server that runs is forgotten");
+                prop_assert!(!is_member(gone) || goes(gone) || !has_data, "a member is forgotten that could come back");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether only a person can tell whose data counts: a server does not start with its data, and those that are a cluster without it
+    /// are not most of the members.
+    fn is_for_people(&self) -> bool {
+        let servers = |server| self.members.iter().filter(move |it| self.machines[machine(&it.node)].server == server);
+        let outcast = |it: &MemberStatus| {
+            let at = machine(&it.node);
+            !self.cluster.contains(&at) && self.machines[at].data.is_some()
+        };
+        2 * servers(Server::Running).count() <= self.members.len() && servers(Server::Failing).any(outcast)
+    }
+
+    /// Whether everything is as wanted.
+    fn rests(&self) -> bool {
+        let members: BTreeSet<usize> = self.members.iter().map(|member| machine(&member.node)).collect();
+        members.len() == self.wanted && members == self.cluster && members.iter().all(|at| self.runs(*at))
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        2 => (1_usize..6).prop_map(Event::Wanted),
+        1 => (0_usize..16).prop_map(Event::Dies),
+        1 => Just(Event::Comes),
+        2 => (0_usize..16).prop_map(Event::Ends),
+        1 => (0_usize..16).prop_map(Event::EmptyDisk),
+        1 => (0_usize..5).prop_map(Event::PodDeleted),
+        2 => (1_usize..6).prop_map(Event::Late),
+        8 => Just(Event::Nothing),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: WALKS, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_nothing_is_lost_and_in_the_end_the_cluster_is_as_wished(
+        machines in 1_usize..6, wanted in 1_usize..6, events in prop::collection::vec(event(), DISTURBANCES),
+    ) {
+        let mut world = World::new(machines, wanted);
+        for event in &events {
+            world.happens(event);
+            world.goes_on();
+            world.decides()?;
+        }
+        world.delay = 0;
+        while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.members.len()) {
+            world.happens(&Event::Comes);
+        }
+        for _ in 0..PATIENCE {
+            world.goes_on();
+            world.decides()?;
+        }
+        world.goes_on();
+        let has_more = world.decides()?;
+        if world.is_for_people() {
+            prop_assert!(has_more, "it does not say so");
+        } else {
+            prop_assert!(world.rests(), "{world:#?}");
+            prop_assert!(!has_more, "it is not silent");
+        }
+    }
+}

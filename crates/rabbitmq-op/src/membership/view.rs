@@ -1,0 +1,167 @@
+//! The cluster as its servers report it.
+
+use tf_api::contract::MemberStatus;
+use tf_plan::{
+    node::{
+        rabbitmq::{Facts, Membership},
+        state::Phase,
+    },
+    observed::Pod,
+    reports::pod_of,
+    step::Step,
+};
+
+use super::{Situation, ask};
+use crate::{
+    nodes::Node,
+    plan::CONTAINER,
+    procedure::{self, Absent},
+};
+
+/// A member with what is known of it.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// The member.
+    pub member: &'a MemberStatus,
+    /// Name of its Erlang node.
+    pub name: String,
+    /// Its pod.
+    pub pod: Option<&'a Pod>,
+    facts: Option<&'a Facts>,
+    failed: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn of(member: &'a MemberStatus, node: &Node, situation: &Situation<'a>) -> Self {
+        let pod = pod_of(member, situation.reports.pods);
+        let status = pod.and_then(|pod| situation.reports.of(pod));
+        let state = status.and_then(|status| status.daemons.get(CONTAINER));
+        Self {
+            member,
+            name: node.name(),
+            pod,
+            facts: status.and_then(|status| status.rabbitmq.as_ref()),
+            failed: state.is_some_and(|state| state.phase == Phase::BackOff),
+        }
+    }
+
+    /// Whether its server left as it was asked to.
+    pub fn has_left(&self) -> bool {
+        self.facts.is_some_and(|facts| facts.left)
+    }
+
+    /// What its server says, if it answers.
+    fn says(&self) -> Option<&'a Facts> {
+        self.facts.filter(|facts| !facts.name.is_empty())
+    }
+
+    /// Whether a server that does not answer has data of a cluster with others; none where nobody tells.
+    fn remembers_others(&self) -> Option<bool> {
+        Some(self.facts?.remembers.iter().any(|name| *name != self.name))
+    }
+}
+
+/// The members and what they say of each other.
+pub struct View<'a> {
+    /// What was observed.
+    pub situation: &'a Situation<'a>,
+    /// The members, in the order they were recorded.
+    pub all: Vec<Seen<'a>>,
+}
+
+impl<'a> View<'a> {
+    /// Looks at a situation.
+    pub fn of(situation: &'a Situation<'a>) -> Self {
+        let pairs = situation.members.iter().zip(situation.nodes);
+        Self { situation, all: pairs.map(|(member, node)| Seen::of(member, node, situation)).collect() }
+    }
+
+    fn others(&self, seen: &Seen<'_>) -> impl Iterator<Item = &Seen<'a>> {
+        let id = seen.member.id;
+        self.all.iter().filter(move |other| other.member.id != id)
+    }
+
+    /// Whether a node is in the cluster as these have it, and if so, whether any of them sees it run.
+    fn listed<'b>(name: &str, by: impl Iterator<Item = &'b Seen<'a>>) -> Option<bool>
+    where
+        'a: 'b,
+    {
+        by.filter_map(|seen| seen.says()?.nodes.get(name)).copied().reduce(|one, other| one || other)
+    }
+
+    /// The same of a member, as the others have it; its own word counts where there is no other.
+    pub fn listed_by_others(&self, seen: &Seen<'_>) -> Option<bool> {
+        if self.others(seen).all(|other| other.says().is_none()) {
+            return Some(seen.says().is_some());
+        }
+        Self::listed(&seen.name, self.others(seen))
+    }
+
+    /// What is missing in the cluster besides this member and those that are of no use to it anyway, if anything is.
+    pub fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
+        let is_void = |other: &&Seen<'a>| self.is_lost(other) || self.has_lost_data(other) || self.is_outcast(other);
+        let (void, present): (Vec<_>, Vec<_>) = self.others(without).partition(is_void);
+        if present.is_empty() {
+            return Some("there is no other one; raise replicas first".to_owned());
+        }
+        if let Some(silent) = present.iter().find(|other| other.says().is_none()) {
+            return Some(format!("member {} does not tell how the cluster is", silent.member.id));
+        }
+        let absent = |name, id| Absent { name, member: Some(id) };
+        let mut absents: Vec<Absent<'_>> = void.iter().map(|seen| absent(&seen.name, seen.member.id)).collect();
+        absents.push(absent(&without.name, without.member.id));
+        procedure::fragile(self.situation.members, self.situation.reports, &absents)
+    }
+
+    /// Whether a member's node is gone, and its pod with it.
+    fn is_lost(&self, seen: &Seen<'_>) -> bool {
+        seen.pod.is_none() && !self.situation.is_usable(&seen.member.node)
+    }
+
+    /// Whether a member's server does not start, has no data, and is in the cluster as the others have it.
+    pub fn has_lost_data(&self, seen: &Seen<'_>) -> bool {
+        let listed = || Self::listed(&seen.name, self.others(seen));
+        seen.failed && seen.remembers_others() == Some(false) && listed() == Some(false)
+    }
+
+    /// Whether a member's server does not start with its data while others are a cluster without it.
+    fn is_estranged(&self, seen: &Seen<'_>) -> bool {
+        seen.failed && seen.remembers_others() == Some(true) && self.listed_by_others(seen).is_none()
+    }
+
+    /// The same where those are most of the members.
+    pub fn is_outcast(&self, seen: &Seen<'_>) -> bool {
+        let is_majority = || 2 * self.others(seen).filter(|other| other.says().is_some()).count() > self.all.len();
+        self.is_estranged(seen) && is_majority()
+    }
+
+    /// Who cannot come back like that, for people: nobody can tell which of the two is the one to keep.
+    pub fn estranged(&self) -> Option<String> {
+        let estranged = self.all.iter().filter(|seen| self.is_estranged(seen));
+        let names: Vec<&str> = estranged.map(|seen| seen.name.as_str()).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} cannot start: its data is of a cluster that the others are not in; decide which data counts (docs/rabbitmq.md)",
+                names.join(" and ")
+            )
+        })
+    }
+
+    /// A node that is of no member and does not run, in a cluster that lacks nothing else.
+    pub fn stray(&self) -> Option<&str> {
+        let names = self.all.iter().filter_map(Seen::says).flat_map(|facts| facts.nodes.keys());
+        let is_stray = |name: &&String| self.all.iter().all(|seen| seen.name != **name);
+        let name = names.filter(is_stray).find(|name| Self::listed(name, self.all.iter()) == Some(false))?;
+        let absent = [Absent { name, member: None }];
+        let fragile = procedure::fragile(self.situation.members, self.situation.reports, &absent);
+        fragile.is_none().then_some(name.as_str())
+    }
+
+    /// Has a server of the cluster forget a node.
+    pub fn forget(&self, name: &str) -> Option<Step> {
+        let mut speakers = self.all.iter().filter(|seen| seen.name != name && seen.says().is_some());
+        let pod = speakers.find_map(|seen| seen.pod)?;
+        let change = Membership::Forget { name: name.to_owned() };
+        Some(ask(pod, change, format!("{name} is taken out of the cluster")))
+    }
+}

@@ -1,0 +1,174 @@
+//! A Cassandra server by its system tables, which ask for no JVM and no password.
+
+mod heartbeats;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use tf_plan::node::cassandra::{Facts, Peer};
+use tokio::time::timeout;
+
+use self::{
+    heartbeats::{Count, Heartbeats},
+    wire::{Connection, Row},
+};
+use crate::{paths::Paths, probe::Target};
+
+/// For all questions together. The operator waits for 1.5 s.
+const PATIENCE: Duration = Duration::from_millis(1200);
+
+/// What this agent's server counted before: it runs as long as the agent looks at it.
+static HEARTBEATS: Mutex<Heartbeats> = Mutex::new(Heartbeats::new());
+
+/// Whether the server answers requests, which it does once it has joined the ring.
+pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
+    Connection::open(target, paths).await?;
+    Ok(format!("port {} answers requests", target.port))
+}
+
+/// Everything that can be found out. What cannot stays empty.
+pub async fn facts(target: &Target, paths: &Paths) -> Facts {
+    // Half of it could be taken for all of it.
+    let unknown = match timeout(PATIENCE, ask(target, paths)).await {
+        Ok(Ok(facts)) => return facts,
+        Ok(Err(error)) => format!("{error:#}"),
+        Err(_) => format!("the server does not answer within {} ms", PATIENCE.as_millis()),
+    };
+    Facts { unknown: Some(unknown), ..Facts::default() }
+}
+
+async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
+    let mut server = Connection::open(target, paths).await?;
+    server.start().await?;
+    let local = server.query("SELECT host_id, release_version, schema_version FROM system.local").await?;
+    let mut facts = read_local(&local)?;
+    facts.peers = read_peers(&server.query("SELECT peer FROM system.peers").await?)?;
+    // Servers before 4.1 have no such table.
+    let gossip = "SELECT address, generation, heartbeat, status_with_port FROM system_views.gossip_info";
+    if let Ok(rows) = server.query(gossip).await {
+        let mut heartbeats = HEARTBEATS.lock().unwrap_or_else(PoisonError::into_inner);
+        add_gossip(&rows, &mut facts.peers, &mut heartbeats, Instant::now())?;
+    }
+    Ok(facts)
+}
+
+fn read_local(rows: &[Row]) -> Result<Facts> {
+    let [row] = rows else { bail!("system.local has {} rows", rows.len()) };
+    let [Some(host_id), Some(release), Some(schema)] = row.as_slice() else {
+        bail!("system.local is not complete yet")
+    };
+    Ok(Facts { host_id: uuid(host_id)?, release: text(release), schema: uuid(schema)?, ..Facts::default() })
+}
+
+fn read_peers(rows: &[Row]) -> Result<BTreeMap<IpAddr, Peer>> {
+    rows.iter().map(|row| Ok((inet(row.first()).context("system.peers")?, Peer::default()))).collect()
+}
+
+/// What gossip has of the peers. It has more rows: the server's own, and those of servers that have left the ring.
+fn add_gossip(
+    rows: &[Row],
+    peers: &mut BTreeMap<IpAddr, Peer>,
+    heartbeats: &mut Heartbeats,
+    now: Instant,
+) -> Result<()> {
+    let mut counts = BTreeMap::new();
+    for row in rows {
+        let [address, generation, heartbeat, status] = row.as_slice() else { bail!("gossip_info: another table") };
+        let address = inet(Some(address)).context("gossip_info")?;
+        let Some(peer) = peers.get_mut(&address) else { continue };
+        // One that has only been heard of has none yet.
+        let status = status.as_deref().map(text).unwrap_or_default();
+        peer.state = Some(status.split(',').next().unwrap_or_default().to_owned());
+        let count = Count { generation: int(generation.as_ref())?, heartbeat: int(heartbeat.as_ref())? };
+        counts.insert(address, count);
+    }
+    for (address, heard) in heartbeats.look(&counts, now) {
+        peers.entry(address).or_default().heard = heard;
+    }
+    Ok(())
+}
+
+fn inet(value: Option<&Option<Vec<u8>>>) -> Result<IpAddr> {
+    let bytes = value.and_then(Option::as_deref).context("no address")?;
+    let v4 = || <[u8; 4]>::try_from(bytes).ok().map(|bytes| Ipv4Addr::from(bytes).into());
+    let v6 = || <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).into());
+    v4().or_else(v6).context("an address that is none")
+}
+
+fn int(value: Option<&Vec<u8>>) -> Result<i32> {
+    let bytes = value.context("no number")?.as_slice();
+    Ok(i32::from_be_bytes(bytes.try_into().context("a number that is none")?))
+}
+
+fn text(bytes: impl AsRef<[u8]>) -> String {
+    String::from_utf8_lossy(bytes.as_ref()).into_owned()
+}
+
+/// In the form that people know.
+fn uuid(bytes: &[u8]) -> Result<String> {
+    let number = u128::from_be_bytes(bytes.try_into().context("an identifier that is none")?);
+    let part = |shift: u32, digits: u32| (number >> shift) & ((1 << (4 * digits)) - 1);
+    let [first, second, third, fourth] =
+        [(96, 8), (80, 4), (64, 4), (48, 4)].map(|(shift, digits)| part(shift, digits));
+    Ok(format!("{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{:012x}", part(0, 12)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    fn gossip(address: [u8; 4], heartbeat: i32, status: Option<&str>) -> Row {
+        let number = |number: i32| Some(number.to_be_bytes().to_vec());
+        vec![Some(address.to_vec()), number(7), number(heartbeat), status.map(|status| status.as_bytes().to_vec())]
+    }
+
+    #[test]
+    fn the_server_itself_is_read_and_a_half_known_one_is_not() {
+        let id: Vec<u8> = (0..16).collect();
+        let row = |release: Option<&[u8]>| vec![Some(id.clone()), release.map(<[u8]>::to_vec), Some(id.clone())];
+        let facts = read_local(&[row(Some(b"5.0.9"))]).unwrap();
+        assert_eq!((facts.release.as_str(), facts.schema.as_str()), ("5.0.9", "00010203-0405-0607-0809-0a0b0c0d0e0f"));
+        assert!(read_local(&[row(None)]).is_err() && read_local(&[]).is_err());
+    }
+
+    #[test]
+    fn gossip_says_what_members_of_the_ring_are_about_and_others_do_not_count() {
+        let mut peers = read_peers(&[vec![Some(vec![10, 0, 0, 2])]]).unwrap();
+        let mut heartbeats = Heartbeats::new();
+        let now = Instant::now();
+        for second in 0..7 {
+            let rows = [
+                gossip([10, 0, 0, 1], 1, Some("NORMAL,-1")),
+                gossip([10, 0, 0, 2], second, Some("NORMAL,-2348310391384027340")),
+                gossip([10, 0, 0, 3], 1, Some("LEFT,1")),
+            ];
+            let now = now + Duration::from_secs(second.unsigned_abs().into());
+            add_gossip(&rows, &mut peers, &mut heartbeats, now).unwrap();
+        }
+        let peer = Peer { state: Some("NORMAL".into()), heard: Some(true) };
+        assert_eq!(peers, BTreeMap::from([(OTHER, peer)]));
+    }
+
+    #[test]
+    fn a_peer_without_a_state_is_not_taken_for_a_normal_one() {
+        let mut peers = BTreeMap::from([(OTHER, Peer::default())]);
+        add_gossip(&[gossip([10, 0, 0, 2], 1, None)], &mut peers, &mut Heartbeats::new(), Instant::now()).unwrap();
+        assert_eq!(peers[&OTHER].state.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn addresses_of_both_families_are_read() {
+        let v6: IpAddr = "fd00::2".parse().unwrap();
+        let IpAddr::V6(bytes) = v6 else { panic!("{v6}") };
+        assert_eq!(inet(Some(&Some(bytes.octets().to_vec()))).unwrap(), v6);
+        assert!(inet(Some(&None)).is_err() && inet(Some(&Some(vec![1, 2, 3]))).is_err());
+    }
+}

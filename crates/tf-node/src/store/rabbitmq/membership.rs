@@ -1,0 +1,165 @@
+//! Who belongs to the cluster: what takes RabbitMQ's own command line tools, since its management plugin cannot do it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tf_plan::node::rabbitmq::Membership;
+
+use super::{Management, Server};
+use crate::{command::Commands, materialise::RunDir, process, set::Set, state_file};
+
+/// For one command. Each starts an Erlang of its own.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Queues that are named.
+const NAMED: usize = 5;
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub enum Failure {
+    /// It would do harm, or is pointless.
+    Refused(String),
+    /// It could not be tried, or failed.
+    NotDone(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::NotDone(error)
+    }
+}
+
+/// A virtual host as `rabbitmqctl` lists it.
+#[derive(Deserialize)]
+struct Vhost {
+    name: String,
+}
+
+/// A queue as `rabbitmqctl` lists it. What a queue has none of is an empty text.
+#[derive(Deserialize)]
+struct Queue {
+    name: String,
+    durable: bool,
+    exclusive: bool,
+    #[serde(default)]
+    synchronised_slave_pids: Value,
+    #[serde(default)]
+    members: Value,
+}
+
+impl Queue {
+    const COLUMNS: [&str; 5] = ["name", "durable", "exclusive", "synchronised_slave_pids", "members"];
+
+    /// Whether its messages are on one node and nowhere else, and outlive its process.
+    fn is_alone(&self) -> bool {
+        let count = |list: &Value| list.as_array().map_or(0, Vec::len);
+        self.durable && !self.exclusive && count(&self.synchronised_slave_pids) == 0 && count(&self.members) < 2
+    }
+}
+
+/// Makes a change.
+///
+/// # Errors
+/// When it was not made.
+pub async fn change(change: &Membership, server: &Server<'_>, commands: &Commands) -> Result<(), Failure> {
+    let set = RunDir::new(server.paths.run_dir()).load(server.daemon)?.context("the server was never started")?;
+    let tools = Tools { commands, set: &set };
+    match change {
+        // It did, or is about to be stopped.
+        Membership::Leave if state_file::is_draining(server.paths, server.daemon) => Ok(()),
+        Membership::Leave => leave(server, &tools).await,
+        Membership::Forget { name } => forget(name, server, &tools).await,
+    }
+}
+
+struct Tools<'a> {
+    commands: &'a Commands,
+    set: &'a Set,
+}
+
+impl Tools<'_> {
+    async fn run(&self, argv: &[&str]) -> Result<String> {
+        let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
+        self.commands.run(process::command(&argv, self.set), PATIENCE).await
+    }
+
+    /// What `rabbitmqctl` lists.
+    async fn list<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<Vec<T>> {
+        let argv = [&["rabbitmqctl", "--quiet", "--formatter", "json"], arguments].concat();
+        serde_json::from_str(&self.run(&argv).await?).with_context(|| argv.join(" "))
+    }
+}
+
+async fn leave(server: &Server<'_>, tools: &Tools<'_>) -> Result<(), Failure> {
+    has_nothing_alone("--local", tools).await?;
+    if let Some(drain) = &tools.set.launch.drain {
+        let patience = Duration::from_secs(drain.seconds.into());
+        tools.commands.run(process::command(&drain.argv, tools.set), patience).await?;
+    }
+    tools.run(&["rabbitmqctl", "stop_app"]).await?;
+    Ok(state_file::mark_draining(server.paths, server.daemon)?)
+}
+
+async fn forget(name: &str, server: &Server<'_>, tools: &Tools<'_>) -> Result<(), Failure> {
+    let mut management = Management::open(server.target, server.paths).await?;
+    match management.nodes().await?.iter().find(|node| node.name == name) {
+        None => return Ok(()),
+        Some(node) if node.running => return Err(Failure::Refused(format!("{name} runs"))),
+        Some(_) => {}
+    }
+    has_nothing_alone("--offline", tools).await?;
+    // Otherwise it stays a member of quorum queues (stateful-services 1.2.6).
+    tools.run(&["rabbitmq-queues", "shrink", name]).await?;
+    Ok(tools.run(&["rabbitmqctl", "forget_cluster_node", name]).await.map(drop)?)
+}
+
+/// Fails if queues have their messages on one node alone, of those that are on this node (`--local`) or on nodes that do not run
+/// (`--offline`). The management plugin shows queues of virtual hosts to whom they are open; these are all of them.
+async fn has_nothing_alone(which: &str, tools: &Tools<'_>) -> Result<(), Failure> {
+    let mut alone: Vec<String> = Vec::new();
+    for Vhost { name: vhost } in tools.list(&["list_vhosts", "name"]).await? {
+        let arguments = [&["--vhost", &vhost, "list_queues", which][..], &Queue::COLUMNS].concat();
+        let queues: Vec<Queue> = tools.list(&arguments).await?;
+        alone.extend(queues.iter().filter(|queue| queue.is_alone()).map(|queue| format!("{vhost}/{}", queue.name)));
+    }
+    if alone.is_empty() {
+        return Ok(());
+    }
+    let more = alone.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    alone.truncate(NAMED);
+    Err(Failure::Refused(format!(
+        "queues have their messages there alone: {}{more}; mirror them by a policy, or delete them",
+        alone.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_queue_is_alone_if_its_messages_are_nowhere_else_and_would_outlive_its_node() {
+        // As 3.10.8 lists them.
+        let classic =
+            json!({"name": "q", "durable": true, "exclusive": false, "synchronised_slave_pids": "", "members": ""});
+        let cases = [
+            (json!({}), true),
+            (json!({"synchronised_slave_pids": []}), true),
+            (json!({"synchronised_slave_pids": ["#PID<1.2.3>"]}), false),
+            (json!({"members": ["rabbit@a"]}), true),
+            (json!({"members": ["rabbit@a", "rabbit@b"]}), false),
+            (json!({"durable": false}), false),
+            (json!({"exclusive": true}), false),
+        ];
+        for (more, alone) in cases {
+            let mut queue = classic.clone();
+            queue.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let queue: Queue = serde_json::from_value(queue).unwrap();
+            assert_eq!(queue.is_alone(), alone, "{more}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the procedures of stores do alike: one member after the other is brought up to date as far as the store can bear it, and
+//! what is the matter with members is told.
+
+use std::collections::BTreeMap;
+
+use tf_api::{Managed, contract::MemberStatus, kinds::CertificatesMode};
+
+use crate::{
+    certificates,
+    node::ContentHash,
+    observed::{Observed, Pod},
+    plan::Plan,
+    reports::{self, Clarity, Reports, pod_of},
+    rollout::{self, Change, Seat},
+    step::Step,
+};
+
+/// What is the matter with pods, by their names.
+pub type Troubles = BTreeMap<String, String>;
+
+/// What distinguishes one store from another. None of it looks at anything but its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    /// The daemon that is the store.
+    pub daemon: &'static str,
+    /// What keeps a member that serves from being stopped.
+    pub gate: fn(&[MemberStatus], &Reports<'_>) -> Option<String>,
+    /// Pods that do not serve as they should although they say so, with the cause.
+    pub troubles: fn(&[MemberStatus], &Reports<'_>) -> Troubles,
+}
+
+/// Completes a plan. `contents`: the configuration of the member on each node.
+pub fn complete<Cr: Managed>(
+    store: &Store,
+    plan: &mut Plan,
+    cr: &Cr,
+    observed: &Observed<Cr>,
+    contents: &BTreeMap<String, ContentHash>,
+) {
+    let reports = Reports::of_observed(observed);
+    let clarity = reports.clarity();
+    plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, &reports, clarity));
+    match clarity {
+        // The kubelet's word is all there is.
+        Clarity::Blind => {}
+        Clarity::Unheard => {
+            // What one may conclude from the kubelet's word alone is not for members that can be asked.
+            plan.step = None;
+            plan.under_way = reports::being_asked(cr);
+        }
+        Clarity::Clear => {
+            roll(store, plan, observed, &reports, contents);
+            plan.troubles = reports.troubles();
+            for (pod, why) in (store.troubles)(&plan.members, &reports) {
+                plan.troubles.entry(pod).or_insert(why);
+            }
+        }
+    }
+}
+
+/// Brings one pod up to date if the store can bear it.
+fn roll<Cr: Managed>(
+    store: &Store,
+    plan: &mut Plan,
+    observed: &Observed<Cr>,
+    reports: &Reports<'_>,
+    contents: &BTreeMap<String, ContentHash>,
+) {
+    let (workload, template) = plan.workload();
+    let live = observed.workloads.get(workload);
+    let seat = |pod| seat(pod, reports.change(pod, store.daemon, live, template, contents));
+    let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
+    let decision = rollout::next(&seats, || (store.gate)(&plan.members, reports));
+    let held = decision.held().map(str::to_owned);
+    plan.step = decision.step(reports.pods, contents);
+    plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
+}
+
+/// What the servers of members that can be asked say, with their pods; else why one of the members is not to be counted on. `says`: what a
+/// pod's server says, or why it says nothing; `whole`: what the members are together, for people.
+///
+/// # Errors
+/// A member that does not serve, or whose server does not tell.
+pub fn heard<'a, Facts>(
+    members: impl Iterator<Item = &'a MemberStatus>,
+    reports: &Reports<'a>,
+    whole: &str,
+    says: impl Fn(&'a Pod) -> Result<Facts, Option<&'a str>>,
+) -> Result<Vec<(&'a Pod, Facts)>, String> {
+    let mut heard = Vec::new();
+    for member in members {
+        let pod = pod_of(member, reports.pods).filter(|pod| pod.ready);
+        let pod = pod.ok_or_else(|| format!("the member on node {} does not serve", member.node))?;
+        // One that another operator or an earlier release made has no agent.
+        if pod.certificate.is_none() {
+            continue;
+        }
+        let facts = says(pod).map_err(|why| {
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            format!("pod {} does not tell how its {whole} is{why}", pod.name)
+        })?;
+        heard.push((pod, facts));
+    }
+    Ok(heard)
+}
+
+fn seat(pod: &Pod, change: Option<Change>) -> Seat<'_> {
+    // An agent that does not answer says nothing about the server, and one that is cut off serves whom it sees.
+    let Pod { name, uid, ready, terminating, .. } = pod;
+    Seat { pod: name, uid, serves: *ready, leads: false, terminating: *terminating, change }
+}

@@ -1,0 +1,157 @@
+//! A client as Tungsten Fabric's are: CQL over TLS, without a certificate of its own, and everything with a quorum. A driver would
+//! choose servers by itself; here it is said which one is asked.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::Api;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
+use tf_api::names::AUTHORITY;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{CQL_PORT, NAMESPACE};
+
+/// For a connection, or an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// For the schema to be agreed upon.
+const SLOW: Duration = Duration::from_secs(30);
+/// For a server to turn away what it does not understand.
+const REFUSAL: Duration = Duration::from_secs(3);
+const QUORUM: u16 = 4;
+
+/// How clients connect.
+#[derive(Clone)]
+pub struct Access(Arc<ClientConfig>);
+
+impl Access {
+    /// What trusts the authority of the namespace and shows nothing.
+    pub async fn of(client: &Client) -> Result<Self> {
+        let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+        let bundle = bundles.get(AUTHORITY).await?.data.unwrap_or_default();
+        Self::showing(&bundle["ca-bundle.crt"], None)
+    }
+
+    /// What trusts these authorities and shows this certificate and key, all in PEM.
+    pub fn showing(bundle: &str, pair: Option<(&str, &str)>) -> Result<Self> {
+        let certificates = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(bundle)? {
+            roots.add(certificate)?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(rustls::DEFAULT_VERSIONS)?
+            .with_root_certificates(roots);
+        Ok(Self(Arc::new(match pair {
+            Some((chain, key)) => {
+                builder.with_client_auth_cert(certificates(chain)?, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?
+            }
+            None => builder.with_no_client_auth(),
+        })))
+    }
+
+    /// A session with one server.
+    pub async fn connect(&self, address: Ipv4Addr) -> Result<Session<TlsStream<TcpStream>>> {
+        timeout(PATIENCE, async { Session::begin(self.stream(address, CQL_PORT).await?).await }).await?
+    }
+
+    /// A connection to a port of a server whose certificate is good for its address.
+    pub async fn stream(&self, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect((address, port)).await?;
+        Ok(TlsConnector::from(Arc::clone(&self.0)).connect(ServerName::from(IpAddr::from(address)), stream).await?)
+    }
+
+    /// Whether a port of a server keeps a connection, which it cuts when it has looked at a certificate that it does not like.
+    pub async fn is_let_in(&self, address: Ipv4Addr, port: u16) -> bool {
+        let Ok(mut stream) = self.stream(address, port).await else { return false };
+        // It says nothing by itself.
+        timeout(REFUSAL, stream.read(&mut [0; 64])).await.is_err()
+    }
+}
+
+/// Whether a server answers a client that does not speak TLS.
+pub async fn answers_without_tls(address: Ipv4Addr) -> Result<bool> {
+    let stream = TcpStream::connect((address, CQL_PORT)).await?;
+    Ok(timeout(REFUSAL, Session::begin(stream)).await.is_ok_and(|session| session.is_ok()))
+}
+
+/// A session with a server.
+pub struct Session<S> {
+    stream: S,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
+    async fn begin(stream: S) -> Result<Self> {
+        let mut session = Self { stream };
+        let mut body = 1_u16.to_be_bytes().to_vec();
+        for text in ["CQL_VERSION", "3.0.0"] {
+            body.extend((text.len() as u16).to_be_bytes());
+            body.extend(text.as_bytes());
+        }
+        let (opcode, _) = session.ask(1, &body).await?;
+        ensure!(opcode == 2, "the session begins with message {opcode}");
+        Ok(session)
+    }
+
+    /// A statement with a quorum.
+    pub async fn execute(&mut self, statement: &str) -> Result<()> {
+        self.within(PATIENCE, statement).await.map(drop)
+    }
+
+    /// A statement that changes the schema of this server. The others learn of it afterwards.
+    pub async fn define(&mut self, statement: &str) -> Result<()> {
+        self.within(SLOW, statement).await.map(drop)
+    }
+
+    /// How many rows there are, with a quorum, of `lab.journal WHERE ...`.
+    pub async fn count(&mut self, which: &str) -> Result<i64> {
+        let answer = self.within(PATIENCE, &format!("SELECT count(*) FROM {which}")).await?;
+        Ok(i64::from_be_bytes(last(&answer)?))
+    }
+
+    /// Version of the schema that the server goes by.
+    pub async fn schema(&mut self) -> Result<[u8; 16]> {
+        last(&self.within(PATIENCE, "SELECT schema_version FROM system.local").await?)
+    }
+
+    async fn within(&mut self, limit: Duration, statement: &str) -> Result<Vec<u8>> {
+        let mut body = (statement.len() as u32).to_be_bytes().to_vec();
+        body.extend(statement.as_bytes());
+        body.extend(QUORUM.to_be_bytes());
+        body.push(0);
+        let (opcode, body) = timeout(limit, self.ask(7, &body)).await??;
+        ensure!(opcode == 8, "{statement}: message {opcode}");
+        Ok(body)
+    }
+
+    async fn ask(&mut self, opcode: u8, body: &[u8]) -> Result<(u8, Vec<u8>)> {
+        let mut frame = vec![4, 0, 0, 0, opcode];
+        frame.extend((body.len() as u32).to_be_bytes());
+        frame.extend(body);
+        self.stream.write_all(&frame).await?;
+        self.stream.flush().await?;
+        let mut head = [0; 9];
+        self.stream.read_exact(&mut head).await.context("no answer")?;
+        let [_, _, _, _, opcode, length @ ..] = head;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut body).await?;
+        if opcode == 0 {
+            bail!("{}", String::from_utf8_lossy(body.get(6..).unwrap_or_default()));
+        }
+        Ok((opcode, body))
+    }
+}
+
+/// The one value of one row, which is the last thing in an answer.
+fn last<const LENGTH: usize>(answer: &[u8]) -> Result<[u8; LENGTH]> {
+    Ok(*answer.last_chunk().context("no value")?)
+}

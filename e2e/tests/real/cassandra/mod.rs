@@ -1,0 +1,259 @@
+//! A real Cassandra on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
+
+mod cql;
+mod writer;
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tf_api::kinds::CASSANDRA;
+use tf_api::names::{ANNOTATION_RESTART, AUTHORITY};
+use tf_pki::authority::Authority;
+use tf_testing::Lab;
+use tf_testing::real::image;
+use tf_testing::resources::{self, Resource};
+use tf_testing::wait::eventually;
+
+use self::cql::{Access, answers_without_tls};
+use self::writer::{Summary, Writer};
+use crate::store::{NAMESPACE, Store, replace_authority};
+
+const NAME: &str = "configdb1";
+const CQL_PORT: u16 = 9041;
+const INTERNODE_PORT: u16 = 7013;
+const JMX_PORT: &str = "7201";
+const OPERATOR: &str = "cassandra-op";
+pub const STORE: Store = Store {
+    operator: OPERATOR,
+    kind: CASSANDRA,
+    name: NAME,
+    images: &[OPERATOR, "tf-node", image::CASSANDRA_ARCHIVE],
+    values: &[image::CASSANDRA],
+};
+/// For three servers, one after the other.
+const ROLL: Duration = Duration::from_mins(10);
+/// Until a failure is told.
+const TOLD: Duration = Duration::from_secs(10);
+/// For all servers to know of a table.
+const AGREED: Duration = Duration::from_secs(30);
+/// Between two writes while servers stop. A client waits for 5 s for a server that does not answer before it takes the next one.
+const HOLE: Duration = Duration::from_secs(15);
+
+/// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Long {
+    Configuration,
+    Restart,
+    Killed,
+    Authority,
+}
+
+impl Long {
+    pub const ALL: usize = Self::Authority as usize + 1;
+
+    /// Whether it is tried in this run; else it is counted as skipped.
+    fn is_drawn(self) -> Result<bool> {
+        STORE.is_drawn(self as usize)
+    }
+}
+
+/// What a small machine has for three servers.
+fn spec(log_level: &str) -> Value {
+    json!({
+        "commonConfiguration": {"logLevel": log_level},
+        "serviceConfiguration": {"minHeapSize": "64M", "maxHeapSize": "192M"},
+    })
+}
+
+/// Three members that have certificates and serve.
+async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
+    resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("info")).await?;
+    STORE.certified(client).await?;
+    Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
+}
+
+/// Ready, and no roll-out is under way.
+async fn through(client: &Client, what: &str) -> Result<()> {
+    let is_through = |cassandra: &Resource| cassandra.is_ready() && cassandra.is("Progressing", "False");
+    resources::until(client, CASSANDRA, NAMESPACE, NAME, what, ROLL, is_through).await.map(drop)
+}
+
+/// A table with a copy of each row on each server, of which all servers know.
+async fn table(access: &Access, addresses: &[Ipv4Addr]) -> Result<()> {
+    let mut session = access.connect(addresses[0]).await?;
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
+    session.define(&format!("CREATE KEYSPACE IF NOT EXISTS lab WITH replication = {replication}")).await?;
+    session.define("CREATE TABLE IF NOT EXISTS lab.journal (number bigint PRIMARY KEY)").await?;
+    let schema = session.schema().await?;
+    for address in addresses {
+        let mut session = access.connect(*address).await?;
+        let is_known = async || Ok((session.schema().await? == schema).then_some(()));
+        eventually(&format!("{address} to know of the table"), AGREED, is_known).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_real_servers_form_one_ring_that_lets_in_who_speaks_tls_and_members_alone() -> Result<()> {
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            for pod in STORE.pods(client).await?.keys() {
+                let status = STORE.exec(lab, pod, &["nodetool", "-p", JMX_PORT, "status"])?;
+                let up = status.lines().filter(|line| line.starts_with("UN ")).count();
+                ensure!(up == 3 && status.contains("datacenter1"), "{pod}:\n{status}");
+            }
+            table(&access, &addresses).await?;
+            access.connect(addresses[0]).await?.execute("INSERT INTO lab.journal (number) VALUES (1)").await?;
+            for address in &addresses {
+                let read = access.connect(*address).await?.count("lab.journal").await?;
+                ensure!(read == 1, "{address}: {read} rows");
+                ensure!(!answers_without_tls(*address).await?, "{address} answers without TLS");
+            }
+            members_alone(client, &addresses).await?;
+            good("at rest", &Writer::begin(&access, &addresses).end().await?)
+        })
+        .await
+}
+
+/// Between members a certificate of the namespace's authority is asked for.
+async fn members_alone(client: &Client, addresses: &[Ipv4Addr]) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let data = secrets.get(AUTHORITY).await?.data.context("an empty Secret")?;
+    let text = |key: &str| String::from_utf8(data.get(key).map(|it| it.0.clone()).unwrap_or_default());
+    let authority = Authority::from_pem(&text("tls.crt")?, &text("tls.key")?)?;
+    let now = Timestamp::now();
+    let member = authority.operator("some-member", Duration::from_hours(1), now)?;
+    let lifetime = tf_pki::authority::AUTHORITY_LIFETIME;
+    let other = Authority::generate("somebody-else", tf_pki::authority::Curve::P256, lifetime, now)?;
+    let stranger = other.operator("some-member", Duration::from_hours(1), now)?;
+    let bundle = text("tls.crt")?;
+    let showing = |pair| Access::showing(&bundle, pair);
+    for address in addresses {
+        ensure!(
+            showing(Some((&member.issued.pem, &member.key)))?.is_let_in(*address, INTERNODE_PORT).await,
+            "{address}: member"
+        );
+        ensure!(!showing(None)?.is_let_in(*address, INTERNODE_PORT).await, "{address}: no certificate");
+        let stranger = showing(Some((&stranger.issued.pem, &stranger.key)))?;
+        ensure!(!stranger.is_let_in(*address, INTERNODE_PORT).await, "{address}: another authority's certificate");
+    }
+    Ok(())
+}
+
+/// Nothing was lost, and nobody waited for long.
+fn good(what: &str, summary: &Summary) -> Result<()> {
+    println!("{what}: {summary}");
+    ensure!(summary.lost == 0 && summary.longest_pause <= HOLE, "{what}: {summary}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_pod_and_loses_no_row() -> Result<()> {
+    if !Long::Configuration.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            through(client, "the bring-up").await?;
+            table(&access, &addresses).await?;
+            let before = STORE.uids(client).await?;
+            let writer = Writer::begin(&access, &addresses);
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("debug")).await?;
+            through(client, "the change").await?;
+            ensure!(STORE.uids(client).await? == before, "pods are the same");
+            good("a changed configuration", &writer.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_row() -> Result<()> {
+    if !Long::Restart.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            through(client, "the bring-up").await?;
+            table(&access, &addresses).await?;
+            let before = STORE.uids(client).await?;
+            let writer = Writer::begin(&access, &addresses);
+            let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
+            let api = resources::api(client, CASSANDRA, NAMESPACE);
+            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
+            eventually("other pods", ROLL, async || {
+                let now = STORE.uids(client).await?;
+                Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
+            })
+            .await?;
+            through(client, "the restart").await?;
+            good("pods replaced", &writer.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_is_told_and_loses_no_row() -> Result<()> {
+    if !Long::Killed.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            through(client, "the bring-up").await?;
+            table(&access, &addresses).await?;
+            for node in lab.real_nodes()?.all()? {
+                let writer = Writer::begin(&access, &addresses);
+                let begun = Instant::now();
+                node.kill("java")?;
+                let told = |cassandra: &Resource| !cassandra.is_ready();
+                resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+                let told = begun.elapsed();
+                through(client, "the server's return").await?;
+                good(&format!("killed, told after {told:.1?}"), &writer.end().await?)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned_away() -> Result<()> {
+    if !Long::Authority.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            through(client, "the bring-up").await?;
+            table(&access, &addresses).await?;
+            let before = STORE.uids(client).await?;
+            let writer = Writer::begin(&access, &addresses);
+            replace_authority(client).await?;
+            STORE.certified(client).await?;
+            ensure!(STORE.uids(client).await? == before, "pods are the same");
+
+            // Who begins now trusts the new one alone: clients, and servers of each other.
+            let newcomer = Access::of(client).await?;
+            good("another authority", &writer.read_by(&newcomer).end().await?)?;
+            for address in &addresses {
+                newcomer.connect(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
+            }
+            members_alone(client, &addresses).await?;
+            let writer = Writer::begin(&newcomer, &addresses);
+            lab.real_nodes()?.all()?.first().context("no node")?.kill("java")?;
+            let told = |cassandra: &Resource| !cassandra.is_ready();
+            resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+            through(client, "a server that begins with the new authority").await?;
+            good("killed afterwards", &writer.end().await?)
+        })
+        .await
+}

@@ -1,0 +1,126 @@
+//! A client that writes all the time with a quorum and keeps account of every row that was acknowledged.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tf_testing::wait::eventually;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::cql::Access;
+
+/// Between two writes.
+const PACE: Duration = Duration::from_millis(20);
+/// Before the next server is tried.
+const RETRY: Duration = Duration::from_millis(50);
+/// For more writes.
+const GOES_ON: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+struct Account {
+    acknowledged: BTreeSet<i64>,
+    refused: usize,
+    longest_pause: Duration,
+}
+
+impl Account {
+    fn acknowledge(&mut self, number: i64, pause: Duration) {
+        self.acknowledged.insert(number);
+        self.longest_pause = self.longest_pause.max(pause);
+    }
+}
+
+/// The client.
+pub struct Writer {
+    access: Access,
+    addresses: Vec<Ipv4Addr>,
+    account: Arc<Mutex<Account>>,
+    task: JoinHandle<()>,
+}
+
+/// How it went.
+pub struct Summary {
+    /// Rows that were acknowledged.
+    pub acknowledged: usize,
+    /// Rows that were acknowledged, and are not there.
+    pub lost: usize,
+    /// Rows that had to be written again.
+    pub refused: usize,
+    /// Longest time between two acknowledgements.
+    pub longest_pause: Duration,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { acknowledged, lost, refused, longest_pause } = self;
+        write!(f, "{acknowledged} rows, {lost} lost, {refused} written again, longest pause {longest_pause:.1?}")
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Writer {
+    /// Begins to write to the table, by whichever of these servers takes it.
+    pub fn begin(access: &Access, addresses: &[Ipv4Addr]) -> Self {
+        let account = Arc::default();
+        let task = tokio::spawn(write(access.clone(), addresses.to_vec(), Arc::clone(&account)));
+        Self { access: access.clone(), addresses: addresses.to_vec(), account, task }
+    }
+
+    /// Has others than the writer itself, which goes on with its session, connect like this.
+    pub fn read_by(self, access: &Access) -> Self {
+        let mut writer = self;
+        writer.access = access.clone();
+        writer
+    }
+
+    /// Ends when more was written, and looks for every row by another server than the last time.
+    pub async fn end(self) -> Result<Summary> {
+        let count = || self.account.lock().unwrap().acknowledged.len();
+        let before = count();
+        eventually("rows to be acknowledged", GOES_ON, async || Ok((count() > before + 10).then_some(()))).await?;
+        self.task.abort();
+        let mut sessions = Vec::new();
+        for address in &self.addresses {
+            sessions.push(self.access.connect(*address).await?);
+        }
+        let rows: Vec<i64> = self.account.lock().unwrap().acknowledged.iter().copied().collect();
+        let mut lost = 0;
+        for (turn, number) in rows.iter().enumerate() {
+            let server = turn % sessions.len();
+            let found = sessions[server].count(&format!("lab.journal WHERE number = {number}")).await?;
+            lost += usize::from(found != 1);
+        }
+        let account = self.account.lock().unwrap();
+        let Account { refused, longest_pause, .. } = *account;
+        Ok(Summary { acknowledged: rows.len(), lost, refused, longest_pause })
+    }
+}
+
+async fn write(access: Access, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+    let mut last = None;
+    // Rows of the writer before stay.
+    let mut number = jiff::Timestamp::now().as_millisecond();
+    for turn in 0.. {
+        let Ok(mut session) = access.connect(addresses[turn % addresses.len()]).await else {
+            sleep(RETRY).await;
+            continue;
+        };
+        while session.execute(&format!("INSERT INTO lab.journal (number) VALUES ({number})")).await.is_ok() {
+            let now = Instant::now();
+            let pause = last.replace(now).map_or(Duration::ZERO, |last| now - last);
+            account.lock().unwrap().acknowledge(number, pause);
+            number += 1;
+            sleep(PACE).await;
+        }
+        account.lock().unwrap().refused += 1;
+    }
+}
