@@ -5,6 +5,7 @@
 pub mod claim;
 pub mod config;
 pub mod directory;
+pub mod membership;
 pub mod plan;
 pub mod ports;
 mod procedure;

@@ -1,11 +1,11 @@
 //! Desired state of a ring.
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use tf_api::{
     Cassandra, CassandraConfiguration, Managed as _,
-    contract::{ConditionType, Draft, Protocol, Reason},
-    kinds::ANALYTICS,
+    contract::{ConditionType, Draft, MemberStatus, Protocol, Reason},
+    kinds::{ANALYTICS, CassandraOwnStatus},
     ports as usual,
     schema::Port,
 };
@@ -23,19 +23,22 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     images::{Builtin, Chosen},
     members::{Joining, Leaving, SizeRule},
-    node::{self, launch},
+    node::{self, cassandra::MEMBER_FILE, launch},
     nodemanager::{self, Database},
     object::Kind,
     observed::Observed,
     plan::{NotReady, Plan},
+    reports::{Clarity, Reports},
+    resize::{Record, Room},
     secret::SecretData,
 };
 
 use crate::{
     OPERATOR, claim, config,
     config::Ring,
-    directory, ports,
-    procedure::{self, RING},
+    directory,
+    membership::{self, Decision, Situation},
+    ports, procedure,
     role::Role,
     seeds,
 };
@@ -122,15 +125,19 @@ fn ring(
             containers: &spec.containers,
             obsolete: &OBSOLETE,
             rule: SizeRule::OddUpTo(LARGEST),
-            joining: Joining::AtFoundation,
-            leaving: Leaving::Kept,
-            highest: 0,
+            joining: Joining::OneByOne,
+            leaving: Leaving::Released,
+            highest: highest(cr),
             has_data: true,
             uses_auth: false,
             has_certificates: true,
             takes_over: false,
         },
     )?;
+    let decided = decided(cr, observed, &ensemble, initialized);
+    if let Some(decision) = &decided {
+        ensemble.membership.members.clone_from(&decision.record.members);
+    }
     claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
     let passwords = passwords(cr, observed)?;
@@ -168,6 +175,8 @@ fn ring(
             "jmxPort": port(spec.jmx_local_port),
         }),
     )]);
+    let unasked = decided.is_none().then(|| unasked(&ensemble)).flatten();
+    let recorded = record(cr, &ensemble, decided.as_ref());
     let mut plan = ensemble.plan(Parts {
         files,
         daemons,
@@ -181,11 +190,64 @@ fn ring(
         grace_seconds: GRACE_SECONDS,
         drafts,
         ignored: ignored(cr),
-        own_status,
+        own_status: own_status.into_iter().chain(recorded).collect(),
         ..Parts::default()
     })?;
-    tf_plan::procedure::complete(&RING, &mut plan, cr, observed, &contents);
+    plan.notes.extend(unasked);
+    procedure::complete(&mut plan, cr, observed, &contents, decided);
     Ok(plan)
+}
+
+/// Why there are others than so many members as are asked for.
+fn unasked(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
+    let (wanted, members) = (ensemble.stated_size()?, ensemble.members().len());
+    (wanted != members).then(|| {
+        format!(
+            "{wanted} members are asked for and {members} are there; members join and leave when the ring has been \
+             brought up and all of them can be asked"
+        )
+    })
+}
+
+/// What is to be done about the ring; none before it was brought up, or while the kubelet's word is all there is.
+fn decided(
+    cr: &Cassandra,
+    observed: &Observed<Cassandra>,
+    ensemble: &Ensemble<'_, Cassandra>,
+    initialized: bool,
+) -> Option<Decision> {
+    let reports = Reports::of_observed(observed);
+    if !initialized || ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
+        return None;
+    }
+    let (members, places) = (ensemble.members(), ensemble.places());
+    Some(membership::decide(&Situation {
+        room: Room { wanted: ensemble.stated_size(), members, places: &places, pods: reports.pods },
+        highest: highest(cr),
+        leaving: cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default(),
+        reports: &reports,
+    }))
+}
+
+/// Highest identity that was ever given.
+fn highest(cr: &Cassandra) -> u32 {
+    cr.status.as_ref().and_then(|status| status.own.highest_id).unwrap_or_default()
+}
+
+/// What is kept in the status of who is a member.
+fn record(
+    cr: &Cassandra,
+    ensemble: &Ensemble<'_, Cassandra>,
+    decided: Option<&Decision>,
+) -> serde_json::Map<String, Value> {
+    let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
+    let kept = Record::of(ensemble.members(), highest(cr), leaving);
+    let Record { highest, leaving, .. } = decided.map(|decision| &decision.record).unwrap_or(&kept);
+    let own = CassandraOwnStatus { highest_id: Some(*highest), leaving: leaving.clone(), ..Default::default() };
+    match serde_json::to_value(own) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
 }
 
 /// How members' agents are reached, and what members are called.
@@ -237,6 +299,10 @@ fn files(
     files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, log_level, ipv6)?);
     files.shared(config::LOG_FILE, config::LOGBACK);
     files.shared_secret(node::STORES_FILE, config::stores(&ring)?);
+    let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
+    for MemberStatus { id, address, .. } in members {
+        files.member(MEMBER_FILE, address, format!("{uid}/{id}\n"));
+    }
     for address in &addresses {
         files.member_secret(config::YAML_FILE, address, ring.yaml(config::YAML_FILE, address, &seeds)?);
         if initialized {

@@ -7,14 +7,15 @@ use tf_api::{Cassandra, contract::MemberStatus};
 use tf_plan::{
     node::{
         ContentHash,
-        cassandra::{Facts, NORMAL},
+        cassandra::{Change, Facts, NORMAL},
     },
     observed::{Observed, Pod},
+    plan::Plan,
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
-use crate::config::jvm::DAEMON;
+use crate::{config::jvm::DAEMON, membership::Decision};
 
 /// The ring, as the procedures of all stores see it.
 pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided };
@@ -34,20 +35,66 @@ pub fn wanted(
     contents.into_iter().map(|(node, newest)| (node.clone(), active(&node).unwrap_or(newest))).collect()
 }
 
+/// Fields of the status that have to be stored before anything is done.
+const RECORD: [&str; 2] = ["highestId", "leaving"];
+
+/// Completes a plan. `contents`: the configuration of the member on each node. `decided`: what is to be done about the ring, where that can be
+/// told.
+pub fn complete(
+    plan: &mut Plan,
+    cr: &Cassandra,
+    observed: &Observed<Cassandra>,
+    contents: &BTreeMap<String, ContentHash>,
+    decided: Option<Decision>,
+) {
+    plan.record = &RECORD;
+    procedure::complete(&RING, plan, cr, observed, contents);
+    let Some(decided) = decided else { return };
+    if let Some(step) = decided.step {
+        plan.under_way = Some(step.explain());
+        plan.step = Some(step);
+    } else if plan.step.is_none() {
+        // A pod that does not serve and is not up to date may be what is waited for.
+        plan.under_way = decided.waits.or(plan.under_way.take());
+    }
+}
+
 /// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and go by
 /// one schema (stateful-services 1.3.6). Then a quorum of every key's replicas is left when one of them stops.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    busy(members, reports).or_else(|| fragile(members, reports, &[]))
+}
+
+/// What goes on in the ring that nobody may disturb.
+pub fn busy(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    members.iter().find_map(|member| {
+        let pod = pod_of(member, reports.pods)?;
+        let what = match reports.of(pod)?.cassandra.as_ref()?.doing.as_ref()? {
+            Change::Repair { keyspace, .. } => format!("repairs keyspace {keyspace}"),
+            Change::Decommission => "hands over what it holds".to_owned(),
+            Change::Remove { host_id } => format!("takes {host_id} out of the ring"),
+            Change::Replicate { keyspace, .. } => format!("changes keyspace {keyspace}"),
+        };
+        Some(format!("pod {} {what}", pod.name))
+    })
+}
+
+/// What is not as it should be in the ring, but for some members.
+pub fn fragile(members: &[MemberStatus], reports: &Reports<'_>, without: &[&MemberStatus]) -> Option<String> {
+    let is_absent = |member: &&MemberStatus| without.iter().any(|absent| absent.id == member.id);
+    let members: Vec<MemberStatus> = members.iter().filter(|member| !is_absent(member)).cloned().collect();
+    let absent: Vec<IpAddr> = without.iter().filter_map(|member| member.address.parse().ok()).collect();
     let unknown = |pod| reports.of(pod).and_then(|status| status.cassandra.as_ref()?.unknown.as_deref());
     let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
     let known = match procedure::heard(members.iter(), reports, "ring", says) {
         Ok(known) => known,
         Err(why) => return Some(why),
     };
-    known.iter().find_map(|(pod, facts)| sees(pod, facts, members)).or_else(|| schemas(&known))
+    known.iter().find_map(|(pod, facts)| sees(pod, facts, &members, &absent)).or_else(|| schemas(&known))
 }
 
-/// What a server sees of the ring that is not as it should be.
-fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus]) -> Option<String> {
+/// What a server sees of the ring that is not as it should be, but for some addresses.
+fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus], absent: &[IpAddr]) -> Option<String> {
     let own = address_of(pod, members);
     let others =
         members.iter().filter_map(|member| member.address.parse().ok()).filter(|address| Some(*address) != own);
@@ -55,7 +102,7 @@ fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus]) -> Option<String> {
     if let Some(missing) = missing {
         return Some(format!("{missing} is not in the ring of pod {}", pod.name));
     }
-    facts.peers.iter().find_map(|(address, peer)| {
+    facts.peers.iter().filter(|(address, _)| !absent.contains(address)).find_map(|(address, peer)| {
         // Servers before 4.1 do not tell. That the other one serves is known from itself.
         let state = peer.state.as_deref()?;
         let seen = if state.is_empty() { "not in the ring yet".to_owned() } else { format!("in the state {state}") };
@@ -97,6 +144,6 @@ fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What a pod's server says of its ring, if it says anything.
-fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
+pub fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
     reports.of(pod)?.cassandra.as_ref().filter(|facts| !facts.host_id.is_empty())
 }

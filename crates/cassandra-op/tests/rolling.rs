@@ -25,7 +25,7 @@ const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp
 const SET: &str = "configdb1-cassandra-statefulset";
 
 fn heard() -> Peer {
-    Peer { state: Some("NORMAL".into()), heard: Some(true) }
+    Peer { state: Some("NORMAL".into()), heard: Some(true), host_id: None }
 }
 
 /// A server of a ring that lacks nothing.
@@ -36,7 +36,7 @@ fn facts(index: usize) -> Facts {
         release: "5.0.9".into(),
         schema: "schema".into(),
         peers: peers.map(|(_, address)| (address.parse().unwrap(), heard())).collect(),
-        unknown: None,
+        ..Facts::default()
     }
 }
 
@@ -119,7 +119,7 @@ fn said(change: impl FnOnce(&mut Facts)) -> Plan {
 /// The plan when the second server says this of the first one.
 fn sees(state: Option<&str>, heard: Option<bool>) -> Plan {
     said(|facts| {
-        let peer = Peer { state: state.map(str::to_owned), heard };
+        let peer = Peer { state: state.map(str::to_owned), heard, host_id: None };
         facts.peers.insert(THREE[0].1.parse().unwrap(), peer);
     })
 }
@@ -206,7 +206,11 @@ fn a_member_that_does_not_serve_takes_a_change_whatever_the_others_see() {
 
 fn peer() -> impl Strategy<Value = Peer> {
     let state = prop::sample::select(vec![None, Some("NORMAL"), Some("BOOT"), Some("LEAVING"), Some("shutdown")]);
-    (state, any::<Option<bool>>()).prop_map(|(state, heard)| Peer { state: state.map(str::to_owned), heard })
+    (state, any::<Option<bool>>()).prop_map(|(state, heard)| Peer {
+        state: state.map(str::to_owned),
+        heard,
+        host_id: None,
+    })
 }
 
 #[test]

@@ -21,10 +21,10 @@ use tf_plan::{
         launch,
         rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
     },
-    observed::{self, Observed},
-    placement::Placement,
+    observed::Observed,
     plan::{NotReady, Plan},
     reports::{Clarity, Reports},
+    resize::Room,
 };
 
 use crate::{
@@ -86,7 +86,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let decided = decided(cr, observed, &ensemble, &nodes);
     let unasked = decided.is_none().then(|| too_many(cr, &ensemble)).flatten();
     if let Some(decision) = &decided {
-        ensemble.membership.members.clone_from(&decision.members);
+        ensemble.membership.members.clone_from(&decision.record.members);
         nodes = nodes_of(&ensemble)?;
     }
     let cluster = Cluster {
@@ -152,18 +152,12 @@ fn decided(
     if ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
         return None;
     }
-    let common = &cr.spec.common_configuration;
-    let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
-    let existing = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
-    let fits = |node: &&observed::Node| placement.matches(node) && node.address.is_some();
-    let places: Vec<&observed::Node> = existing.iter().filter(fits).collect();
+    let places = ensemble.places();
     Some(membership::decide(&Situation {
-        wanted: common.replicas.map(|replicas| usize::try_from(replicas).unwrap_or_default()),
-        members: ensemble.members(),
+        room: Room { wanted: ensemble.stated_size(), members: ensemble.members(), places: &places, pods: reports.pods },
         nodes,
         highest: highest(cr),
         leaving: cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default(),
-        places: &places,
         reports: &reports,
     }))
 }

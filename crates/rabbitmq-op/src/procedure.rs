@@ -47,10 +47,10 @@ fn record(plan: &mut Plan, cr: &Rabbitmq, decided: Option<&Decision>) {
     let stored = cr.status.as_ref().map(|status| &status.own);
     let known = || plan.members.iter().map(|member| member.id).max().unwrap_or_default();
     let kept = || known().max(stored.and_then(|own| own.highest_id).unwrap_or_default());
-    let leaving = decided.map(|decision| &decision.leaving).or_else(|| stored.map(|own| &own.leaving));
+    let leaving = decided.map(|decision| &decision.record.leaving).or_else(|| stored.map(|own| &own.leaving));
     let own = RabbitmqOwnStatus {
         secret: None,
-        highest_id: Some(decided.map_or_else(kept, |decision| decision.highest)),
+        highest_id: Some(decided.map_or_else(kept, |decision| decision.record.highest)),
         leaving: leaving.cloned().unwrap_or_default(),
     };
     if let Ok(Value::Object(fields)) = serde_json::to_value(own) {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_plan::node::{
-    launch::{Launch, Place, When},
+    launch::{self, Launch, Place, When},
     zookeeper::Servers,
 };
 
@@ -30,7 +30,8 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
         match when {
             When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
             When::New { served } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
-            When::Always | When::Absent | When::New { .. } => {}
+            When::New { served } => atomic::replace(&paths.at(&launch::begun(served)), b"", 0o644)?,
+            When::Always | When::Absent => {}
             When::NewestList { config, ensemble, .. } => {
                 let is_own = lists.contains_key(config.as_str());
                 if !is_own {
@@ -162,7 +163,10 @@ mod tests {
             place_in(&set, root.path()).unwrap();
             fs::read_to_string(root.path().join("data/conf")).unwrap()
         };
+        let is_begun = || root.path().join("data/.served.begun").exists();
+        assert!(!is_begun());
         assert_eq!(placed(), "new");
+        assert!(is_begun());
         for _ in 0..2 {
             note_served(&launch, &Paths::below(root.path())).unwrap();
             assert_eq!(placed(), "usual");

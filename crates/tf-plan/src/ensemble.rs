@@ -28,7 +28,7 @@ use crate::{
     members::{self, Joining, Leaving, Membership, SizeRule, Wish},
     node::launch::Unusable,
     object::Object,
-    observed::Observed,
+    observed::{Node, Observed},
     placement::{self, Placement},
     plan::{NotReady, Plan, Rollout},
     rollout,
@@ -168,7 +168,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             ));
         }
         // What is founded too small stays too small.
-        if traits.joining == Joining::AtFoundation
+        if traits.joining != Joining::Anytime
             && recorded.is_empty()
             && let Some(missing) = &membership.held
         {
@@ -182,6 +182,18 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// Members in the order they joined.
     pub fn members(&self) -> &[MemberStatus] {
         &self.membership.members
+    }
+
+    /// Number of members, where the spec states one.
+    pub fn stated_size(&self) -> Option<usize> {
+        self.cr.common().replicas.map(|replicas| usize::try_from(replicas).unwrap_or_default())
+    }
+
+    /// Nodes that match and have an address.
+    pub fn places(&self) -> Vec<&'a Node> {
+        let placement = Placement::from_selector(&self.cr.common().node_selector, Placement::ControlPlane);
+        let nodes = self.observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
+        nodes.iter().filter(|node| placement.matches(node) && node.address.is_some()).collect()
     }
 
     /// Addresses of the members, in the order they joined.

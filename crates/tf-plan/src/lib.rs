@@ -27,6 +27,7 @@ pub mod plan;
 pub mod procedure;
 pub mod rbac;
 pub mod reports;
+pub mod resize;
 pub mod rollout;
 pub mod sandesh;
 pub mod secret;

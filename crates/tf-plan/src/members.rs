@@ -52,6 +52,8 @@ pub enum Leaving {
 pub enum Joining {
     /// Whenever it matches: an empty member finds the others and takes part.
     Anytime,
+    /// When the first members are chosen, and then one by one as its component says.
+    OneByOne,
     /// Only when the first members are chosen. Members that were founded alone and members that learn of them later may
     /// form two services (ZooKeeper), or a change of size has to be followed by work on the data (Cassandra). See ADR 0013.
     AtFoundation,
@@ -97,8 +99,12 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
     };
     result.members = keep(previous, &matching, wish.leaving, &mut result.notes);
     let room = usize::try_from(result.wanted).unwrap_or_default().saturating_sub(result.members.len());
-    if room > 0 && wish.joining == Joining::AtFoundation && !previous.is_empty() {
-        refuse_growth(&mut result, wish);
+    if room > 0 && wish.joining != Joining::Anytime && !previous.is_empty() {
+        match wish.joining {
+            Joining::AtFoundation => refuse_growth(&mut result, wish),
+            // No node becomes a member because it got a label.
+            _ => result.wanted = wish.replicas.unwrap_or(result.members.len() as i32),
+        }
     } else {
         let next_id = previous.iter().map(|member| member.id).fold(wish.highest, u32::max) + 1;
         let joining: Vec<&&Node> =
@@ -161,7 +167,8 @@ fn shrink(result: &mut Membership, wish: &Wish<'_>) {
 
 fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
     let (members, matching) = (result.members.len() as i32, matching.len() as i32);
-    if members < result.wanted {
+    let is_founded = wish.joining == Joining::OneByOne && members > 0 && matching >= result.wanted;
+    if members < result.wanted && !is_founded {
         result.held = Some(format!(
             "{} members are wanted and {matching} nodes match ({}); add nodes or lower replicas",
             result.wanted,
@@ -169,7 +176,11 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
         ));
     } else if wish.replicas.is_none() && matching > members {
         let growth = wish.rule.default_size(matching) > members;
-        let why = if growth { NO_GROWTH } else { "sizes are odd and limited" };
+        let why = match (growth, wish.joining) {
+            (false, _) => "sizes are odd and limited",
+            (true, Joining::OneByOne) => "state replicas to have more",
+            (true, _) => NO_GROWTH,
+        };
         result.notes.push(format!("{matching} nodes match, {members} are used: {why}"));
     }
     result.notes.extend(explain_size(wish.replicas, wish.rule));
@@ -299,6 +310,23 @@ mod tests {
             assert_eq!(names(&after), names(&three), "{replicas:?} {present:?}");
         }
         assert!(choose(&three.members, &nodes(&["1"]), &store(Some(1))).held.is_some());
+    }
+
+    #[test]
+    fn a_store_that_grows_one_by_one_is_founded_at_once_and_then_left_to_its_component() {
+        let store =
+            |replicas| Wish { joining: Joining::OneByOne, ..wish(replicas, SizeRule::OddUpTo(5), Leaving::Released) };
+        let nodes = nodes(&["1", "2", "3"]);
+        assert_eq!(choose(&[], &nodes, &store(None)).members.len(), 3);
+        let one = choose(&[], &nodes[1..2], &store(None));
+        let silent = choose(&one.members, &nodes, &store(None));
+        assert_eq!((silent.members.len(), silent.wanted, &silent.held), (1, 1, &None));
+        assert!(silent.notes[0].contains("state replicas to have more"), "{:?}", silent.notes);
+        let asked = choose(&one.members, &nodes, &store(Some(3)));
+        assert_eq!((asked.members.len(), asked.wanted, &asked.held), (1, 3, &None));
+        assert!(
+            choose(&one.members, &nodes[..2], &store(Some(3))).held.is_some_and(|why| why.contains("2 nodes match"))
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The one thing that a pass may do to a member that runs.
 
-use crate::node::{ContentHash, rabbitmq::Membership, zookeeper::Reconfigure};
+use crate::node::{ContentHash, cassandra, rabbitmq::Membership, zookeeper::Reconfigure};
 
 /// A step. Each names the pod it is for by uid, so that one that was replaced meanwhile is never hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Request {
     Reconfigure(Reconfigure),
     /// Change who belongs to a RabbitMQ cluster.
     Membership(Membership),
+    /// Change a Cassandra ring.
+    Ring(cassandra::Change),
 }
 
 impl Step {

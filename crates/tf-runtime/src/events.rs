@@ -11,7 +11,7 @@ use tf_api::{
 };
 use tf_pki::review::Denial;
 use tf_plan::{
-    node::{rabbitmq::Membership, zookeeper::Reconfigure},
+    node::{cassandra::Change, rabbitmq::Membership, zookeeper::Reconfigure},
     object::{CERTIFICATE_SIGNING_REQUEST, POD},
     status,
     step::{Request, Step, Target},
@@ -41,6 +41,10 @@ fn action(request: &Request) -> String {
     match request {
         Request::Reconfigure(Reconfigure::Add { id, .. }) => format!("AddMember{id}"),
         Request::Reconfigure(Reconfigure::Remove { id, .. }) => format!("RemoveMember{id}"),
+        Request::Ring(Change::Replicate { keyspace, to, .. }) => format!("Replicate{keyspace}To{to}"),
+        Request::Ring(Change::Repair { keyspace, .. }) => format!("Repair{keyspace}"),
+        Request::Ring(Change::Decommission) => "Decommission".to_owned(),
+        Request::Ring(Change::Remove { .. }) => "Remove".to_owned(),
         Request::Membership(Membership::Leave) => "Leave".to_owned(),
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
     }

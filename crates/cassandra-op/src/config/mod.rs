@@ -6,6 +6,7 @@
 //! | [`LOG_FILE`] | [`CONF_DIR`] | the server |
 //! | [`CQLSH_FILE`] | `.cassandra` in [`CONF_DIR`], the home of every process in the container | people and node managers |
 //! | `cassandra.env` ([`jvm`]) | the server's environment | the server |
+//! | `member` | nowhere: it is read by the agent, which puts aside what another member left | the agent |
 //! | `stores.env` | nowhere: it is read by the agent, which makes the stores | the agent |
 //! | `cassandra.launch` | nowhere | the agent |
 //!
@@ -24,6 +25,7 @@ use tf_plan::{
     files::{EnvFile, Ini, Settings as _, Unrepresentable},
     node::{
         self,
+        cassandra::MEMBER_FILE,
         launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
     },
 };
@@ -83,11 +85,16 @@ pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: 
             (CQLSH_FILE.into(), OnChange::Nothing),
             // For the agent; the server has the passwords in its configuration.
             (node::STORES_FILE.into(), OnChange::Nothing),
+            (MEMBER_FILE.into(), OnChange::Nothing),
         ]),
         place: copies.into_iter().flatten().chain(others).collect(),
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         drain: Some(Drain { argv: nodetool("drain"), seconds: DRAIN_SECONDS }),
-        ready: Probe::Cassandra { port: port("ready.port", spec.cql_port)? },
+        ready: Probe::Cassandra {
+            port: port("ready.port", spec.cql_port)?,
+            jmx: port("ready.jmx", spec.jmx_local_port)?,
+            data: DATA_DIR.into(),
+        },
         agent: Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
         identity: Some(Identity {
             services: agents.services.clone(),

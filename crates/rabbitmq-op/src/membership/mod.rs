@@ -21,10 +21,10 @@ mod view;
 
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    members::has_last_seat,
     node::rabbitmq::Membership,
-    observed::{self, Pod},
+    observed::Pod,
     reports::Reports,
+    resize::{Record, Room},
     step::{Request, Step, Target},
 };
 
@@ -34,90 +34,52 @@ use crate::{nodes::Node, procedure};
 /// Everything the decision rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// Number of members that is asked for; none where nobody states one.
-    pub wanted: Option<usize>,
-    /// Members in the order they were recorded.
-    pub members: &'a [MemberStatus],
-    /// What they are called, in the same order.
+    /// Who is wanted, who is there, and where there is room.
+    pub room: Room<'a>,
+    /// What the members are called, in the same order.
     pub nodes: &'a [Node],
     /// Highest identity that was ever given.
     pub highest: u32,
     /// Members that are marked as leaving.
     pub leaving: &'a [u32],
-    /// Nodes of the Kubernetes cluster that match and have an address.
-    pub places: &'a [&'a observed::Node],
     /// The pods, with what their agents say.
     pub reports: &'a Reports<'a>,
 }
 
 impl<'a> Situation<'a> {
-    fn is_usable(&self, node: &str) -> bool {
-        self.places.iter().any(|place| place.name == node)
-    }
-
-    /// A node that carries no member.
-    fn free_place(&self) -> Option<&'a observed::Node> {
-        let is_taken = |place: &observed::Node| self.members.iter().any(|member| member.node == place.name);
-        self.places.iter().copied().find(|place| !is_taken(place))
-    }
-
-    /// Whether the StatefulSet can be made smaller by this member: it takes the pod on the highest ordinal. Without a node the member
-    /// has no pod that serves; the one that goes then is made anew on another ordinal.
-    fn is_one_too_many(&self, member: &MemberStatus) -> bool {
-        let pods = self.reports.pods.iter();
-        let seats: Vec<_> = pods.filter_map(|pod| Some((pod.ordinal()? as usize, pod.node.as_deref()))).collect();
-        let can_go = || !self.is_usable(&member.node) || has_last_seat(self.members, &seats, member);
-        self.wanted.is_some_and(|wanted| self.members.len() > wanted.max(1)) && can_go()
-    }
-
-    /// Whether the member has to go, and what then stays of the record can be carried by pods.
-    fn goes(&self, member: &MemberStatus) -> bool {
-        self.is_one_too_many(member) || !self.is_usable(&member.node) && self.free_place().is_some()
+    /// Members in the order they were recorded.
+    fn members(&self) -> &'a [MemberStatus] {
+        self.room.members
     }
 
     /// What keeps a member that serves from being stopped.
     fn gate(&self) -> Option<String> {
-        procedure::gate(self.members, self.reports)
+        procedure::gate(self.members(), self.reports)
     }
 }
 
 /// What to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Members to record.
-    pub members: Vec<MemberStatus>,
-    /// Highest identity given, to record with them.
-    pub highest: u32,
-    /// Members to mark, to record with them.
-    pub leaving: Vec<u32>,
+    /// What is to be recorded before anything is done.
+    pub record: Record,
     /// The request that is due, if one is.
     pub step: Option<Step>,
     /// What has to happen before the next one, for people.
     pub waits: Option<String>,
 }
 
-impl Decision {
-    fn unmark(&mut self, id: u32) {
-        self.leaving.retain(|other| *other != id);
-    }
-}
-
 /// Decides.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = View::of(situation);
-    let is_there = |id: &u32| situation.members.iter().any(|member| member.id == *id);
-    let mut decision = Decision {
-        members: situation.members.to_vec(),
-        highest: situation.members.iter().map(|member| member.id).fold(situation.highest, u32::max),
-        leaving: situation.leaving.iter().copied().filter(is_there).collect(),
-        ..Decision::default()
-    };
-    if let Some(leaver) = view.all.iter().find(|seen| decision.leaving.contains(&seen.member.id)) {
+    let before = Record::of(situation.members(), situation.highest, situation.leaving);
+    let mut decision = Decision { record: before.clone(), ..Decision::default() };
+    if let Some(leaver) = view.all.iter().find(|seen| before.is_leaving(seen.member.id)) {
         release(leaver, &view, &mut decision);
     } else if let Some(leaver) = next_to_go(&view) {
         mark(leaver, &view, &mut decision);
     }
-    if decision.step.is_none() && decision.members == situation.members && decision.leaving == situation.leaving {
+    if decision.step.is_none() && decision.record == before {
         decision.step = mend(&view);
         decision.waits = decision.waits.or_else(|| view.estranged());
     }
@@ -126,8 +88,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 
 /// Who goes first: whoever has no node, then whoever cannot come back, then whoever is not wanted any more.
 fn next_to_go<'a, 'b>(view: &'b View<'a>) -> Option<&'b Seen<'a>> {
-    let goes = |seen: &&Seen<'_>| view.situation.goes(seen.member);
-    let homeless = view.all.iter().filter(goes).find(|seen| !view.situation.is_usable(&seen.member.node));
+    let goes = |seen: &&Seen<'_>| view.situation.room.goes(seen.member);
+    let homeless = view.all.iter().filter(goes).find(|seen| !view.situation.room.is_usable(&seen.member.node));
     let outcast = || view.all.iter().find(|seen| view.is_outcast(seen));
     homeless.or_else(outcast).or_else(|| view.all.iter().find(goes))
 }
@@ -139,7 +101,7 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let gate = || view.situation.gate().filter(|_| runs);
     match view.fragile_without(leaver).or_else(gate) {
         Some(why) => decision.waits = Some(format!("member {id} on node {node} is to leave: {why}")),
-        None => decision.leaving.push(*id),
+        None => decision.record.leaving.push(*id),
     }
 }
 
@@ -147,15 +109,18 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let fragile = view.fragile_without(leaver);
-    let stays = fragile.is_some() || !view.situation.goes(leaver.member);
+    let stays = fragile.is_some() || !view.situation.room.goes(leaver.member);
     let waits = match view.listed_by_others(leaver) {
         // Its server is of no use to anybody any more.
-        None => return strike_off(leaver.member, view.situation, decision),
+        None => {
+            decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
+            return;
+        }
         Some(_) if stays && leaver.has_left() => {
             decision.step = leaver.pod.map(|pod| restart(pod, "it left the cluster and is wanted again"));
             return;
         }
-        Some(true) if stays => return decision.unmark(*id),
+        Some(true) if stays => return decision.record.unmark(*id),
         Some(false) => match fragile {
             Some(why) => why,
             None if stays => "it is wanted again, and does not run".to_owned(),
@@ -167,7 +132,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
         Some(true) => match (view.situation.gate(), leaver.pod) {
             (Some(why), _) => {
                 // Others may have to go first.
-                decision.unmark(*id);
+                decision.record.unmark(*id);
                 why
             }
             (None, None) => "its server runs, and it has no pod".to_owned(),
@@ -179,28 +144,6 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
         },
     };
     decision.waits = Some(format!("member {id} on node {node} leaves: {waits}"));
-}
-
-/// Takes a member that the cluster forgot off the record. Another one takes its place where so many are wanted; its pod stays where the
-/// StatefulSet counts it.
-fn strike_off(member: &MemberStatus, situation: &Situation<'_>, decision: &mut Decision) {
-    let is_smaller = situation.is_one_too_many(member);
-    let own = situation.places.iter().copied().find(|place| place.name == member.node);
-    let place = own.or_else(|| situation.free_place()).filter(|_| !is_smaller);
-    if place.is_none() && !is_smaller {
-        decision.waits = Some(format!(
-            "node {} of member {} is gone or no longer matches, and no other is free; add a node",
-            member.node, member.id
-        ));
-        return;
-    }
-    decision.members.retain(|other| other.id != member.id);
-    decision.unmark(member.id);
-    if let Some(place) = place {
-        decision.highest += 1;
-        let address = place.address.clone().unwrap_or_default();
-        decision.members.push(MemberStatus { id: decision.highest, node: place.name.clone(), address });
-    }
 }
 
 /// What puts a cluster in order beside who is wanted.

@@ -302,32 +302,31 @@ impl World {
         let places: Vec<&observed::Node> = nodes.iter().collect();
         let decision = if self.members.is_empty() {
             let highest = members.iter().map(|member| member.id).max().unwrap_or_default();
-            Decision { members, highest, ..Decision::default() }
+            Decision { record: Record { members, highest, ..Record::default() }, ..Decision::default() }
         } else {
             decide(&Situation {
-                wanted: Some(self.wanted),
-                members: &members,
+                room: Room { wanted: Some(self.wanted), members: &members, places: &places, pods: reports.pods },
                 nodes: &names,
                 highest: self.highest,
                 leaving: &self.leaving,
-                places: &places,
                 reports: &reports,
             })
         };
         if let Some(step) = &decision.step {
-            self.keeps_promises(step, &decision.members)?;
+            self.keeps_promises(step, &decision.record.members)?;
         }
-        for gone in self.members.iter().filter(|member| !decision.members.contains(member)) {
+        for gone in self.members.iter().filter(|member| !decision.record.members.contains(member)) {
             let at = machine(&gone.node);
             prop_assert!(!self.cluster.contains(&at), "{gone:?} is struck off and in the cluster");
             prop_assert!(self.leaving.contains(&gone.id), "{gone:?} is struck off without a mark");
         }
-        prop_assert!(!decision.members.is_empty(), "nobody is left");
-        let changed = decision.members != self.members || decision.leaving != self.leaving;
-        prop_assert!(decision.highest >= self.highest);
+        prop_assert!(!decision.record.members.is_empty(), "nobody is left");
+        let Record { members, highest, leaving } = decision.record;
+        let changed = members != self.members || leaving != self.leaving;
+        prop_assert!(highest >= self.highest);
         // A step rests on what is recorded.
         let is_recorded = !changed;
-        (self.members, self.leaving, self.highest) = (decision.members, decision.leaving, decision.highest);
+        (self.members, self.leaving, self.highest) = (members, leaving, highest);
         let rest = changed || decision.step.is_some() || decision.waits.is_some();
         if !is_recorded {
             return Ok(rest);

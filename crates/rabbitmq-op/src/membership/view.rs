@@ -72,7 +72,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Looks at a situation.
     pub fn of(situation: &'a Situation<'a>) -> Self {
-        let pairs = situation.members.iter().zip(situation.nodes);
+        let pairs = situation.members().iter().zip(situation.nodes);
         Self { situation, all: pairs.map(|(member, node)| Seen::of(member, node, situation)).collect() }
     }
 
@@ -110,12 +110,12 @@ impl<'a> View<'a> {
         let absent = |name, id| Absent { name, member: Some(id) };
         let mut absents: Vec<Absent<'_>> = void.iter().map(|seen| absent(&seen.name, seen.member.id)).collect();
         absents.push(absent(&without.name, without.member.id));
-        procedure::fragile(self.situation.members, self.situation.reports, &absents)
+        procedure::fragile(self.situation.members(), self.situation.reports, &absents)
     }
 
     /// Whether a member's node is gone, and its pod with it.
     fn is_lost(&self, seen: &Seen<'_>) -> bool {
-        seen.pod.is_none() && !self.situation.is_usable(&seen.member.node)
+        seen.pod.is_none() && !self.situation.room.is_usable(&seen.member.node)
     }
 
     /// Whether a member's server does not start, has no data, and is in the cluster as the others have it.
@@ -153,7 +153,7 @@ impl<'a> View<'a> {
         let is_stray = |name: &&String| self.all.iter().all(|seen| seen.name != **name);
         let name = names.filter(is_stray).find(|name| Self::listed(name, self.all.iter()) == Some(false))?;
         let absent = [Absent { name, member: None }];
-        let fragile = procedure::fragile(self.situation.members, self.situation.reports, &absent);
+        let fragile = procedure::fragile(self.situation.members(), self.situation.reports, &absent);
         fragile.is_none().then_some(name.as_str())
     }
 

@@ -193,6 +193,11 @@ pub type CassandraStatus = Status<CassandraOwnStatus>;
 pub struct CassandraOwnStatus {
     /// Ports in use, as the Go tf-operator published them.
     pub ports: Option<CassandraPorts>,
+    /// Highest identity that a member was ever given; none is given twice.
+    pub highest_id: Option<u32>,
+    /// Identities of members that are on their way out of the ring.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<u32>,
 }
 
 /// Ports in use, as text.

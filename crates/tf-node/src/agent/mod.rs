@@ -26,6 +26,7 @@ use crate::{
     log,
     paths::Paths,
     pod::Pod,
+    store::cassandra::change::Tasks,
     tls,
 };
 
@@ -53,8 +54,15 @@ impl Agent {
         let commands = Commands::default();
         let identity = Identity::new(paths.clone(), daemon, pod.clone(), commands.clone(), Arc::clone(&files_changed));
         let report = identity.report();
-        let context =
-            routes::Context { paths, daemon: daemon.to_owned(), pod, report, changing: Arc::default(), commands };
+        let context = routes::Context {
+            paths,
+            daemon: daemon.to_owned(),
+            pod,
+            report,
+            changing: Arc::default(),
+            commands,
+            tasks: Tasks::default(),
+        };
         Self { context, identity, serving: None, files_changed }
     }
 

@@ -6,8 +6,8 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
-use tf_plan::node::{launch::Launch, rabbitmq::Membership, state::Status, zookeeper::Reconfigure};
+use serde_json::{Value, json};
+use tf_plan::node::{cassandra::Change, launch::Launch, rabbitmq::Membership, state::Status, zookeeper::Reconfigure};
 use tokio::sync::{Mutex, watch};
 
 use crate::{
@@ -20,7 +20,8 @@ use crate::{
     probe::{self, Target},
     state_file,
     store::{
-        Store,
+        self, Store,
+        cassandra::change::{Changer, Tasks},
         rabbitmq::{self, membership},
         zookeeper::reconfig::{self, Failure},
     },
@@ -28,6 +29,8 @@ use crate::{
 
 /// Bytes of a request's body. Honest ones have less than 1000.
 const LARGEST_BODY: usize = 16 * 1024;
+
+const RING: &str = "/v1/cassandra/ring";
 
 /// Whose API it is.
 #[derive(Clone, Debug)]
@@ -40,6 +43,8 @@ pub(super) struct Context {
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
+    /// What a store does beside the answer.
+    pub(super) tasks: Tasks,
 }
 
 type Answer = Response<Full<Bytes>>;
@@ -61,6 +66,11 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
         (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. })) => {
             error(StatusCode::METHOD_NOT_ALLOWED, "only POST")
         }
+        (&Method::POST, RING, Some(Store::Cassandra(server))) => {
+            let Context { paths, daemon, tasks, commands, .. } = context.clone();
+            change_ring(context, &Changer { server, daemon, paths, tasks, commands }, request.into_body()).await
+        }
+        (_, RING, Some(Store::Cassandra(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
         _ => error(StatusCode::NOT_FOUND, "there is GET /v1/status, and what the store beside the agent has"),
     }
 }
@@ -84,9 +94,12 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
     };
     status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);
     if let Some(store) = store {
-        store.describe(paths, &mut status).await;
+        store.describe(paths, &context.tasks, &mut status).await;
     }
     if let Some(facts) = &mut status.rabbitmq {
+        facts.left = state_file::is_draining(paths, daemon);
+    }
+    if let Some(facts) = &mut status.cassandra {
         facts.left = state_file::is_draining(paths, daemon);
     }
     status
@@ -126,15 +139,32 @@ async fn change_membership(context: &Context, server: &rabbitmq::Server<'_>, bod
             log::info("who belongs to the cluster was changed", &json!({"change": change}));
             respond(StatusCode::OK, &json!({}))
         }
-        Err(failure) => {
-            let (status, why) = match failure {
-                membership::Failure::Refused(why) => (StatusCode::CONFLICT, why),
-                membership::Failure::NotDone(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
-            };
-            log::warn("who belongs to the cluster was not changed", &json!({"change": change, "error": why}));
-            error(status, &why)
-        }
+        Err(failure) => not_changed("who belongs to the cluster was not changed", &json!(change), failure),
     }
+}
+
+async fn change_ring(context: &Context, changer: &Changer, body: Incoming) -> Answer {
+    let change: Change = match read(body).await {
+        Ok(change) => change,
+        Err(answer) => return answer,
+    };
+    let Ok(_changing) = context.changing.try_lock() else { return busy() };
+    match changer.change(&change).await {
+        Ok(()) => {
+            log::info("a change of the ring is made", &json!({"change": change}));
+            respond(StatusCode::OK, &json!({}))
+        }
+        Err(failure) => not_changed("the ring was not changed", &json!(change), failure),
+    }
+}
+
+fn not_changed(what: &str, change: &Value, failure: store::Failure) -> Answer {
+    let (status, why) = match failure {
+        store::Failure::Refused(why) => (StatusCode::CONFLICT, why),
+        store::Failure::NotDone(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
+    };
+    log::warn(what, &json!({"change": change, "error": why}));
+    error(status, &why)
 }
 
 /// What is asked for; else the answer.

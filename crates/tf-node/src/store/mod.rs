@@ -3,6 +3,7 @@
 //! The verbs that a store's procedures need are here too, beside the facts they change.
 
 pub mod cassandra;
+mod owner;
 pub mod rabbitmq;
 pub mod zookeeper;
 
@@ -14,7 +15,23 @@ use tf_plan::node::{
     state::Status,
 };
 
+use self::cassandra::change::Tasks;
 use crate::{paths::Paths, probe::Target, set::Set};
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub enum Failure {
+    /// It would do harm, or is pointless.
+    Refused(String),
+    /// It could not be tried, or failed.
+    NotDone(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::NotDone(error)
+    }
+}
 
 /// A store beside the agent.
 #[derive(Clone, Debug)]
@@ -29,7 +46,7 @@ pub enum Store {
         data: String,
     },
     /// A Cassandra server.
-    Cassandra(Target),
+    Cassandra(cassandra::Server),
 }
 
 impl Store {
@@ -43,19 +60,22 @@ impl Store {
                 let management = Target { host: address, port: management.get(), tls: true };
                 Some(Self::RabbitMq { management, data: launch.working_directory.clone().unwrap_or_default() })
             }
-            Probe::Cassandra { port } => Some(Self::Cassandra(Target { host: address, port: port.get(), tls: true })),
+            Probe::Cassandra { port, jmx, data } => {
+                let clients = Target { host: address, port: port.get(), tls: true };
+                Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone() }))
+            }
             Probe::Tcp { .. } | Probe::Http { .. } | Probe::Process => None,
         }
     }
 
     /// Adds the store's facts to the status.
-    pub async fn describe(&self, paths: &Paths, status: &mut Status) {
+    pub async fn describe(&self, paths: &Paths, tasks: &Tasks, status: &mut Status) {
         match self {
             Self::ZooKeeper(target) => status.zookeeper = Some(zookeeper::facts(target, paths).await),
             Self::RabbitMq { management, data } => {
                 status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
             }
-            Self::Cassandra(target) => status.cassandra = Some(cassandra::facts(target, paths).await),
+            Self::Cassandra(server) => status.cassandra = Some(cassandra::facts(server, paths, tasks).await),
         }
     }
 }
@@ -67,6 +87,7 @@ impl Store {
 pub fn prepare(set: &Set, paths: &Paths) -> Result<()> {
     match (&set.launch.ready, &set.launch.working_directory) {
         (Probe::RabbitMq { .. }, Some(data)) => rabbitmq::prepare(&paths.at(data), set),
+        (Probe::Cassandra { data, .. }, _) => cassandra::prepare(&paths.at(data), set),
         _ => Ok(()),
     }
 }

@@ -7,6 +7,42 @@ use serde::{Deserialize, Serialize};
 /// State of a member of the ring, as gossip has it, that holds its part of the data and is about nothing else.
 pub const NORMAL: &str = "NORMAL";
 
+/// File of the launch file's set with the identity of the member, `<uid of the resource>/<number>`. What a server has on its disk belongs
+/// to one: another number of the same resource is a member that left the ring, and its data is put aside.
+pub const MEMBER_FILE: &str = "member";
+
+/// What an agent is asked to do to the ring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "change")]
+pub enum Change {
+    /// Have another number of members hold each row of a keyspace. Refused if it is not `from` now, or they are more than one apart: then
+    /// a quorum of those that hold it afterwards shares no member with a quorum of those before (stateful-services 1.3.8).
+    Replicate {
+        /// The keyspace.
+        keyspace: String,
+        /// Their number now.
+        from: u32,
+        /// Their number afterwards.
+        to: u32,
+    },
+    /// Make the server's copies of a keyspace like those of the others. Goes on after the answer.
+    Repair {
+        /// The keyspace.
+        keyspace: String,
+        /// How many members hold each row. Refused if it is another number.
+        factor: u32,
+    },
+    /// Hand everything that the server holds to the others and leave the ring. Goes on after the answer. Refused while a keyspace is to be on as
+    /// many members as there are.
+    Decommission,
+    /// Take a member that does not run out of the ring; the others make its copies anew. Goes on after the answer.
+    #[serde(rename_all = "camelCase")]
+    Remove {
+        /// What the ring knows it by.
+        host_id: String,
+    },
+}
+
 /// Facts about one server and the ring as it sees it. What could not be found out is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -19,7 +55,31 @@ pub struct Facts {
     pub schema: String,
     /// The other members of the ring by their addresses.
     pub peers: BTreeMap<IpAddr, Peer>,
-    /// Why nothing could be found out, for people. Everything else is empty then.
+    /// Keyspaces of clients whose rows are on a number of members wherever these are (`SimpleStrategy`), with that number.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub keyspaces: BTreeMap<String, u32>,
+    /// Keyspaces that the server has repaired last ([`Change::Repair`]), each with the number of members it was to be on then.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub repaired: BTreeMap<String, u32>,
+    /// What goes on, of what was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doing: Option<Change>,
+    /// Why what was asked for last did not succeed, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Whether it left the ring as it was asked to ([`Change::Decommission`]).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
+    /// Whether the data on its disk is what it fetched from a ring when it joined, and not what it founded one with.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub joined: bool,
+    /// Number of the member that the data on its disk is of ([`MEMBER_FILE`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<u32>,
+    /// Whether it has served with the data that is on its disk.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_served: bool,
+    /// Why nothing could be found out, for people. What it would have said is empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
@@ -28,6 +88,9 @@ pub struct Facts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Peer {
+    /// What the ring knows it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<String>,
     /// [`NORMAL`], or what it is about: `BOOT`, `LEAVING`, `shutdown` and others. Absent where the server's release does not
     /// tell (before 4.1).
     #[serde(skip_serializing_if = "Option::is_none")]

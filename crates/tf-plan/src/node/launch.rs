@@ -18,6 +18,11 @@ pub fn file_name(daemon: &str) -> String {
     format!("{daemon}.launch")
 }
 
+/// The file that tells that data was begun by a daemon that was told what new ones have to be told ([`When::New`]).
+pub fn begun(served: &str) -> String {
+    format!("{served}.begun")
+}
+
 /// How a daemon is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,7 +108,8 @@ pub enum When {
     /// Before the starts of a daemon that has not served yet with the data it has, over the copy that stands before this one in
     /// the list: for what a member with a new disk has to be told.
     New {
-        /// Absolute path of a file among that data. The agent writes it when the daemon serves for the first time.
+        /// Absolute path of a file among that data. The agent writes it when the daemon serves for the first time, and one beside it
+        /// ([`begun`]) when it starts as a new one.
         served: String,
     },
     /// For ZooKeeper's list of members: before each start, unless the server has noted a list beside it that is not older
@@ -182,6 +188,10 @@ pub enum Probe {
     Cassandra {
         /// Port for clients, which speaks TLS.
         port: NonZeroU16,
+        /// Port of JMX on the loopback address, by which `nodetool` reaches the server.
+        jmx: NonZeroU16,
+        /// Its data directory, as the daemon sees it.
+        data: String,
     },
     /// The process runs.
     Process,

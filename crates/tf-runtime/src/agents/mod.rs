@@ -49,6 +49,8 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 const RECONFIGURE_PATIENCE: Duration = Duration::from_secs(12);
 /// For an answer about a member that leaves: its clients and queues go to others first.
 const MEMBERSHIP_PATIENCE: Duration = Duration::from_secs(90);
+/// For an answer about a ring: most of it goes on afterwards, and a changed keyspace has to reach every server.
+const RING_PATIENCE: Duration = Duration::from_secs(40);
 /// An agent that failed to answer so often in a row is silent.
 const FAILURES: u32 = 2;
 
@@ -107,6 +109,7 @@ impl Agents {
             Request::Reconfigure(change) => {
                 ("/v1/zookeeper/reconfig", serde_json::to_vec(change), RECONFIGURE_PATIENCE)
             }
+            Request::Ring(change) => ("/v1/cassandra/ring", serde_json::to_vec(change), RING_PATIENCE),
             Request::Membership(change) => ("/v1/rabbitmq/membership", serde_json::to_vec(change), MEMBERSHIP_PATIENCE),
         };
         let body = body.map_err(CallError::Malformed)?;

@@ -118,6 +118,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(i64::from_be_bytes(last(&answer)?))
     }
 
+    /// On how many servers each row of a keyspace is to be.
+    pub async fn factor(&mut self, keyspace: &str) -> Result<String> {
+        let which = format!("system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
+        let answer = self.within(PATIENCE, &format!("SELECT replication FROM {which}")).await?;
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let (_, rest) = text.split_once("replication_factor").context("no factor")?;
+        Ok(rest.chars().filter(char::is_ascii_digit).take(1).collect())
+    }
+
     /// Version of the schema that the server goes by.
     pub async fn schema(&mut self) -> Result<[u8; 16]> {
         last(&self.within(PATIENCE, "SELECT schema_version FROM system.local").await?)

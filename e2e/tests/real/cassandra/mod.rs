@@ -38,6 +38,8 @@ pub const STORE: Store = Store {
 };
 /// For three servers, one after the other.
 const ROLL: Duration = Duration::from_mins(10);
+/// For members that come and go, each with the repair of what they hold.
+const RESIZED: Duration = Duration::from_mins(12);
 /// Until a failure is told.
 const TOLD: Duration = Duration::from_secs(10);
 /// For all servers to know of a table.
@@ -52,10 +54,12 @@ pub enum Long {
     Restart,
     Killed,
     Authority,
+    Sizes,
+    Replacement,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Authority as usize + 1;
+    pub const ALL: usize = Self::Replacement as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -69,6 +73,13 @@ fn spec(log_level: &str) -> Value {
         "commonConfiguration": {"logLevel": log_level},
         "serviceConfiguration": {"minHeapSize": "64M", "maxHeapSize": "192M"},
     })
+}
+
+/// The same with a number of members.
+fn sized(replicas: u32) -> Value {
+    let mut spec = spec("info");
+    spec["commonConfiguration"]["replicas"] = json!(replicas);
+    spec
 }
 
 /// Three members that have certificates and serve.
@@ -87,7 +98,8 @@ async fn through(client: &Client, what: &str) -> Result<()> {
 /// A table with a copy of each row on each server, of which all servers know.
 async fn table(access: &Access, addresses: &[Ipv4Addr]) -> Result<()> {
     let mut session = access.connect(addresses[0]).await?;
-    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
+    // As clients of Tungsten Fabric do: as many copies as they know servers.
+    let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {}}}", addresses.len());
     session.define(&format!("CREATE KEYSPACE IF NOT EXISTS lab WITH replication = {replication}")).await?;
     session.define("CREATE TABLE IF NOT EXISTS lab.journal (number bigint PRIMARY KEY)").await?;
     let schema = session.schema().await?;
@@ -254,6 +266,82 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
             resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
             through(client, "a server that begins with the new authority").await?;
             good("killed afterwards", &writer.end().await?)
+        })
+        .await
+}
+
+/// Addresses of the members, when there are so many, each row is on each of them, and nothing is left to do.
+async fn grown(lab: &Lab, client: &Client, size: usize) -> Result<Vec<Ipv4Addr>> {
+    let is_through = |cassandra: &Resource| {
+        let members = cassandra.object.data["status"]["members"].as_array().map(Vec::len);
+        cassandra.is_ready() && cassandra.is("Progressing", "False") && members == Some(size)
+    };
+    let what = format!("{size} members");
+    resources::until(client, CASSANDRA, NAMESPACE, NAME, &what, RESIZED, is_through).await?;
+    let mut addresses = Vec::new();
+    for (pod, it) in STORE.pods(client).await? {
+        let status = STORE.exec(lab, &pod, &["nodetool", "-p", JMX_PORT, "status"])?;
+        let up = status.lines().filter(|line| line.starts_with("UN ")).count();
+        let all = status.lines().filter(|line| line.contains("rack1")).count();
+        ensure!(up == size && all == size, "{pod}:\n{status}");
+        addresses.push(it.status.and_then(|status| status.host_ip).context("no address")?.parse()?);
+    }
+    let factor = Access::of(client).await?.connect(addresses[0]).await?.factor("lab").await?;
+    ensure!(factor == size.to_string(), "each row is on {factor} of {size} members");
+    Ok(addresses)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_member_becomes_three_then_two_then_three_and_each_row_is_on_all_of_them() -> Result<()> {
+    if !Long::Sizes.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, sized(1)).await?;
+            STORE.certified(client).await?;
+            through(client, "the bring-up").await?;
+            let access = Access::of(client).await?;
+            let pods = STORE.pods(client).await?;
+            let first =
+                pods.values().next().and_then(|pod| pod.status.as_ref()?.host_ip.clone()).context("no address")?;
+            table(&access, &[first.parse()?]).await?;
+            let all = lab.real_nodes()?.addresses()?;
+            for size in [3, 2, 3] {
+                let writer = Writer::begin(&access, &all);
+                let begun = Instant::now();
+                resources::apply(client, CASSANDRA, NAMESPACE, NAME, sized(size)).await?;
+                let members = grown(lab, client, size as usize).await?;
+                let summary = writer.among(&members).end().await?;
+                println!("{size} members after {:.0?}: {summary}", begun.elapsed());
+                ensure!(summary.lost == 0, "{summary}");
+            }
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
+    if !Long::Replacement.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            through(client, "the bring-up").await?;
+            table(&access, &addresses).await?;
+            let writer = Writer::begin(&access, &addresses);
+            let lost = lab.real_nodes()?.all()?.first().context("no node")?.clone();
+            let begun = Instant::now();
+            STORE.replace_node(lab, client, &lost).await?;
+            let told = |cassandra: &Resource| !cassandra.is_ready();
+            resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+            let members = grown(lab, client, 3).await?;
+            let summary = writer.among(&members).end().await?;
+            println!("replaced after {:.0?}: {summary}", begun.elapsed());
+            ensure!(summary.lost == 0, "{summary}");
+            Ok(())
         })
         .await
 }

@@ -82,6 +82,13 @@ impl Writer {
         writer
     }
 
+    /// Has rows looked for on these servers.
+    pub fn among(self, addresses: &[Ipv4Addr]) -> Self {
+        let mut writer = self;
+        writer.addresses = addresses.to_vec();
+        writer
+    }
+
     /// Ends when more was written, and looks for every row by another server than the last time.
     pub async fn end(self) -> Result<Summary> {
         let count = || self.account.lock().unwrap().acknowledged.len();

@@ -1,5 +1,7 @@
 //! A Cassandra server by its system tables, which ask for no JVM and no password.
 
+pub mod change;
+mod disk;
 mod heartbeats;
 mod wire;
 
@@ -14,9 +16,11 @@ use anyhow::{Context as _, Result, bail};
 use tf_plan::node::cassandra::{Facts, Peer};
 use tokio::time::timeout;
 
+pub use self::disk::prepare;
 use self::{
+    change::Tasks,
     heartbeats::{Count, Heartbeats},
-    wire::{Connection, Row},
+    wire::{Connection, Row, texts},
 };
 use crate::{paths::Paths, probe::Target};
 
@@ -32,23 +36,42 @@ pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
     Ok(format!("port {} answers requests", target.port))
 }
 
+/// A server beside the agent.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it answers clients.
+    pub clients: Target,
+    /// Port by which `nodetool` reaches it.
+    pub jmx: u16,
+    /// Its data directory, as the daemon sees it.
+    pub data: String,
+}
+
 /// Everything that can be found out. What cannot stays empty.
-pub async fn facts(target: &Target, paths: &Paths) -> Facts {
+pub async fn facts(server: &Server, paths: &Paths, tasks: &Tasks) -> Facts {
+    let data = paths.at(&server.data);
     // Half of it could be taken for all of it.
-    let unknown = match timeout(PATIENCE, ask(target, paths)).await {
-        Ok(Ok(facts)) => return facts,
-        Ok(Err(error)) => format!("{error:#}"),
-        Err(_) => format!("the server does not answer within {} ms", PATIENCE.as_millis()),
+    let mut facts = match timeout(PATIENCE, ask(&server.clients, paths)).await {
+        Ok(Ok(facts)) => facts,
+        Ok(Err(error)) => unknown(format!("{error:#}")),
+        Err(_) => unknown(format!("the server does not answer within {} ms", PATIENCE.as_millis())),
     };
-    Facts { unknown: Some(unknown), ..Facts::default() }
+    (facts.repaired, facts.has_served) = (disk::repaired(&data), disk::has_served(&data));
+    (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
+    (facts.doing, facts.failed) = tasks.look();
+    facts
+}
+
+fn unknown(why: String) -> Facts {
+    Facts { unknown: Some(why), ..Facts::default() }
 }
 
 async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
-    let mut server = Connection::open(target, paths).await?;
-    server.start().await?;
+    let mut server = session(target, paths).await?;
     let local = server.query("SELECT host_id, release_version, schema_version FROM system.local").await?;
     let mut facts = read_local(&local)?;
-    facts.peers = read_peers(&server.query("SELECT peer FROM system.peers").await?)?;
+    facts.peers = read_peers(&server.query("SELECT peer, host_id FROM system.peers").await?)?;
+    facts.keyspaces = keyspaces(&mut server).await?;
     // Servers before 4.1 have no such table.
     let gossip = "SELECT address, generation, heartbeat, status_with_port FROM system_views.gossip_info";
     if let Ok(rows) = server.query(gossip).await {
@@ -56,6 +79,32 @@ async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
         add_gossip(&rows, &mut facts.peers, &mut heartbeats, Instant::now())?;
     }
     Ok(facts)
+}
+
+async fn session(target: &Target, paths: &Paths) -> Result<Connection> {
+    let mut server = Connection::open(target, paths).await?;
+    server.start().await?;
+    Ok(server)
+}
+
+/// Keyspaces of clients, each with how many members hold a row. Those of the server itself, and those that somebody placed by data centre,
+/// are not among them.
+async fn keyspaces(server: &mut Connection) -> Result<BTreeMap<String, u32>> {
+    read_keyspaces(&server.query("SELECT keyspace_name, replication FROM system_schema.keyspaces").await?)
+}
+
+fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
+    let mut keyspaces = BTreeMap::new();
+    for row in rows {
+        let [Some(name), Some(replication)] = row.as_slice() else { bail!("keyspaces: another table") };
+        let (name, replication) = (text(name), texts(replication)?);
+        let is_simple = replication.get("class").is_some_and(|class| class.ends_with("SimpleStrategy"));
+        let factor = replication.get("replication_factor").and_then(|factor| factor.parse().ok());
+        if let Some(factor) = factor.filter(|_| is_simple && !name.starts_with("system")) {
+            keyspaces.insert(name, factor);
+        }
+    }
+    Ok(keyspaces)
 }
 
 fn read_local(rows: &[Row]) -> Result<Facts> {
@@ -67,7 +116,12 @@ fn read_local(rows: &[Row]) -> Result<Facts> {
 }
 
 fn read_peers(rows: &[Row]) -> Result<BTreeMap<IpAddr, Peer>> {
-    rows.iter().map(|row| Ok((inet(row.first()).context("system.peers")?, Peer::default()))).collect()
+    rows.iter()
+        .map(|row| {
+            let host_id = row.get(1).and_then(Option::as_deref).map(uuid).transpose()?;
+            Ok((inet(row.first()).context("system.peers")?, Peer { host_id, ..Peer::default() }))
+        })
+        .collect()
 }
 
 /// What gossip has of the peers. It has more rows: the server's own, and those of servers that have left the ring.
@@ -141,7 +195,7 @@ mod tests {
 
     #[test]
     fn gossip_says_what_members_of_the_ring_are_about_and_others_do_not_count() {
-        let mut peers = read_peers(&[vec![Some(vec![10, 0, 0, 2])]]).unwrap();
+        let mut peers = read_peers(&[vec![Some(vec![10, 0, 0, 2]), None]]).unwrap();
         let mut heartbeats = Heartbeats::new();
         let now = Instant::now();
         for second in 0..7 {
@@ -153,7 +207,7 @@ mod tests {
             let now = now + Duration::from_secs(second.unsigned_abs().into());
             add_gossip(&rows, &mut peers, &mut heartbeats, now).unwrap();
         }
-        let peer = Peer { state: Some("NORMAL".into()), heard: Some(true) };
+        let peer = Peer { state: Some("NORMAL".into()), heard: Some(true), host_id: None };
         assert_eq!(peers, BTreeMap::from([(OTHER, peer)]));
     }
 

@@ -1,6 +1,8 @@
 //! As much of the native protocol as questions to system tables need (Cassandra, `native_protocol_v4.spec`): version 4, which
 //! every server since 3.0 speaks.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -60,8 +62,13 @@ impl Connection {
         }
     }
 
-    /// The rows that a query finds. Its columns are of simple types.
+    /// The rows that a query finds. Its columns are of simple types, or maps of them.
     pub(super) async fn query(&mut self, query: &str) -> Result<Vec<Row>> {
+        rows(&self.execute(query).await?).context("the answer to a query")
+    }
+
+    /// What a statement results in.
+    pub(super) async fn execute(&mut self, query: &str) -> Result<Vec<u8>> {
         let mut body = (query.len() as u32).to_be_bytes().to_vec();
         body.extend(query.as_bytes());
         body.extend(CONSISTENCY_ONE.to_be_bytes());
@@ -69,7 +76,7 @@ impl Connection {
         body.push(0);
         let (opcode, body) = self.ask(opcode::QUERY, &body).await?;
         ensure!(opcode == opcode::RESULT, "the server answers a query with message {opcode}");
-        rows(&body).context("the answer to a query")
+        Ok(body)
     }
 
     /// One request and its answer: opcode and body.
@@ -115,9 +122,6 @@ fn rows(body: &[u8]) -> Result<Vec<Row>> {
     const ONE_TABLE: i32 = 1;
     const HAS_MORE: i32 = 2;
     const NO_COLUMNS: i32 = 4;
-    /// The first type that has others in it.
-    const LIST: u16 = 0x20;
-
     let mut reader = Reader(body);
     ensure!(reader.int()? == ROWS, "there are no rows");
     let flags = reader.int()?;
@@ -133,8 +137,7 @@ fn rows(body: &[u8]) -> Result<Vec<Row>> {
             reader.string()?;
         }
         let name = reader.string()?;
-        let kind = reader.short()?;
-        ensure!((1..LIST).contains(&kind), "column {name} is of no simple type");
+        reader.kind().with_context(|| format!("column {name}"))?;
     }
     let count = reader.int()?;
     (0..count).map(|_| (0..columns).map(|_| reader.value()).collect()).collect()
@@ -163,11 +166,36 @@ impl<'a> Reader<'a> {
         Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
     }
 
+    /// A type: a simple one, or a map of them.
+    fn kind(&mut self) -> Result<()> {
+        /// The first type that has others in it.
+        const LIST: u16 = 0x20;
+        const MAP: u16 = 0x21;
+        match self.short()? {
+            MAP => {
+                ensure!((1..LIST).contains(&self.short()?) && (1..LIST).contains(&self.short()?), "no simple map");
+                Ok(())
+            }
+            kind => {
+                ensure!((1..LIST).contains(&kind), "no simple type");
+                Ok(())
+            }
+        }
+    }
+
     /// A negative length stands for none.
     fn value(&mut self) -> Result<Option<Vec<u8>>> {
         let length = self.int()?;
         usize::try_from(length).ok().map(|length| Ok(self.take(length)?.to_vec())).transpose()
     }
+}
+
+/// A map of texts.
+pub(super) fn texts(value: &[u8]) -> Result<BTreeMap<String, String>> {
+    let mut reader = Reader(value);
+    let count = reader.int()?;
+    let text = |value: Option<Vec<u8>>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+    (0..count).map(|_| Ok((text(reader.value()?), text(reader.value()?)))).collect()
 }
 
 #[cfg(test)]
@@ -198,6 +226,17 @@ mod tests {
     }
 
     #[test]
+    fn a_map_of_texts_is_read_and_half_of_one_is_none() {
+        let mut value = 2_i32.to_be_bytes().to_vec();
+        for text in ["class", "org.apache.cassandra.locator.SimpleStrategy", "replication_factor", "3"] {
+            value.extend((text.len() as i32).to_be_bytes());
+            value.extend(text.as_bytes());
+        }
+        assert_eq!(texts(&value).unwrap()["replication_factor"], "3");
+        assert!((0..value.len()).all(|length| texts(&value[..length]).is_err()));
+    }
+
+    #[test]
     fn half_an_answer_is_none() {
         let whole = answer();
         for length in 0..whole.len() {
@@ -221,6 +260,7 @@ mod tests {
         #[test]
         fn whatever_comes_is_rows_or_an_error(body: Vec<u8>) {
             let _ = rows(&body);
+            let _ = texts(&body);
             let _ = refusal(&body);
         }
     }

@@ -1,23 +1,18 @@
 //! What a RabbitMQ server has on its disk (RabbitMQ, "Clustering": `cluster_nodes.config`; releases that keep their cluster in Mnesia).
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_plan::files::env;
 
+use super::super::owner::{self, exists};
 use crate::{atomic, log, paths::Paths};
 
 /// Directory of the databases, one of each name that the node ever had, below the data directory.
 const DATABASES: &str = "mnesia";
 /// Where they are put aside. One generation is kept.
 const FORMER: &str = "mnesia.former";
-/// Says whose the databases are.
-const OWNER: &str = ".member";
 /// File of a database with the cluster's nodes: an Erlang tuple of a list of all and a list of those with a disk.
 const CLUSTER: &str = "cluster_nodes.config";
 /// File of the server's environment with its name.
@@ -40,25 +35,9 @@ fn nodes(text: &str) -> BTreeSet<String> {
     atoms.filter(|atom| !atom.is_empty()).map(str::to_owned).collect()
 }
 
-/// Lets the data be that of this member, `<uid of the resource>/<number>`. What another member of the same resource had is put aside: the
-/// cluster forgot that one. Data of no member, or of a resource that is gone, is taken over.
+/// Lets the data be that of this member, which the cluster has not forgotten.
 pub(super) fn belongs_to(member: &str, data: &Path) -> Result<()> {
-    let file = data.join(OWNER);
-    let owner = match fs::read_to_string(&file) {
-        Ok(owner) => Some(owner),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
-    };
-    let owner = owner.as_deref().map(str::trim);
-    if owner == Some(member) {
-        return Ok(());
-    }
-    let resource = |member: &str| member.split_once('/').map(|(resource, _)| resource.to_owned());
-    if owner.is_some_and(|owner| resource(owner) == resource(member)) {
-        put_aside(data)?;
-    }
-    // Last: whoever is stopped before does the same again, and what has been put aside by then stays.
-    atomic::write(&file, member.as_bytes(), 0o600)
+    owner::belongs_to(member, data, put_aside)
 }
 
 fn put_aside(data: &Path) -> Result<()> {
@@ -73,14 +52,6 @@ fn put_aside(data: &Path) -> Result<()> {
     atomic::sync_directory(data).with_context(|| format!("write {}", data.display()))?;
     log::info("put the data of a former member aside", &json!({"directory": former}));
     Ok(())
-}
-
-fn exists(path: &PathBuf) -> Result<bool> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error).with_context(|| format!("look at {}", path.display())),
-    }
 }
 
 #[cfg(test)]
@@ -115,7 +86,7 @@ mod tests {
         belongs_to("second/4", data).unwrap();
         assert_eq!((read("mnesia"), read("mnesia.former").as_deref()), (None, Some("of nobody")));
         // Stopped before the end: nothing takes the place of the only copy.
-        fs::write(data.join(OWNER), "second/3").unwrap();
+        fs::write(data.join(owner::OWNER), "second/3").unwrap();
         belongs_to("second/4", data).unwrap();
         assert_eq!(read("mnesia.former").as_deref(), Some("of nobody"));
         write("of the fourth");

@@ -7,28 +7,13 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tf_plan::node::rabbitmq::Membership;
 
-use super::{Management, Server};
+use super::{super::Failure, Management, Server};
 use crate::{command::Commands, materialise::RunDir, process, set::Set, state_file};
 
 /// For one command. Each starts an Erlang of its own.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Queues that are named.
 const NAMED: usize = 5;
-
-/// Why a change was not made.
-#[derive(Debug)]
-pub enum Failure {
-    /// It would do harm, or is pointless.
-    Refused(String),
-    /// It could not be tried, or failed.
-    NotDone(anyhow::Error),
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::NotDone(error)
-    }
-}
 
 /// A virtual host as `rabbitmqctl` lists it.
 #[derive(Deserialize)]

@@ -1,0 +1,185 @@
+//! Who belongs to the ring, on how many members each row is, and the one request that brings both nearer to what is wanted.
+//!
+//! Servers say whom they have in their ring and on how many members each keyspace is to be, agents say which keyspaces were repaired since; that and who is
+//! marked as leaving decide, so an operator that is killed at any moment goes on where the world stands (ADR 0028, stateful-services 1.3.8):
+//!
+//! - replicate: each row is to be on every member. The number changes by one, after each member has repaired what it holds, and then each
+//!   repairs again: so a quorum always meets what an earlier quorum wrote.
+//! - grow: when all that is done, one more member is recorded, gets a pod and fetches its part of the data.
+//! - shrink: rows are first to be on one member less. Then the member on the highest ordinal, since a StatefulSet takes no other, is marked, hands over
+//!   what it holds, leaves, is struck off the record, and its pod goes.
+//! - return: whoever left and is wanted again begins anew under another identity.
+//! - replace: the member whose node is gone, or whose disk is empty, is marked; another one takes it out of the ring; it is struck off, and
+//!   a new one takes its place, which fetches its data and repairs it.
+
+#[cfg(test)]
+mod model;
+mod replication;
+mod view;
+
+use tf_api::contract::MemberStatus;
+use tf_plan::{
+    node::cassandra::Change,
+    observed::Pod,
+    reports::Reports,
+    resize::{Record, Room},
+    step::{Request, Step, Target},
+};
+
+use self::view::{Seen, View};
+use crate::procedure;
+
+/// Everything the decision rests on.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// Who is wanted, who is there, and where there is room.
+    pub room: Room<'a>,
+    /// Highest identity that was ever given.
+    pub highest: u32,
+    /// Members that are marked as leaving.
+    pub leaving: &'a [u32],
+    /// The pods, with what their agents say.
+    pub reports: &'a Reports<'a>,
+}
+
+impl Situation<'_> {
+    /// What is not as it should be, but for some members.
+    fn fragile(&self, without: &[&MemberStatus]) -> Option<String> {
+        procedure::fragile(self.room.members, self.reports, without)
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// What is to be recorded before anything is done.
+    pub record: Record,
+    /// The request that is due, if one is.
+    pub step: Option<Step>,
+    /// What has to happen before the next one, for people.
+    pub waits: Option<String>,
+}
+
+/// Decides.
+pub fn decide(situation: &Situation<'_>) -> Decision {
+    let view = View::of(situation);
+    let members = situation.room.members;
+    let record = Record::of(members, situation.highest, situation.leaving);
+    let mut decision = Decision { record, waits: procedure::busy(members, situation.reports), ..Decision::default() };
+    if decision.waits.is_some() {
+        return decision;
+    }
+    if let Some(leaver) = view.all.iter().find(|seen| decision.record.is_leaving(seen.member.id)) {
+        release(leaver, &view, &mut decision);
+    } else if let Some(lost) = view.all.iter().find(|seen| view.is_lost(seen)) {
+        mark(lost, &view, &mut decision);
+    } else if let Some(outcast) = view.all.iter().find(|seen| view.is_outcast(seen)) {
+        decision.record.leaving.push(outcast.member.id);
+    } else if let Some(back) = view.all.iter().find(|seen| seen.has_left_before()) {
+        decision.step = back.pod.map(|pod| restart(pod, "it left the ring and is wanted again"));
+    } else if let Some(leaver) = view.all.iter().find(|seen| situation.room.is_one_too_many(seen.member)) {
+        shrink(leaver, &view, &mut decision);
+    } else if let Some(place) = situation.room.free_place().filter(|_| view.has_room()) {
+        grow(place, &view, &mut decision);
+    } else {
+        replicate(members.len(), &view, &mut decision);
+    }
+    decision.waits = decision.waits.or_else(|| decision.step.is_none().then(|| view.failure()).flatten());
+    decision
+}
+
+/// Has each row be on so many members. Gives back whether it is.
+fn replicate(count: usize, view: &View<'_>, decision: &mut Decision) -> bool {
+    match replication::next(count, view) {
+        None => return true,
+        Some(Ok(step)) => decision.step = Some(step),
+        Some(Err(why)) => decision.waits = Some(why),
+    }
+    false
+}
+
+fn grow(place: &tf_plan::observed::Node, view: &View<'_>, decision: &mut Decision) {
+    if !replicate(view.all.len(), view, decision) {
+        return;
+    }
+    match view.situation.fragile(&[]) {
+        Some(why) => decision.waits = Some(format!("node {} is to join: {why}", place.name)),
+        None => decision.record.add(place),
+    }
+}
+
+fn shrink(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+    if replicate(view.all.len() - 1, view, decision) {
+        mark(leaver, view, decision);
+    }
+}
+
+/// Marks a member, before anything is asked for.
+fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+    let MemberStatus { id, node, .. } = leaver.member;
+    let runs = leaver.says().is_some();
+    let fragile = if runs { view.situation.fragile(&[]) } else { view.fragile_without(leaver) };
+    match fragile {
+        Some(why) => decision.waits = Some(format!("member {id} on node {node} is to leave: {why}")),
+        None => decision.record.leaving.push(*id),
+    }
+}
+
+/// Lets a member go that is marked: it leaves or is taken out, and is struck off when nobody has it in the ring any more.
+fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+    let MemberStatus { id, node, .. } = leaver.member;
+    let is_lost = view.is_lost(leaver);
+    let is_wanted = !is_lost && !view.situation.room.is_one_too_many(leaver.member);
+    let waits = match (view.listed_by_others(leaver), leaver.says()) {
+        (None, None) => "nobody tells how the ring is".to_owned(),
+        (Some(false), None) => {
+            decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
+            return;
+        }
+        // A client may have made a keyspace meanwhile that is to be on all of them.
+        (_, Some(facts)) if is_wanted || facts.keyspaces.values().any(|factor| *factor as usize >= view.all.len()) => {
+            return decision.record.unmark(*id);
+        }
+        (_, Some(_)) => match (view.situation.fragile(&[]), leaver.pod) {
+            (None, Some(pod)) => {
+                decision.step = Some(ask(
+                    pod,
+                    Change::Decommission,
+                    format!("member {id} on node {node} hands over what it holds"),
+                ));
+                return;
+            }
+            // Others may have to be seen to first.
+            (why, _) => {
+                decision.record.unmark(*id);
+                why.unwrap_or_else(|| "its server runs, and it has no pod".to_owned())
+            }
+        },
+        (Some(true), None) if is_lost => match view.fragile_without(leaver) {
+            Some(why) => why,
+            None => match view.remove(leaver) {
+                Some(step) => {
+                    decision.step = Some(step);
+                    return;
+                }
+                None => "the others still hear its server".to_owned(),
+            },
+        },
+        (Some(true), None) if leaver.has_left() => "the others have not heard of it yet".to_owned(),
+        (Some(true), None) if is_wanted => return decision.record.unmark(*id),
+        (Some(true), None) => "its server does not answer".to_owned(),
+    };
+    decision.waits = Some(format!("member {id} on node {node} leaves: {waits}"));
+}
+
+fn ask(pod: &Pod, change: Change, why: String) -> Step {
+    Step::Ask(target(pod, why), Request::Ring(change))
+}
+
+fn restart(pod: &Pod, why: &str) -> Step {
+    Step::Restart(target(pod, why.to_owned()))
+}
+
+fn target(pod: &Pod, why: String) -> Target {
+    Target { pod: pod.name.clone(), uid: pod.uid.clone(), why }
+}

@@ -1,0 +1,162 @@
+//! The ring as its servers report it.
+
+use std::net::IpAddr;
+
+use tf_api::contract::MemberStatus;
+use tf_plan::{
+    node::{
+        cassandra::{Change, Facts, Peer},
+        state::Phase,
+    },
+    observed::Pod,
+    reports::pod_of,
+    step::Step,
+};
+
+use super::{Situation, ask};
+use crate::{config::jvm::DAEMON, procedure};
+
+/// A member with what is known of it.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// The member.
+    pub member: &'a MemberStatus,
+    /// Its pod.
+    pub pod: Option<&'a Pod>,
+    address: Option<IpAddr>,
+    /// What its agent says of the server, which may be no more than that it does not answer.
+    facts: Option<&'a Facts>,
+    failed: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn of(member: &'a MemberStatus, situation: &Situation<'a>) -> Self {
+        let pod = pod_of(member, situation.reports.pods);
+        let status = pod.and_then(|pod| situation.reports.of(pod));
+        let state = status.and_then(|status| status.daemons.get(DAEMON));
+        Self {
+            member,
+            pod,
+            address: member.address.parse().ok(),
+            facts: status.and_then(|status| status.cassandra.as_ref()),
+            failed: state.is_some_and(|state| state.phase == Phase::BackOff),
+        }
+    }
+
+    /// What its server says, if it answers.
+    pub fn says(&self) -> Option<&'a Facts> {
+        self.facts.filter(|facts| !facts.host_id.is_empty())
+    }
+
+    /// Whether its server left as it was asked to.
+    pub fn has_left(&self) -> bool {
+        self.facts.is_some_and(|facts| facts.left)
+    }
+
+    /// Whether it left when it had another identity.
+    pub fn has_left_before(&self) -> bool {
+        self.facts.is_some_and(|facts| facts.left && facts.owner != Some(self.member.id))
+    }
+
+    /// What this server has of another member.
+    fn peer(&self, other: &Seen<'_>) -> Option<&'a Peer> {
+        self.says()?.peers.get(&other.address?)
+    }
+}
+
+/// The members and what they say of each other.
+pub struct View<'a> {
+    /// What was observed.
+    pub situation: &'a Situation<'a>,
+    /// The members, in the order they were recorded.
+    pub all: Vec<Seen<'a>>,
+}
+
+impl<'a> View<'a> {
+    /// Looks at a situation.
+    pub fn of(situation: &'a Situation<'a>) -> Self {
+        Self { situation, all: situation.room.members.iter().map(|member| Seen::of(member, situation)).collect() }
+    }
+
+    fn others(&self, seen: &Seen<'_>) -> impl Iterator<Item = &Seen<'a>> {
+        let id = seen.member.id;
+        self.all.iter().filter(move |other| other.member.id != id)
+    }
+
+    /// Whether there are fewer members than are wanted.
+    pub fn has_room(&self) -> bool {
+        self.situation.room.wanted.is_some_and(|wanted| self.all.len() < wanted)
+    }
+
+    /// Whether anybody else has a member in its ring; none where nobody tells. Servers keep that on their disks, so one that does not
+    /// tell would say the same, or learns of it later.
+    pub fn listed_by_others(&self, seen: &Seen<'_>) -> Option<bool> {
+        let telling = self.others(seen).filter(|other| other.says().is_some());
+        telling.map(|other| other.peer(seen).is_some()).reduce(|one, other| one || other)
+    }
+
+    /// Whether those who tell of a member do not hear it.
+    fn is_unheard(&self, seen: &Seen<'_>) -> bool {
+        let mut heard = self.others(seen).filter_map(|other| other.peer(seen)).map(|peer| peer.heard).peekable();
+        heard.peek().is_some() && heard.all(|heard| heard == Some(false))
+    }
+
+    /// What is missing in the ring besides this member and those that are of no use to it, if anything is.
+    pub fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
+        // One that has not joined yet may be waiting for this member's end.
+        let is_outside = |other: &Seen<'_>| other.says().is_none() && self.listed_by_others(other) == Some(false);
+        let void = self.others(without).filter(|other| self.is_lost(other) || is_outside(other));
+        let absent: Vec<&MemberStatus> = void.map(|other| other.member).chain([without.member]).collect();
+        if absent.len() == self.all.len() {
+            return Some("there is no other one".to_owned());
+        }
+        self.situation.fragile(&absent)
+    }
+
+    /// Whether a member cannot come back.
+    pub fn is_lost(&self, seen: &Seen<'_>) -> bool {
+        self.has_lost_node(seen) || self.has_lost_data(seen)
+    }
+
+    /// Whether a member's node is gone, its pod with it, and there is another node.
+    fn has_lost_node(&self, seen: &Seen<'_>) -> bool {
+        let room = &self.situation.room;
+        seen.pod.is_none() && !room.is_usable(&seen.member.node) && room.goes(seen.member)
+    }
+
+    /// Whether a member's server does not start, has no data, and is in the ring as the others have it.
+    fn has_lost_data(&self, seen: &Seen<'_>) -> bool {
+        seen.failed && seen.facts.is_some_and(|facts| !facts.has_served && !facts.left) && self.is_unheard(seen)
+    }
+
+    /// Whether a member's data is of no use any more: everybody else tells, and has it in the ring no longer.
+    pub fn is_outcast(&self, seen: &Seen<'_>) -> bool {
+        let has_own = seen.facts.is_some_and(|facts| facts.has_served && facts.owner == Some(seen.member.id));
+        let is_out = has_own && seen.says().is_none() && (seen.failed || seen.has_left());
+        is_out && self.listed_by_others(seen) == Some(false)
+    }
+
+    /// Has another server take a member out of the ring, if nobody hears it.
+    pub fn remove(&self, gone: &Seen<'_>) -> Option<Step> {
+        let (other, peer) = self.others(gone).find_map(|other| Some((other, other.peer(gone)?)))?;
+        let host_id = peer.host_id.clone().filter(|_| self.is_unheard(gone))?;
+        let MemberStatus { id, node, .. } = gone.member;
+        Some(ask(
+            other.pod?,
+            Change::Remove { host_id },
+            format!("member {id} on node {node} is taken out of the ring"),
+        ))
+    }
+
+    /// Why a change that was asked for did not succeed.
+    pub fn failure(&self) -> Option<String> {
+        let failed = |seen: &Seen<'a>| Some(format!("pod {}: {}", seen.pod?.name, seen.facts?.failed.as_ref()?));
+        self.all.iter().find_map(failed)
+    }
+
+    /// What the servers of all members say, if all say something.
+    pub fn all_facts(&self) -> Option<Vec<(&Seen<'a>, &'a Facts)>> {
+        let facts = |seen: &Seen<'a>| procedure::facts(seen.pod?, self.situation.reports);
+        self.all.iter().map(|seen| Some((seen, facts(seen)?))).collect()
+    }
+}

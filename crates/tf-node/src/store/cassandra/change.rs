@@ -1,0 +1,200 @@
+//! Changes of a ring. Most of them take longer than anybody waits for an answer, so they go on afterwards, one at a time, and
+//! the agent's status says what goes on and how the last one ended.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use tf_plan::node::cassandra::Change;
+use tokio::time::timeout;
+
+use super::{super::Failure, Server, disk, keyspaces, session};
+use crate::{command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
+
+/// For a change of a keyspace, of which every server has to learn.
+const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
+/// For what moves data. Whoever needs longer finds it done, or begun anew.
+const DATA_PATIENCE: Duration = Duration::from_hours(24);
+/// Releases from this on refuse to let a member go whose absence leaves a keyspace short of members, of the server's own, too; for clients'
+/// keyspaces that has been seen to before (`nodetool decommission --force`).
+const FORCE_SINCE: u32 = 4;
+
+/// What goes on beside the server.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    doing: Option<Change>,
+    failed: Option<String>,
+}
+
+impl Tasks {
+    /// What goes on, and why the last change did not succeed.
+    pub fn look(&self) -> (Option<Change>, Option<String>) {
+        let state = self.lock();
+        (state.doing.clone(), state.failed.clone())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a change go on, if nothing else does.
+    fn begin(&self, change: &Change, work: impl Future<Output = Result<()>> + Send + 'static) -> Result<(), Failure> {
+        let mut state = self.lock();
+        match &state.doing {
+            Some(doing) if doing == change => return Ok(()),
+            Some(_) => return Err(Failure::Refused("another change is being made".to_owned())),
+            None => *state = State { doing: Some(change.clone()), failed: None },
+        }
+        drop(state);
+        let (tasks, change) = (self.clone(), change.clone());
+        tokio::spawn(async move {
+            let failed = work.await.err().map(|error| format!("{error:#}"));
+            match &failed {
+                None => log::info("the ring was changed", &json!({"change": change})),
+                Some(error) => log::warn("the ring was not changed", &json!({"change": change, "error": error})),
+            }
+            *tasks.lock() = State { doing: None, failed };
+        });
+        Ok(())
+    }
+}
+
+/// Who makes changes.
+#[derive(Clone, Debug)]
+pub struct Changer {
+    /// The server.
+    pub server: Server,
+    /// Its daemon.
+    pub daemon: String,
+    /// Where everything is.
+    pub paths: Paths,
+    /// What goes on.
+    pub tasks: Tasks,
+    /// By which `nodetool` is run.
+    pub commands: Commands,
+}
+
+impl Changer {
+    /// Makes a change, or begins it.
+    ///
+    /// # Errors
+    /// When it was not made or begun.
+    pub async fn change(&self, change: &Change) -> Result<(), Failure> {
+        match change {
+            Change::Replicate { keyspace, from, to } => self.replicate(keyspace, *from, *to).await,
+            Change::Repair { keyspace, factor } => self.repair(change, keyspace, *factor).await,
+            // It did, or is about to be stopped.
+            Change::Decommission if state_file::is_draining(&self.paths, &self.daemon) => Ok(()),
+            Change::Decommission => self.decommission(change).await,
+            Change::Remove { host_id } => {
+                let (this, host_id) = (self.clone(), host_id.clone());
+                self.tasks.begin(change, async move { this.nodetool(&["removenode", &host_id]).await })
+            }
+        }
+    }
+
+    async fn replicate(&self, keyspace: &str, from: u32, to: u32) -> Result<(), Failure> {
+        self.holds(keyspace, from).await?;
+        if from.abs_diff(to) != 1 || to == 0 {
+            let why = format!("{keyspace}: from {from} to {to} members is more than one step");
+            return Err(Failure::Refused(why));
+        }
+        let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {to}}}");
+        let statement = format!("ALTER KEYSPACE {} WITH replication = {replication}", quoted(keyspace));
+        let change = async { session(&self.server.clients, &self.paths).await?.execute(&statement).await };
+        timeout(SCHEMA_PATIENCE, change).await.context("the server does not answer in time")??;
+        Ok(())
+    }
+
+    async fn repair(&self, change: &Change, keyspace: &str, factor: u32) -> Result<(), Failure> {
+        self.holds(keyspace, factor).await?;
+        let (this, keyspace) = (self.clone(), keyspace.to_owned());
+        self.tasks.begin(change, async move {
+            this.nodetool(&["repair", "-full", &keyspace]).await?;
+            disk::note_repaired(&this.paths.at(&this.server.data), &keyspace, factor)
+        })
+    }
+
+    async fn decommission(&self, change: &Change) -> Result<(), Failure> {
+        let facts = super::ask(&self.server.clients, &self.paths).await?;
+        let others = facts.peers.len() as u32;
+        if let Some((keyspace, factor)) = facts.keyspaces.iter().find(|(_, factor)| **factor > others) {
+            let why = format!("{keyspace} is to be on {factor} members, and {others} would be left");
+            return Err(Failure::Refused(why));
+        }
+        let major = facts.release.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or_default();
+        let argv = if major >= FORCE_SINCE { &["decommission", "--force"][..] } else { &["decommission"] };
+        let this = self.clone();
+        self.tasks.begin(change, async move {
+            this.nodetool(argv).await?;
+            // Its process runs on, and has nothing to hand over when it is stopped.
+            state_file::mark_draining(&this.paths, &this.daemon)
+        })
+    }
+
+    /// Fails if a keyspace is to be on another number of members.
+    async fn holds(&self, keyspace: &str, factor: u32) -> Result<(), Failure> {
+        let found =
+            timeout(SCHEMA_PATIENCE, async { keyspaces(&mut session(&self.server.clients, &self.paths).await?).await });
+        let found = found.await.context("the server does not answer in time")??.get(keyspace).copied();
+        if found == Some(factor) {
+            return Ok(());
+        }
+        let found = found.map_or_else(|| "is not there".to_owned(), |found| format!("is to be on {found} members"));
+        Err(Failure::Refused(format!("{keyspace} {found}, and not on {factor}")))
+    }
+
+    async fn nodetool(&self, arguments: &[&str]) -> Result<()> {
+        let set = RunDir::new(self.paths.run_dir()).load(&self.daemon)?.context("the server was never started")?;
+        let port = self.server.jmx.to_string();
+        let argv: Vec<String> =
+            [&["nodetool", "-p", &port], arguments].concat().into_iter().map(str::to_owned).collect();
+        self.commands.run(process::command(&argv, &set), DATA_PATIENCE).await.map(drop)
+    }
+}
+
+/// A name in CQL.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn no_name_ends_its_own_quotation() {
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+    }
+
+    #[tokio::test]
+    async fn one_change_goes_on_at_a_time_and_how_it_ended_is_kept() {
+        let tasks = Tasks::default();
+        let (end, ended) = oneshot::channel::<()>();
+        let work = async move {
+            let _ = ended.await;
+            bail!("no space")
+        };
+        assert!(tasks.begin(&Change::Decommission, work).is_ok());
+        assert_eq!(tasks.look(), (Some(Change::Decommission), None));
+        assert!(tasks.begin(&Change::Decommission, async { bail!("begun twice") }).is_ok());
+        let other = Change::Remove { host_id: "x".into() };
+        assert!(matches!(tasks.begin(&other, async { Ok(()) }), Err(Failure::Refused(_))));
+        end.send(()).unwrap();
+        while tasks.look().0.is_some() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tasks.look(), (None, Some("no space".to_owned())));
+        assert!(tasks.begin(&other, async { Ok(()) }).is_ok());
+        assert_eq!(tasks.look().1, None);
+    }
+}

@@ -1,0 +1,139 @@
+//! What is beside a Cassandra server's data, and what becomes of data of a member that left the ring.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use tf_plan::node::{cassandra::MEMBER_FILE, launch};
+
+use super::super::owner::{OWNER, belongs_to, exists};
+use crate::{atomic, log, set::Set};
+
+/// Keyspaces that were repaired, each with the number of members that its rows were to be on.
+const REPAIRED: &str = ".tf-repaired";
+/// Says that the server has served with this data ([`tf_plan::node::launch::When::New`]).
+const SERVED: &str = ".tf-served";
+/// Where data of a former member is. One generation is kept.
+const FORMER: &str = "former";
+/// The same while it is being moved.
+const MOVING: &str = "former.part";
+/// Of the file system itself.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// What was noted by [`note_repaired`].
+pub(super) fn repaired(data: &Path) -> BTreeMap<String, u32> {
+    // What cannot be read is repaired again.
+    fs::read(data.join(REPAIRED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+/// Notes that a keyspace was repaired when each of its rows was to be on so many members.
+pub(super) fn note_repaired(data: &Path, keyspace: &str, factor: u32) -> Result<()> {
+    let mut all = repaired(data);
+    all.insert(keyspace.to_owned(), factor);
+    atomic::replace(&data.join(REPAIRED), &serde_json::to_vec(&all)?, 0o644)
+}
+
+/// Whether the server has served with this data.
+pub(super) fn has_served(data: &Path) -> bool {
+    data.join(SERVED).exists()
+}
+
+/// Whether the server joined a ring with this data.
+pub(super) fn joined(data: &Path) -> bool {
+    data.join(launch::begun(SERVED)).exists()
+}
+
+/// Number of the member that the data is of.
+pub(super) fn owner(data: &Path) -> Option<u32> {
+    fs::read_to_string(data.join(OWNER)).ok()?.trim().rsplit_once('/')?.1.parse().ok()
+}
+
+/// Puts aside what belongs to a member that left the ring.
+///
+/// # Errors
+/// When a file cannot be moved.
+pub fn prepare(data: &Path, set: &Set) -> Result<()> {
+    let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
+    member.map_or(Ok(()), |member| belongs_to(member.trim(), data, put_aside))
+}
+
+/// Moves everything, and goes on where it was stopped before.
+fn put_aside(data: &Path) -> Result<()> {
+    let (moving, former) = (data.join(MOVING), data.join(FORMER));
+    let entries = entries(data)?;
+    if entries.is_empty() && !exists(&moving)? {
+        return Ok(());
+    }
+    fs::create_dir_all(&moving).with_context(|| format!("create {}", moving.display()))?;
+    for entry in entries {
+        let target = moving.join(entry.file_name().unwrap_or_default());
+        fs::rename(&entry, target).with_context(|| format!("rename {}", entry.display()))?;
+    }
+    if exists(&former)? {
+        fs::remove_dir_all(&former).with_context(|| format!("remove {}", former.display()))?;
+    }
+    fs::rename(&moving, &former).with_context(|| format!("rename {}", moving.display()))?;
+    atomic::sync_directory(data).with_context(|| format!("write {}", data.display()))?;
+    log::info("put the data of a former member aside", &json!({"directory": former}));
+    Ok(())
+}
+
+fn entries(data: &Path) -> Result<Vec<PathBuf>> {
+    const STAY: [&str; 4] = [OWNER, FORMER, MOVING, LOST_AND_FOUND];
+    let stays = |path: &PathBuf| path.file_name().is_some_and(|name| STAY.iter().any(|it| name == OsStr::new(it)));
+    let all: std::io::Result<Vec<PathBuf>> =
+        fs::read_dir(data).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let all = all.with_context(|| format!("read {}", data.display()))?;
+    Ok(all.into_iter().filter(|path| !stays(path)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_are_noted_by_keyspace_and_nonsense_counts_for_none() {
+        let root = tempfile::tempdir().unwrap();
+        note_repaired(root.path(), "a", 2).unwrap();
+        note_repaired(root.path(), "b", 3).unwrap();
+        note_repaired(root.path(), "a", 3).unwrap();
+        assert_eq!(repaired(root.path()), BTreeMap::from([("a".into(), 3), ("b".into(), 3)]));
+        fs::write(root.path().join(REPAIRED), "{").unwrap();
+        assert_eq!(repaired(root.path()), BTreeMap::new());
+    }
+
+    #[test]
+    fn data_of_a_member_that_left_is_put_aside_as_a_whole_also_when_that_was_cut_short() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path();
+        let write = |file: &str, text: &str| {
+            fs::create_dir_all(data.join(file).parent().unwrap()).unwrap();
+            fs::write(data.join(file), text).unwrap();
+        };
+        let read = |file: &str| fs::read_to_string(data.join(file)).ok();
+        write("data/t/1", "of the first");
+        write(SERVED, "");
+        for member in ["a/1", "b/1", "b/1"] {
+            belongs_to(member, data, put_aside).unwrap();
+            assert!(read("data/t/1").is_some() && has_served(data), "{member}");
+        }
+        // A part of it has been moved.
+        write("former.part/commitlog/1", "of the first");
+        write("former/data/t/1", "of an older one");
+        assert_eq!(owner(data), Some(1));
+        belongs_to("b/2", data, put_aside).unwrap();
+        assert_eq!(owner(data), Some(2));
+        assert_eq!(read("former/data/t/1").as_deref(), Some("of the first"));
+        assert_eq!(read("former/commitlog/1").as_deref(), Some("of the first"));
+        assert!(read("data/t/1").is_none() && !has_served(data));
+        // Nothing takes the place of the only copy.
+        write(OWNER, "b/1");
+        belongs_to("b/2", data, put_aside).unwrap();
+        assert_eq!(read("former/data/t/1").as_deref(), Some("of the first"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Who is a member of a store that grows and shrinks: what is recorded, and where members can be.
+//!
+//! How a member joins and leaves is the store's own business. That a StatefulSet takes the pod on the highest ordinal and no other, that
+//! no identity is given twice, and that a lost node makes room for another one is everybody's.
+
+use tf_api::contract::MemberStatus;
+
+use crate::{
+    members::has_last_seat,
+    observed::{Node, Pod},
+};
+
+/// What is wanted, what is there, and where there is room.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a> {
+    /// Number of members that is asked for; none where nobody states one.
+    pub wanted: Option<usize>,
+    /// Members in the order they were recorded.
+    pub members: &'a [MemberStatus],
+    /// Nodes of the Kubernetes cluster that match and have an address.
+    pub places: &'a [&'a Node],
+    /// The pods.
+    pub pods: &'a [Pod],
+}
+
+impl<'a> Room<'a> {
+    /// Whether a node is there and matches.
+    pub fn is_usable(&self, node: &str) -> bool {
+        self.places.iter().any(|place| place.name == node)
+    }
+
+    /// A node that carries no member.
+    pub fn free_place(&self) -> Option<&'a Node> {
+        let is_taken = |place: &Node| self.members.iter().any(|member| member.node == place.name);
+        self.places.iter().copied().find(|place| !is_taken(place))
+    }
+
+    /// Whether there are more members than are wanted.
+    pub fn has_too_many(&self) -> bool {
+        self.wanted.is_some_and(|wanted| self.members.len() > wanted.max(1))
+    }
+
+    /// Whether the StatefulSet can be made smaller by this member: it takes the pod on the highest ordinal. Without a node the member
+    /// has no pod that serves; the one that goes then is made anew on another ordinal.
+    pub fn is_one_too_many(&self, member: &MemberStatus) -> bool {
+        let seats: Vec<_> =
+            self.pods.iter().filter_map(|pod| Some((pod.ordinal()? as usize, pod.node.as_deref()))).collect();
+        let can_go = || !self.is_usable(&member.node) || has_last_seat(self.members, &seats, member);
+        self.has_too_many() && can_go()
+    }
+
+    /// Whether the member has to go, and what then stays of the record can be carried by pods.
+    pub fn goes(&self, member: &MemberStatus) -> bool {
+        self.is_one_too_many(member) || !self.is_usable(&member.node) && self.free_place().is_some()
+    }
+}
+
+/// What the status keeps of members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Members.
+    pub members: Vec<MemberStatus>,
+    /// Highest identity that was ever given.
+    pub highest: u32,
+    /// Identities of members that are on their way out.
+    pub leaving: Vec<u32>,
+}
+
+impl Record {
+    /// The record as it is stored, without marks of members that are gone.
+    pub fn of(members: &[MemberStatus], highest: u32, leaving: &[u32]) -> Self {
+        let is_there = |id: &u32| members.iter().any(|member| member.id == *id);
+        Self {
+            members: members.to_vec(),
+            highest: members.iter().map(|member| member.id).fold(highest, u32::max),
+            leaving: leaving.iter().copied().filter(is_there).collect(),
+        }
+    }
+
+    /// Whether a member is on its way out.
+    pub fn is_leaving(&self, id: u32) -> bool {
+        self.leaving.contains(&id)
+    }
+
+    /// Lets a member stay.
+    pub fn unmark(&mut self, id: u32) {
+        self.leaving.retain(|other| *other != id);
+    }
+
+    /// Adds a member on this node, under an identity that nobody had.
+    pub fn add(&mut self, place: &Node) {
+        self.highest += 1;
+        let address = place.address.clone().unwrap_or_default();
+        self.members.push(MemberStatus { id: self.highest, node: place.name.clone(), address });
+    }
+
+    /// Takes a member off the record. Another one takes its place where so many are wanted; its pod stays where the StatefulSet counts it.
+    ///
+    /// # Errors
+    /// There is no node for another one.
+    pub fn strike_off(&mut self, member: &MemberStatus, room: &Room<'_>) -> Result<(), String> {
+        let is_smaller = room.is_one_too_many(member);
+        let own = room.places.iter().copied().find(|place| place.name == member.node);
+        let place = own.or_else(|| room.free_place()).filter(|_| !is_smaller);
+        if place.is_none() && !is_smaller {
+            let MemberStatus { id, node, .. } = member;
+            return Err(format!(
+                "node {node} of member {id} is gone or no longer matches, and no other is free; add a node"
+            ));
+        }
+        self.members.retain(|other| other.id != member.id);
+        self.unmark(member.id);
+        if let Some(place) = place {
+            self.add(place);
+        }
+        Ok(())
+    }
+}
