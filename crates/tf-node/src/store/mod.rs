@@ -4,11 +4,12 @@
 
 pub mod cassandra;
 pub mod rabbitmq;
+pub mod redis;
 pub mod zookeeper;
 
 use std::net::IpAddr;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tf_plan::node::{
     launch::{Launch, Probe},
     state::Status,
@@ -30,6 +31,8 @@ pub enum Store {
     },
     /// A Cassandra server.
     Cassandra(Target),
+    /// A Redis server.
+    Redis(Target),
 }
 
 impl Store {
@@ -44,6 +47,7 @@ impl Store {
                 Some(Self::RabbitMq { management, data: launch.working_directory.clone().unwrap_or_default() })
             }
             Probe::Cassandra { port } => Some(Self::Cassandra(Target { host: address, port: port.get(), tls: true })),
+            Probe::Redis { port } => Some(Self::Redis(Target { host: address, port: port.get(), tls: true })),
             Probe::Tcp { .. } | Probe::Http { .. } | Probe::Process => None,
         }
     }
@@ -56,6 +60,18 @@ impl Store {
                 status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
             }
             Self::Cassandra(target) => status.cassandra = Some(cassandra::facts(target, paths).await),
+            Self::Redis(target) => status.redis = Some(redis::facts(target, paths).await),
+        }
+    }
+
+    /// Has the server read what it shows and trusts anew.
+    ///
+    /// # Errors
+    /// When it does not say that it did, or the store cannot be asked to.
+    pub async fn reload(&self, paths: &Paths) -> Result<()> {
+        match self {
+            Self::Redis(target) => redis::reload(target, paths).await,
+            Self::ZooKeeper(_) | Self::RabbitMq { .. } | Self::Cassandra(_) => bail!("cannot be asked to"),
         }
     }
 }

@@ -183,6 +183,11 @@ pub enum Probe {
         /// Port for clients, which speaks TLS.
         port: NonZeroU16,
     },
+    /// The server answers requests, which it does not while it loads data.
+    Redis {
+        /// Port for clients, which speaks TLS.
+        port: NonZeroU16,
+    },
     /// The process runs.
     Process,
 }
