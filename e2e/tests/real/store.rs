@@ -23,7 +23,7 @@ use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode, assets};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{cassandra, rabbitmq, zookeeper};
+use crate::{cassandra, rabbitmq, redis, zookeeper};
 
 /// Where operators and stores are.
 pub const NAMESPACE: &str = "tf";
@@ -190,6 +190,7 @@ impl Store {
             (zookeeper::STORE, zookeeper::Long::ALL),
             (rabbitmq::STORE, rabbitmq::Long::ALL),
             (cassandra::STORE, cassandra::Long::ALL),
+            (redis::STORE, redis::Long::ALL),
         ];
         let before = all.iter().take_while(|(store, _)| store.operator != self.operator);
         let index = before.map(|(_, tests)| tests).sum::<usize>() + test;
