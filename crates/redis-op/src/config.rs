@@ -31,7 +31,7 @@ const DATABASES: u32 = 64;
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn config_file(address: IpAddr, ports: &Ports, level: LogLevel) -> Result<String, Unrepresentable> {
+pub fn config_file(address: IpAddr, ports: Ports, level: LogLevel) -> Result<String, Unrepresentable> {
     let mut file = RedisConf::new(CONFIG_FILE);
     file.set("bind", address)
         // Nobody is served without TLS.
@@ -83,7 +83,7 @@ fn log_level(level: LogLevel) -> &'static str {
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
+pub fn launch_file(ports: Ports, agents: &Agents) -> Result<String, Unusable> {
     Launch {
         files: BTreeMap::from([
             (CONFIG_FILE.into(), OnChange::Restart),

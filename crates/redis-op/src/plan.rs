@@ -65,7 +65,7 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
     let ports = Ports::of(spec)?;
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let password = Password::of(cr, observed)?;
-    let files = files(&ensemble, &ports, &agents, &password)?;
+    let files = files(&ensemble, ports, &agents, &password)?;
     let contents = files.content_hashes(ensemble.members());
     let daemons = ensemble
         .containers
@@ -76,7 +76,7 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
             ..Daemon::new(container.name, container.image.clone(), container.command.clone())
         })
         .collect();
-    let parts = Parts {
+    let additions = Parts {
         files,
         daemons,
         ports: ports.named(),
@@ -87,7 +87,7 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
         ignored: ignored(cr),
         ..Parts::default()
     };
-    let mut plan = ensemble.plan(parts)?;
+    let mut plan = ensemble.plan(additions)?;
     procedure::complete(&SERVERS, &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
     Ok(plan)
@@ -107,7 +107,7 @@ pub fn agents(cr: &Redis, cluster_domain: &str) -> Result<Agents, NotReady> {
 /// The files of all members.
 fn files(
     ensemble: &Ensemble<'_, Redis>,
-    ports: &Ports,
+    ports: Ports,
     agents: &Agents,
     password: &Password,
 ) -> Result<Files, NotReady> {

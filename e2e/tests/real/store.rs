@@ -161,7 +161,7 @@ pub fn directory(pod: &Pod) -> Result<String> {
 }
 
 /// The certificates of the authorities that members are told to trust.
-async fn authorities(client: &Client) -> Result<String> {
+pub async fn authorities(client: &Client) -> Result<String> {
     let bundle = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
     bundle.get("ca-bundle.crt").cloned().context("no bundle")
 }

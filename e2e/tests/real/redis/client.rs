@@ -82,8 +82,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 
     async fn answer(&mut self, request: &[&str]) -> Result<String> {
-        let words: String = request.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-        self.stream.write_all(format!("*{}\r\n{words}", request.len()).as_bytes()).await?;
+        let words: Vec<String> = request.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        self.stream.write_all(format!("*{}\r\n{}", request.len(), words.concat()).as_bytes()).await?;
         self.stream.flush().await?;
         let mut line = String::new();
         self.stream.read_line(&mut line).await?;

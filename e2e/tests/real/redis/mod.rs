@@ -22,7 +22,7 @@ use tf_testing::wait::eventually;
 
 use self::client::{Login, answers_without_tls};
 use self::visitor::{Summary, Visitor};
-use crate::store::{NAMESPACE, Store, replace_authority};
+use crate::store::{NAMESPACE, Store, authorities, replace_authority};
 use crate::tls::Access;
 use crate::{rest, secrets};
 
@@ -113,7 +113,7 @@ async fn three_real_servers_each_on_its_own_let_in_who_speaks_tls_and_knows_the_
             for address in &addresses {
                 login.is_served(*address).await.with_context(|| format!("{address}"))?;
             }
-            strangers(&login, &addresses).await?;
+            strangers(&login, &authorities(client).await?, &addresses).await?;
             mark(&login, &addresses).await?;
             ensure!(marked(&login, &addresses).await? == 3, "each server is on its own");
             nothing_secret_is_told(lab, client).await
@@ -121,10 +121,12 @@ async fn three_real_servers_each_on_its_own_let_in_who_speaks_tls_and_knows_the_
         .await
 }
 
-/// Who lacks something is not let in.
-async fn strangers(login: &Login, addresses: &[Ipv4Addr]) -> Result<()> {
+/// Who lacks something is not let in. `bundle`: the authorities that clients trust.
+async fn strangers(login: &Login, bundle: &str, addresses: &[Ipv4Addr]) -> Result<()> {
     let now = Timestamp::now();
     let other = Authority::generate("somebody-else", Curve::P256, AUTHORITY_LIFETIME, now)?;
+    let pair = other.operator("somebody", Duration::from_hours(1), now)?;
+    let shown = login.through(Access::showing(bundle, Some((&pair.issued.pem, &pair.key)))?);
     for address in addresses {
         ensure!(!answers_without_tls(*address).await?, "{address} answers without TLS");
         for password in [None, Some("wrong")] {
@@ -135,6 +137,7 @@ async fn strangers(login: &Login, addresses: &[Ipv4Addr]) -> Result<()> {
         // Whoever trusts another authority alone does not take it for the server.
         let elsewhere = login.through(Access::showing(&other.certificates_pem(), None)?);
         ensure!(elsewhere.is_served(*address).await.is_err(), "{address}: another authority");
+        ensure!(shown.is_served(*address).await.is_err(), "{address}: another authority's certificate");
     }
     Ok(())
 }
