@@ -1,7 +1,7 @@
 //! The smallest component that uses everything `tf-runtime` offers, so that tests of the runtime do not depend on what one
 //! real component happens to need.
 //!
-//! It reconciles kind Redis, which no operator of this repository owns yet, and reads its spec like this:
+//! It reconciles kind Redis in place of its own operator, and reads its spec like this:
 //!
 //! | Field | What it does |
 //! | --- | --- |

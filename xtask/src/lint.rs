@@ -19,7 +19,7 @@ const OPERATOR: &[&str] = &["tf-api", "tf-pki", "tf-plan", "tf-runtime"];
 const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 14] = [
+const LAYERS: [Layer; 15] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
@@ -29,6 +29,7 @@ const LAYERS: [Layer; 14] = [
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "redis-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "vrouter-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "zookeeper-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime"], never: &[] },
@@ -41,6 +42,7 @@ const LAYERS: [Layer; 14] = [
             "e2e",
             "manager-op",
             "rabbitmq-op",
+            "redis-op",
             "tf-api",
             "tf-plan",
             "tf-testing",

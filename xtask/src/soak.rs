@@ -16,7 +16,7 @@ use crate::{
 pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up, one at a time, and compare the cluster in the end
     CrashPoints(Cases),
-    /// Grow, shrink and change a real ZooKeeper ensemble in every way, and a RabbitMQ cluster, under writers; needs root
+    /// Grow, shrink and change a real ZooKeeper ensemble in every way, and a RabbitMQ cluster, under writers, and what takes minutes of Cassandra and Redis; needs root
     Life(Cases),
     /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
     Faults(Cases),
@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 18] = [
+const LIFE: [&str; 19] = [
     "-p",
     "e2e",
     "--test",
@@ -56,6 +56,7 @@ const LIFE: [&str; 18] = [
     "zookeeper::rest",
     "rabbitmq::",
     "cassandra::",
+    "redis::",
 ];
 
 /// Runs the command.

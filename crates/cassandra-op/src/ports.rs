@@ -1,23 +1,17 @@
 //! The ports of a member on its node.
 
 use tf_api::{CassandraConfiguration, contract::Reason, schema::Port};
-use tf_plan::{node, plan::NotReady};
+use tf_plan::{component::Agents, node, plan::NotReady};
 
 use crate::config;
 
-/// How far above the port for CQL that of the node agent is: 19061 with the default port.
-const AGENT_ABOVE: u16 = 10_020;
-
-/// Port of the member's node agent.
+/// Port of the member's node agent: 19061 with the default port.
 ///
 /// # Errors
 /// `InvalidSpec` when there is none, or it is used for something else.
 pub fn agent(spec: &CassandraConfiguration) -> Result<Port, NotReady> {
     let invalid = |why: String| NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.{why}"));
-    let port = spec.cql_port.get().checked_add(AGENT_ABOVE).map(Port).ok_or_else(|| {
-        let highest = u16::MAX - AGENT_ABOVE;
-        invalid(format!("cqlPort has to be at most {highest}: node agents use the port {AGENT_ABOVE} above it"))
-    })?;
+    let port = Agents::port_above("cqlPort", spec.cql_port)?;
     let used = open(spec).into_iter().chain([("jmxLocalPort", spec.jmx_local_port)]);
     match used.into_iter().find(|(_, other)| *other == port) {
         Some((name, _)) => {

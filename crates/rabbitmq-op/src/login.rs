@@ -11,7 +11,7 @@ use tf_plan::{
     files::url,
     node::rabbitmq,
     observed::Observed,
-    plan::{NotReady, Obstacle},
+    plan::NotReady,
     secret::SecretData,
 };
 
@@ -119,7 +119,7 @@ impl Login {
         }
         let salt = |key| {
             stored.and_then(|data| rabbitmq_salt(data.get(key)?)).ok_or_else(|| {
-                invalid(format!(
+                NotReady::secret(format!(
                     "key {key} of Secret {}/{own} is no password hash of RabbitMQ; remove it, and it is made anew",
                     cr.home()
                 ))
@@ -203,9 +203,9 @@ impl<'a> Source<'a> {
         }
         let place = self.place();
         match self.data.and_then(|data| data.get(key)) {
-            None => Err(invalid(format!("{place} has no text under the key {key}; add it"))),
+            None => Err(NotReady::secret(format!("{place} has no text under the key {key}; add it"))),
             Some(value) if fits(value) => Ok(value),
-            Some(_) => Err(invalid(format!("key {key} of {place} {rule}"))),
+            Some(_) => Err(NotReady::secret(format!("key {key} of {place} {rule}"))),
         }
     }
 }
@@ -219,9 +219,4 @@ fn absent(cr: &Rabbitmq, name: &str) -> NotReady {
             cr.home()
         ),
     )
-}
-
-/// The content of a Secret has to be changed by somebody.
-pub fn invalid(message: String) -> NotReady {
-    NotReady { obstacle: Obstacle::Invalid, ..NotReady::input(Reason::SecretInvalid, message) }
 }

@@ -217,7 +217,7 @@ fn cookie<'a>(
     settled
         .cookie(wanted, stored)
         .filter(|cookie| is_cookie(cookie.value))
-        .ok_or_else(|| login::invalid(format!("key {} of Secret {own} {rule}", login::COOKIE)))
+        .ok_or_else(|| NotReady::secret(format!("key {} of Secret {own} {rule}", login::COOKIE)))
 }
 
 /// What a running cluster keeps stands beside what else keeps the plan from being complete.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 use serde_json::json;
 
-use crate::{VERSION, drain, install, log, paths::Paths, pause, probe, supervise};
+use crate::{VERSION, drain, install, log, paths::Paths, pause, probe, reload, supervise};
 
 const HELP: &str = "\
 tf-node: runs the daemons of Tungsten Fabric in their pods
@@ -14,6 +14,7 @@ tf-node: runs the daemons of Tungsten Fabric in their pods
   tf-node run DAEMON                      run a daemon with its mounted configuration
   tf-node probe [--alive] DAEMON          exit code 0 when it serves (or lives)
   tf-node drain DAEMON                    take it out of service before it is stopped
+  tf-node reload DAEMON                   have its server read its certificates anew
   tf-node install DIR [--own DIR]...      copy this program into DIR, give directories to the daemons' user
   tf-node place FROM TO                   copy an executable over another one
   tf-node pause                           sleep and reap processes
@@ -26,6 +27,7 @@ enum Command {
     Run(String),
     Probe(String, probe::Question),
     Drain(String),
+    Reload(String),
     Install { directory: String, own: Vec<String> },
     Place { from: String, to: String },
     Pause,
@@ -48,6 +50,7 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
         Command::Run(daemon) => runtime()?.block_on(supervise::run(paths, &daemon)),
         Command::Probe(daemon, question) => runtime()?.block_on(probe::answer(&paths, &daemon, question)),
         Command::Drain(daemon) => runtime()?.block_on(drain::drain(&paths, &daemon)),
+        Command::Reload(daemon) => runtime()?.block_on(reload::reload(&paths, &daemon)),
         Command::Pause => runtime()?.block_on(pause::pause()),
         Command::Install { directory, own } => install::install(&paths, &directory, &own).map(|()| ExitCode::SUCCESS),
         Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
@@ -89,6 +92,7 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
         "run" => Command::Run(daemon(next("DAEMON")?)?),
         "probe" => Command::Probe(daemon(next("DAEMON")?)?, question),
         "drain" => Command::Drain(daemon(next("DAEMON")?)?),
+        "reload" => Command::Reload(daemon(next("DAEMON")?)?),
         "install" => Command::Install { directory: next("DIR")?, own: std::mem::take(&mut own) },
         "place" => Command::Place { from: next("FROM")?, to: next("TO")? },
         "pause" => Command::Pause,
@@ -121,6 +125,7 @@ mod tests {
         assert_eq!(argument(node::run("api")), Command::Run("api".into()));
         assert_eq!(argument(node::probe("api")), Command::Probe("api".into(), probe::Question::Ready));
         assert_eq!(argument(node::drain("api")), Command::Drain("api".into()));
+        assert_eq!(argument(node::reload("api")), Command::Reload("api".into()));
         assert_eq!(argument(node::place("/a", "/b")), Command::Place { from: "/a".into(), to: "/b".into() });
         let install = Command::Install { directory: node::INSTALL_DIR.into(), own: words("/a /b") };
         assert_eq!(argument(node::install(&["/a", "/b"])), install);

@@ -25,6 +25,7 @@ pub mod place;
 pub mod pod;
 pub mod probe;
 pub mod process;
+pub mod reload;
 pub mod set;
 pub mod signals;
 pub mod source;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tf_api::{Managed, schema::Port};
+use tf_api::{Managed, contract::Reason, schema::Port};
 use tf_pki::member::{DEFAULT_LIFETIME, service_names};
 
 use crate::{
@@ -35,7 +35,26 @@ pub struct Agents {
     pub lifetime_seconds: u32,
 }
 
+/// How far above the port for clients that of the node agent is, where the spec has no field for it.
+const AGENT_ABOVE: u16 = 10_020;
+
 impl Agents {
+    /// The port above the one for clients that a field of `serviceConfiguration` has.
+    ///
+    /// # Errors
+    /// `InvalidSpec` when there is none so high.
+    pub fn port_above(field: &str, clients: Port) -> Result<Port, NotReady> {
+        clients.get().checked_add(AGENT_ABOVE).map(Port).ok_or_else(|| {
+            let highest = u16::MAX - AGENT_ABOVE;
+            NotReady::invalid(
+                Reason::InvalidSpec,
+                format!(
+                    "serviceConfiguration.{field} has to be at most {highest}: node agents use the port {AGENT_ABOVE} above it"
+                ),
+            )
+        })
+    }
+
     /// Those of the members that an operator runs for a resource, on this port.
     pub fn of<Cr: Managed>(operator: &'static str, cr: &Cr, port: Port, cluster_domain: &str) -> Self {
         let service = Identity::of(operator, cr).members_service();

@@ -14,6 +14,7 @@ pub mod cassandra;
 pub mod content;
 pub mod launch;
 pub mod rabbitmq;
+pub mod redis;
 pub mod state;
 pub mod template;
 pub mod zookeeper;
@@ -135,6 +136,11 @@ pub fn probe(daemon: &str) -> Vec<String> {
 /// Arguments that take a daemon out of service before it is stopped.
 pub fn drain(daemon: &str) -> Vec<String> {
     vec![BINARY.into(), "drain".into(), daemon.into()]
+}
+
+/// Arguments that have a daemon's server read what it shows and trusts anew, where it can be asked to.
+pub fn reload(daemon: &str) -> Vec<String> {
+    vec![BINARY.into(), "reload".into(), daemon.into()]
 }
 
 /// Arguments that copy an executable into a directory of the node: to a temporary name first and then over the old one,

@@ -132,6 +132,11 @@ impl NotReady {
         not_ready
     }
 
+    /// The content of a Secret has to be changed by somebody.
+    pub fn secret(message: impl Into<String>) -> Self {
+        Self { obstacle: Obstacle::Invalid, ..Self::input(Reason::SecretInvalid, message) }
+    }
+
     /// Adds conditions known so far; the ones already present win.
     #[must_use]
     pub fn with_drafts(mut self, drafts: impl IntoIterator<Item = Draft>) -> Self {

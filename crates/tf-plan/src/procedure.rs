@@ -12,7 +12,7 @@ use crate::{
     plan::Plan,
     reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Change, Seat},
-    step::Step,
+    step::{Step, Target},
 };
 
 /// What is the matter with pods, by their names.
@@ -74,6 +74,30 @@ fn roll<Cr: Managed>(
     let held = decision.held().map(str::to_owned);
     plan.step = decision.step(reports.pods, contents);
     plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
+}
+
+/// Makes a pod anew whose node is of no member, where members may leave at any time: a StatefulSet that is made smaller keeps the lowest
+/// ordinals, on whatever nodes they are, and a node that is no member's any more keeps its pod. The new pod finds a node that lacks one.
+pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
+    if plan.step.is_some() {
+        return;
+    }
+    let seats = plan.members.len();
+    let is_member = |node: &String| plan.members.iter().any(|member| member.node == *node);
+    let is_stray = |pod: &&Pod| {
+        let stays = pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < seats);
+        stays && !pod.terminating && pod.node.as_ref().is_some_and(|node| !is_member(node))
+    };
+    let (workload, _) = plan.workload();
+    // Until its controller has seen the members it would put the pod where it was.
+    let is_current = observed.workloads.get(workload).is_some_and(|live| live.current);
+    let stray = Reports::of_observed(observed).pods.iter().find(is_stray).filter(|_| is_current);
+    if let Some(Pod { name, uid, .. }) = stray {
+        let why = "its node is of no member".to_owned();
+        let step = Step::Restart(Target { pod: name.clone(), uid: uid.clone(), why });
+        plan.under_way = Some(step.explain());
+        plan.step = Some(step);
+    }
 }
 
 /// What the servers of members that can be asked say, with their pods; else why one of the members is not to be counted on. `says`: what a

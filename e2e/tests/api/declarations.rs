@@ -8,12 +8,13 @@ use tf_plan::{
 use tf_testing::operators;
 
 /// The declaration of every operator.
-pub fn all() -> [Declaration; 6] {
+pub fn all() -> [Declaration; 7] {
     [
         cassandra_op::Component::declaration(),
         config_op::Component::declaration(),
         manager_op::Component::declaration(),
         rabbitmq_op::Component::declaration(),
+        redis_op::Component::declaration(),
         vrouter_op::Component::declaration(),
         zookeeper_op::Component::declaration(),
     ]

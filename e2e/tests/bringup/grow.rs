@@ -47,11 +47,13 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 5 * 3 + 4, "five services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == 6 * 3 + 4, "six services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
-    cluster.until(kinds::CONFIG, "config1", "four members", four).await?;
+    for (kind, name) in [(kinds::CONFIG, "config1"), (kinds::REDIS, "redis1")] {
+        cluster.until(kind, name, "four members", four).await?;
+    }
     let five = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("5/5");
     cluster.until(kinds::VROUTER, "vrouter1", "five members", five).await?;
     for (kind, name) in
@@ -64,7 +66,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(2)).await?;
     let grown = pods(&cluster).await?;
     none_replaced(&before, &grown)?;
-    ensure!(grown.len() == before.len() + 2, "one more of Config and one agent: {:?}", grown.keys());
+    ensure!(grown.len() == before.len() + 3, "one more of Config and of Redis, and one agent: {:?}", grown.keys());
     cluster.manager_ready("sdn").await?;
 
     without_analyticsdb(&cluster, &manager, &grown).await?;
@@ -116,7 +118,7 @@ async fn without_analyticsdb(cluster: &Cluster, manager: &Value, before: &Uids) 
     cluster.manager_ready("sdn").await?;
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
-    ensure!(all.len() == 6 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    ensure!(all.len() == 7 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     let others = before.iter().filter(|(name, _)| !name.starts_with("analyticsdb1"));
     none_replaced(&others.map(|(name, uid)| (name.clone(), uid.clone())).collect(), &pods(cluster).await?)
 }

@@ -26,11 +26,12 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 6] = [
+const EVERYTHING: [&str; 7] = [
     "Cassandra analyticsdb1",
     "Cassandra configdb1",
     "Config config1",
     "Rabbitmq rabbitmq1",
+    "Redis redis1",
     "Vrouter vrouter1",
     "Zookeeper zookeeper1",
 ];
@@ -233,6 +234,7 @@ async fn without_analytics(cluster: &Cluster) -> Result<()> {
         "Cassandra configdb1",
         "Config config1",
         "Rabbitmq rabbitmq1",
+        "Redis redis1",
         "Vrouter vrouter1",
         "Zookeeper zookeeper1",
     ])
@@ -254,6 +256,7 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "Cassandra configdb1",
         "Config config1",
         "Rabbitmq rabbitmq1",
+        "Redis redis1",
         "Zookeeper zookeeper1",
     ])?;
     let all = resources::all(&cluster.client, "tf").await?;

@@ -61,7 +61,7 @@ async fn undefine(lab: &Lab) -> Result<()> {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 5] {
+fn specs() -> [(KindInfo, &'static str, Value); 6] {
     let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
     let external = |endpoints: Value, secret: Option<&str>| match secret {
         Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
@@ -76,6 +76,7 @@ fn specs() -> [(KindInfo, &'static str, Value); 5] {
         (kinds::CASSANDRA, "configdb1", json!({})),
         (kinds::CONFIG, "config1", config),
         (kinds::RABBITMQ, "rabbitmq1", json!({})),
+        (kinds::REDIS, "redis1", json!({})),
         (kinds::VROUTER, "vrouter1", json!({})),
         (kinds::ZOOKEEPER, "zookeeper1", json!({})),
     ]
@@ -148,6 +149,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
         (kinds::CASSANDRA, "analyticsdb1"),
         (kinds::CASSANDRA, "configdb1"),
         (kinds::RABBITMQ, "rabbitmq1"),
+        (kinds::REDIS, "redis1"),
         (kinds::VROUTER, "vrouter1"),
         (kinds::ZOOKEEPER, "zookeeper1"),
     ];

@@ -37,11 +37,12 @@ impl Masks {
 
 /// Every kind that an operator owns or reconciles.
 pub fn kinds() -> BTreeSet<Kind> {
-    let declarations: [fn() -> Declaration; 6] = [
+    let declarations: [fn() -> Declaration; 7] = [
         cassandra_op::Component::declaration,
         config_op::Component::declaration,
         manager_op::Component::declaration,
         rabbitmq_op::Component::declaration,
+        redis_op::Component::declaration,
         vrouter_op::Component::declaration,
         zookeeper_op::Component::declaration,
     ];

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, MANAGER, RABBITMQ, ZOOKEEPER};
+use tf_api::kinds::{CASSANDRA, CONFIG, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_testing::{Cluster, IpFamily, Options, operators, resources};
 
 use crate::support::{alone, cluster, made, member, told};
@@ -34,6 +34,7 @@ async fn twelve_control_nodes_carry_as_many_members_as_are_of_use() -> Result<()
         (CASSANDRA, "analyticsdb1", "7/7"),
         (ZOOKEEPER, "zookeeper1", "5/5"),
         (RABBITMQ, "rabbitmq1", "5/5"),
+        (REDIS, "redis1", "12/12"),
         (CONFIG, "config1", "12/12"),
     ];
     for (kind, name, members) in wanted {

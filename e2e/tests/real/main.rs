@@ -10,9 +10,11 @@ mod lifecycle;
 mod pods;
 mod probes;
 mod rabbitmq;
+mod redis;
 mod rest;
 mod secrets;
 mod store;
+mod tls;
 mod zookeeper;
 
 use std::net::Ipv4Addr;

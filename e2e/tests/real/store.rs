@@ -23,7 +23,7 @@ use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode, assets};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{cassandra, rabbitmq, zookeeper};
+use crate::{cassandra, rabbitmq, redis, zookeeper};
 
 /// Where operators and stores are.
 pub const NAMESPACE: &str = "tf";
@@ -161,7 +161,7 @@ pub fn directory(pod: &Pod) -> Result<String> {
 }
 
 /// The certificates of the authorities that members are told to trust.
-async fn authorities(client: &Client) -> Result<String> {
+pub async fn authorities(client: &Client) -> Result<String> {
     let bundle = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
     bundle.get("ca-bundle.crt").cloned().context("no bundle")
 }
@@ -190,6 +190,7 @@ impl Store {
             (zookeeper::STORE, zookeeper::Long::ALL),
             (rabbitmq::STORE, rabbitmq::Long::ALL),
             (cassandra::STORE, cassandra::Long::ALL),
+            (redis::STORE, redis::Long::ALL),
         ];
         let before = all.iter().take_while(|(store, _)| store.operator != self.operator);
         let index = before.map(|(_, tests)| tests).sum::<usize>() + test;

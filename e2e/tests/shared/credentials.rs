@@ -29,6 +29,7 @@ pub fn generated(resources: &[Resource]) -> Result<BTreeSet<Name>> {
         add::<config_op::Component>(resource, &mut names)?;
         add::<manager_op::Component>(resource, &mut names)?;
         add::<rabbitmq_op::Component>(resource, &mut names)?;
+        add::<redis_op::Component>(resource, &mut names)?;
         add::<vrouter_op::Component>(resource, &mut names)?;
         add::<zookeeper_op::Component>(resource, &mut names)?;
     }

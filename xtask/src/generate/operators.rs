@@ -22,7 +22,7 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 6] = [
+pub const OPERATORS: [Operator; 7] = [
     Operator {
         name: "cassandra-op",
         description: "Operator for Cassandra rings of Tungsten Fabric",
@@ -42,6 +42,11 @@ pub const OPERATORS: [Operator; 6] = [
         name: "rabbitmq-op",
         description: "Operator for RabbitMQ clusters of Tungsten Fabric",
         declaration: rabbitmq_op::Component::declaration,
+    },
+    Operator {
+        name: "redis-op",
+        description: "Operator for Redis servers of Tungsten Fabric",
+        declaration: redis_op::Component::declaration,
     },
     Operator {
         name: "vrouter-op",

@@ -37,8 +37,8 @@ pub struct Store {
 }
 
 /// All of them. Two versions of a store, so that tests can change the image of a running one.
-pub const STORES: [Store; 4] =
-    [CASSANDRA, zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ];
+pub const STORES: [Store; 5] =
+    [CASSANDRA, zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ, REDIS];
 
 /// Debian with a Java runtime.
 const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };
@@ -70,6 +70,18 @@ const RABBITMQ: Store = Store {
     jars: None,
     files: &[],
     programs: Some("/usr/lib/rabbitmq/bin"),
+    environment: &[],
+};
+
+/// As Debian has it.
+const REDIS: Store = Store {
+    name: "redis-7.0.15",
+    software: "redis",
+    version: "7.0.15",
+    base: Base { name: "debian-redis", suite: "bookworm", packages: &["redis-server"] },
+    jars: None,
+    files: &[],
+    programs: None,
     environment: &[],
 };
 

@@ -72,9 +72,11 @@ impl Layer {
                     "--skip",
                     "rabbitmq::",
                     "--skip",
+                    "redis::",
+                    "--skip",
                     "zookeeper::",
                 ],
-                &["-p", "e2e", "--test", "real", "--", "cassandra::", "rabbitmq::", "zookeeper::"],
+                &["-p", "e2e", "--test", "real", "--", "cassandra::", "rabbitmq::", "redis::", "zookeeper::"],
             ],
         }
     }

@@ -35,6 +35,7 @@ fn the_demo_makes_a_ready_cluster_of_the_example_and_leaves_nothing() {
         ("Cassandra", "analyticsdb1"),
         ("Zookeeper", "zookeeper1"),
         ("Rabbitmq", "rabbitmq1"),
+        ("Redis", "redis1"),
         ("Config", "config1"),
         ("Vrouter", "vrouter1"),
     ] {

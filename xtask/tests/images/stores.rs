@@ -58,3 +58,15 @@ fn cassandra_is_where_the_release_has_it_with_all_that_it_depends_on() {
     let options = String::from_utf8(store.files["opt/cassandra/lab.options"].content.clone()).unwrap();
     assert!(!options.contains("-Xm"), "heaps are for the operator to say");
 }
+
+#[test]
+fn redis_is_as_debian_has_it() {
+    let archive = archive("redis-7.0.15");
+    if !archive.exists() {
+        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
+    }
+    let store = Image::read(&archive);
+    assert_eq!(store.reference(), "tungstenfabric/lab-redis:7.0.15");
+    assert_eq!(store.configuration.config().clone().unwrap().user().as_deref(), Some("1999:1999"));
+    assert!(store.files.contains_key("./usr/bin/redis-server"));
+}

@@ -49,7 +49,7 @@ pub struct RedisConfiguration {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub containers: Vec<Container>,
-    /// Port of Redis on the loopback address, and of TLS in front of it on the node's address.
+    /// Port of Redis on the node's address, over TLS.
     pub redis_port: Port,
     /// Accepted for compatibility, has no effect: the servers form no cluster.
     #[schemars(length(max = 253))]

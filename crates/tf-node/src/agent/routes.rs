@@ -91,6 +91,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         zookeeper: None,
         rabbitmq: None,
         cassandra: None,
+        redis: None,
     };
     status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);
     if let Some(store) = store {

@@ -5,11 +5,12 @@
 pub mod cassandra;
 mod owner;
 pub mod rabbitmq;
+pub mod redis;
 pub mod zookeeper;
 
 use std::net::IpAddr;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tf_plan::node::{
     launch::{Launch, Probe},
     state::Status,
@@ -47,6 +48,8 @@ pub enum Store {
     },
     /// A Cassandra server.
     Cassandra(cassandra::Server),
+    /// A Redis server.
+    Redis(Target),
 }
 
 impl Store {
@@ -64,6 +67,7 @@ impl Store {
                 let clients = Target { host: address, port: port.get(), tls: true };
                 Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone() }))
             }
+            Probe::Redis { port } => Some(Self::Redis(Target { host: address, port: port.get(), tls: true })),
             Probe::Tcp { .. } | Probe::Http { .. } | Probe::Process => None,
         }
     }
@@ -76,6 +80,18 @@ impl Store {
                 status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
             }
             Self::Cassandra(server) => status.cassandra = Some(cassandra::facts(server, paths, tasks).await),
+            Self::Redis(target) => status.redis = Some(redis::facts(target, paths).await),
+        }
+    }
+
+    /// Has the server read what it shows and trusts anew.
+    ///
+    /// # Errors
+    /// When it does not say that it did, or the store cannot be asked to.
+    pub async fn reload(&self, paths: &Paths) -> Result<()> {
+        match self {
+            Self::Redis(target) => redis::reload(target, paths).await,
+            Self::ZooKeeper(_) | Self::RabbitMq { .. } | Self::Cassandra(_) => bail!("cannot be asked to"),
         }
     }
 }

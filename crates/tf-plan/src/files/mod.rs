@@ -12,6 +12,7 @@
 //! | Java properties | Kafka, log4j, `cassandra-rackdc.properties` | [`Properties::java`] |
 //! | `zoo.cfg` | ZooKeeper, which rewrites the file itself | [`Properties::zookeeper`] |
 //! | sysctl (cuttlefish) | `rabbitmq.conf` | [`Sysctl`] |
+//! | `redis.conf` | Redis | [`RedisConf`] |
 //! | YAML 1.1 | `cassandra.yaml` | [`yaml::render`] |
 //! | JSON | CNI configuration, RabbitMQ definitions | [`json::render`] |
 //! | environment file | `tf-node`, a human's shell | [`EnvFile`] |
@@ -42,6 +43,7 @@ mod ini;
 pub mod json;
 mod properties;
 pub mod read;
+mod redis;
 mod settings;
 mod sysctl;
 pub mod url;
@@ -56,5 +58,6 @@ pub use env::EnvFile;
 pub use error::{Problem, ReadError, Refusal, Unrepresentable};
 pub use ini::{Ini, Section};
 pub use properties::Properties;
+pub use redis::RedisConf;
 pub use settings::{Entries, Separator, Settings};
 pub use sysctl::Sysctl;

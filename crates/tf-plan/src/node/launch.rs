@@ -193,6 +193,11 @@ pub enum Probe {
         /// Its data directory, as the daemon sees it.
         data: String,
     },
+    /// The server answers requests, which it does not while it loads data.
+    Redis {
+        /// Port for clients, which speaks TLS.
+        port: NonZeroU16,
+    },
     /// The process runs.
     Process,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{cassandra, content::ContentHash, rabbitmq, zookeeper};
+use super::{cassandra, content::ContentHash, rabbitmq, redis, zookeeper};
 
 /// Where a daemon is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,4 +156,7 @@ pub struct Status {
     /// Facts about a Cassandra server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassandra: Option<cassandra::Facts>,
+    /// Facts about a Redis server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis: Option<redis::Facts>,
 }

@@ -21,6 +21,7 @@ fn says(serves: bool, zxid: u64) -> Status {
         host_files: None,
         rabbitmq: None,
         cassandra: None,
+        redis: None,
         zookeeper: Some(Facts { zxid, ..Facts::default() }),
     }
 }

@@ -26,7 +26,7 @@ enum Needs {
     Privileged,
 }
 
-const MEMBERS: [&str; 4] = ["cassandra-op", "config-op", "rabbitmq-op", "zookeeper-op"];
+const MEMBERS: [&str; 5] = ["cassandra-op", "config-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
 
 const EXCEPTIONS: [Exception; 8] = [
     Exception {

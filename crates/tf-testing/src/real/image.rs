@@ -30,6 +30,11 @@ pub const CASSANDRA_ARCHIVE: &str = "cassandra-5.0.9";
 /// The image itself, as a chart's value.
 pub const CASSANDRA: &str = "operands.images.external-cassandra=tungstenfabric/lab-cassandra:5.0.9";
 
+/// Archive with the lab's image of Redis servers.
+pub const REDIS_ARCHIVE: &str = "redis-7.0.15";
+/// The image itself, as a chart's value.
+pub const REDIS: &str = "operands.images.external-redis=tungstenfabric/lab-redis:7.0.15";
+
 /// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
 pub const PAUSE: &str = "localhost/pause:lab";
 

@@ -20,9 +20,10 @@ use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
-use self::cql::{Access, answers_without_tls};
+use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
 use crate::store::{NAMESPACE, Store, replace_authority};
+use crate::tls::Access;
 
 const NAME: &str = "configdb1";
 const CQL_PORT: u16 = 9041;

@@ -11,7 +11,7 @@ use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::cql::Access;
+use crate::tls::Access;
 
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(20);

@@ -7,9 +7,11 @@
 mod boost;
 mod properties;
 mod python;
+mod redis;
 mod sysctl;
 
 pub use boost::boost;
 pub use properties::properties;
 pub use python::python;
+pub use redis::redis;
 pub use sysctl::{Cuttlefish, sysctl};

@@ -1,0 +1,65 @@
+//! Redis: what the operator owns and reads.
+//!
+//! The desired state is in [`plan`], file contents are in [`config`], the ports of a member in [`ports`], what clients log in with in
+//! [`password`], what is done to members that run in `procedure`.
+
+pub mod config;
+pub mod password;
+pub mod plan;
+pub mod ports;
+mod procedure;
+
+use tf_api::{Redis, kinds::REDIS};
+use tf_plan::{
+    component::{self, Agents},
+    credentials::Credential,
+    declaration::{Declaration, Owned, Read},
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "redis-op";
+
+/// The Redis component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Redis;
+
+    /// Each server is on its own: whoever uses one that serves is served.
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(REDIS),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(SECRET, "generated password, files of the members that hold it, and what clients connect with"),
+                own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
+                own(SERVICE, "names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: Vec::new(),
+            reads: vec![Read::Nodes { reason: "members are chosen from nodes and use their addresses" }],
+            restarts_pods: true,
+            calls_agents: true,
+        }
+    }
+
+    fn credentials(cr: &Redis) -> Vec<Credential> {
+        password::credentials(cr)
+    }
+
+    fn agents(cr: &Redis, cluster_domain: &str) -> Option<Agents> {
+        plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

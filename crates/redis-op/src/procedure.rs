@@ -1,0 +1,47 @@
+//! What is done to members that run: what the next one waits for before it is brought up to date, and what is said of a server that is
+//! not what it should be.
+
+use tf_api::contract::MemberStatus;
+use tf_plan::{
+    node::redis::Facts,
+    observed::Pod,
+    procedure::{self, Store, Troubles},
+    reports::{Reports, pod_of},
+};
+
+use crate::plan::CONTAINER;
+
+/// The servers, as the procedures of all stores see them.
+pub const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles };
+
+/// What keeps a member that serves from being stopped: the others have to serve, and to have read what they have. A server begins empty,
+/// and its clients fill it again; who needs the same from any of them finds it at the others meanwhile.
+fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
+    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
+    match procedure::heard(members.iter(), reports, "server", says) {
+        Ok(heard) => heard
+            .iter()
+            .find(|(_, facts)| facts.loading)
+            .map(|(pod, _)| format!("the server of pod {} is loading its data", pod.name)),
+        Err(why) => Some(why),
+    }
+}
+
+/// Pods whose servers answer and take no writes, since somebody told them to copy another one.
+fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
+    let copies = |member: &MemberStatus| {
+        let pod = pod_of(member, reports.pods)?;
+        let other = facts(pod, reports)?.copies.as_ref()?;
+        Some((
+            pod.name.clone(),
+            format!("its server copies {other} and takes no writes; REPLICAOF NO ONE, or a restart, ends that"),
+        ))
+    };
+    members.iter().filter_map(copies).collect()
+}
+
+/// What a pod's server says of itself, if it says anything.
+fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
+    reports.of(pod)?.redis.as_ref().filter(|facts| facts.unknown.is_none())
+}

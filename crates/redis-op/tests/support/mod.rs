@@ -1,0 +1,37 @@
+//! Resources and snapshots for the tests.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tf_api::Redis;
+use tf_plan::observed::{Node, Observed, Operator, Source};
+
+/// A resource.
+pub fn resource(name: &str, spec: &Value, status: &Value) -> Redis {
+    let resource = json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1",
+        "kind": "Redis",
+        "metadata": { "name": name, "namespace": "tf", "uid": "uid-1", "generation": 1 },
+        "spec": spec,
+        "status": status,
+    });
+    serde_json::from_value(resource).unwrap()
+}
+
+/// A snapshot with these control-plane nodes and the password for the resource of that name.
+pub fn observed(name: &str, nodes: &[(&str, &str)], password: &str) -> Observed<Redis> {
+    let labels = BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]);
+    let node = |(name, address): &(&str, &str)| Node {
+        name: (*name).to_owned(),
+        address: Some((*address).to_owned()),
+        labels: labels.clone(),
+    };
+    let secret = [("password".to_owned(), password.to_owned())].into_iter().collect();
+    Observed {
+        operator: Operator { cluster_domain: "cluster.local".into(), version: "0.1.0".into(), ..Operator::default() },
+        nodes: Source::Known(nodes.iter().map(node).collect()),
+        secrets: BTreeMap::from([(format!("{name}-redis-password"), secret)]),
+        now: "2026-11-21T10:00:00Z".parse().unwrap(),
+        ..Observed::default()
+    }
+}

@@ -1,0 +1,103 @@
+//! A client as Tungsten Fabric's are: TLS, a password, and requests with short answers.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::Api;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufStream};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+
+use super::{CONNECTION, REDIS_PORT};
+use crate::store::NAMESPACE;
+use crate::tls::Access;
+
+/// For a connection, or an answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What clients are given.
+#[derive(Clone)]
+pub struct Login {
+    access: Access,
+    password: Option<String>,
+}
+
+impl Login {
+    /// What the operator publishes for them.
+    pub async fn of(client: &Client) -> Result<Self> {
+        let secret = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(CONNECTION).await?;
+        let data = secret.data.context("an empty Secret")?;
+        let text = |key: &str| String::from_utf8(data.get(key).map(|it| it.0.clone()).unwrap_or_default());
+        ensure!(text("type")? == "redis" && text("port")? == REDIS_PORT.to_string(), "{:?}", data.keys());
+        Ok(Self { access: Access::of(client).await?, password: Some(text("password")?) })
+    }
+
+    /// The same by another password, or by none.
+    pub fn by(&self, password: Option<&str>) -> Self {
+        Self { password: password.map(str::to_owned), ..self.clone() }
+    }
+
+    /// The same with another idea of whom to trust and what to show.
+    pub fn through(&self, access: Access) -> Self {
+        Self { access, ..self.clone() }
+    }
+
+    /// A session with one server.
+    pub async fn connect(&self, address: Ipv4Addr) -> Result<Session<TlsStream<TcpStream>>> {
+        let stream = timeout(PATIENCE, self.access.stream(address, REDIS_PORT)).await??;
+        let mut session = Session { stream: BufStream::new(stream) };
+        if let Some(password) = &self.password {
+            ensure!(session.ask(&["AUTH", password]).await? == "OK", "{address}: AUTH");
+        }
+        Ok(session)
+    }
+
+    /// Whether a server answers a new client.
+    pub async fn is_served(&self, address: Ipv4Addr) -> Result<()> {
+        let answer = self.connect(address).await?.ask(&["PING"]).await?;
+        ensure!(answer == "PONG", "{address}: {answer}");
+        Ok(())
+    }
+}
+
+/// Whether a server answers a client that does not speak TLS.
+pub async fn answers_without_tls(address: Ipv4Addr) -> Result<bool> {
+    let mut session = Session { stream: BufStream::new(TcpStream::connect((address, REDIS_PORT)).await?) };
+    Ok(session.ask(&["PING"]).await.is_ok())
+}
+
+/// A session with a server.
+pub struct Session<S> {
+    stream: BufStream<S>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
+    /// A request and its answer, which is a word, a number or a text. A refusal is an error.
+    pub async fn ask(&mut self, request: &[&str]) -> Result<String> {
+        timeout(PATIENCE, self.answer(request)).await?
+    }
+
+    async fn answer(&mut self, request: &[&str]) -> Result<String> {
+        let words: Vec<String> = request.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        self.stream.write_all(format!("*{}\r\n{}", request.len(), words.concat()).as_bytes()).await?;
+        self.stream.flush().await?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line).await?;
+        let line = line.strip_suffix("\r\n").context("no answer")?;
+        match (line.get(..1), line.get(1..)) {
+            (Some("+" | ":"), Some(word)) => Ok(word.to_owned()),
+            (Some("$"), Some("-1")) => Ok(String::new()),
+            (Some("$"), Some(length)) => {
+                let mut text = vec![0; length.parse::<usize>()? + 2];
+                self.stream.read_exact(&mut text).await?;
+                text.truncate(text.len() - 2);
+                Ok(String::from_utf8(text)?)
+            }
+            _ => bail!("{line}"),
+        }
+    }
+}
