@@ -242,7 +242,7 @@ fn record(
 ) -> serde_json::Map<String, Value> {
     let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
     let kept = Record::of(ensemble.members(), highest(cr), leaving);
-    let Record { highest, leaving, .. } = decided.map(|decision| &decision.record).unwrap_or(&kept);
+    let Record { highest, leaving, .. } = decided.map_or(&kept, |decision| &decision.record);
     let own = CassandraOwnStatus { highest_id: Some(*highest), leaving: leaving.clone(), ..Default::default() };
     match serde_json::to_value(own) {
         Ok(Value::Object(fields)) => fields,

@@ -30,7 +30,7 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
         match when {
             When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
             When::New { served } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
-            When::New { served } => atomic::replace(&paths.at(&launch::begun(served)), b"", 0o644)?,
+            When::New { served } => atomic::replace(&paths.at(launch::begun(served)), b"", 0o644)?,
             When::Always | When::Absent => {}
             When::NewestList { config, ensemble, .. } => {
                 let is_own = lists.contains_key(config.as_str());

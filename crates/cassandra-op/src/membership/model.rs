@@ -4,7 +4,7 @@
 //! the scheduler, and the world: nodes die, disks are emptied, servers end, requests are carried out late or fail, clients make keyspaces,
 //! people change their minds. After each step the promises are checked; at the end the world rests, and the wish has to come true.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tf_plan::{
@@ -78,8 +78,8 @@ struct World {
     /// Who is in the ring, as its servers have it.
     ring: Vec<usize>,
     factor: Option<u32>,
-    /// Whether everybody has repaired since the number was changed, which nobody but the test knows for certain.
-    is_repaired: bool,
+    /// Who has not repaired since the number was changed, or since it joined.
+    unrepaired: BTreeSet<usize>,
     uids: u32,
     delay: usize,
     late: Option<(usize, Step)>,
@@ -109,21 +109,21 @@ impl World {
             pods: Vec::new(),
             ring: (0..members).collect(),
             factor: None,
-            is_repaired: true,
+            unrepaired: BTreeSet::new(),
             uids: 0,
             delay: 0,
             late: None,
             last: String::new(),
         };
         for at in 0..members {
-            world.record.add(&world.place(at));
+            world.record.add(&Self::place(at));
             let data = Machine { has_data: true, owner: Some(at as u32 + 1), ..world.machines[at].clone() };
             world.machines[at] = data;
         }
         world
     }
 
-    fn place(&self, at: usize) -> observed::Node {
+    fn place(at: usize) -> observed::Node {
         observed::Node { name: node(at), address: Some(address(at)), ..observed::Node::default() }
     }
 
@@ -139,7 +139,7 @@ impl World {
     fn can_lose(&self, at: usize) -> bool {
         let others = self.ring.iter().all(|other| *other == at || self.runs(*other) && self.machines[*other].has_data);
         let has_copies = self.factor.is_none_or(|factor| factor > 1);
-        !self.ring.contains(&at) || self.ring.len() > 1 && others && has_copies && self.is_repaired
+        !self.ring.contains(&at) || self.ring.len() > 1 && others && has_copies && self.unrepaired.is_empty()
     }
 
     fn happens(&mut self, event: &Event) {
@@ -231,7 +231,9 @@ impl World {
             self.ring.push(at);
             self.machines[at].joined += 1;
             self.machines[at].has_data = true;
-            self.is_repaired &= self.factor.is_none();
+            if self.factor.is_some() {
+                self.unrepaired.insert(at);
+            }
         }
         self.machines[at].server = if starts { Server::Running } else { Server::Failing };
     }
@@ -247,26 +249,20 @@ impl World {
         match change {
             Change::Repair { factor, .. } if all_run && self.factor == Some(factor) => {
                 self.machines[at].repaired = Some(factor);
-                self.judge();
+                self.unrepaired.remove(&at);
             }
             Change::Decommission if all_run => {
                 self.ring.retain(|other| *other != at);
-                self.judge();
+                self.unrepaired.remove(&at);
                 self.machines[at].server = Server::Left;
             }
             Change::Remove { host_id } => {
                 let gone = self.ring.iter().copied().find(|other| self.host_id(*other) == host_id);
                 self.ring.retain(|other| Some(*other) != gone);
-                self.judge();
+                self.unrepaired.retain(|other| Some(*other) != gone);
             }
             _ => {}
         }
-    }
-
-    /// Who left took nothing with it that others lack, if they have repaired.
-    fn judge(&mut self) {
-        let has_repaired = |it: &usize| self.machines[*it].repaired == self.factor;
-        self.is_repaired |= self.ring.iter().all(has_repaired);
     }
 
     fn carry_out(&mut self, step: &Step) {
@@ -277,7 +273,7 @@ impl World {
             Step::Restart(_) => self.end_pod(ordinal),
             Step::Ask(_, Request::Ring(change)) if self.runs(at) && self.machines[at].doing.is_none() => match change {
                 Change::Replicate { from, to, .. } if self.factor == Some(*from) => {
-                    (self.factor, self.is_repaired) = (Some(*to), false);
+                    (self.factor, self.unrepaired) = (Some(*to), self.ring.iter().copied().collect());
                 }
                 Change::Replicate { .. } => {}
                 Change::Repair { factor, .. } if self.factor != Some(*factor) => {}
@@ -337,7 +333,7 @@ impl World {
     /// One pass of the operator. Whether there is something left to do.
     fn decides(&mut self) -> Result<bool, TestCaseError> {
         let nodes: Vec<observed::Node> =
-            (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(|at| self.place(at)).collect();
+            (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(|at| Self::place(at)).collect();
         let places: Vec<&observed::Node> = nodes.iter().collect();
         let pods: Vec<Pod> =
             self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
@@ -419,7 +415,7 @@ impl World {
             && members == ring
             && members.iter().all(|at| self.runs(*at))
             && factor
-            && self.is_repaired
+            && self.unrepaired.is_empty()
     }
 }
 

@@ -11,7 +11,10 @@ use super::{Seen, View, ask};
 
 /// The next thing to do so that each row is on so many members, or what that waits for; none if there is nothing to do.
 pub fn next(count: usize, view: &View<'_>) -> Option<Result<Step, String>> {
-    let Some(facts) = view.all_facts() else { return Some(Err("not all members tell how the ring is".to_owned())) };
+    let Some(facts) = view.all_facts() else {
+        let why = view.situation.fragile(&[]);
+        return Some(Err(why.unwrap_or_else(|| "not all members tell how the ring is".to_owned())));
+    };
     let keyspaces: BTreeMap<&str, u32> =
         facts.first()?.1.keyspaces.iter().map(|(name, factor)| (name.as_str(), *factor)).collect();
     let step = keyspaces.iter().find_map(|(name, factor)| of_keyspace(name, *factor, count as u32, &facts))?;

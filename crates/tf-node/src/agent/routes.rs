@@ -57,20 +57,18 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
         (&Method::POST, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(target))) => {
             reconfigure(context, &target, request.into_body()).await
         }
-        (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
         (&Method::POST, "/v1/rabbitmq/membership", Some(Store::RabbitMq { management, .. })) => {
             let Context { paths, daemon, .. } = context;
             let server = rabbitmq::Server { target: &management, paths, daemon };
             change_membership(context, &server, request.into_body()).await
         }
-        (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. })) => {
-            error(StatusCode::METHOD_NOT_ALLOWED, "only POST")
-        }
         (&Method::POST, RING, Some(Store::Cassandra(server))) => {
             let Context { paths, daemon, tasks, commands, .. } = context.clone();
             change_ring(context, &Changer { server, daemon, paths, tasks, commands }, request.into_body()).await
         }
-        (_, RING, Some(Store::Cassandra(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
+        (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_)))
+        | (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. }))
+        | (_, RING, Some(Store::Cassandra(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
         _ => error(StatusCode::NOT_FOUND, "there is GET /v1/status, and what the store beside the agent has"),
     }
 }
