@@ -88,7 +88,7 @@ fn running() -> Observed<Cassandra> {
         labels: BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]),
     };
     let password = |key: &str| (key.to_owned(), "secret".to_owned());
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3 };
+    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
     Observed {
         nodes: Source::Known(THREE.iter().map(node).collect()),
         secrets: BTreeMap::from([(
@@ -129,6 +129,25 @@ fn where_nothing_is_missing_the_highest_member_takes_the_change() {
     let plan = planned(&running());
     assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")), "{plan:?}");
     assert!(plan.troubles.is_empty());
+}
+
+#[test]
+fn a_pod_that_waits_for_a_node_of_former_members_is_made_anew_and_no_other_that_waits() {
+    let waiting = |of: &str| {
+        let mut observed = running();
+        let set = observed.workloads.get_mut(SET).unwrap();
+        (set.current, set.revision) = (true, Some("new".into()));
+        let Source::Known(pods) = &mut observed.pods else { panic!("no pods") };
+        let template = planned(&running()).workload().1.to_owned();
+        for pod in pods.iter_mut() {
+            pod.template = Some(template.clone());
+        }
+        pods[1] = Pod { node: None, ready: false, certificate: None, revision: Some(of.into()), ..pods[1].clone() };
+        observed.agents.remove("pod-1");
+        planned(&observed).step
+    };
+    assert!(matches!(waiting("old"), Some(Step::Restart(target)) if target.pod == format!("{SET}-1")));
+    assert_eq!(waiting("new"), None);
 }
 
 #[test]

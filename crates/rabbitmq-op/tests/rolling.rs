@@ -67,7 +67,7 @@ fn running() -> Observed<tf_api::Rabbitmq> {
     observed.now = "2026-11-21T10:00:00Z".parse().unwrap();
     observed.pods = Source::Known((0..3).map(pod).collect());
     observed.agents = (0..3).map(|index| (format!("pod-{index}"), agent(index, Some(facts(index)), true))).collect();
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3 };
+    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
     observed.workloads = BTreeMap::from([(SET.to_owned(), set)]);
     observed
 }

@@ -55,7 +55,7 @@ fn pod(index: usize) -> Pod {
 
 /// Three members, each of whom runs with an old configuration.
 fn running() -> Observed<Redis> {
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3 };
+    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
     Observed {
         pods: Source::Known((0..3).map(pod).collect()),
         agents: (0..3).map(|index| (format!("pod-{index}"), agent(index, Some(facts())))).collect(),
@@ -135,7 +135,7 @@ fn a_pod_that_stays_where_no_member_is_any_more_is_made_anew_where_one_lacks_a_p
     let fewer = json!({"commonConfiguration": {"replicas": 1}});
     let on_second = |current| {
         let mut observed = running();
-        let set = Workload { name: SET.into(), current, wanted: 1, existing: 1, ready: 1 };
+        let set = Workload { name: SET.into(), current, wanted: 1, existing: 1, ready: 1, ..Workload::default() };
         observed.workloads.insert(SET.to_owned(), set);
         // Up to date, and on the node of the second member, who is struck off.
         let mut pod = Pod { name: format!("{SET}-0"), ..pod(1) };

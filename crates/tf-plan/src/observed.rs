@@ -84,6 +84,9 @@ pub struct Pod {
     /// Hash of the template it was made from, see `ANNOTATION_RESTART_HASH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// Revision of the StatefulSet it was made from, nodes of its affinity included (`controller-revision-hash`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// What keeps it from running, in the kubelet's or the scheduler's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
@@ -154,6 +157,9 @@ pub struct Workload {
     pub existing: i32,
     /// Pods that are Ready.
     pub ready: i32,
+    /// Revision that a StatefulSet makes pods from (`status.updateRevision`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 /// Another operator's resource, reduced to the status contract.

@@ -108,6 +108,12 @@ impl<'a> Reports<'a> {
         if pod.template.as_deref() != Some(template) && workload.is_some_and(|workload| workload.current) {
             return Some(Change::Template);
         }
+        // It waits for one of the nodes that members had when it was made.
+        let is_late =
+            |workload: &Workload| workload.current && pod.revision.is_some() && pod.revision != workload.revision;
+        if pod.node.is_none() && workload.is_some_and(is_late) {
+            return Some(Change::Template);
+        }
         let wanted = contents.get(pod.node.as_ref()?)?;
         let told = pod.active.as_deref();
         let is_told = told == Some(wanted.as_str());

@@ -333,7 +333,7 @@ impl World {
     /// One pass of the operator. Whether there is something left to do.
     fn decides(&mut self) -> Result<bool, TestCaseError> {
         let nodes: Vec<observed::Node> =
-            (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(|at| Self::place(at)).collect();
+            (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(Self::place).collect();
         let places: Vec<&observed::Node> = nodes.iter().collect();
         let pods: Vec<Pod> =
             self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();

@@ -90,7 +90,8 @@ fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_
     ] {
         let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
         let plan = Plan { rollout: Some(rollout), troubles, ..plan_without_pods() };
-        let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: counted };
+        let workload =
+            Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: counted, ..Workload::default() };
         let assessment = assess(&Situation {
             workloads: &BTreeMap::from([("w".to_owned(), workload)]),
             pods,
@@ -104,7 +105,8 @@ fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_
 #[test]
 fn who_is_not_ready_is_named_at_once_where_nothing_is_under_way_and_the_cause_when_it_is_known() {
     let pod = |name: &str, ready| Pod { name: name.into(), ready, ..Pod::default() };
-    let workload = Workload { name: "w".into(), current: true, wanted: 3, existing: 3, ready: 3 };
+    let workload =
+        Workload { name: "w".into(), current: true, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
     let told = |previous: Option<&Contract>, ready: [bool; 3], troubles| {
         let rollout = Rollout { workloads: Vec::new(), wanted: Some(3), selector: String::new() };
         let plan = Plan { rollout: Some(rollout), troubles, ..plan_without_pods() };
@@ -143,7 +145,7 @@ fn fields_that_a_definition_does_not_have_are_told_and_hold_nothing_up() {
 fn look(previous: Option<&Contract>, ready: i32, seconds: i64) -> Assessment {
     let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
     let plan = Plan { rollout: Some(rollout), ..plan_without_pods() };
-    let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready };
+    let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready, ..Workload::default() };
     let assessment = assess(&Situation {
         workloads: &BTreeMap::from([("w".to_owned(), workload)]),
         now: Timestamp::from_second(seconds).unwrap(),

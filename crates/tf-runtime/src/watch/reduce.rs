@@ -131,6 +131,7 @@ impl WorkloadObject for StatefulSet {
             wanted: self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             existing: status.replicas,
             ready: status.ready_replicas.unwrap_or_default(),
+            revision: status.update_revision,
         };
         (&self.metadata, workload)
     }
@@ -145,6 +146,7 @@ impl WorkloadObject for DaemonSet {
             wanted: status.desired_number_scheduled,
             existing: status.current_number_scheduled,
             ready: status.number_ready,
+            revision: None,
         };
         (&self.metadata, workload)
     }
@@ -187,6 +189,9 @@ fn waiting(container: &ContainerStatus) -> Option<String> {
     Some(format!("container {}: {reason}{more}", container.name))
 }
 
+/// Label that the controller of StatefulSets gives its pods.
+const CONTROLLER_REVISION: &str = "controller-revision-hash";
+
 /// Keeps what roll-outs and status need.
 pub fn pod(pod: Pod) -> (Key, PodEntry) {
     let key = Key::of(&pod.metadata);
@@ -208,6 +213,7 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
     let unscheduled = condition("PodScheduled")
         .filter(|condition| condition.status == "False")
         .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
+    let revision = labels.get(CONTROLLER_REVISION).cloned();
     let entry = PodEntry {
         labels,
         pod: observed::Pod {
@@ -217,6 +223,7 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
             address: status.pod_ip.clone(),
             ready: is("Ready", "True"),
             terminating: pod.metadata.deletion_timestamp.is_some(),
+            revision,
             template: annotations.get(names::ANNOTATION_RESTART_HASH).cloned(),
             trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
             agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),

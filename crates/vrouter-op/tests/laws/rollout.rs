@@ -26,7 +26,10 @@ fn running(states: [(bool, bool); 4]) -> Observed<Vrouter> {
         }
     });
     let workloads = rollout.workloads.iter().map(|(name, _)| {
-        (name.clone(), Workload { name: name.clone(), current: true, wanted: 2, existing: 2, ready: 2 })
+        (
+            name.clone(),
+            Workload { name: name.clone(), current: true, wanted: 2, existing: 2, ready: 2, ..Workload::default() },
+        )
     });
     Observed { pods: Source::Known(pods.collect()), workloads: workloads.collect(), ..observed() }
 }

@@ -21,7 +21,14 @@ fn cluster(nodes: usize) -> Observed<tf_api::Vrouter> {
         ..Pod::default()
     };
     let count = i32::try_from(nodes).expect("a number of nodes");
-    let workload = Workload { name: name.into(), current: true, wanted: count, existing: count, ready: count };
+    let workload = Workload {
+        name: name.into(),
+        current: true,
+        wanted: count,
+        existing: count,
+        ready: count,
+        ..Workload::default()
+    };
     Observed {
         nodes: Source::Known((0..nodes).map(node).collect()),
         pods: Source::Known((0..nodes).map(pod).collect()),
