@@ -16,13 +16,13 @@ use tf_api::kinds::CASSANDRA;
 use tf_api::names::{ANNOTATION_RESTART, AUTHORITY};
 use tf_pki::authority::Authority;
 use tf_testing::Lab;
-use tf_testing::real::image;
+use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
-use crate::store::{NAMESPACE, Store, replace_authority};
+use crate::store::{NAMESPACE, Store, directory, replace_authority};
 use crate::tls::Access;
 
 const NAME: &str = "configdb1";
@@ -57,10 +57,11 @@ pub enum Long {
     Authority,
     Sizes,
     Replacement,
+    LostData,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Replacement as usize + 1;
+    pub const ALL: usize = Self::LostData as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -333,7 +334,8 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
             through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
             let writer = Writer::begin(&access, &addresses);
-            let lost = lab.real_nodes()?.all()?.first().context("no node")?.clone();
+            let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
+            let lost = lab.real_nodes()?.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
             let begun = Instant::now();
             STORE.replace_node(lab, client, &lost).await?;
             let told = |cassandra: &Resource| !cassandra.is_ready();
@@ -341,6 +343,33 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
             let members = grown(lab, client, 3).await?;
             let summary = writer.among(&members).end().await?;
             println!("replaced after {:.0?}: {summary}", begun.elapsed());
+            ensure!(summary.lost == 0, "{summary}");
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<()> {
+    if !Long::LostData.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            through(client, "the bring-up").await?;
+            table(&access, &addresses).await?;
+            let directory = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
+            let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
+            let writer = Writer::begin(&access, &addresses);
+            let begun = Instant::now();
+            node.run("find", &[&directory, "-mindepth", "1", "-delete"]).await?;
+            node.kill("java")?;
+            let told = |cassandra: &Resource| !cassandra.is_ready();
+            resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+            let members = grown(lab, client, 3).await?;
+            let summary = writer.among(&members).end().await?;
+            println!("an empty disk, whole again after {:.0?}: {summary}", begun.elapsed());
             ensure!(summary.lost == 0, "{summary}");
             Ok(())
         })
