@@ -1,11 +1,12 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
-//! [`claim`], its ports are in [`ports`], which members are its seeds in [`seeds`], what is done to members that run in `procedure`.
+//! [`claim`], its ports are in [`ports`], which members are its seeds in [`seeds`], who they are in `membership`, what is done to members that run in
+//! `procedure`.
 
 pub mod claim;
 pub mod config;
 pub mod directory;
-pub mod membership;
+mod membership;
 pub mod plan;
 pub mod ports;
 mod procedure;

@@ -1,11 +1,11 @@
 //! Desired state of a ring.
 
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use tf_api::{
     Cassandra, CassandraConfiguration, Managed as _,
     contract::{ConditionType, Draft, MemberStatus, Protocol, Reason},
-    kinds::{ANALYTICS, CassandraOwnStatus},
+    kinds::ANALYTICS,
     ports as usual,
     schema::Port,
 };
@@ -29,7 +29,7 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     reports::{Clarity, Reports},
-    resize::{Record, Room},
+    resize::{Decision, Record},
     secret::SecretData,
 };
 
@@ -37,7 +37,7 @@ use crate::{
     OPERATOR, claim, config,
     config::Ring,
     directory,
-    membership::{self, Decision, Situation},
+    membership::{self, Situation},
     ports, procedure,
     role::Role,
     seeds,
@@ -176,7 +176,7 @@ fn ring(
         }),
     )]);
     let unasked = decided.is_none().then(|| unasked(&ensemble)).flatten();
-    let recorded = record(cr, &ensemble, decided.as_ref());
+    let record = decided.as_ref().map_or_else(|| recorded(cr, &ensemble), |decision| decision.record.clone());
     let mut plan = ensemble.plan(Parts {
         files,
         daemons,
@@ -190,10 +190,11 @@ fn ring(
         grace_seconds: GRACE_SECONDS,
         drafts,
         ignored: ignored(cr),
-        own_status: own_status.into_iter().chain(recorded).collect(),
+        own_status,
         ..Parts::default()
     })?;
     plan.notes.extend(unasked);
+    record.keep(&mut plan);
     procedure::complete(&mut plan, cr, observed, &contents, decided);
     Ok(plan)
 }
@@ -220,34 +221,23 @@ fn decided(
     if !initialized || ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
         return None;
     }
-    let (members, places) = (ensemble.members(), ensemble.places());
+    let (places, record) = (ensemble.places(), recorded(cr, ensemble));
     Some(membership::decide(&Situation {
-        room: Room { wanted: ensemble.stated_size(), members, places: &places, pods: reports.pods },
-        highest: highest(cr),
-        leaving: cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default(),
+        room: ensemble.room(&places, &reports),
+        record: &record,
         reports: &reports,
     }))
+}
+
+/// Who is recorded as a member.
+fn recorded(cr: &Cassandra, ensemble: &Ensemble<'_, Cassandra>) -> Record {
+    let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
+    Record::of(ensemble.members(), highest(cr), leaving)
 }
 
 /// Highest identity that was ever given.
 fn highest(cr: &Cassandra) -> u32 {
     cr.status.as_ref().and_then(|status| status.own.highest_id).unwrap_or_default()
-}
-
-/// What is kept in the status of who is a member.
-fn record(
-    cr: &Cassandra,
-    ensemble: &Ensemble<'_, Cassandra>,
-    decided: Option<&Decision>,
-) -> serde_json::Map<String, Value> {
-    let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
-    let kept = Record::of(ensemble.members(), highest(cr), leaving);
-    let Record { highest, leaving, .. } = decided.map_or(&kept, |decision| &decision.record);
-    let own = CassandraOwnStatus { highest_id: Some(*highest), leaving: leaving.clone(), ..Default::default() };
-    match serde_json::to_value(own) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
 }
 
 /// How members' agents are reached, and what members are called.

@@ -13,9 +13,10 @@ use tf_plan::{
     plan::Plan,
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
+    resize::Decision,
 };
 
-use crate::{config::jvm::DAEMON, membership::Decision};
+use crate::config::jvm::DAEMON;
 
 /// The ring, as the procedures of all stores see it.
 pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided };
@@ -35,9 +36,6 @@ pub fn wanted(
     contents.into_iter().map(|(node, newest)| (node.clone(), active(&node).unwrap_or(newest))).collect()
 }
 
-/// Fields of the status that have to be stored before anything is done.
-const RECORD: [&str; 2] = ["highestId", "leaving"];
-
 /// Completes a plan. `contents`: the configuration of the member on each node. `decided`: what is to be done about the ring, where that can be
 /// told.
 pub fn complete(
@@ -47,16 +45,9 @@ pub fn complete(
     contents: &BTreeMap<String, ContentHash>,
     decided: Option<Decision>,
 ) {
-    plan.record = &RECORD;
     procedure::complete(&RING, plan, cr, observed, contents);
     let Some(decided) = decided else { return };
-    if let Some(step) = decided.step {
-        plan.under_way = Some(step.explain());
-        plan.step = Some(step);
-    } else if plan.step.is_none() {
-        // A pod that does not serve and is not up to date may be what is waited for.
-        plan.under_way = decided.waits.or(plan.under_way.take());
-    }
+    decided.carry_out(plan);
 }
 
 /// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and go by
@@ -144,6 +135,6 @@ fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What a pod's server says of its ring, if it says anything.
-pub fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
+fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
     reports.of(pod)?.cassandra.as_ref().filter(|facts| !facts.host_id.is_empty())
 }

@@ -24,7 +24,7 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     reports::{Clarity, Reports},
-    resize::Room,
+    resize::{Decision, Record},
 };
 
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     config::{self, Cluster},
     definitions,
     login::{self, Login},
-    membership::{self, Decision, Situation},
+    membership::{self, Situation},
     memory,
     nodes::{Node, nodes},
     ports::Ports,
@@ -134,7 +134,9 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         own_status: Map::from_iter([("secret".to_owned(), json!(login.secret))]),
         ..Parts::default()
     };
+    let record = decided.as_ref().map_or_else(|| recorded(cr, &ensemble), |decision| decision.record.clone());
     let mut plan = ensemble.plan(additions)?;
+    record.keep(&mut plan);
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
     hold(&mut plan, [cookie.held, epmd.held, unasked].into_iter().flatten());
     procedure::complete(&mut plan, cr, observed, &contents, decided);
@@ -152,14 +154,19 @@ fn decided(
     if ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
         return None;
     }
-    let places = ensemble.places();
+    let (places, record) = (ensemble.places(), recorded(cr, ensemble));
     Some(membership::decide(&Situation {
-        room: Room { wanted: ensemble.stated_size(), members: ensemble.members(), places: &places, pods: reports.pods },
+        room: ensemble.room(&places, &reports),
         nodes,
-        highest: highest(cr),
-        leaving: cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default(),
+        record: &record,
         reports: &reports,
     }))
+}
+
+/// Who is recorded as a member.
+fn recorded(cr: &Rabbitmq, ensemble: &Ensemble<'_, Rabbitmq>) -> Record {
+    let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
+    Record::of(ensemble.members(), highest(cr), leaving)
 }
 
 /// Highest identity that was ever given.

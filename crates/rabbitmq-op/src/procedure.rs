@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use tf_api::{Rabbitmq, contract::MemberStatus, kinds::RabbitmqOwnStatus};
+use tf_api::{Rabbitmq, contract::MemberStatus};
 use tf_plan::{
     node::{ContentHash, rabbitmq::Facts},
     observed::{Observed, Pod},
     plan::Plan,
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
+    resize::Decision,
 };
 
-use crate::{membership::Decision, plan::CONTAINER};
-
-/// Fields of the status that have to be stored before anything is done.
-const RECORD: [&str; 2] = ["highestId", "leaving"];
+use crate::plan::CONTAINER;
 
 /// The cluster, as the procedures of all stores see it.
 const CLUSTER: Store = Store { daemon: CONTAINER, gate, troubles };
@@ -28,34 +25,10 @@ pub fn complete(
     contents: &BTreeMap<String, ContentHash>,
     decided: Option<Decision>,
 ) {
-    record(plan, cr, decided.as_ref());
     procedure::complete(&CLUSTER, plan, cr, observed, contents);
     let Some(decided) = decided else { return };
     plan.troubles.extend(left(&plan.members, &Reports::of_observed(observed)));
-    if let Some(step) = decided.step {
-        plan.under_way = Some(step.explain());
-        plan.step = Some(step);
-    } else if plan.step.is_none() {
-        // A pod that does not serve and is not up to date may be what is waited for.
-        plan.under_way = decided.waits.or(plan.under_way.take());
-    }
-}
-
-/// Puts what is kept in the status into the plan.
-fn record(plan: &mut Plan, cr: &Rabbitmq, decided: Option<&Decision>) {
-    plan.record = &RECORD;
-    let stored = cr.status.as_ref().map(|status| &status.own);
-    let known = || plan.members.iter().map(|member| member.id).max().unwrap_or_default();
-    let kept = || known().max(stored.and_then(|own| own.highest_id).unwrap_or_default());
-    let leaving = decided.map(|decision| &decision.record.leaving).or_else(|| stored.map(|own| &own.leaving));
-    let own = RabbitmqOwnStatus {
-        secret: None,
-        highest_id: Some(decided.map_or_else(kept, |decision| decision.record.highest)),
-        leaving: leaving.cloned().unwrap_or_default(),
-    };
-    if let Ok(Value::Object(fields)) = serde_json::to_value(own) {
-        plan.own_status.extend(fields);
-    }
+    decided.carry_out(plan);
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more

@@ -31,6 +31,8 @@ use crate::{
     observed::{Node, Observed},
     placement::{self, Placement},
     plan::{NotReady, Plan, Rollout},
+    reports::Reports,
+    resize::Room,
     rollout,
     secret::SecretData,
     selection::{Offer, Selection, Uses},
@@ -182,6 +184,11 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// Members in the order they joined.
     pub fn members(&self) -> &[MemberStatus] {
         &self.membership.members
+    }
+
+    /// Who is wanted and who is there. `places`: as [`Self::places`] has them.
+    pub fn room<'b>(&'b self, places: &'b [&'b Node], reports: &Reports<'b>) -> Room<'b> {
+        Room { wanted: self.stated_size(), members: self.members(), places, pods: reports.pods }
     }
 
     /// Number of members, where the spec states one.

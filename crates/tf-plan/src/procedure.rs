@@ -92,9 +92,8 @@ pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
     // Until its controller has seen the members it would put the pod where it was.
     let is_current = observed.workloads.get(workload).is_some_and(|live| live.current);
     let stray = Reports::of_observed(observed).pods.iter().find(is_stray).filter(|_| is_current);
-    if let Some(Pod { name, uid, .. }) = stray {
-        let why = "its node is of no member".to_owned();
-        let step = Step::Restart(Target { pod: name.clone(), uid: uid.clone(), why });
+    if let Some(pod) = stray {
+        let step = Step::Restart(Target::of(pod, "its node is of no member"));
         plan.under_way = Some(step.explain());
         plan.step = Some(step);
     }

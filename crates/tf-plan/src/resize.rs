@@ -3,11 +3,14 @@
 //! How a member joins and leaves is the store's own business. That a StatefulSet takes the pod on the highest ordinal and no other, that
 //! no identity is given twice, and that a lost node makes room for another one is everybody's.
 
+use serde_json::json;
 use tf_api::contract::MemberStatus;
 
 use crate::{
     members::has_last_seat,
     observed::{Node, Pod},
+    plan::Plan,
+    step::Step,
 };
 
 /// What is wanted, what is there, and where there is room.
@@ -66,7 +69,44 @@ pub struct Record {
     pub leaving: Vec<u32>,
 }
 
+/// What to do about who is a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// What is to be recorded before anything is done.
+    pub record: Record,
+    /// The request that is due, if one is.
+    pub step: Option<Step>,
+    /// What has to happen before the next one, for people.
+    pub waits: Option<String>,
+}
+
+impl Decision {
+    /// Puts what is due into a plan, before what a roll-out would do.
+    pub fn carry_out(self, plan: &mut Plan) {
+        if let Some(step) = self.step {
+            plan.under_way = Some(step.explain());
+            plan.step = Some(step);
+        } else if plan.step.is_none() {
+            // A pod that does not serve and is not up to date may be what is waited for.
+            plan.under_way = self.waits.or(plan.under_way.take());
+        }
+    }
+}
+
+/// Fields of the status that [`Record::keep`] fills.
+const FIELDS: [&str; 2] = ["highestId", "leaving"];
+
 impl Record {
+    /// Puts what is kept in the status beside the members into a plan, to be stored before anything is done.
+    pub fn keep(&self, plan: &mut Plan) {
+        let [highest, leaving] = FIELDS.map(str::to_owned);
+        plan.record = &FIELDS;
+        plan.own_status.insert(highest, json!(self.highest));
+        if !self.leaving.is_empty() {
+            plan.own_status.insert(leaving, json!(self.leaving));
+        }
+    }
+
     /// The record as it is stored, without marks of members that are gone.
     pub fn of(members: &[MemberStatus], highest: u32, leaving: &[u32]) -> Self {
         let is_there = |id: &u32| members.iter().any(|member| member.id == *id);

@@ -1,6 +1,9 @@
 //! The one thing that a pass may do to a member that runs.
 
-use crate::node::{ContentHash, cassandra, rabbitmq::Membership, zookeeper::Reconfigure};
+use crate::{
+    node::{ContentHash, cassandra, rabbitmq::Membership, zookeeper::Reconfigure},
+    observed::Pod,
+};
 
 /// A step. Each names the pod it is for by uid, so that one that was replaced meanwhile is never hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,13 @@ pub enum Request {
     Membership(Membership),
     /// Change a Cassandra ring.
     Ring(cassandra::Change),
+}
+
+impl Target {
+    /// This pod.
+    pub fn of(pod: &Pod, why: impl Into<String>) -> Self {
+        Self { pod: pod.name.clone(), uid: pod.uid.clone(), why: why.into() }
+    }
 }
 
 impl Step {

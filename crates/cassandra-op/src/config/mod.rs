@@ -25,7 +25,7 @@ use tf_plan::{
     files::{EnvFile, Ini, Settings as _, Unrepresentable},
     node::{
         self,
-        cassandra::MEMBER_FILE,
+        cassandra::{MEMBER_FILE, SERVED_FILE},
         launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
     },
 };
@@ -54,8 +54,6 @@ pub const CQLSH_FILE: &str = "cqlshrc";
 /// Where `cqlsh` looks for them, and keeps what was typed.
 pub const CQLSH_DIR: &str = "/etc/cassandra/.cassandra";
 
-/// Among the data of a member that has served with it.
-const SERVED: &str = "/var/lib/cassandra/.tf-served";
 /// Seconds until a server that is to be stopped has written what is only in memory. It is stopped then.
 pub const DRAIN_SECONDS: u32 = 900;
 /// Seconds that a server has to end. One that was not drained writes what is only in memory, too.
@@ -70,7 +68,7 @@ pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: 
     let in_conf = |file: &str| format!("{CONF_DIR}/{file}");
     let nodetool =
         |command: &str| ["nodetool", "-p", &spec.jmx_local_port.to_string(), command].map(str::to_owned).into();
-    let joining = || place(JOINING_FILE, &in_conf(YAML_FILE), When::New { served: SERVED.into() });
+    let joining = || place(JOINING_FILE, &in_conf(YAML_FILE), When::New { served: format!("{DATA_DIR}/{SERVED_FILE}") });
     let copies = [Some(place(YAML_FILE, &in_conf(YAML_FILE), When::Always)), initialized.then(joining)];
     let others = [
         place(LOG_FILE, &in_conf(LOG_FILE), When::Always),

@@ -20,9 +20,9 @@ mod view;
 use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::cassandra::Change,
-    observed::Pod,
+    observed::{Node, Pod},
     reports::Reports,
-    resize::{Record, Room},
+    resize::{Decision, Record, Room},
     step::{Request, Step, Target},
 };
 
@@ -34,10 +34,8 @@ use crate::procedure;
 pub struct Situation<'a> {
     /// Who is wanted, who is there, and where there is room.
     pub room: Room<'a>,
-    /// Highest identity that was ever given.
-    pub highest: u32,
-    /// Members that are marked as leaving.
-    pub leaving: &'a [u32],
+    /// What the status keeps of them.
+    pub record: &'a Record,
     /// The pods, with what their agents say.
     pub reports: &'a Reports<'a>,
 }
@@ -49,22 +47,11 @@ impl Situation<'_> {
     }
 }
 
-/// What to do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
-    /// What is to be recorded before anything is done.
-    pub record: Record,
-    /// The request that is due, if one is.
-    pub step: Option<Step>,
-    /// What has to happen before the next one, for people.
-    pub waits: Option<String>,
-}
-
 /// Decides.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = View::of(situation);
     let members = situation.room.members;
-    let record = Record::of(members, situation.highest, situation.leaving);
+    let record = situation.record.clone();
     let mut decision = Decision { record, waits: procedure::busy(members, situation.reports), ..Decision::default() };
     if decision.waits.is_some() {
         return decision;
@@ -76,7 +63,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     } else if let Some(outcast) = view.all.iter().find(|seen| view.is_outcast(seen)) {
         decision.record.leaving.push(outcast.member.id);
     } else if let Some(back) = view.all.iter().find(|seen| seen.has_left_before()) {
-        decision.step = back.pod.map(|pod| restart(pod, "it left the ring and is wanted again"));
+        decision.step = back.pod.map(|pod| Step::Restart(Target::of(pod, "it left the ring and is wanted again")));
     } else if let Some(leaver) = view.all.iter().find(|seen| situation.room.is_one_too_many(seen.member)) {
         shrink(leaver, &view, &mut decision);
     } else if let Some(place) = situation.room.free_place().filter(|_| view.has_room()) {
@@ -98,7 +85,7 @@ fn replicate(count: usize, view: &View<'_>, decision: &mut Decision) -> bool {
     false
 }
 
-fn grow(place: &tf_plan::observed::Node, view: &View<'_>, decision: &mut Decision) {
+fn grow(place: &Node, view: &View<'_>, decision: &mut Decision) {
     if !replicate(view.all.len(), view, decision) {
         return;
     }
@@ -173,13 +160,5 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 fn ask(pod: &Pod, change: Change, why: String) -> Step {
-    Step::Ask(target(pod, why), Request::Ring(change))
-}
-
-fn restart(pod: &Pod, why: &str) -> Step {
-    Step::Restart(target(pod, why.to_owned()))
-}
-
-fn target(pod: &Pod, why: String) -> Target {
-    Target { pod: pod.name.clone(), uid: pod.uid.clone(), why }
+    Step::Ask(Target::of(pod, why), Request::Ring(change))
 }

@@ -342,8 +342,7 @@ impl World {
         let reports = Reports { pods: &pods, agents: &agents };
         let decision = decide(&Situation {
             room: Room { wanted: Some(self.wanted), members: &self.record.members, places: &places, pods: &pods },
-            highest: self.record.highest,
-            leaving: &self.record.leaving,
+            record: &self.record,
             reports: &reports,
         });
         if let Some(step) = &decision.step {

@@ -1,7 +1,5 @@
 //! On how many members each row is.
 
-use std::collections::BTreeMap;
-
 use tf_plan::{
     node::cassandra::{Change, Facts},
     step::Step,
@@ -15,9 +13,8 @@ pub fn next(count: usize, view: &View<'_>) -> Option<Result<Step, String>> {
         let why = view.situation.fragile(&[]);
         return Some(Err(why.unwrap_or_else(|| "not all members tell how the ring is".to_owned())));
     };
-    let keyspaces: BTreeMap<&str, u32> =
-        facts.first()?.1.keyspaces.iter().map(|(name, factor)| (name.as_str(), *factor)).collect();
-    let step = keyspaces.iter().find_map(|(name, factor)| of_keyspace(name, *factor, count as u32, &facts))?;
+    let (_, first) = facts.first()?;
+    let step = first.keyspaces.iter().find_map(|(name, factor)| of_keyspace(name, *factor, count as u32, &facts))?;
     Some(match view.situation.fragile(&[]) {
         Some(why) => Err(format!("{}: {why}", step.explain())),
         None => Ok(step),

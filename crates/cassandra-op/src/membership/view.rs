@@ -14,7 +14,7 @@ use tf_plan::{
 };
 
 use super::{Situation, ask};
-use crate::{config::jvm::DAEMON, procedure};
+use crate::config::jvm::DAEMON;
 
 /// A member with what is known of it.
 #[derive(Clone, Debug)]
@@ -156,7 +156,6 @@ impl<'a> View<'a> {
 
     /// What the servers of all members say, if all say something.
     pub fn all_facts(&self) -> Option<Vec<(&Seen<'a>, &'a Facts)>> {
-        let facts = |seen: &Seen<'a>| procedure::facts(seen.pod?, self.situation.reports);
-        self.all.iter().map(|seen| Some((seen, facts(seen)?))).collect()
+        self.all.iter().map(|seen| Some((seen, seen.says()?))).collect()
     }
 }

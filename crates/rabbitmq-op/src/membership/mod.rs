@@ -24,7 +24,7 @@ use tf_plan::{
     node::rabbitmq::Membership,
     observed::Pod,
     reports::Reports,
-    resize::{Record, Room},
+    resize::{Decision, Record, Room},
     step::{Request, Step, Target},
 };
 
@@ -38,10 +38,8 @@ pub struct Situation<'a> {
     pub room: Room<'a>,
     /// What the members are called, in the same order.
     pub nodes: &'a [Node],
-    /// Highest identity that was ever given.
-    pub highest: u32,
-    /// Members that are marked as leaving.
-    pub leaving: &'a [u32],
+    /// What the status keeps of them.
+    pub record: &'a Record,
     /// The pods, with what their agents say.
     pub reports: &'a Reports<'a>,
 }
@@ -58,28 +56,17 @@ impl<'a> Situation<'a> {
     }
 }
 
-/// What to do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
-    /// What is to be recorded before anything is done.
-    pub record: Record,
-    /// The request that is due, if one is.
-    pub step: Option<Step>,
-    /// What has to happen before the next one, for people.
-    pub waits: Option<String>,
-}
-
 /// Decides.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let view = View::of(situation);
-    let before = Record::of(situation.members(), situation.highest, situation.leaving);
+    let before = situation.record;
     let mut decision = Decision { record: before.clone(), ..Decision::default() };
     if let Some(leaver) = view.all.iter().find(|seen| before.is_leaving(seen.member.id)) {
         release(leaver, &view, &mut decision);
     } else if let Some(leaver) = next_to_go(&view) {
         mark(leaver, &view, &mut decision);
     }
-    if decision.step.is_none() && decision.record == before {
+    if decision.step.is_none() && decision.record == *before {
         decision.step = mend(&view);
         decision.waits = decision.waits.or_else(|| view.estranged());
     }
@@ -117,7 +104,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
             return;
         }
         Some(_) if stays && leaver.has_left() => {
-            decision.step = leaver.pod.map(|pod| restart(pod, "it left the cluster and is wanted again"));
+            decision.step = leaver.pod.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted again")));
             return;
         }
         Some(true) if stays => return decision.record.unmark(*id),
@@ -150,19 +137,11 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 fn mend(view: &View<'_>) -> Option<Step> {
     let left = view.all.iter().filter(|seen| seen.has_left()).find_map(|seen| seen.pod);
     let missed = || view.all.iter().find(|seen| view.has_lost_data(seen) && view.fragile_without(seen).is_none());
-    left.map(|pod| restart(pod, "it left the cluster and is wanted"))
+    left.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted")))
         .or_else(|| view.forget(&missed()?.name))
         .or_else(|| view.forget(view.stray()?))
 }
 
 fn ask(pod: &Pod, change: Membership, why: String) -> Step {
-    Step::Ask(target(pod, why), Request::Membership(change))
-}
-
-fn restart(pod: &Pod, why: &str) -> Step {
-    Step::Restart(target(pod, why.to_owned()))
-}
-
-fn target(pod: &Pod, why: String) -> Target {
-    Target { pod: pod.name.clone(), uid: pod.uid.clone(), why }
+    Step::Ask(Target::of(pod, why), Request::Membership(change))
 }

@@ -67,9 +67,7 @@ enum Event {
 struct World {
     machines: Vec<Machine>,
     wanted: usize,
-    members: Vec<MemberStatus>,
-    highest: u32,
-    leaving: Vec<u32>,
+    record: Record,
     /// Machine and uid of each pod, by ordinal.
     pods: Vec<Option<(usize, u32)>>,
     /// Who is in the cluster, as its servers have it.
@@ -96,9 +94,7 @@ impl World {
         Self {
             machines: vec![Machine { exists: true, ..Machine::default() }; machines],
             wanted,
-            members: Vec::new(),
-            highest: 0,
-            leaving: Vec::new(),
+            record: Record::default(),
             pods: Vec::new(),
             cluster: BTreeSet::new(),
             uids: 0,
@@ -160,20 +156,20 @@ impl World {
                 _ => self.late = Some((steps - 1, step)),
             }
         }
-        while self.pods.len() > self.members.len() {
+        while self.pods.len() > self.record.members.len() {
             self.end_pod(self.pods.len() - 1);
             self.pods.pop();
         }
-        self.pods.resize(self.members.len(), None);
+        self.pods.resize(self.record.members.len(), None);
         // The roll-out moves a pod whose node carries no member any more.
-        let is_misplaced = |at: usize| self.members.iter().all(|member| machine(&member.node) != at);
+        let is_misplaced = |at: usize| self.record.members.iter().all(|member| machine(&member.node) != at);
         if let Some(ordinal) = self.pods.iter().position(|pod| pod.is_some_and(|(at, _)| is_misplaced(at))) {
             self.end_pod(ordinal);
         }
         for ordinal in 0..self.pods.len() {
             let is_free =
                 |at: &usize| self.machines[*at].exists && !self.pods.iter().flatten().any(|(taken, _)| taken == at);
-            let free = self.members.iter().map(|member| machine(&member.node)).find(is_free);
+            let free = self.record.members.iter().map(|member| machine(&member.node)).find(is_free);
             if let (None, Some(at)) = (self.pods[ordinal], free) {
                 self.uids += 1;
                 self.pods[ordinal] = Some((at, self.uids));
@@ -196,7 +192,7 @@ impl World {
     }
 
     fn start(&mut self, at: usize) {
-        let Some(id) = self.members.iter().find(|member| machine(&member.node) == at).map(|member| member.id) else {
+        let Some(id) = self.record.members.iter().find(|member| machine(&member.node) == at).map(|member| member.id) else {
             return;
         };
         let former = self.machines[at].owner.replace(id).filter(|former| *former != id);
@@ -283,9 +279,9 @@ impl World {
             rule: SizeRule::OddUpTo(5),
             joining: Joining::Anytime,
             leaving: Leaving::Released,
-            highest: self.highest,
+            highest: self.record.highest,
         };
-        let members = choose(&self.members, &nodes, &wish).members;
+        let members = choose(&self.record.members, &nodes, &wish).members;
         let pods: Vec<Pod> =
             self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
         let agents: BTreeMap<String, Agent> = self
@@ -300,33 +296,32 @@ impl World {
             .map(|member| Node { host: member.node.clone(), address: std::net::Ipv4Addr::LOCALHOST.into() })
             .collect();
         let places: Vec<&observed::Node> = nodes.iter().collect();
-        let decision = if self.members.is_empty() {
+        let decision = if self.record.members.is_empty() {
             let highest = members.iter().map(|member| member.id).max().unwrap_or_default();
             Decision { record: Record { members, highest, ..Record::default() }, ..Decision::default() }
         } else {
             decide(&Situation {
                 room: Room { wanted: Some(self.wanted), members: &members, places: &places, pods: reports.pods },
                 nodes: &names,
-                highest: self.highest,
-                leaving: &self.leaving,
+                record: &Record::of(&members, self.record.highest, &self.record.leaving),
                 reports: &reports,
             })
         };
         if let Some(step) = &decision.step {
             self.keeps_promises(step, &decision.record.members)?;
         }
-        for gone in self.members.iter().filter(|member| !decision.record.members.contains(member)) {
+        for gone in self.record.members.iter().filter(|member| !decision.record.members.contains(member)) {
             let at = machine(&gone.node);
             prop_assert!(!self.cluster.contains(&at), "{gone:?} is struck off and in the cluster");
-            prop_assert!(self.leaving.contains(&gone.id), "{gone:?} is struck off without a mark");
+            prop_assert!(self.record.is_leaving(gone.id), "{gone:?} is struck off without a mark");
         }
         prop_assert!(!decision.record.members.is_empty(), "nobody is left");
-        let Record { members, highest, leaving } = decision.record;
-        let changed = members != self.members || leaving != self.leaving;
-        prop_assert!(highest >= self.highest);
+        let Record { members, highest, leaving } = &decision.record;
+        let changed = *members != self.record.members || *leaving != self.record.leaving;
+        prop_assert!(*highest >= self.record.highest);
         // A step rests on what is recorded.
         let is_recorded = !changed;
-        (self.members, self.leaving, self.highest) = (members, leaving, highest);
+        self.record = decision.record;
         let rest = changed || decision.step.is_some() || decision.waits.is_some();
         if !is_recorded {
             return Ok(rest);
@@ -362,7 +357,7 @@ impl World {
             Step::Ask(_, Request::Membership(Membership::Leave)) => {
                 let leaver = target.unwrap_or_default();
                 prop_assert!(goes(leaver), "a member leaves that is wanted");
-                let marked = members.iter().any(|it| machine(&it.node) == leaver && self.leaving.contains(&it.id));
+                let marked = members.iter().any(|it| machine(&it.node) == leaver && self.record.is_leaving(it.id));
                 prop_assert!(marked, "a member leaves without a mark");
                 prop_assert!(others(leaver).all(|it| self.runs(it)), "a member leaves while another one is away");
             }
@@ -380,17 +375,17 @@ impl World {
     /// Whether only a person can tell whose data counts: a server does not start with its data, and those that are a cluster without it
     /// are not most of the members.
     fn is_for_people(&self) -> bool {
-        let servers = |server| self.members.iter().filter(move |it| self.machines[machine(&it.node)].server == server);
+        let servers = |server| self.record.members.iter().filter(move |it| self.machines[machine(&it.node)].server == server);
         let outcast = |it: &MemberStatus| {
             let at = machine(&it.node);
             !self.cluster.contains(&at) && self.machines[at].data.is_some()
         };
-        2 * servers(Server::Running).count() <= self.members.len() && servers(Server::Failing).any(outcast)
+        2 * servers(Server::Running).count() <= self.record.members.len() && servers(Server::Failing).any(outcast)
     }
 
     /// Whether everything is as wanted.
     fn rests(&self) -> bool {
-        let members: BTreeSet<usize> = self.members.iter().map(|member| machine(&member.node)).collect();
+        let members: BTreeSet<usize> = self.record.members.iter().map(|member| machine(&member.node)).collect();
         members.len() == self.wanted && members == self.cluster && members.iter().all(|at| self.runs(*at))
     }
 }
@@ -422,7 +417,7 @@ proptest! {
             world.decides()?;
         }
         world.delay = 0;
-        while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.members.len()) {
+        while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.record.members.len()) {
             world.happens(&Event::Comes);
         }
         for _ in 0..PATIENCE {

@@ -6,7 +6,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::json;
 use tf_plan::node::{cassandra::Change, launch::Launch, rabbitmq::Membership, state::Status, zookeeper::Reconfigure};
 use tokio::sync::{Mutex, watch};
 
@@ -60,11 +60,13 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
         (&Method::POST, "/v1/rabbitmq/membership", Some(Store::RabbitMq { management, .. })) => {
             let Context { paths, daemon, .. } = context;
             let server = rabbitmq::Server { target: &management, paths, daemon };
-            change_membership(context, &server, request.into_body()).await
+            let make = async |change: &Membership| membership::change(change, &server, &context.commands).await;
+            make_change(context, request.into_body(), make).await
         }
         (&Method::POST, RING, Some(Store::Cassandra(server))) => {
             let Context { paths, daemon, tasks, commands, .. } = context.clone();
-            change_ring(context, &Changer { server, daemon, paths, tasks, commands }, request.into_body()).await
+            let changer = Changer { server, daemon, paths, tasks, commands };
+            make_change(context, request.into_body(), async |change: &Change| changer.change(change).await).await
         }
         (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_)))
         | (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. }))
@@ -127,42 +129,26 @@ async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answ
     }
 }
 
-async fn change_membership(context: &Context, server: &rabbitmq::Server<'_>, body: Incoming) -> Answer {
-    let change: Membership = match read(body).await {
+/// Makes a change of who is a member, or begins it.
+async fn make_change<T: Serialize + DeserializeOwned>(
+    context: &Context,
+    body: Incoming,
+    make: impl AsyncFnOnce(&T) -> Result<(), store::Failure>,
+) -> Answer {
+    let change: T = match read(body).await {
         Ok(change) => change,
         Err(answer) => return answer,
     };
     let Ok(_changing) = context.changing.try_lock() else { return busy() };
-    match membership::change(&change, server, &context.commands).await {
+    let (status, why) = match make(&change).await {
         Ok(()) => {
-            log::info("who belongs to the cluster was changed", &json!({"change": change}));
-            respond(StatusCode::OK, &json!({}))
+            log::info("who is a member is changed", &json!({"change": change}));
+            return respond(StatusCode::OK, &json!({}));
         }
-        Err(failure) => not_changed("who belongs to the cluster was not changed", &json!(change), failure),
-    }
-}
-
-async fn change_ring(context: &Context, changer: &Changer, body: Incoming) -> Answer {
-    let change: Change = match read(body).await {
-        Ok(change) => change,
-        Err(answer) => return answer,
+        Err(store::Failure::Refused(why)) => (StatusCode::CONFLICT, why),
+        Err(store::Failure::NotDone(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
     };
-    let Ok(_changing) = context.changing.try_lock() else { return busy() };
-    match changer.change(&change).await {
-        Ok(()) => {
-            log::info("a change of the ring is made", &json!({"change": change}));
-            respond(StatusCode::OK, &json!({}))
-        }
-        Err(failure) => not_changed("the ring was not changed", &json!(change), failure),
-    }
-}
-
-fn not_changed(what: &str, change: &Value, failure: store::Failure) -> Answer {
-    let (status, why) = match failure {
-        store::Failure::Refused(why) => (StatusCode::CONFLICT, why),
-        store::Failure::NotDone(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
-    };
-    log::warn(what, &json!({"change": change, "error": why}));
+    log::warn("who is a member is not changed", &json!({"change": change, "error": why}));
     error(status, &why)
 }
 

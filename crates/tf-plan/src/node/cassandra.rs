@@ -11,6 +11,9 @@ pub const NORMAL: &str = "NORMAL";
 /// to one: another number of the same resource is a member that left the ring, and its data is put aside.
 pub const MEMBER_FILE: &str = "member";
 
+/// Among a server's data, where it has served with it ([`super::launch::When::New`]).
+pub const SERVED_FILE: &str = ".tf-served";
+
 /// What an agent is asked to do to the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "change")]

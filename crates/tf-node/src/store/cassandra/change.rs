@@ -107,8 +107,7 @@ impl Changer {
         }
         let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {to}}}");
         let statement = format!("ALTER KEYSPACE {} WITH replication = {replication}", quoted(keyspace));
-        let change = async { session(&self.server.clients, &self.paths).await?.execute(&statement).await };
-        timeout(SCHEMA_PATIENCE, change).await.context("the server does not answer in time")??;
+        in_time(async { session(&self.server.clients, &self.paths).await?.execute(&statement).await }).await?;
         Ok(())
     }
 
@@ -122,7 +121,7 @@ impl Changer {
     }
 
     async fn decommission(&self, change: &Change) -> Result<(), Failure> {
-        let facts = super::ask(&self.server.clients, &self.paths).await?;
+        let facts = in_time(super::ask(&self.server.clients, &self.paths)).await?;
         let others = facts.peers.len() as u32;
         if let Some((keyspace, factor)) = facts.keyspaces.iter().find(|(_, factor)| **factor > others) {
             let why = format!("{keyspace} is to be on {factor} members, and {others} would be left");
@@ -140,9 +139,8 @@ impl Changer {
 
     /// Fails if a keyspace is to be on another number of members.
     async fn holds(&self, keyspace: &str, factor: u32) -> Result<(), Failure> {
-        let found =
-            timeout(SCHEMA_PATIENCE, async { keyspaces(&mut session(&self.server.clients, &self.paths).await?).await });
-        let found = found.await.context("the server does not answer in time")??.get(keyspace).copied();
+        let keyspaces = async { keyspaces(&mut session(&self.server.clients, &self.paths).await?).await };
+        let found = in_time(keyspaces).await?.get(keyspace).copied();
         if found == Some(factor) {
             return Ok(());
         }
@@ -157,6 +155,11 @@ impl Changer {
             [&["nodetool", "-p", &port], arguments].concat().into_iter().map(str::to_owned).collect();
         self.commands.run(process::command(&argv, &set), DATA_PATIENCE).await.map(drop)
     }
+}
+
+/// What a server answers, unless it takes too long.
+async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(SCHEMA_PATIENCE, answer).await.context("the server does not answer in time")?
 }
 
 /// A name in CQL.

@@ -9,15 +9,16 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use tf_plan::node::{cassandra::MEMBER_FILE, launch};
+use tf_plan::node::{
+    cassandra::{MEMBER_FILE, SERVED_FILE},
+    launch,
+};
 
 use super::super::owner::{OWNER, belongs_to, exists};
 use crate::{atomic, log, set::Set};
 
 /// Keyspaces that were repaired, each with the number of members that its rows were to be on.
 const REPAIRED: &str = ".tf-repaired";
-/// Says that the server has served with this data ([`tf_plan::node::launch::When::New`]).
-const SERVED: &str = ".tf-served";
 /// Where data of a former member is. One generation is kept.
 const FORMER: &str = "former";
 /// The same while it is being moved.
@@ -40,12 +41,12 @@ pub(super) fn note_repaired(data: &Path, keyspace: &str, factor: u32) -> Result<
 
 /// Whether the server has served with this data.
 pub(super) fn has_served(data: &Path) -> bool {
-    data.join(SERVED).exists()
+    data.join(SERVED_FILE).exists()
 }
 
 /// Whether the server joined a ring with this data.
 pub(super) fn joined(data: &Path) -> bool {
-    data.join(launch::begun(SERVED)).exists()
+    data.join(launch::begun(SERVED_FILE)).exists()
 }
 
 /// Number of the member that the data is of.
@@ -117,7 +118,7 @@ mod tests {
         };
         let read = |file: &str| fs::read_to_string(data.join(file)).ok();
         write("data/t/1", "of the first");
-        write(SERVED, "");
+        write(SERVED_FILE, "");
         for member in ["a/1", "b/1", "b/1"] {
             belongs_to(member, data, put_aside).unwrap();
             assert!(read("data/t/1").is_some() && has_served(data), "{member}");
