@@ -175,5 +175,10 @@ pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft
         return (fine(), Duration::try_from(left).ok());
     }
     let minutes = deadline.as_mins();
-    (Draft::holds(Degraded, reason, format!("for more than {minutes} minutes: {}", facts.count())), None)
+    let mut message = format!("for more than {minutes} minutes: {}", facts.count());
+    // What takes long is not always what lacks.
+    if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
+        message = format!("{message}; {under_way}");
+    }
+    (Draft::holds(Degraded, reason, message), None)
 }

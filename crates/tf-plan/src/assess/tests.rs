@@ -143,8 +143,13 @@ fn fields_that_a_definition_does_not_have_are_told_and_hold_nothing_up() {
 
 /// A look at a plan for two members, so many seconds after the first one.
 fn look(previous: Option<&Contract>, ready: i32, seconds: i64) -> Assessment {
+    look_while(None, previous, ready, seconds)
+}
+
+/// The same while something is being done to the members.
+fn look_while(under_way: Option<&str>, previous: Option<&Contract>, ready: i32, seconds: i64) -> Assessment {
     let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
-    let plan = Plan { rollout: Some(rollout), ..plan_without_pods() };
+    let plan = Plan { rollout: Some(rollout), under_way: under_way.map(str::to_owned), ..plan_without_pods() };
     let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready, ..Workload::default() };
     let assessment = assess(&Situation {
         workloads: &BTreeMap::from([("w".to_owned(), workload)]),
@@ -176,6 +181,14 @@ fn a_roll_out_that_lasts_ten_minutes_is_degraded_from_then_on_until_it_is_comple
     assert_eq!(verdict(&late), (None, [false, true], Reason::RolloutTimedOut, told.into()));
     let complete = look(Some(&late.contract), 2, 601);
     assert_eq!(verdict(&complete), (None, [true, false], Reason::Succeeded, IN_TIME.into()));
+}
+
+#[test]
+fn what_takes_longer_than_its_deadline_is_told_with_what_it_is() {
+    let begun = look_while(Some("pod a repairs"), None, 2, 0);
+    let late = look_while(Some("pod b repairs"), Some(&begun.contract), 2, 600);
+    let told = "for more than 10 minutes: 2 of 2 members are ready; pod b repairs";
+    assert_eq!(verdict(&late).3, told);
 }
 
 #[test]
