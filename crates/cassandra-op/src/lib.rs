@@ -1,7 +1,7 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
 //! [`claim`], its ports are in [`ports`], which members are its seeds in [`seeds`], who they are in `membership`, what is done to members that run in
-//! `procedure`.
+//! `procedure`, what from time to time in `upkeep`.
 
 pub mod claim;
 pub mod config;
@@ -12,6 +12,7 @@ pub mod ports;
 mod procedure;
 pub mod role;
 pub mod seeds;
+mod upkeep;
 
 use tf_api::{
     Cassandra,

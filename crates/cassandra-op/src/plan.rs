@@ -1,6 +1,9 @@
 //! Desired state of a ring.
 
-use k8s_openapi::api::core::v1::{Container, VolumeMount};
+use k8s_openapi::{
+    api::core::v1::{Container, VolumeMount},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 use serde_json::{Map, json};
 use tf_api::{
     Cassandra, CassandraConfiguration, Managed as _,
@@ -31,6 +34,8 @@ use tf_plan::{
     reports::{Clarity, Reports},
     resize::{Decision, Record},
     secret::SecretData,
+    status::whole_seconds,
+    step::Step,
 };
 
 use crate::{
@@ -40,7 +45,7 @@ use crate::{
     membership::{self, Situation},
     ports, procedure,
     role::Role,
-    seeds,
+    seeds, upkeep,
 };
 
 /// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
@@ -195,8 +200,24 @@ fn ring(
     })?;
     plan.notes.extend(unasked);
     record.keep(&mut plan);
-    procedure::complete(&mut plan, cr, observed, &contents, decided);
+    let repair = keep_up(&mut plan, cr, observed);
+    procedure::complete(&mut plan, cr, observed, &contents, decided, repair);
     Ok(plan)
+}
+
+/// Says how well the ring is kept. Gives back the repair that is due.
+fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<Step> {
+    let upkeep = upkeep::look(&plan.members, &Reports::of_observed(observed), observed.now);
+    let known = cr.status.as_ref().and_then(|status| status.own.repaired_since.clone());
+    if let Some(since) = upkeep.repaired_since.map(|since| Time(whole_seconds(since))).or(known) {
+        plan.own_status.insert("repairedSince".to_owned(), json!(since));
+    }
+    // Others repair what nobody here is told of.
+    if !cr.spec.service_configuration.automatic_repair {
+        return None;
+    }
+    plan.notes.extend(upkeep.overdue);
+    upkeep.step
 }
 
 /// Why there are others than so many members as are asked for.
@@ -222,11 +243,7 @@ fn decided(
         return None;
     }
     let (places, record) = (ensemble.places(), recorded(cr, ensemble));
-    Some(membership::decide(&Situation {
-        room: ensemble.room(&places, &reports),
-        record: &record,
-        reports: &reports,
-    }))
+    Some(membership::decide(&Situation { room: ensemble.room(&places, &reports), record: &record, reports: &reports }))
 }
 
 /// Who is recorded as a member.
@@ -380,11 +397,7 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
     let node_manager = lists(spec, nodemanager::CONTAINER.name);
     let thrift = config::thrift(spec).is_some();
     // In older images it wanted JMX open to the network and the passwords on the server's command line.
-    let reaper = if node_manager {
-        "current images contain no Cassandra Reaper; node managers repair the ring every day"
-    } else {
-        "current images contain no Cassandra Reaper; list nodemanager in containers to have the ring repaired every day"
-    };
+    let reaper = "current images contain no Cassandra Reaper; with automaticRepair the operator has the ring repaired";
     let unused = "it is for node managers, and containers does not list nodemanager";
     let defaults = CassandraConfiguration::default();
     let settings = [

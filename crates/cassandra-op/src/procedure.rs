@@ -14,6 +14,7 @@ use tf_plan::{
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
+    step::Step,
 };
 
 use crate::config::jvm::DAEMON;
@@ -36,18 +37,34 @@ pub fn wanted(
     contents.into_iter().map(|(node, newest)| (node.clone(), active(&node).unwrap_or(newest))).collect()
 }
 
+/// What the servers of all members say, with their pods, if the ring is as it should be and nobody is about to change it.
+pub fn told<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<Vec<(&'a Pod, &'a Facts)>> {
+    if gate(members, reports).or_else(|| routine(members, reports)).is_some() {
+        return None;
+    }
+    let told = |member| {
+        let pod = pod_of(member, reports.pods)?;
+        Some((pod, facts(pod, reports)?))
+    };
+    members.iter().map(told).collect()
+}
+
 /// Completes a plan. `contents`: the configuration of the member on each node. `decided`: what is to be done about the ring, where that can be
-/// told.
+/// told. `upkeep`: the repair that is due.
 pub fn complete(
     plan: &mut Plan,
     cr: &Cassandra,
     observed: &Observed<Cassandra>,
     contents: &BTreeMap<String, ContentHash>,
     decided: Option<Decision>,
+    upkeep: Option<Step>,
 ) {
     procedure::complete(&RING, plan, cr, observed, contents);
     let Some(decided) = decided else { return };
     decided.carry_out(plan);
+    if plan.under_way.is_none() {
+        plan.step = plan.step.take().or(upkeep);
+    }
 }
 
 /// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and go by
@@ -58,9 +75,19 @@ fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
 
 /// What goes on in the ring that nobody may disturb.
 pub fn busy(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    doing(members, reports, |change| !change.is_routine())
+}
+
+/// A repair that goes on as is done from time to time. A server that is stopped breaks it off, and it is begun anew later.
+pub fn routine(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    doing(members, reports, Change::is_routine)
+}
+
+fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Change) -> bool) -> Option<String> {
     members.iter().find_map(|member| {
         let pod = pod_of(member, reports.pods)?;
-        let what = match reports.of(pod)?.cassandra.as_ref()?.doing.as_ref()? {
+        let doing = reports.of(pod)?.cassandra.as_ref()?.doing.as_ref();
+        let what = match doing.filter(|change| counts(change))? {
             Change::Repair { keyspace, .. } => format!("repairs keyspace {keyspace}"),
             Change::Decommission => "hands over what it holds".to_owned(),
             Change::Remove { host_id } => format!("takes {host_id} out of the ring"),

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use cassandra_op::plan::{KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD, passwords_name, plan};
+use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tf_api::{
@@ -13,12 +14,12 @@ use tf_api::{
 };
 use tf_plan::{
     node::{
-        cassandra::{Facts, Peer},
+        cassandra::{Change, Facts, Failed, Peer},
         state::{self, Health, Phase, State, Status},
     },
     observed::{Agent, Certificate, Node, Observed, Pod, Source, Workload},
     plan::Plan,
-    step::Step,
+    step::{Request, Step},
 };
 
 const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp3", "10.0.0.3")];
@@ -150,20 +151,129 @@ fn a_pod_that_waits_for_a_node_of_former_members_is_made_anew_and_no_other_that_
     assert_eq!(waiting("new"), None);
 }
 
-#[test]
-fn what_a_ring_was_founded_with_is_no_reason_for_a_change_when_it_is_brought_up() {
+/// What the agent of a pod says.
+fn says(observed: &mut Observed<Cassandra>, index: usize) -> &mut Status {
+    let agent = observed.agents.get_mut(&format!("pod-{index}"));
+    agent.and_then(|agent| if let Agent::Says(status) = agent { Some(status.as_mut()) } else { None }).unwrap()
+}
+
+/// Three members, each of whom runs with what it was founded with.
+fn settled() -> Observed<Cassandra> {
     let mut founded = resource();
     founded.status.as_mut().unwrap().contract.initialized = Some(false);
     let mut observed = running();
     for index in (0..3).rev() {
         let plan = plan(&founded, &observed).unwrap();
-        let Some(Step::Activate(target, hash)) = plan.step else { panic!("{:?}", plan.step) };
-        assert_eq!(target.pod, format!("{SET}-{index}"));
-        let Some(Agent::Says(status)) = observed.agents.get_mut(&format!("pod-{index}")) else { panic!("no agent") };
-        status.daemons.get_mut("cassandra").unwrap().active = Some(hash);
+        let activated = match plan.step {
+            Some(Step::Activate(target, hash)) => Some((target.pod, hash)),
+            _ => None,
+        };
+        let (pod, hash) = activated.unwrap();
+        assert_eq!(pod, format!("{SET}-{index}"));
+        says(&mut observed, index).daemons.get_mut("cassandra").unwrap().active = Some(hash);
     }
-    let plan = planned(&observed);
+    observed
+}
+
+#[test]
+fn what_a_ring_was_founded_with_is_no_reason_for_a_change_when_it_is_brought_up() {
+    let plan = planned(&settled());
     assert_eq!((plan.step, plan.under_way), (None, None));
+}
+
+const GRACE: u32 = 864_000;
+
+/// What changes in the words of each server.
+type Said<'a> = &'a dyn Fn(usize, &mut Facts);
+
+/// A ring in which nothing else is to be done, whose servers repaired a keyspace so many days ago, or never.
+fn repaired(days: [Option<i64>; 3], change: impl Fn(usize, &mut Facts)) -> Observed<Cassandra> {
+    let mut observed = settled();
+    for (index, days) in days.into_iter().enumerate() {
+        let now = observed.now;
+        let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
+        facts.keyspaces.insert("config_db_uuid".into(), 3);
+        facts.grace.insert("config_db_uuid".into(), GRACE);
+        let at = days.map(|days| now - SignedDuration::from_hours(24 * days));
+        facts.repaired_at.extend(at.map(|at| ("config_db_uuid".to_owned(), at)));
+        change(index, facts);
+    }
+    observed
+}
+
+fn routine() -> Change {
+    Change::Repair { keyspace: "config_db_uuid".into(), factor: 3, routine: true }
+}
+
+fn failed(at: Timestamp) -> Failed {
+    Failed { of: routine(), why: "nodetool: no space".into(), at }
+}
+
+/// The pod that is to repair.
+fn repairs(observed: &Observed<Cassandra>) -> Option<String> {
+    match planned(observed).step? {
+        Step::Ask(target, Request::Ring(change)) if change == routine() => Some(target.pod),
+        other => Some(format!("{other:?}")),
+    }
+}
+
+#[test]
+fn a_keyspace_is_repaired_in_time_by_who_has_not_done_it_for_longest() {
+    let nothing = |_: usize, _: &mut Facts| {};
+    let cases = [
+        ([None, None, None], Some(0)),
+        ([Some(1), None, None], None),
+        ([Some(6), Some(40), None], None),
+        ([Some(7), Some(40), Some(41)], Some(2)),
+        ([Some(7), None, Some(41)], Some(1)),
+    ];
+    for (days, who) in cases {
+        let who = who.map(|index: usize| format!("{SET}-{index}"));
+        assert_eq!(repairs(&repaired(days, nothing)), who, "{days:?}");
+    }
+}
+
+#[test]
+fn nothing_is_repaired_where_it_would_do_no_good_or_somebody_else_does_it() {
+    let never = [None; 3];
+    let lately = running().now - SignedDuration::from_mins(59);
+    let cases: [(&str, Said<'_>); 5] = [
+        ("deletions are not remembered", &|_, facts| facts.grace.clear()),
+        ("rows are not on every member", &|index, facts| {
+            facts.keyspaces.insert("config_db_uuid".into(), if index == 1 { 2 } else { 3 });
+            facts.repaired.insert("config_db_uuid".into(), 3);
+        }),
+        ("another release", &|index, facts| facts.release = format!("4.1.{index}")),
+        ("it failed a moment ago", &|index, facts| facts.failed = (index == 1).then(|| failed(lately))),
+        ("one is at it", &|index, facts| {
+            facts.doing = (index == 1).then(routine);
+        }),
+    ];
+    for (why, change) in cases {
+        assert_eq!(repairs(&repaired(never, change)), None, "{why}");
+    }
+    let mut manual = resource();
+    manual.spec.service_configuration.automatic_repair = false;
+    assert_eq!(plan(&manual, &repaired(never, |_, _| {})).unwrap().step, None);
+    let mut changed = repaired(never, |_, _| {});
+    changed.agents.extend(running().agents.into_iter().filter(|(pod, _)| pod == "pod-0"));
+    says(&mut changed, 2).cassandra.as_mut().unwrap().doing = Some(routine());
+    assert!(matches!(planned(&changed).step, Some(Step::Activate(..))), "what is not up to date does not wait for it");
+}
+
+#[test]
+fn a_ring_that_was_not_repaired_for_too_long_is_told_with_the_cause() {
+    let why = |_: usize, facts: &mut Facts| facts.failed = Some(failed(running().now));
+    let late = planned(&repaired([Some(11), Some(12), None], why));
+    assert!(late.notes.iter().any(|note| note.contains("config_db_uuid") && note.contains("no space")), "{late:?}");
+    assert!(late.under_way.is_none() && late.troubles.is_empty(), "it serves");
+    let since = planned(&repaired([Some(2), Some(3), None], why)).own_status.remove("repairedSince");
+    assert_eq!(since, Some(json!("2026-11-19T10:00:00Z")));
+    let mut blind = settled();
+    blind.agents.clear();
+    let mut known = resource();
+    known.status.as_mut().unwrap().own.repaired_since = serde_json::from_value(since.clone().unwrap()).unwrap();
+    assert_eq!(plan(&known, &blind).unwrap().own_status.remove("repairedSince"), since);
 }
 
 #[test]

@@ -36,7 +36,8 @@ pub fn merge(previous: &[Condition], drafts: Vec<Draft>, generation: i64, now: T
 }
 
 /// The API server stores whole seconds; writing fractions would make every comparison fail.
-fn whole_seconds(now: Timestamp) -> Timestamp {
+/// Time as it is written into a status.
+pub fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 

@@ -93,6 +93,9 @@ impl Events {
                 "ActivateConfiguration".to_owned(),
                 format!("pod {pod} takes its new configuration"),
             ),
+            Step::Ask(_, request @ Request::Ring(Change::Repair { routine: true, .. })) => {
+                ("RepairStarted", action(request), why.clone())
+            }
             Step::Ask(_, request) => ("MembershipChanged", action(request), why.clone()),
         };
         // Pod and action tell one step from another, which is not to be merged with it.

@@ -68,7 +68,8 @@ pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: 
     let in_conf = |file: &str| format!("{CONF_DIR}/{file}");
     let nodetool =
         |command: &str| ["nodetool", "-p", &spec.jmx_local_port.to_string(), command].map(str::to_owned).into();
-    let joining = || place(JOINING_FILE, &in_conf(YAML_FILE), When::New { served: format!("{DATA_DIR}/{SERVED_FILE}") });
+    let joining =
+        || place(JOINING_FILE, &in_conf(YAML_FILE), When::New { served: format!("{DATA_DIR}/{SERVED_FILE}") });
     let copies = [Some(place(YAML_FILE, &in_conf(YAML_FILE), When::Always)), initialized.then(joining)];
     let others = [
         place(LOG_FILE, &in_conf(LOG_FILE), When::Always),

@@ -49,6 +49,15 @@ impl Situation<'_> {
 
 /// Decides.
 pub fn decide(situation: &Situation<'_>) -> Decision {
+    let decision = due(situation);
+    let is_idle = decision.step.is_none() && decision.record == *situation.record;
+    match procedure::routine(situation.room.members, situation.reports).filter(|_| !is_idle) {
+        None => decision,
+        waits => Decision { record: situation.record.clone(), step: None, waits },
+    }
+}
+
+fn due(situation: &Situation<'_>) -> Decision {
     let view = View::of(situation);
     let members = situation.room.members;
     let record = situation.record.clone();

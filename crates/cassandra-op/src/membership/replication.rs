@@ -31,7 +31,7 @@ fn of_keyspace(name: &str, factor: u32, count: u32, facts: &[(&Seen<'_>, &Facts)
     }
     if let Some((seen, _)) = facts.iter().find(|it| !is_repaired(it)) {
         let why = format!("member {} on node {} repairs keyspace {name}", seen.member.id, seen.member.node);
-        return Some(ask(seen.pod?, Change::Repair { keyspace: name.to_owned(), factor }, why));
+        return Some(ask(seen.pod?, Change::Repair { keyspace: name.to_owned(), factor, routine: false }, why));
     }
     let to = match factor.cmp(&count) {
         std::cmp::Ordering::Equal => return None,

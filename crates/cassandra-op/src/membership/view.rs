@@ -150,7 +150,10 @@ impl<'a> View<'a> {
 
     /// Why a change that was asked for did not succeed.
     pub fn failure(&self) -> Option<String> {
-        let failed = |seen: &Seen<'a>| Some(format!("pod {}: {}", seen.pod?.name, seen.facts?.failed.as_ref()?));
+        let failed = |seen: &Seen<'a>| {
+            let failed = seen.facts?.failed.as_ref().filter(|failed| !failed.of.is_routine())?;
+            Some(format!("pod {}: {}", seen.pod?.name, failed.why))
+        };
         self.all.iter().find_map(failed)
     }
 

@@ -104,7 +104,8 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
             return;
         }
         Some(_) if stays && leaver.has_left() => {
-            decision.step = leaver.pod.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted again")));
+            decision.step =
+                leaver.pod.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted again")));
             return;
         }
         Some(true) if stays => return decision.record.unmark(*id),

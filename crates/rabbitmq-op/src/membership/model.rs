@@ -192,7 +192,8 @@ impl World {
     }
 
     fn start(&mut self, at: usize) {
-        let Some(id) = self.record.members.iter().find(|member| machine(&member.node) == at).map(|member| member.id) else {
+        let Some(id) = self.record.members.iter().find(|member| machine(&member.node) == at).map(|member| member.id)
+        else {
             return;
         };
         let former = self.machines[at].owner.replace(id).filter(|former| *former != id);
@@ -375,7 +376,8 @@ impl World {
     /// Whether only a person can tell whose data counts: a server does not start with its data, and those that are a cluster without it
     /// are not most of the members.
     fn is_for_people(&self) -> bool {
-        let servers = |server| self.record.members.iter().filter(move |it| self.machines[machine(&it.node)].server == server);
+        let servers =
+            |server| self.record.members.iter().filter(move |it| self.machines[machine(&it.node)].server == server);
         let outcast = |it: &MemberStatus| {
             let at = machine(&it.node);
             !self.cluster.contains(&at) && self.machines[at].data.is_some()

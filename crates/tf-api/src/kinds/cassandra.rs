@@ -1,5 +1,6 @@
 //! Cassandra: a ring of Cassandra servers.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,8 @@ pub struct CassandraConfiguration {
     #[serde(rename = "minimumDiskGB")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub minimum_disk_gb: u32,
+    /// Whether each keyspace is repaired before its members forget what was deleted (gc_grace_seconds). False where something else does that.
+    pub automatic_repair: bool,
     /// Accepted for compatibility, has no effect yet: whether Cassandra Reaper repairs the ring on a schedule.
     pub reaper_enabled: bool,
     /// Accepted for compatibility, has no effect yet: port of Reaper's user interface and API.
@@ -175,6 +178,7 @@ impl Default for CassandraConfiguration {
             min_heap_size: None,
             max_heap_size: None,
             minimum_disk_gb: 4,
+            automatic_repair: true,
             reaper_enabled: false,
             reaper_app_port: ports::REAPER_APP,
             reaper_adm_port: ports::REAPER_ADMIN,
@@ -198,6 +202,8 @@ pub struct CassandraOwnStatus {
     /// Identities of members that are on their way out of the ring.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<u32>,
+    /// Every keyspace has been repaired since then, seen from the last time that all members could be asked. Absent until each has been.
+    pub repaired_since: Option<Time>,
 }
 
 /// Ports in use, as text.

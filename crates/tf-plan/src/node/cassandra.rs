@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// State of a member of the ring, as gossip has it, that holds its part of the data and is about nothing else.
@@ -34,6 +35,9 @@ pub enum Change {
         keyspace: String,
         /// How many members hold each row. Refused if it is another number.
         factor: u32,
+        /// Whether it is done from time to time, and not because of that number: [`Facts::repaired`] stays as it is.
+        #[serde(default)]
+        routine: bool,
     },
     /// Hand everything that the server holds to the others and leave the ring. Goes on after the answer. Refused while a keyspace is to be on as
     /// many members as there are.
@@ -44,6 +48,24 @@ pub enum Change {
         /// What the ring knows it by.
         host_id: String,
     },
+}
+
+impl Change {
+    /// Whether it is done from time to time, and no harm comes of it when it is not brought to its end.
+    pub fn is_routine(&self) -> bool {
+        matches!(self, Self::Repair { routine: true, .. })
+    }
+}
+
+/// A change that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The change.
+    pub of: Change,
+    /// Why, for people.
+    pub why: String,
+    /// When that was known.
+    pub at: Timestamp,
 }
 
 /// Facts about one server and the ring as it sees it. What could not be found out is empty.
@@ -64,12 +86,19 @@ pub struct Facts {
     /// Keyspaces that the server has repaired last ([`Change::Repair`]), each with the number of members it was to be on then.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired: BTreeMap<String, u32>,
+    /// When the server last repaired a keyspace, for whatever reason. All members' copies of it are alike since then, if it was to be on all of them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub repaired_at: BTreeMap<String, Timestamp>,
+    /// Seconds after which servers forget that something in a keyspace was deleted (`gc_grace_seconds`): the shortest of its tables. A copy that
+    /// has not heard of it by then brings it back. Keyspaces that remember no deletion at all (0) are not among them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub grace: BTreeMap<String, u32>,
     /// What goes on, of what was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doing: Option<Change>,
-    /// Why what was asked for last did not succeed, for people.
+    /// What was asked for last, if it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
+    pub failed: Option<Failed>,
     /// Whether it left the ring as it was asked to ([`Change::Decommission`]).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,

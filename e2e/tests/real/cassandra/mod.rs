@@ -131,9 +131,21 @@ async fn three_real_servers_form_one_ring_that_lets_in_who_speaks_tls_and_member
                 ensure!(!answers_without_tls(*address).await?, "{address} answers without TLS");
             }
             members_alone(client, &addresses).await?;
+            repaired(client, &access, &addresses).await?;
             good("at rest", &Writer::begin(&access, &addresses).end().await?)
         })
         .await
+}
+
+/// A keyspace that nobody has repaired yet is, and Cassandra itself says so of a table.
+async fn repaired(client: &Client, access: &Access, addresses: &[Ipv4Addr]) -> Result<()> {
+    let is_repaired = |cassandra: &Resource| cassandra.object.data["status"]["repairedSince"].is_string();
+    let after = resources::until(client, CASSANDRA, NAMESPACE, NAME, "repaired", AGREED, is_repaired).await?;
+    ensure!(after.is_ready() && after.is("Progressing", "False"), "a repair is no roll-out: {after:?}");
+    let history = "system_distributed.repair_history WHERE keyspace_name = 'lab' AND columnfamily_name = 'journal'";
+    let ranges = access.connect(addresses[0]).await?.count(history).await?;
+    ensure!(ranges > 0, "no range of lab.journal was repaired");
+    Ok(())
 }
 
 /// Between members a certificate of the namespace's authority is asked for.

@@ -7,8 +7,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use jiff::Timestamp;
 use serde_json::json;
-use tf_plan::node::cassandra::Change;
+use tf_plan::node::cassandra::{Change, Facts, Failed};
 use tokio::time::timeout;
 
 use super::{super::Failure, Server, disk, keyspaces, session};
@@ -29,14 +30,15 @@ pub struct Tasks(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     doing: Option<Change>,
-    failed: Option<String>,
+    failed: Option<Failed>,
 }
 
 impl Tasks {
-    /// What goes on, and why the last change did not succeed.
-    pub fn look(&self) -> (Option<Change>, Option<String>) {
+    /// Says what goes on, and why the last change did not succeed.
+    pub fn describe(&self, facts: &mut Facts) {
         let state = self.lock();
-        (state.doing.clone(), state.failed.clone())
+        facts.doing.clone_from(&state.doing);
+        facts.failed.clone_from(&state.failed);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -54,11 +56,12 @@ impl Tasks {
         drop(state);
         let (tasks, change) = (self.clone(), change.clone());
         tokio::spawn(async move {
-            let failed = work.await.err().map(|error| format!("{error:#}"));
-            match &failed {
+            let error = work.await.err().map(|error| format!("{error:#}"));
+            match &error {
                 None => log::info("the ring was changed", &json!({"change": change})),
                 Some(error) => log::warn("the ring was not changed", &json!({"change": change, "error": error})),
             }
+            let failed = error.map(|why| Failed { of: change, why, at: Timestamp::now() });
             *tasks.lock() = State { doing: None, failed };
         });
         Ok(())
@@ -88,7 +91,7 @@ impl Changer {
     pub async fn change(&self, change: &Change) -> Result<(), Failure> {
         match change {
             Change::Replicate { keyspace, from, to } => self.replicate(keyspace, *from, *to).await,
-            Change::Repair { keyspace, factor } => self.repair(change, keyspace, *factor).await,
+            Change::Repair { keyspace, factor, routine } => self.repair(change, keyspace, *factor, *routine).await,
             // It did, or is about to be stopped.
             Change::Decommission if state_file::is_draining(&self.paths, &self.daemon) => Ok(()),
             Change::Decommission => self.decommission(change).await,
@@ -111,12 +114,17 @@ impl Changer {
         Ok(())
     }
 
-    async fn repair(&self, change: &Change, keyspace: &str, factor: u32) -> Result<(), Failure> {
+    async fn repair(&self, change: &Change, keyspace: &str, factor: u32, routine: bool) -> Result<(), Failure> {
         self.holds(keyspace, factor).await?;
         let (this, keyspace) = (self.clone(), keyspace.to_owned());
         self.tasks.begin(change, async move {
+            // What is deleted meanwhile is not in it.
+            let (data, begun) = (this.paths.at(&this.server.data), Timestamp::now());
             this.nodetool(&["repair", "-full", &keyspace]).await?;
-            disk::note_repaired(&this.paths.at(&this.server.data), &keyspace, factor)
+            if !routine {
+                disk::note_repaired(&data, &keyspace, factor)?;
+            }
+            disk::note_repaired_at(&data, &keyspace, begun)
         })
     }
 
@@ -188,16 +196,21 @@ mod tests {
             bail!("no space")
         };
         assert!(tasks.begin(&Change::Decommission, work).is_ok());
-        assert_eq!(tasks.look(), (Some(Change::Decommission), None));
+        let look = || {
+            let mut facts = Facts::default();
+            tasks.describe(&mut facts);
+            (facts.doing, facts.failed.map(|failed| failed.why))
+        };
+        assert_eq!(look(), (Some(Change::Decommission), None));
         assert!(tasks.begin(&Change::Decommission, async { bail!("begun twice") }).is_ok());
         let other = Change::Remove { host_id: "x".into() };
         assert!(matches!(tasks.begin(&other, async { Ok(()) }), Err(Failure::Refused(_))));
         end.send(()).unwrap();
-        while tasks.look().0.is_some() {
+        while look().0.is_some() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(tasks.look(), (None, Some("no space".to_owned())));
+        assert_eq!(look(), (None, Some("no space".to_owned())));
         assert!(tasks.begin(&other, async { Ok(()) }).is_ok());
-        assert_eq!(tasks.look().1, None);
+        assert_eq!(look().1, None);
     }
 }

@@ -8,6 +8,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tf_plan::node::{
     cassandra::{MEMBER_FILE, SERVED_FILE},
@@ -19,6 +21,8 @@ use crate::{atomic, log, set::Set};
 
 /// Keyspaces that were repaired, each with the number of members that its rows were to be on.
 const REPAIRED: &str = ".tf-repaired";
+/// Keyspaces that were repaired, each with when that ended.
+const REPAIRED_AT: &str = ".tf-repaired-at";
 /// Where data of a former member is. One generation is kept.
 const FORMER: &str = "former";
 /// The same while it is being moved.
@@ -28,15 +32,33 @@ const LOST_AND_FOUND: &str = "lost+found";
 
 /// What was noted by [`note_repaired`].
 pub(super) fn repaired(data: &Path) -> BTreeMap<String, u32> {
-    // What cannot be read is repaired again.
-    fs::read(data.join(REPAIRED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    noted(data, REPAIRED)
+}
+
+/// What was noted by [`note_repaired_at`].
+pub(super) fn repaired_at(data: &Path) -> BTreeMap<String, Timestamp> {
+    noted(data, REPAIRED_AT)
 }
 
 /// Notes that a keyspace was repaired when each of its rows was to be on so many members.
 pub(super) fn note_repaired(data: &Path, keyspace: &str, factor: u32) -> Result<()> {
-    let mut all = repaired(data);
-    all.insert(keyspace.to_owned(), factor);
-    atomic::replace(&data.join(REPAIRED), &serde_json::to_vec(&all)?, 0o644)
+    note(data, REPAIRED, keyspace, factor)
+}
+
+/// Notes when a keyspace was repaired.
+pub(super) fn note_repaired_at(data: &Path, keyspace: &str, now: Timestamp) -> Result<()> {
+    note(data, REPAIRED_AT, keyspace, now)
+}
+
+fn noted<T: DeserializeOwned>(data: &Path, file: &str) -> BTreeMap<String, T> {
+    // What cannot be read is repaired again.
+    fs::read(data.join(file)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+fn note<T: DeserializeOwned + Serialize>(data: &Path, file: &str, keyspace: &str, value: T) -> Result<()> {
+    let mut all = noted(data, file);
+    all.insert(keyspace.to_owned(), value);
+    atomic::replace(&data.join(file), &serde_json::to_vec(&all)?, 0o644)
 }
 
 /// Whether the server has served with this data.

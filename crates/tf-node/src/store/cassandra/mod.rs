@@ -56,9 +56,10 @@ pub async fn facts(server: &Server, paths: &Paths, tasks: &Tasks) -> Facts {
         Ok(Err(error)) => unknown(format!("{error:#}")),
         Err(_) => unknown(format!("the server does not answer within {} ms", PATIENCE.as_millis())),
     };
-    (facts.repaired, facts.has_served) = (disk::repaired(&data), disk::has_served(&data));
+    (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
+    facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
-    (facts.doing, facts.failed) = tasks.look();
+    tasks.describe(&mut facts);
     facts
 }
 
@@ -72,6 +73,8 @@ async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
     let mut facts = read_local(&local)?;
     facts.peers = read_peers(&server.query("SELECT peer, host_id FROM system.peers").await?)?;
     facts.keyspaces = keyspaces(&mut server).await?;
+    facts.grace = read_grace(&server.query("SELECT keyspace_name, gc_grace_seconds FROM system_schema.tables").await?)?;
+    facts.grace.retain(|keyspace, _| facts.keyspaces.contains_key(keyspace));
     // Servers before 4.1 have no such table.
     let gossip = "SELECT address, generation, heartbeat, status_with_port FROM system_views.gossip_info";
     if let Ok(rows) = server.query(gossip).await {
@@ -105,6 +108,21 @@ fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
         }
     }
     Ok(keyspaces)
+}
+
+/// The shortest time of each keyspace's tables that is not 0.
+fn read_grace(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
+    let mut shortest = BTreeMap::new();
+    for row in rows {
+        let [Some(keyspace), Some(seconds)] = row.as_slice() else { bail!("tables: another table") };
+        let seconds = u32::try_from(int(Some(seconds))?).unwrap_or_default();
+        if seconds == 0 {
+            continue;
+        }
+        let least = shortest.entry(text(keyspace)).or_insert(seconds);
+        *least = (*least).min(seconds);
+    }
+    Ok(shortest)
 }
 
 fn read_local(rows: &[Row]) -> Result<Facts> {
@@ -191,6 +209,16 @@ mod tests {
         let facts = read_local(&[row(Some(b"5.0.9"))]).unwrap();
         assert_eq!((facts.release.as_str(), facts.schema.as_str()), ("5.0.9", "00010203-0405-0607-0809-0a0b0c0d0e0f"));
         assert!(read_local(&[row(None)]).is_err() && read_local(&[]).is_err());
+    }
+
+    #[test]
+    fn deletions_of_a_keyspace_are_remembered_as_long_as_the_shortest_of_its_tables_does_that_remembers_any() {
+        let table = |keyspace: &str, seconds: i32| {
+            vec![Some(keyspace.as_bytes().to_vec()), Some(seconds.to_be_bytes().to_vec())]
+        };
+        let tables = [table("a", 864_000), table("a", 3600), table("a", 0), table("b", 0)];
+        assert_eq!(read_grace(&tables).unwrap(), BTreeMap::from([("a".to_owned(), 3600)]));
+        assert!(read_grace(&[vec![None]]).is_err());
     }
 
     #[test]

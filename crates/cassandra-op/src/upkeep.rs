@@ -1,0 +1,98 @@
+//! Repairs from time to time: a copy that has not heard of a deletion before the others forget it brings back what was deleted.
+//!
+//! Each row is on every member (ADR 0028), so one member that repairs a keyspace makes all copies alike. It is done long before the shortest
+//! `gc_grace_seconds` of a keyspace's tables is over (10 days in Tungsten Fabric's; stateful-services 1.1), by whoever has not done it for longest,
+//! and while nothing else is to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use tf_api::contract::MemberStatus;
+use tf_plan::{
+    node::cassandra::{Change, Facts, Failed},
+    observed::Pod,
+    reports::Reports,
+    step::{Request, Step, Target},
+};
+
+use crate::procedure;
+
+/// Share of the time that deletions are remembered, after which a keyspace is repaired: what is left is for what goes wrong.
+const SHARE: (i64, i64) = (7, 10);
+/// Keyspaces that remember deletions for a shorter time are not repaired more often.
+const SOONEST: SignedDuration = SignedDuration::from_hours(24);
+/// Until a repair is tried again that did not succeed.
+const AGAIN: SignedDuration = SignedDuration::from_hours(1);
+
+/// How well a ring is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Since when every keyspace that remembers deletions has been repaired, where each has been.
+    pub repaired_since: Option<Timestamp>,
+    /// Keyspaces in which what was deleted may come back, for people.
+    pub overdue: Vec<String>,
+    /// The repair that is due, if one is.
+    pub step: Option<Step>,
+}
+
+/// Looks at a ring all members of which tell; nothing is known of others.
+pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Upkeep {
+    let Some(ring) = procedure::told(members, reports) else { return Upkeep::default() };
+    // One member has nobody to differ from.
+    let keyspaces = if members.len() > 1 { keyspaces(&ring, members.len()) } else { BTreeMap::new() };
+    let last = |keyspace: &str| ring.iter().filter_map(|(_, facts)| facts.repaired_at.get(keyspace)).max().copied();
+    let is_past = |keyspace: &str, span| last(keyspace).is_none_or(|last| now.duration_since(last) >= span);
+    let due = keyspaces.iter().find(|(keyspace, grace)| is_past(keyspace, interval(**grace)));
+    let overdue = keyspaces.iter().filter(|(keyspace, grace)| {
+        let forgotten = SignedDuration::from_secs((**grace).into()).max(SOONEST);
+        last(keyspace).is_some() && is_past(keyspace, forgotten)
+    });
+    let all: Option<BTreeSet<Timestamp>> = keyspaces.keys().map(|keyspace| last(keyspace)).collect();
+    Upkeep {
+        repaired_since: all.and_then(|all| all.first().copied()),
+        overdue: overdue.map(|(keyspace, grace)| explain(keyspace, *grace, &ring)).collect(),
+        step: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
+    }
+}
+
+/// Keyspaces of which every member has each row, as all say, with the seconds that deletions are remembered.
+fn keyspaces<'a>(ring: &[(&Pod, &'a Facts)], members: usize) -> BTreeMap<&'a str, u32> {
+    let Some((_, first)) = ring.first() else { return BTreeMap::new() };
+    let is_everywhere = |keyspace: &str| {
+        ring.iter().all(|(_, facts)| facts.keyspaces.get(keyspace).is_some_and(|factor| *factor as usize == members))
+    };
+    let graces = first.grace.iter().map(|(keyspace, grace)| (keyspace.as_str(), *grace));
+    graces.filter(|(keyspace, _)| is_everywhere(keyspace)).collect()
+}
+
+fn interval(grace: u32) -> SignedDuration {
+    SignedDuration::from_secs(i64::from(grace) * SHARE.0 / SHARE.1).max(SOONEST)
+}
+
+/// Has one member repair a keyspace, unless no member may be asked now.
+fn repair(keyspace: &str, members: usize, ring: &[(&Pod, &Facts)], now: Timestamp) -> Option<Step> {
+    // Servers of different releases do not exchange data in all of them (stateful-services 1.3.4).
+    let is_mixed = ring.windows(2).any(|pair| matches!(pair, [(_, one), (_, other)] if one.release != other.release));
+    let failed_lately = |facts: &Facts| failed(facts).is_some_and(|it| now.duration_since(it.at) < AGAIN);
+    if is_mixed || ring.iter().any(|(_, facts)| failed_lately(facts)) {
+        return None;
+    }
+    let (pod, _) = ring.iter().min_by_key(|(_, facts)| facts.repaired_at.get(keyspace))?;
+    let factor = u32::try_from(members).ok()?;
+    let change = Change::Repair { keyspace: keyspace.to_owned(), factor, routine: true };
+    let why = format!("pod {} repairs keyspace {keyspace}, as is done from time to time", pod.name);
+    Some(Step::Ask(Target::of(pod, why), Request::Ring(change)))
+}
+
+fn failed(facts: &Facts) -> Option<&Failed> {
+    facts.failed.as_ref().filter(|failed| failed.of.is_routine())
+}
+
+fn explain(keyspace: &str, grace: u32, ring: &[(&Pod, &Facts)]) -> String {
+    let days = grace / (24 * 3600);
+    let failed = ring.iter().find_map(|(pod, facts)| Some(format!(": pod {}: {}", pod.name, failed(facts)?.why)));
+    format!(
+        "keyspace {keyspace} was not repaired for more than {days} days, and what was deleted may come back{}",
+        failed.unwrap_or_default()
+    )
+}
