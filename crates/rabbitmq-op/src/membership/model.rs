@@ -285,7 +285,7 @@ impl World {
             leaving: Leaving::Released,
             highest: self.highest,
         };
-        let members = choose(&self.members, &nodes, &wish).members;
+        let mut members = choose(&self.members, &nodes, &wish).members;
         let pods: Vec<Pod> =
             self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
         let agents: BTreeMap<String, Agent> = self
@@ -295,6 +295,7 @@ impl World {
             .map(|(at, uid)| (uid.to_string(), Agent::Says(Box::new(self.status(*at)))))
             .collect();
         let reports = Reports { pods: &pods, agents: &agents };
+        let joins = one_by_one(&mut members, &self.members, &reports);
         let names: Vec<Node> = members
             .iter()
             .map(|member| Node { host: member.node.clone(), address: std::net::Ipv4Addr::LOCALHOST.into() })
@@ -321,13 +322,17 @@ impl World {
             prop_assert!(self.leaving.contains(&gone.id), "{gone:?} is struck off without a mark");
         }
         prop_assert!(!decision.record.members.is_empty(), "nobody is left");
+        if !self.members.is_empty() && decision.record.members.len() > self.members.len() {
+            prop_assert!(self.rests_with(&self.members), "a member joins while another one is away or on its way");
+            prop_assert!(decision.record.members.len() == self.members.len() + 1, "two join at the same moment");
+        }
         let Record { members, highest, leaving } = decision.record;
         let changed = members != self.members || leaving != self.leaving;
         prop_assert!(highest >= self.highest);
         // A step rests on what is recorded.
         let is_recorded = !changed;
         (self.members, self.leaving, self.highest) = (members, leaving, highest);
-        let rest = changed || decision.step.is_some() || decision.waits.is_some();
+        let rest = changed || decision.step.is_some() || decision.waits.is_some() || joins.is_some();
         if !is_recorded {
             return Ok(rest);
         }
@@ -390,8 +395,13 @@ impl World {
 
     /// Whether everything is as wanted.
     fn rests(&self) -> bool {
-        let members: BTreeSet<usize> = self.members.iter().map(|member| machine(&member.node)).collect();
-        members.len() == self.wanted && members == self.cluster && members.iter().all(|at| self.runs(*at))
+        self.members.len() == self.wanted && self.rests_with(&self.members)
+    }
+
+    /// Whether these are the cluster, and all of them run.
+    fn rests_with(&self, members: &[MemberStatus]) -> bool {
+        let members: BTreeSet<usize> = members.iter().map(|member| machine(&member.node)).collect();
+        members == self.cluster && members.iter().all(|at| self.runs(*at))
     }
 }
 
