@@ -21,7 +21,7 @@ pub enum Soak {
     /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
     Faults(Cases),
     /// Kill the operator, and change its resource, after each write of growing, changing and shrinking a real ZooKeeper
-    /// ensemble, under a writer; needs root
+    /// ensemble, a RabbitMQ cluster and a Cassandra ring, under clients; needs root
     Procedures(Cases),
 }
 
@@ -36,14 +36,19 @@ pub struct Cases {
     seed: Option<u64>,
 }
 
+/// What is disturbed in the middle of something, of every store.
+const PROCEDURES: &str = "::crash::";
+
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 19] = [
+const LIFE: [&str; 21] = [
     "-p",
     "e2e",
     "--test",
     "real",
     "--",
     "--nocapture",
+    "--skip",
+    PROCEDURES,
     "zookeeper::membership",
     "zookeeper::adoption",
     "zookeeper::disaster",
@@ -65,7 +70,7 @@ pub fn run(soak: &Soak) -> Result<ExitCode> {
         Soak::CrashPoints(cases) => (cases, &["-p", "e2e", "--test", "crash", "--", "--nocapture"]),
         Soak::Life(cases) => (cases, &LIFE),
         Soak::Faults(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::faults", "--", "--nocapture"]),
-        Soak::Procedures(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::crash", "--", "--nocapture"]),
+        Soak::Procedures(cases) => (cases, &["-p", "e2e", "--test", "real", PROCEDURES, "--", "--nocapture"]),
     };
     let operators = test::prepare()?;
     let images = (!matches!(soak, Soak::CrashPoints(_))).then(build::images).transpose()?;

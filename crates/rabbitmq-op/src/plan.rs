@@ -81,11 +81,14 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let cookie = cookie(cr, observed, &settled)?;
     let epmd = settled.epmd_port(spec.erl_epmd_port);
     let ports = Ports::of(spec.port, epmd.value)?;
+    let joins =
+        membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
     let nodes_of = |ensemble: &Ensemble<'_, _>| nodes(ensemble.members(), &observed.operator.cluster_domain, &settled);
     let mut nodes = nodes_of(&ensemble)?;
-    let decided = decided(cr, observed, &ensemble, &nodes);
-    let unasked = decided.is_none().then(|| too_many(cr, &ensemble)).flatten();
-    if let Some(decision) = &decided {
+    let mut decided = decided(cr, observed, &ensemble, &nodes);
+    let unasked = decided.is_none().then(|| too_many(cr, &ensemble).or_else(|| joins.clone())).flatten();
+    if let Some(decision) = &mut decided {
+        decision.waits = decision.waits.take().or(joins);
         ensemble.membership.members.clone_from(&decision.record.members);
         nodes = nodes_of(&ensemble)?;
     }

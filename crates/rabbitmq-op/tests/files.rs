@@ -48,6 +48,7 @@ fn every_member_lists_all_members_in_the_order_they_joined() {
     let members = json!([
         { "id": 1, "node": "cp3", "address": "10.0.0.3" },
         { "id": 2, "node": "cp1", "address": "10.0.0.1" },
+        { "id": 3, "node": "cp2", "address": "10.0.0.2" },
     ]);
     let cr = resource("rabbitmq1", &json!({}), &json!({ "contract": "v1", "members": members }));
     let files = files(&plan(&cr, &observed("rabbitmq1", &THREE)).unwrap());

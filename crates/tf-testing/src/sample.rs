@@ -24,6 +24,11 @@ pub enum Sample {
     },
 }
 
+/// Whether the environment says how many cases are tried.
+pub fn is_asked_for() -> bool {
+    env::var_os(VARIABLE).is_some()
+}
+
 impl Sample {
     /// What the environment asks for, else so many.
     ///

@@ -5,6 +5,7 @@
 
 mod access;
 mod cassandra;
+mod crash;
 mod faults;
 mod lifecycle;
 mod pods;

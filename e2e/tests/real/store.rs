@@ -9,12 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::KindInfo;
-use tf_api::names::{ANNOTATION_ROTATE, AUTHORITY};
+use tf_api::names::{ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
+use tf_pki::authority::Authority;
+use tf_plan::component::Component;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
@@ -29,6 +31,10 @@ use crate::{cassandra, rabbitmq, redis, zookeeper};
 pub const NAMESPACE: &str = "tf";
 /// Three servers start at once on a small machine.
 pub const BRING_UP: Duration = Duration::from_mins(4);
+/// For all servers, one after the other. Those in Java take longest.
+pub const ROLL: Duration = Duration::from_mins(10);
+/// How long a status may say what is no longer so (stateful-services 6.1, I4).
+pub const HONEST_WITHIN: Duration = Duration::from_secs(10);
 /// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
 const ROTATION: Duration = Duration::from_mins(9);
 /// Of each log, when a test failed.
@@ -118,6 +124,74 @@ impl Store {
             .await
     }
 
+    /// Waits until it is Ready, and no roll-out is under way.
+    pub async fn through(&self, client: &Client, what: &str) -> Result<Resource> {
+        self.until(client, what, ROLL, |resource| resource.is_ready() && resource.is("Progressing", "False")).await
+    }
+
+    /// Waits until it has so many members, all of which serve, and nothing is left to do.
+    pub async fn resized(&self, client: &Client, members: usize, limit: Duration) -> Result<Resource> {
+        let is_done = |resource: &Resource| resource.is_ready_with(members) && resource.is("Progressing", "False");
+        self.until(client, &format!("of {members} members"), limit, is_done).await
+    }
+
+    /// Waits until it is told that a server is lost.
+    pub async fn told(&self, client: &Client) -> Result<Resource> {
+        self.until(client, "known to have lost a server", HONEST_WITHIN, |resource| !resource.is_ready()).await
+    }
+
+    /// Has every pod replaced, and waits until the last one is.
+    pub async fn restarted(&self, client: &Client) -> Result<()> {
+        let before = self.uids(client).await?;
+        let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
+        let api = resources::api(client, self.kind, NAMESPACE);
+        api.patch(self.name, &PatchParams::default(), &Patch::Merge(wish)).await?;
+        eventually("other pods", ROLL, async || {
+            let now = self.uids(client).await?;
+            let is_other = |(name, uid)| before.get(name) != Some(uid);
+            Ok((now.len() == before.len() && now.iter().all(is_other)).then_some(()))
+        })
+        .await?;
+        self.through(client, "the restart").await.map(drop)
+    }
+
+    /// Waits until the resource is as wanted.
+    pub async fn until(
+        &self,
+        client: &Client,
+        what: &str,
+        limit: Duration,
+        wanted: impl Fn(&Resource) -> bool,
+    ) -> Result<Resource> {
+        resources::until(client, self.kind, NAMESPACE, self.name, what, limit, wanted).await
+    }
+
+    /// Asks for what a spec says.
+    pub async fn apply(&self, client: &Client, spec: Value) -> Result<()> {
+        resources::apply(client, self.kind, NAMESPACE, self.name, spec).await.map(drop)
+    }
+
+    /// Deletes the resource, and waits until nothing that it owns is left. What members keep on their nodes stays.
+    pub async fn deleted<C: Component>(&self, client: &Client) -> Result<()> {
+        let resource = resources::get(client, self.kind, NAMESPACE, self.name).await?.context("it is gone")?;
+        let owner = resource.object.uid();
+        let is_its = |object: &DynamicObject| {
+            object.metadata.owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.as_ref())
+        };
+        resources::api(client, self.kind, NAMESPACE).delete(self.name, &DeleteParams::default()).await?;
+        eventually("nothing to be left", BRING_UP, async || {
+            for owned in C::declaration().owned {
+                let api = resources::objects(client, owned.kind, NAMESPACE);
+                if api.list(&ListParams::default()).await?.iter().any(is_its) {
+                    return Ok(None);
+                }
+            }
+            let is_gone = resources::get(client, self.kind, NAMESPACE, self.name).await?.is_none();
+            Ok((is_gone && self.pods(client).await?.is_empty()).then_some(()))
+        })
+        .await
+    }
+
     /// Puts another node, with another address, in the place of one that is gone for good.
     pub async fn replace_node(&self, lab: &Lab, client: &Client, lost: &RealNode) -> Result<RealNode> {
         let nodes = lab.real_nodes()?;
@@ -164,6 +238,13 @@ pub fn directory(pod: &Pod) -> Result<String> {
 pub async fn authorities(client: &Client) -> Result<String> {
     let bundle = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
     bundle.get("ca-bundle.crt").cloned().context("no bundle")
+}
+
+/// The authority that signs members' certificates.
+pub async fn authority(client: &Client) -> Result<Authority> {
+    let data = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?.data.unwrap_or_default();
+    let text = |key: &str| String::from_utf8(data.get(key).map(|it| it.0.clone()).unwrap_or_default());
+    Ok(Authority::from_pem(&text("tls.crt")?, &text("tls.key")?)?)
 }
 
 /// Has the operators replace the authority of their members, and waits until the next one is alone.

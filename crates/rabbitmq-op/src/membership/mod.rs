@@ -3,7 +3,7 @@
 //! RabbitMQ's servers say whom they take for their cluster and who of them runs; that, who is marked as leaving, and where the pods are
 //! decide, so an operator that is killed at any moment goes on where the world stands (ADR 0026, stateful-services appendix A):
 //!
-//! - grow: a member is recorded, gets a pod, and joins by itself.
+//! - grow: a member is recorded, gets a pod, and joins by itself; then the next one is ([`one_by_one`]).
 //! - shrink: the member on the highest ordinal, since a StatefulSet takes no other, is marked; it leaves while its process runs on;
 //!   another one forgets it; when nobody has it in the cluster any more it is struck off the record, and only then its pod goes.
 //! - replace: the member whose node is gone is marked and forgotten, and another node takes its place in the record.
@@ -54,6 +54,22 @@ impl<'a> Situation<'a> {
     fn gate(&self) -> Option<String> {
         procedure::gate(self.members(), self.reports)
     }
+}
+
+/// Lets one new member join at a time, when all others serve: of two servers that meet the cluster at the same moment one may wait for
+/// the other for ever (rabbitmq-server issue 6034). `members`: those that are wanted, in the order they were chosen; whom to leave for later is
+/// taken out. What that waits for, for people.
+pub fn one_by_one(members: &mut Vec<MemberStatus>, recorded: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let is_new = |member: &MemberStatus| recorded.iter().all(|other| other.id != member.id);
+    let node = members.iter().find(|member| is_new(member))?.node.clone();
+    // Those who found a cluster start together.
+    if recorded.is_empty() {
+        return None;
+    }
+    let waits = procedure::fragile(recorded, reports, &[]);
+    let mut room = usize::from(waits.is_none());
+    members.retain(|member| !is_new(member) || std::mem::replace(&mut room, 0) > 0);
+    waits.map(|why| format!("node {node} is to join: {why}"))
 }
 
 /// Decides.

@@ -282,7 +282,7 @@ impl World {
             leaving: Leaving::Released,
             highest: self.record.highest,
         };
-        let members = choose(&self.record.members, &nodes, &wish).members;
+        let mut members = choose(&self.record.members, &nodes, &wish).members;
         let pods: Vec<Pod> =
             self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
         let agents: BTreeMap<String, Agent> = self
@@ -292,6 +292,7 @@ impl World {
             .map(|(at, uid)| (uid.to_string(), Agent::Says(Box::new(self.status(*at)))))
             .collect();
         let reports = Reports { pods: &pods, agents: &agents };
+        let joins = one_by_one(&mut members, &self.record.members, &reports);
         let names: Vec<Node> = members
             .iter()
             .map(|member| Node { host: member.node.clone(), address: std::net::Ipv4Addr::LOCALHOST.into() })
@@ -317,13 +318,20 @@ impl World {
             prop_assert!(self.record.is_leaving(gone.id), "{gone:?} is struck off without a mark");
         }
         prop_assert!(!decision.record.members.is_empty(), "nobody is left");
+        if !self.record.members.is_empty() && decision.record.members.len() > self.record.members.len() {
+            prop_assert!(
+                self.rests_with(&self.record.members),
+                "a member joins while another one is away or on its way"
+            );
+            prop_assert!(decision.record.members.len() == self.record.members.len() + 1, "two join at the same moment");
+        }
         let Record { members, highest, leaving } = &decision.record;
         let changed = *members != self.record.members || *leaving != self.record.leaving;
         prop_assert!(*highest >= self.record.highest);
         // A step rests on what is recorded.
         let is_recorded = !changed;
         self.record = decision.record;
-        let rest = changed || decision.step.is_some() || decision.waits.is_some();
+        let rest = changed || decision.step.is_some() || decision.waits.is_some() || joins.is_some();
         if !is_recorded {
             return Ok(rest);
         }
@@ -387,8 +395,13 @@ impl World {
 
     /// Whether everything is as wanted.
     fn rests(&self) -> bool {
-        let members: BTreeSet<usize> = self.record.members.iter().map(|member| machine(&member.node)).collect();
-        members.len() == self.wanted && members == self.cluster && members.iter().all(|at| self.runs(*at))
+        self.record.members.len() == self.wanted && self.rests_with(&self.record.members)
+    }
+
+    /// Whether these are the cluster, and all of them run.
+    fn rests_with(&self, members: &[MemberStatus]) -> bool {
+        let members: BTreeSet<usize> = members.iter().map(|member| machine(&member.node)).collect();
+        members == self.cluster && members.iter().all(|at| self.runs(*at))
     }
 }
 

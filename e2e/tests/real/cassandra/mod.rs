@@ -1,6 +1,7 @@
 //! A real Cassandra on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod cql;
+mod crash;
 mod writer;
 
 use std::net::Ipv4Addr;
@@ -8,21 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tf_api::kinds::CASSANDRA;
-use tf_api::names::{ANNOTATION_RESTART, AUTHORITY};
 use tf_pki::authority::Authority;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
-use tf_testing::resources::{self, Resource};
+use tf_testing::resources;
 use tf_testing::wait::eventually;
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
-use crate::store::{NAMESPACE, Store, directory, replace_authority};
+use crate::store::{NAMESPACE, Store, authorities, authority, directory, replace_authority};
 use crate::tls::Access;
 
 const NAME: &str = "configdb1";
@@ -37,12 +35,8 @@ pub const STORE: Store = Store {
     images: &[OPERATOR, "tf-node", image::CASSANDRA_ARCHIVE],
     values: &[image::CASSANDRA],
 };
-/// For three servers, one after the other.
-const ROLL: Duration = Duration::from_mins(10);
 /// For members that come and go, each with the repair of what they hold.
 const RESIZED: Duration = Duration::from_mins(12);
-/// Until a failure is told.
-const TOLD: Duration = Duration::from_secs(10);
 /// For all servers to know of a table.
 const AGREED: Duration = Duration::from_secs(30);
 /// Between two writes while servers stop. A client waits for 5 s for a server that does not answer before it takes the next one.
@@ -69,12 +63,14 @@ impl Long {
     }
 }
 
-/// What a small machine has for three servers.
+/// A spec with what a small machine has for three servers.
+fn on_a_small_machine(mut spec: Value) -> Value {
+    spec["serviceConfiguration"] = json!({"minHeapSize": "64M", "maxHeapSize": "192M"});
+    spec
+}
+
 fn spec(log_level: &str) -> Value {
-    json!({
-        "commonConfiguration": {"logLevel": log_level},
-        "serviceConfiguration": {"minHeapSize": "64M", "maxHeapSize": "192M"},
-    })
+    on_a_small_machine(json!({"commonConfiguration": {"logLevel": log_level}}))
 }
 
 /// The same with a number of members.
@@ -89,12 +85,6 @@ async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
     resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("info")).await?;
     STORE.certified(client).await?;
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
-}
-
-/// Ready, and no roll-out is under way.
-async fn through(client: &Client, what: &str) -> Result<()> {
-    let is_through = |cassandra: &Resource| cassandra.is_ready() && cassandra.is("Progressing", "False");
-    resources::until(client, CASSANDRA, NAMESPACE, NAME, what, ROLL, is_through).await.map(drop)
 }
 
 /// A table with a copy of each row on each server, of which all servers know.
@@ -150,16 +140,12 @@ async fn repaired(client: &Client, access: &Access, addresses: &[Ipv4Addr]) -> R
 
 /// Between members a certificate of the namespace's authority is asked for.
 async fn members_alone(client: &Client, addresses: &[Ipv4Addr]) -> Result<()> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    let data = secrets.get(AUTHORITY).await?.data.context("an empty Secret")?;
-    let text = |key: &str| String::from_utf8(data.get(key).map(|it| it.0.clone()).unwrap_or_default());
-    let authority = Authority::from_pem(&text("tls.crt")?, &text("tls.key")?)?;
+    let (authority, bundle) = (authority(client).await?, authorities(client).await?);
     let now = Timestamp::now();
     let member = authority.operator("some-member", Duration::from_hours(1), now)?;
     let lifetime = tf_pki::authority::AUTHORITY_LIFETIME;
     let other = Authority::generate("somebody-else", tf_pki::authority::Curve::P256, lifetime, now)?;
     let stranger = other.operator("some-member", Duration::from_hours(1), now)?;
-    let bundle = text("tls.crt")?;
     let showing = |pair| Access::showing(&bundle, pair);
     for address in addresses {
         ensure!(
@@ -188,12 +174,12 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
             let before = STORE.uids(client).await?;
             let writer = Writer::begin(&access, &addresses);
             resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("debug")).await?;
-            through(client, "the change").await?;
+            STORE.through(client, "the change").await?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
             good("a changed configuration", &writer.end().await?)
         })
@@ -208,19 +194,10 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_row()
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
-            let before = STORE.uids(client).await?;
             let writer = Writer::begin(&access, &addresses);
-            let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
-            let api = resources::api(client, CASSANDRA, NAMESPACE);
-            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            eventually("other pods", ROLL, async || {
-                let now = STORE.uids(client).await?;
-                Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
-            })
-            .await?;
-            through(client, "the restart").await?;
+            STORE.restarted(client).await?;
             good("pods replaced", &writer.end().await?)
         })
         .await
@@ -234,16 +211,15 @@ async fn a_killed_server_is_told_and_loses_no_row() -> Result<()> {
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
             for node in lab.real_nodes()?.all()? {
                 let writer = Writer::begin(&access, &addresses);
                 let begun = Instant::now();
                 node.kill("java")?;
-                let told = |cassandra: &Resource| !cassandra.is_ready();
-                resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+                STORE.told(client).await?;
                 let told = begun.elapsed();
-                through(client, "the server's return").await?;
+                STORE.through(client, "the server's return").await?;
                 good(&format!("killed, told after {told:.1?}"), &writer.end().await?)?;
             }
             Ok(())
@@ -259,7 +235,7 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
             let before = STORE.uids(client).await?;
             let writer = Writer::begin(&access, &addresses);
@@ -276,9 +252,8 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
             members_alone(client, &addresses).await?;
             let writer = Writer::begin(&newcomer, &addresses);
             lab.real_nodes()?.all()?.first().context("no node")?.kill("java")?;
-            let told = |cassandra: &Resource| !cassandra.is_ready();
-            resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
-            through(client, "a server that begins with the new authority").await?;
+            STORE.told(client).await?;
+            STORE.through(client, "a server that begins with the new authority").await?;
             good("killed afterwards", &writer.end().await?)
         })
         .await
@@ -286,12 +261,12 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
 
 /// Addresses of the members, when there are so many, each row is on each of them, and nothing is left to do.
 async fn grown(lab: &Lab, client: &Client, size: usize) -> Result<Vec<Ipv4Addr>> {
-    let is_through = |cassandra: &Resource| {
-        let members = cassandra.object.data["status"]["members"].as_array().map(Vec::len);
-        cassandra.is_ready() && cassandra.is("Progressing", "False") && members == Some(size)
-    };
-    let what = format!("{size} members");
-    resources::until(client, CASSANDRA, NAMESPACE, NAME, &what, RESIZED, is_through).await?;
+    STORE.resized(client, size, RESIZED).await?;
+    ring(lab, client, size).await
+}
+
+/// Addresses of the members, if they are so many in the words of each of them, and each row is on all of them.
+async fn ring(lab: &Lab, client: &Client, size: usize) -> Result<Vec<Ipv4Addr>> {
     let mut addresses = Vec::new();
     for (pod, it) in STORE.pods(client).await? {
         let status = STORE.exec(lab, &pod, &["nodetool", "-p", JMX_PORT, "status"])?;
@@ -314,7 +289,7 @@ async fn one_member_becomes_three_then_two_then_three_and_each_row_is_on_all_of_
         .with(3, &[], &[], async |lab, client| {
             resources::apply(client, CASSANDRA, NAMESPACE, NAME, sized(1)).await?;
             STORE.certified(client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             let access = Access::of(client).await?;
             let pods = STORE.pods(client).await?;
             let first =
@@ -343,15 +318,14 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
             let writer = Writer::begin(&access, &addresses);
             let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
             let lost = lab.real_nodes()?.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
             let begun = Instant::now();
             STORE.replace_node(lab, client, &lost).await?;
-            let told = |cassandra: &Resource| !cassandra.is_ready();
-            resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+            STORE.told(client).await?;
             let members = grown(lab, client, 3).await?;
             let summary = writer.among(&members).end().await?;
             println!("replaced after {:.0?}: {summary}", begun.elapsed());
@@ -369,7 +343,7 @@ async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            through(client, "the bring-up").await?;
+            STORE.through(client, "the bring-up").await?;
             table(&access, &addresses).await?;
             let directory = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
@@ -377,8 +351,7 @@ async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<
             let begun = Instant::now();
             node.run("find", &[&directory, "-mindepth", "1", "-delete"]).await?;
             node.kill("java")?;
-            let told = |cassandra: &Resource| !cassandra.is_ready();
-            resources::until(client, CASSANDRA, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+            STORE.told(client).await?;
             let members = grown(lab, client, 3).await?;
             let summary = writer.among(&members).end().await?;
             println!("an empty disk, whole again after {:.0?}: {summary}", begun.elapsed());

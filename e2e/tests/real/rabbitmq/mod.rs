@@ -1,5 +1,6 @@
 //! A real RabbitMQ on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod crash;
 mod traffic;
 
 use std::net::Ipv4Addr;
@@ -12,7 +13,6 @@ use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
-use tf_api::names::ANNOTATION_RESTART;
 use tf_testing::operators::Install;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
@@ -21,7 +21,7 @@ use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, Store, directory, members, replace_authority};
+use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, directory, members, replace_authority};
 use crate::{rest, secrets};
 
 const NAME: &str = "rabbitmq1";
@@ -34,10 +34,6 @@ pub const STORE: Store = Store {
     images: &[OPERATOR, "tf-node", image::RABBITMQ_ARCHIVE],
     values: &[image::RABBITMQ],
 };
-/// For three servers, one after the other.
-const ROLL: Duration = Duration::from_mins(5);
-/// Until a failure is told.
-const TOLD: Duration = Duration::from_secs(10);
 /// From the start of the last node until all servers serve again.
 const UP_AGAIN: Duration = Duration::from_secs(60);
 /// Until RabbitMQ has noticed that a member is cut off (`net_ticktime` and a quarter), and then some.
@@ -78,12 +74,6 @@ async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({})).await?;
     STORE.certified(client).await?;
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
-}
-
-/// Ready, and no roll-out is under way.
-async fn through(client: &Client, what: &str) -> Result<()> {
-    let is_through = |rabbitmq: &Resource| rabbitmq.is_ready() && rabbitmq.is("Progressing", "False");
-    resources::until(client, RABBITMQ, NAMESPACE, NAME, what, ROLL, is_through).await.map(drop)
 }
 
 /// Nothing was lost, and nobody waited for long.
@@ -142,7 +132,7 @@ async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
     let spec = json!({"serviceConfiguration": {"clusterPartitionHandling": handling}});
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
     STORE.certified(client).await?;
-    through(client, handling).await?;
+    STORE.through(client, handling).await?;
     let (access, nodes) = (Access::of(client).await?, lab.real_nodes()?);
     let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
     let all = nodes.all()?;
@@ -157,7 +147,7 @@ async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
     tokio::time::sleep(PARTED.saturating_sub(begun.elapsed())).await;
     nodes.heal(&[cut.name()], &others).await?;
     let begun = Instant::now();
-    through(client, "one cluster").await?;
+    STORE.through(client, "one cluster").await?;
     println!("{handling}: whole {:.1?} after the cut's end", begun.elapsed());
     traffic.end().await
 }
@@ -194,7 +184,7 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
             let traffic = Traffic::begin(&access, &addresses).await?;
             let changed = json!({"commonConfiguration": {"logLevel": "debug"}});
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, changed).await?;
-            through(client, "the change").await?;
+            STORE.through(client, "the change").await?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
             good("a changed configuration", &traffic.end().await?)
         })
@@ -209,17 +199,8 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_messa
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let before = STORE.uids(client).await?;
             let traffic = Traffic::begin(&access, &addresses).await?;
-            let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
-            let api = resources::api(client, RABBITMQ, NAMESPACE);
-            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            eventually("other pods", ROLL, async || {
-                let now = STORE.uids(client).await?;
-                Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
-            })
-            .await?;
-            through(client, "the restart").await?;
+            STORE.restarted(client).await?;
             good("pods replaced", &traffic.end().await?)
         })
         .await
@@ -237,10 +218,9 @@ async fn a_killed_server_is_told_and_loses_no_message() -> Result<()> {
                 let traffic = Traffic::begin(&access, &addresses).await?;
                 let begun = Instant::now();
                 node.kill("beam.smp")?;
-                let told = |rabbitmq: &Resource| !rabbitmq.is_ready();
-                resources::until(client, RABBITMQ, NAMESPACE, NAME, "the loss", TOLD, told).await?;
+                STORE.told(client).await?;
                 let told = begun.elapsed();
-                through(client, "the server's return").await?;
+                STORE.through(client, "the server's return").await?;
                 good(&format!("killed, told after {told:.1?}"), &traffic.end().await?)?;
             }
             Ok(())
@@ -264,8 +244,7 @@ async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhe
             let access = Access::of(client).await?;
             let traffic = Traffic::begin(&access, &first).await?;
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(3)).await?;
-            let is_three = |rabbitmq: &Resource| rabbitmq.is_ready_with(3) && rabbitmq.is("Progressing", "False");
-            resources::until(client, RABBITMQ, NAMESPACE, NAME, "three members", ROLL, is_three).await?;
+            STORE.resized(client, 3, ROLL).await?;
             // One that was restarted would have turned its clients away.
             let summary = traffic.end().await?;
             ensure!(summary.refused == 0, "the first server was restarted: {summary}");
@@ -281,15 +260,14 @@ async fn resize(client: &Client, replicas: usize) -> Result<()> {
     let wish = json!({"spec": {"commonConfiguration": {"replicas": replicas}}});
     let api = resources::api(client, RABBITMQ, NAMESPACE);
     api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-    let is_done = |rabbitmq: &Resource| rabbitmq.is_ready_with(replicas) && rabbitmq.is("Progressing", "False");
-    resources::until(client, RABBITMQ, NAMESPACE, NAME, &format!("{replicas} members"), ROLL, is_done).await.map(drop)
+    STORE.resized(client, replicas, ROLL).await.map(drop)
 }
 
 /// Restarts every server by a change, which is held up as long as the cluster has a node that does not run.
 async fn rolled(client: &Client, replicas: usize, level: &str) -> Result<()> {
     let spec = json!({"commonConfiguration": {"replicas": replicas, "logLevel": level}});
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
-    through(client, "a change of what is left").await
+    STORE.through(client, "a change of what is left").await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -371,9 +349,8 @@ async fn a_member_that_lost_its_data_joins_again_by_itself() -> Result<()> {
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             node.run("rm", &["-rf", &format!("{directory}/mnesia")]).await?;
             node.kill("beam.smp")?;
-            let told = |rabbitmq: &Resource| !rabbitmq.is_ready();
-            resources::until(client, RABBITMQ, NAMESPACE, NAME, "the loss", TOLD, told).await?;
-            through(client, "the member's return").await?;
+            STORE.told(client).await?;
+            STORE.through(client, "the member's return").await?;
             access.connect(node.address()).await?;
             good("a member without its data", &traffic.end().await?)
         })

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::Api;
 use lapin::options::{
@@ -20,13 +20,12 @@ use lapin::options::{
 use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
-use tf_api::names::AUTHORITY;
-use tf_pki::authority::Authority;
 use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::{AMQP_PORT, NAME, NAMESPACE};
+use super::{AMQP_PORT, NAME};
+use crate::store::{NAMESPACE, authorities, authority};
 
 /// Between two messages.
 const PACE: Duration = Duration::from_millis(20);
@@ -58,15 +57,12 @@ impl Access {
             anyhow::Ok(String::from_utf8(data.get(key).with_context(|| format!("no {key}"))?.0.clone())?)
         };
         let own = format!("{NAME}-secret");
-        let authority = Authority::from_pem(&text(AUTHORITY, "tls.crt").await?, &text(AUTHORITY, "tls.key").await?)?;
-        let pair = authority.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
-        let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-        let bundle = bundles.get(AUTHORITY).await?.data.unwrap_or_default();
+        let pair = authority(client).await?.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
         Ok(Self {
             user: text(&own, "user").await?,
             password: text(&own, "password").await?,
             vhost: text(&own, "vhost").await?,
-            bundle: bundle["ca-bundle.crt"].clone(),
+            bundle: authorities(client).await?,
             identity: Some((pair.issued.pem, pair.key)),
         })
     }

@@ -13,7 +13,6 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tf_api::kinds::REDIS;
-use tf_api::names::ANNOTATION_RESTART;
 use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, Curve};
 use tf_testing::Lab;
 use tf_testing::real::image;
@@ -75,8 +74,7 @@ async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<Ipv4Addr>)> {
 
 /// Ready, and no roll-out is under way.
 async fn through(client: &Client, what: &str) -> Result<()> {
-    let is_through = |redis: &Resource| redis.is_ready() && redis.is("Progressing", "False");
-    resources::until(client, REDIS, NAMESPACE, NAME, what, ROLL, is_through).await.map(drop)
+    STORE.through(client, what).await.map(drop)
 }
 
 /// At most one server was away at a time.
@@ -188,17 +186,8 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other() -> Result<()> {
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let before = STORE.uids(client).await?;
             let visitor = Visitor::begin(&login, &addresses);
-            let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
-            let api = resources::api(client, REDIS, NAMESPACE);
-            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            eventually("other pods", ROLL, async || {
-                let now = STORE.uids(client).await?;
-                Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
-            })
-            .await?;
-            through(client, "the restart").await?;
+            STORE.restarted(client).await?;
             good("pods replaced", &visitor.end()?)
         })
         .await

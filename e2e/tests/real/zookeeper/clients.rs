@@ -5,12 +5,9 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::Value;
-use tf_api::names::AUTHORITY;
-use tf_pki::authority::Authority;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -32,11 +29,7 @@ fn spec(plain: &str, authentication: &str) -> Value {
 
 /// A client's configuration with a certificate that the authority of the namespace signed.
 async fn certified_client(client: &Client) -> Result<Arc<ClientConfig>> {
-    let secret = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(AUTHORITY).await?;
-    let data = secret.data.context("the authority has no key")?;
-    let text = |key: &str| anyhow::Ok(String::from_utf8(data[key].0.clone())?);
-    let authority = Authority::from_pem(&text("tls.crt")?, &text("tls.key")?)?;
-    let pair = authority.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
+    let pair = store::authority(client).await?.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
     let chain = CertificateDer::pem_slice_iter(pair.issued.pem.as_bytes()).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;
     Ok(Arc::new(trusting(client).await?.with_client_auth_cert(chain, key)?))

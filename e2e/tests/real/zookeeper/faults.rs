@@ -11,8 +11,9 @@ use tf_testing::RealNode;
 use tf_testing::real::partition::API_SERVER;
 
 use super::journal::Journal;
-use super::watchman::{HONEST_WITHIN, Watch, Watchman};
+use super::watchman::{Watch, Watchman};
 use super::*;
+use crate::store::HONEST_WITHIN;
 
 /// Ways that are tried if nothing else is said.
 const DEFAULT: usize = 1;

@@ -32,12 +32,11 @@ pub async fn place(client: &Client, common: Value, replicas: usize, limit: Durat
     let as_wished = |zookeeper: &Resource| zookeeper.is_ready_with(replicas);
     let what = format!("{replicas} members");
     let zookeeper = resources::until(client, ZOOKEEPER, NAMESPACE, NAME, &what, limit, as_wished).await?;
-    voting(&zookeeper).await
+    voting(&members(&zookeeper)).await
 }
 
-/// The address of each member of the status, and the version of the list by which each of them has a vote, and nobody else.
-pub async fn voting(zookeeper: &Resource) -> Result<(Vec<Ipv4Addr>, u64)> {
-    let members = members(zookeeper);
+/// The address of each of these members, and the version of the list by which each of them has a vote, and nobody else.
+pub async fn voting(members: &[MemberStatus]) -> Result<(Vec<Ipv4Addr>, u64)> {
     let ids: BTreeSet<u32> = members.iter().map(|member| member.id).collect();
     let addresses: Vec<Ipv4Addr> = members.iter().filter_map(|member| member.address.parse().ok()).collect();
     let mut version = 0;
@@ -96,7 +95,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
         };
         let zookeeper =
             resources::until(client, ZOOKEEPER, NAMESPACE, NAME, "replaced", 2 * BRING_UP, replaced).await?;
-        let (serving, after) = voting(&zookeeper).await?;
+        let (serving, after) = voting(&members(&zookeeper)).await?;
         ensure!(!serving.contains(&lost.address()) && after > version, "{serving:?}, {version:x}, {after:x}");
         watchman.end()?;
         let account = journal.end(&serving).await?;

@@ -24,12 +24,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, DynamicObject, EvictParams, ListParams};
+use kube::api::{Api, EvictParams, ListParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::ZOOKEEPER;
-use tf_plan::component::Component as _;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
@@ -115,23 +114,7 @@ async fn pods(client: &Client) -> Result<BTreeMap<String, Pod>> {
 
 /// Deletes the resource, and waits until nothing that it owns is left. What members keep on their nodes stays.
 async fn deleted(client: &Client) -> Result<()> {
-    let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?.context("it is gone")?;
-    let owner = zookeeper.object.uid();
-    let is_its = |object: &DynamicObject| {
-        object.metadata.owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.as_ref())
-    };
-    resources::api(client, ZOOKEEPER, NAMESPACE).delete(NAME, &DeleteParams::default()).await?;
-    eventually("nothing to be left", BRING_UP, async || {
-        for owned in zookeeper_op::Component::declaration().owned {
-            let api = resources::objects(client, owned.kind, NAMESPACE);
-            if api.list(&ListParams::default()).await?.iter().any(is_its) {
-                return Ok(None);
-            }
-        }
-        let is_gone = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await?.is_none();
-        Ok((is_gone && pods(client).await?.is_empty()).then_some(()))
-    })
-    .await
+    STORE.deleted::<zookeeper_op::Component>(client).await
 }
 
 /// What a server answers to a four-letter word.

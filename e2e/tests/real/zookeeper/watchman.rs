@@ -13,9 +13,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::store::HONEST_WITHIN;
 
-/// How long a status may say what is no longer so (I4).
-pub const HONEST_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// For the answer of a server.

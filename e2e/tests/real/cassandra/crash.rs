@@ -1,0 +1,111 @@
+//! What of a ring is disturbed: its sizes and its configuration.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use tf_api::contract::MemberStatus;
+use tf_testing::Lab;
+
+use super::writer::Writer;
+use super::{JMX_PORT, STORE, on_a_small_machine, ring, table};
+use crate::crash::{Common, Name, Round, Site, Subject, tests_of};
+use crate::store::Store;
+use crate::tls::Access;
+
+/// Where the agent notes what a server has repaired.
+const REPAIRED: &str = "/var/lib/cassandra/.tf-repaired";
+
+/// What is wished of a ring.
+#[derive(Clone, Copy, Debug)]
+struct Wish(Common);
+
+impl Wish {
+    const fn members(members: usize, level: &'static str) -> Self {
+        Self(Common::members(members).at(level))
+    }
+}
+
+impl crate::crash::Wish for Wish {
+    fn common(self) -> Common {
+        self.0
+    }
+
+    fn spec(self) -> Value {
+        on_a_small_machine(self.0.spec())
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Grow by two, and shrink by one, twice.
+const SIZES: Round<Wish> = Round {
+    name: Name::CassandraSizes,
+    wishes: &[Wish::members(3, "info"), Wish::members(2, "info"), Wish::members(1, "info")],
+    other: Wish::members(2, "warning"),
+};
+
+/// Change the configuration, and change it back.
+const CHANGES: Round<Wish> = Round {
+    name: Name::CassandraChanges,
+    wishes: &[Wish::members(3, "debug"), Wish::members(3, "info")],
+    other: Wish::members(3, "warning"),
+};
+
+struct Ring;
+
+impl Subject for Ring {
+    type Component = cassandra_op::Component;
+    type Wish = Wish;
+    type Clients = Writer;
+
+    const STORE: Store = STORE;
+    const IMAGES: &'static [&'static str] = &[];
+    // Up to two members join, each with the repair of what all hold.
+    const LIMIT: Duration = Duration::from_mins(20);
+    // Java starts for each question.
+    const SAID: Duration = Duration::from_mins(1);
+
+    async fn begin(_lab: &Lab, _round: &Round<Wish>) -> Result<Self> {
+        Ok(Self)
+    }
+
+    async fn ask(&mut self, site: &Site, wish: Wish, members: &[MemberStatus]) -> Result<()> {
+        ring(&site.lab, &site.client, members.len()).await?;
+        let mut repaired = Vec::new();
+        for pod in STORE.pods(&site.client).await?.keys() {
+            let levels = STORE.exec(&site.lab, pod, &["nodetool", "-p", JMX_PORT, "getlogginglevels"])?;
+            let root = levels.lines().find_map(|line| line.strip_prefix("ROOT")).context("no root logger")?;
+            ensure!(root.trim().eq_ignore_ascii_case(wish.0.level), "{pod} logs {root}, not {}", wish.0.level);
+            // There is none before the first repair.
+            let noted = STORE.exec(&site.lab, pod, &["cat", REPAIRED]).unwrap_or_else(|_| "{}".to_owned());
+            repaired.push(serde_json::from_str::<BTreeMap<String, usize>>(&noted)?.get("lab").copied());
+        }
+        // A keyspace that was made with all of these members there needs none.
+        let is_whole = repaired.iter().all(|factor| *factor == repaired[0]);
+        ensure!(is_whole && repaired[0].is_none_or(|factor| factor == members.len()), "repaired: {repaired:?}");
+        Ok(())
+    }
+
+    async fn clients(&self, site: &Site, servers: &[Ipv4Addr]) -> Result<Writer> {
+        let access = Access::of(&site.client).await?;
+        table(&access, servers).await?;
+        Ok(Writer::begin(&access, &site.lab.real_nodes()?.addresses()?))
+    }
+
+    async fn end(writer: Writer, servers: &[Ipv4Addr]) -> Result<String> {
+        let summary = writer.among(servers).end().await?;
+        ensure!(summary.lost == 0, "{summary}");
+        Ok(summary.to_string())
+    }
+}
+
+tests_of!(sizes, Ring, SIZES);
+tests_of!(changes, Ring, CHANGES);

@@ -1,0 +1,79 @@
+//! What of a cluster is disturbed: its sizes, its configuration, its nodes. One server alone keeps its configuration, since its queues would end
+//! with it.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tf_api::contract::MemberStatus;
+use tf_testing::Lab;
+
+use super::STORE;
+use super::traffic::{Access, Traffic};
+use crate::crash::{Common, Name, Round, Site, Subject, tests_of};
+use crate::store::{ROLL, Store};
+
+/// Grow, and shrink.
+const SIZES: Round<Common> =
+    Round { name: Name::RabbitmqSizes, wishes: &[Common::members(3), Common::members(1)], other: Common::members(2) };
+
+/// Change the configuration, and change it back.
+const CHANGES: Round<Common> = Round {
+    name: Name::RabbitmqChanges,
+    wishes: &[Common::members(3).at("debug"), Common::members(3)],
+    other: Common::members(3).at("warning"),
+};
+
+/// A node is replaced while the configuration changes, and another one while it changes back.
+const NODES: Round<Common> = Round {
+    name: Name::RabbitmqNodes,
+    wishes: &[Common::members(3).at("debug").on_another_node(), Common::members(3).on_another_node()],
+    other: Common::members(3).at("warning"),
+};
+
+/// Whom a server takes for its cluster, who of them runs, from whom it was cut off, and what it logs.
+const SAYS: &str = "{length(rabbit_mnesia:cluster_nodes(all)), length(rabbit_mnesia:cluster_nodes(running)), \
+                    rabbit_node_monitor:partitions(), maps:get(level, logger:get_primary_config())}.";
+
+struct Cluster;
+
+impl Subject for Cluster {
+    type Component = rabbitmq_op::Component;
+    type Wish = Common;
+    type Clients = Traffic;
+
+    const STORE: Store = STORE;
+    const IMAGES: &'static [&'static str] = &[];
+    const LIMIT: Duration = ROLL;
+    // Erlang starts for each question.
+    const SAID: Duration = Duration::from_secs(30);
+
+    async fn begin(_lab: &Lab, _round: &Round<Common>) -> Result<Self> {
+        Ok(Self)
+    }
+
+    async fn ask(&mut self, site: &Site, wish: Common, members: &[MemberStatus]) -> Result<()> {
+        let pods = STORE.pods(&site.client).await?;
+        ensure!(pods.len() == members.len(), "{:?}", pods.keys());
+        let expected = format!("{{{0},{0},[],{1}}}", wish.members, wish.level);
+        for pod in pods.keys() {
+            let says = STORE.exec(&site.lab, pod, &["rabbitmqctl", "eval", SAYS])?;
+            ensure!(says.trim() == expected, "{pod} says {}, not {expected}", says.trim());
+        }
+        Ok(())
+    }
+
+    async fn clients(&self, site: &Site, _servers: &[Ipv4Addr]) -> Result<Traffic> {
+        Traffic::begin(&Access::of(&site.client).await?, &site.lab.real_nodes()?.addresses()?).await
+    }
+
+    async fn end(traffic: Traffic, _servers: &[Ipv4Addr]) -> Result<String> {
+        let summary = traffic.end().await?;
+        ensure!(summary.lost == 0, "{summary}");
+        Ok(summary.to_string())
+    }
+}
+
+tests_of!(sizes, Cluster, SIZES);
+tests_of!(changes, Cluster, CHANGES);
+tests_of!(nodes, Cluster, NODES);
