@@ -24,6 +24,9 @@ const SOONEST: SignedDuration = SignedDuration::from_hours(24);
 /// Until a repair is tried again that did not succeed.
 const AGAIN: SignedDuration = SignedDuration::from_hours(1);
 
+/// By which the clocks of nodes may differ.
+const SKEW: SignedDuration = SignedDuration::from_hours(1);
+
 /// How well a ring is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
@@ -40,7 +43,7 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
     let Some(ring) = procedure::told(members, reports) else { return Upkeep::default() };
     // One member has nobody to differ from.
     let keyspaces = if members.len() > 1 { keyspaces(&ring, members.len()) } else { BTreeMap::new() };
-    let last = |keyspace: &str| ring.iter().filter_map(|(_, facts)| facts.repaired_at.get(keyspace)).max().copied();
+    let last = |keyspace: &str| ring.iter().filter_map(|(_, facts)| repaired(facts, keyspace, now)).max();
     let is_past = |keyspace: &str, span| last(keyspace).is_none_or(|last| now.duration_since(last) >= span);
     let due = keyspaces.iter().find(|(keyspace, grace)| is_past(keyspace, interval(**grace)));
     let overdue = keyspaces.iter().filter(|(keyspace, grace)| {
@@ -53,6 +56,11 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
         overdue: overdue.map(|(keyspace, grace)| explain(keyspace, *grace, &ring)).collect(),
         step: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
     }
+}
+
+/// When a server last repaired a keyspace. What its clock said when it was wrong would keep the next repair away for as long.
+fn repaired(facts: &Facts, keyspace: &str, now: Timestamp) -> Option<Timestamp> {
+    facts.repaired_at.get(keyspace).copied().filter(|at| at.duration_since(now) <= SKEW)
 }
 
 /// Keyspaces of which every member has each row, as all say, with the seconds that deletions are remembered.
@@ -77,7 +85,7 @@ fn repair(keyspace: &str, members: usize, ring: &[(&Pod, &Facts)], now: Timestam
     if is_mixed || ring.iter().any(|(_, facts)| failed_lately(facts)) {
         return None;
     }
-    let (pod, _) = ring.iter().min_by_key(|(_, facts)| facts.repaired_at.get(keyspace))?;
+    let (pod, _) = ring.iter().min_by_key(|(_, facts)| repaired(facts, keyspace, now))?;
     let factor = u32::try_from(members).ok()?;
     let change = Change::Repair { keyspace: keyspace.to_owned(), factor, routine: true };
     let why = format!("pod {} repairs keyspace {keyspace}, as is done from time to time", pod.name);

@@ -226,6 +226,8 @@ fn a_keyspace_is_repaired_in_time_by_who_has_not_done_it_for_longest() {
         ([Some(6), Some(40), None], None),
         ([Some(7), Some(40), Some(41)], Some(2)),
         ([Some(7), None, Some(41)], Some(1)),
+        // A clock that is years ahead.
+        ([Some(-4000), Some(41), Some(42)], Some(0)),
     ];
     for (days, who) in cases {
         let who = who.map(|index: usize| format!("{SET}-{index}"));
