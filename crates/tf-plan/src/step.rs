@@ -1,6 +1,6 @@
 //! The one thing that a pass may do to a member that runs.
 
-use crate::node::{ContentHash, cassandra, rabbitmq::Membership, zookeeper::Reconfigure};
+use crate::node::{ContentHash, cassandra, rabbitmq::Membership, redis, zookeeper::Reconfigure};
 
 /// A step. Each names the pod it is for by uid, so that one that was replaced meanwhile is never hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum Request {
     Membership(Membership),
     /// Change a Cassandra ring.
     Ring(cassandra::Change),
+    /// Change which Redis server takes writes.
+    Redis(redis::Change),
 }
 
 impl Step {

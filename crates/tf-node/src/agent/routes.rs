@@ -7,7 +7,9 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tf_plan::node::{cassandra::Change, launch::Launch, rabbitmq::Membership, state::Status, zookeeper::Reconfigure};
+use tf_plan::node::{
+    cassandra::Change, launch::Launch, rabbitmq::Membership, redis, state::Status, zookeeper::Reconfigure,
+};
 use tokio::sync::{Mutex, watch};
 
 use crate::{
@@ -23,6 +25,7 @@ use crate::{
         self, Store,
         cassandra::change::{Changer, Tasks},
         rabbitmq::{self, membership},
+        redis::{Server, step_down},
         zookeeper::reconfig::{self, Failure},
     },
 };
@@ -31,6 +34,7 @@ use crate::{
 const LARGEST_BODY: usize = 16 * 1024;
 
 const RING: &str = "/v1/cassandra/ring";
+const REDIS: &str = "/v1/redis/change";
 
 /// Whose API it is.
 #[derive(Clone, Debug)]
@@ -66,8 +70,10 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
             let Context { paths, daemon, tasks, commands, .. } = context.clone();
             change_ring(context, &Changer { server, daemon, paths, tasks, commands }, request.into_body()).await
         }
+        (&Method::POST, REDIS, Some(Store::Redis(server))) => change_redis(context, &server, request.into_body()).await,
         (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_)))
         | (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. }))
+        | (_, REDIS, Some(Store::Redis(_)))
         | (_, RING, Some(Store::Cassandra(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
         _ => error(StatusCode::NOT_FOUND, "there is GET /v1/status, and what the store beside the agent has"),
     }
@@ -154,6 +160,19 @@ async fn change_ring(context: &Context, changer: &Changer, body: Incoming) -> An
             respond(StatusCode::OK, &json!({}))
         }
         Err(failure) => not_changed("the ring was not changed", &json!(change), failure),
+    }
+}
+
+async fn change_redis(context: &Context, server: &Server, body: Incoming) -> Answer {
+    let change: redis::Change = match read(body).await {
+        Ok(change) => change,
+        Err(answer) => return answer,
+    };
+    let Ok(_changing) = context.changing.try_lock() else { return busy() };
+    let redis::Change::StepDown = change;
+    match step_down::step_down(server, &context.paths).await {
+        Ok(()) => respond(StatusCode::OK, &json!({})),
+        Err(failure) => not_changed("the server did not step down", &json!(change), failure),
     }
 }
 
