@@ -20,7 +20,7 @@ use tf_plan::{
 use crate::config::jvm::DAEMON;
 
 /// The ring, as the procedures of all stores see it.
-pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided };
+pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided, leads: procedure::nobody };
 
 /// The configuration that the member on each node is to run with. What it was founded with lacks nothing but what a new disk needs, and
 /// a pod with a new disk takes the newest one by itself: nobody goes over to another configuration for that alone.

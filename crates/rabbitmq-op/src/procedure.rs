@@ -15,7 +15,7 @@ use tf_plan::{
 use crate::plan::CONTAINER;
 
 /// The cluster, as the procedures of all stores see it.
-const CLUSTER: Store = Store { daemon: CONTAINER, gate, troubles };
+const CLUSTER: Store = Store { daemon: CONTAINER, gate, troubles, leads: procedure::nobody };
 
 /// Completes a plan. `contents`: the configuration of the member on each node. `decided`: who is to be a member, where that can be told.
 pub fn complete(

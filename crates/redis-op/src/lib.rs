@@ -1,13 +1,17 @@
 //! Redis: what the operator owns and reads.
 //!
-//! The desired state is in [`plan`], file contents are in [`config`], the ports of a member in [`ports`], what clients log in with in
-//! [`password`], what is done to members that run in `procedure`.
+//! The desired state is in [`plan`], file contents are in [`config`] and [`sentinel`], the ports of a member in [`ports`], what clients log in
+//! with in [`password`], what the servers are to each other in [`mode`], what is done to members that run in `procedure`, and in
+//! `replication` where they copy one of them.
 
 pub mod config;
+pub mod mode;
 pub mod password;
 pub mod plan;
 pub mod ports;
 mod procedure;
+mod replication;
+pub mod sentinel;
 
 use tf_api::{Redis, kinds::REDIS};
 use tf_plan::{

@@ -1,39 +1,57 @@
 //! Desired state of the servers of a resource.
 
-use std::net::IpAddr;
-
-use tf_api::{
-    Redis,
-    contract::{Protocol, Reason},
-};
+use tf_api::{Redis, contract::Protocol, kinds::RedisMode};
 use tf_plan::{
-    build::{configuration::Files, pod::Daemon, publish},
+    build::{
+        configuration::Files,
+        pod::{self, Daemon},
+        publish,
+        storage::memory_dir,
+    },
     certificates,
     component::Agents,
     ensemble::{Ensemble, Parts, Traits},
-    images::Builtin,
-    members::{Joining, Leaving, SizeRule},
-    node::{launch, redis::PASSWORD_FILE},
+    images::{Builtin, Chosen},
+    members::Joining,
+    node::{
+        launch,
+        redis::{DIRECTORY, PASSWORD_FILE, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
+    },
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure,
 };
 
 use crate::{
-    OPERATOR, config,
+    OPERATOR, config, mode,
     password::{self, Password},
     ports::Ports,
-    procedure::SERVERS,
+    procedure, sentinel,
 };
 
 /// The daemon of a member.
 pub const CONTAINER: &str = "redis";
 /// What clients connect to.
 pub const ENDPOINT: &str = "redis";
-const CONTAINERS: [Builtin; 1] = [Builtin { name: CONTAINER, image: "external-redis", default: true }];
+/// What clients ask for the server that takes writes.
+pub const SENTINEL_ENDPOINT: &str = "sentinel";
+/// Key of what clients connect with that has the name by which they ask.
+const MASTER_NAME: &str = "masterName";
+const CONTAINERS: [Builtin; 2] = [
+    Builtin { name: CONTAINER, image: "external-redis", default: true },
+    Builtin { name: sentinel::CONTAINER, image: "external-redis", default: false },
+];
 const OBSOLETE: [(&str, &str); 1] = [("stunnel", "the server speaks TLS itself")];
-/// A server that is asked to stop has nothing to write.
+/// A server that is asked to stop has nothing to write. One that others copy may have another one take its place before.
 const GRACE_SECONDS: i64 = 60;
+/// Volume of [`DIRECTORY`]. In memory, because what is written there holds passwords.
+const VOLUME: &str = "replication";
+
+/// Passwords of a resource.
+struct Passwords {
+    clients: Password,
+    /// The members', where they speak with each other.
+    peers: Option<Password>,
+}
 
 /// Plans the servers of a resource.
 ///
@@ -41,20 +59,20 @@ const GRACE_SECONDS: i64 = 60;
 /// When there are no members to plan for, the password is unfit, or the spec asks for what cannot be.
 pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
+    let mode = mode::of(cr)?;
     let ensemble = Ensemble::prepare(
         cr,
         observed,
         &Traits {
             operator: OPERATOR,
-            builtins: &CONTAINERS,
+            builtins: builtins(mode),
             containers: &spec.containers,
             obsolete: &OBSOLETE,
-            // Clients on a node use the server beside them (tf-components 2.4).
-            rule: SizeRule::EveryNode,
-            // The others need not know.
+            rule: mode::size_rule(mode),
+            // The others need not know, or find out.
             joining: Joining::Anytime,
-            // What it held is a copy of what its clients have, or a session whose user logs in again.
-            leaving: Leaving::Dropped,
+            // What it held is a copy of what its clients or the others have, or a session whose user logs in again.
+            leaving: mode::leaving(mode, cr, observed),
             highest: 0,
             has_data: false,
             uses_auth: false,
@@ -64,33 +82,77 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
     )?;
     let ports = Ports::of(spec)?;
     let agents = agents(cr, &observed.operator.cluster_domain)?;
-    let password = Password::of(cr, observed)?;
-    let files = files(&ensemble, ports, &agents, &password)?;
+    let replication = mode::replication(cr, mode, ensemble.members(), ports)?;
+    let clients = Password::of(cr, observed)?;
+    let peers = replication.as_ref().map(|_| Password::of_peers(cr, observed)).transpose()?;
+    let passwords = Passwords { clients, peers };
+    let mut files = files(&ensemble, ports, &agents, &passwords, replication.as_ref())?;
+    if let Some(replication) = &replication {
+        sentinels(&mut files, &ensemble, ports, &passwords, replication)?;
+    }
     let contents = files.content_hashes(ensemble.members());
-    let daemons = ensemble
-        .containers
-        .iter()
-        .map(|container| Daemon {
-            ports: ports.named(),
-            speaks_for_pod: true,
-            ..Daemon::new(container.name, container.image.clone(), container.command.clone())
-        })
-        .collect();
-    let additions = Parts {
+    let Passwords { clients, peers } = &passwords;
+    let mut additions = Parts {
         files,
-        daemons,
-        ports: ports.named(),
-        objects: vec![publish::credentials(&ensemble.identity, &password::secret(cr), &password.data())],
+        daemons: daemons(&ensemble, ports, replication.is_some()),
+        ports: [ports.named(), ports.of_sentinel()].concat(),
+        objects: vec![publish::credentials(
+            &ensemble.identity,
+            &password::secret(cr),
+            &clients.with_peers(peers.as_ref()),
+        )],
         endpoints: vec![ensemble.endpoint(ENDPOINT, Protocol::Tcp, ports.redis, true)],
-        connection: Some((ENDPOINT, "redis", password.data())),
+        connection: Some((ENDPOINT, "redis", clients.data())),
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr),
+        own_status: mode::recorded(replication.as_ref()),
         ..Parts::default()
     };
+    if let (Some(replication), Some(port)) = (&replication, ports.sentinel) {
+        additions.volumes.push(memory_dir(VOLUME));
+        additions.endpoints.push(ensemble.endpoint(SENTINEL_ENDPOINT, Protocol::Tcp, port, true));
+        let mut data = clients.data();
+        data.insert(MASTER_NAME, &replication.master);
+        additions.connection = Some((SENTINEL_ENDPOINT, "redis-sentinel", data));
+    }
     let mut plan = ensemble.plan(additions)?;
-    procedure::complete(&SERVERS, &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
+    if replication.is_some() {
+        plan.record = &mode::RECORD;
+    }
+    procedure::complete(mode, &mut plan, cr, observed, &contents);
     Ok(plan)
+}
+
+/// Containers that the spec may list.
+fn builtins(mode: RedisMode) -> &'static [Builtin] {
+    match mode {
+        RedisMode::Independent => &CONTAINERS[..1],
+        RedisMode::Sentinel => &CONTAINERS,
+    }
+}
+
+/// The server, and the Sentinel beside it, which is of the same image unless the spec names another one.
+fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec<Daemon> {
+    let mount = || is_copied.then(|| pod::mount(VOLUME, DIRECTORY)).into_iter().collect();
+    let server = |chosen: &Chosen| Daemon {
+        ports: ports.named(),
+        speaks_for_pod: true,
+        mounts: mount(),
+        drained: is_copied,
+        ..Daemon::new(CONTAINER, chosen.image.clone(), chosen.command.clone())
+    };
+    let beside = |chosen: &Chosen| {
+        let own = ensemble.container(sentinel::CONTAINER);
+        let command = own.map(|own| own.command.clone()).unwrap_or_default();
+        Daemon {
+            ports: ports.of_sentinel(),
+            mounts: mount(),
+            ..Daemon::new(sentinel::CONTAINER, own.unwrap_or(chosen).image.clone(), command)
+        }
+    };
+    let chosen = ensemble.container(CONTAINER);
+    let sentinel = chosen.filter(|_| is_copied).map(beside);
+    chosen.map(server).into_iter().chain(sentinel).collect()
 }
 
 /// How members' agents are reached, and what members are called.
@@ -104,26 +166,50 @@ pub fn agents(cr: &Redis, cluster_domain: &str) -> Result<Agents, NotReady> {
     Ok(Agents::of(OPERATOR, cr, Ports::of(&cr.spec.service_configuration)?.agent, cluster_domain))
 }
 
-/// The files of all members.
+/// The files of all members' servers.
 fn files(
     ensemble: &Ensemble<'_, Redis>,
     ports: Ports,
     agents: &Agents,
-    password: &Password,
+    passwords: &Passwords,
+    replication: Option<&Replication>,
 ) -> Result<Files, NotReady> {
+    let Passwords { clients, peers } = passwords;
     let level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
     let mut files = Files::default();
     for member in ensemble.members() {
-        let address: IpAddr = member.address.parse().map_err(|_| {
-            let why = format!("address {:?} of node {} is not an IP address", member.address, member.node);
-            NotReady::invalid(Reason::InvalidSpec, why)
-        })?;
-        files.member(config::CONFIG_FILE, &member.address, config::config_file(address, ports, level)?);
+        let config = config::config_file(mode::address(member)?, ports, level, replication)?;
+        files.member(config::CONFIG_FILE, &member.address, config);
     }
-    files.shared(&launch::file_name(CONTAINER), config::launch_file(ports, agents)?);
-    files.shared_secret(config::AUTH_FILE, config::auth_file(password)?);
-    files.shared_secret(PASSWORD_FILE, password.expose());
+    files.shared(&launch::file_name(CONTAINER), config::launch_file(ports, agents, replication)?);
+    files.shared_secret(config::AUTH_FILE, config::auth_file(clients, peers.as_ref())?);
+    files.shared_secret(PASSWORD_FILE, clients.expose());
+    if let Some(peers) = peers {
+        files.shared_secret(PEER_PASSWORD_FILE, peers.expose());
+    }
     Ok(files)
+}
+
+/// The files of all members' Sentinels.
+fn sentinels(
+    files: &mut Files,
+    ensemble: &Ensemble<'_, Redis>,
+    ports: Ports,
+    passwords: &Passwords,
+    replication: &Replication,
+) -> Result<(), NotReady> {
+    let level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
+    let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
+    let [file, secret] = SENTINEL_FILES;
+    for member in ensemble.members() {
+        let config = sentinel::file(member, ensemble.members(), uid, replication, ports, level)?;
+        files.member(file, &member.address, config);
+    }
+    files.shared(&launch::file_name(sentinel::CONTAINER), sentinel::launch_file(replication)?);
+    if let Passwords { clients, peers: Some(peers) } = passwords {
+        files.shared_secret(secret, sentinel::auth_file(clients, peers, replication)?);
+    }
+    Ok(())
 }
 
 /// Fields of the spec that are set and have no effect.

@@ -1,18 +1,38 @@
 //! What is done to members that run: what the next one waits for before it is brought up to date, and what is said of a server that is
 //! not what it should be.
 
-use tf_api::contract::MemberStatus;
+use std::collections::BTreeMap;
+
+use tf_api::{Redis, contract::MemberStatus, kinds::RedisMode};
 use tf_plan::{
-    node::redis::Facts,
-    observed::Pod,
+    node::{ContentHash, redis::Facts},
+    observed::{Observed, Pod},
+    plan::Plan,
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
-use crate::plan::CONTAINER;
+use crate::{plan::CONTAINER, replication};
 
-/// The servers, as the procedures of all stores see them.
-pub const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles };
+/// Servers on their own, as the procedures of all stores see them.
+const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles, leads: procedure::nobody };
+
+/// Completes a plan. `contents`: the configuration of the member on each node.
+pub fn complete(
+    mode: RedisMode,
+    plan: &mut Plan,
+    cr: &Redis,
+    observed: &Observed<Redis>,
+    contents: &BTreeMap<String, ContentHash>,
+) {
+    match mode {
+        RedisMode::Independent => {
+            procedure::complete(&SERVERS, plan, cr, observed, contents);
+            procedure::reseat(plan, observed);
+        }
+        RedisMode::Sentinel => replication::complete(plan, cr, observed, contents),
+    }
+}
 
 /// What keeps a member that serves from being stopped: the others have to serve, and to have read what they have. A server begins empty,
 /// and its clients fill it again; who needs the same from any of them finds it at the others meanwhile.
@@ -42,6 +62,6 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What a pod's server says of itself, if it says anything.
-fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
+pub fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
     reports.of(pod)?.redis.as_ref().filter(|facts| facts.unknown.is_none())
 }

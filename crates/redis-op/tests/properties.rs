@@ -2,13 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use proptest::{collection::btree_map, option, prelude::*};
 use redis_op::plan::plan;
 use serde_json::{Value, json};
-use tf_api::{Redis, contract::Reason};
+use tf_api::{
+    Redis,
+    contract::{MemberStatus, Reason},
+};
 use tf_plan::{
     files::read,
     node::launch::{Launch, Probe},
@@ -18,7 +24,7 @@ use tf_plan::{
 };
 
 mod support;
-use support::{observed, resource};
+use support::{PEER_MARK, observed, resource};
 
 /// Marks a secret, so that a test can look for it in a message.
 const MARK: &str = "Xy7Qp2Zk";
@@ -40,10 +46,11 @@ fn password() -> impl Strategy<Value = String> {
 
 fn spec() -> impl Strategy<Value = Value> {
     let levels = prop::sample::select(vec!["info", "debug", "warning", "error", "critical", "none"]);
-    (1..=65535_u16, option::of(1..9_i32), levels).prop_map(|(port, replicas, level)| {
+    let modes = prop::sample::select(vec!["Independent", "Sentinel"]);
+    (1..=65535_u16, option::of(1..9_i32), levels, modes).prop_map(|(port, replicas, level, mode)| {
         json!({
             "commonConfiguration": {"replicas": replicas, "logLevel": level},
-            "serviceConfiguration": {"redisPort": port},
+            "serviceConfiguration": {"redisPort": port, "mode": mode},
         })
     })
 }
@@ -87,7 +94,9 @@ proptest! {
         let plan = match result {
             Ok(plan) => plan,
             Err(why) => {
-                prop_assert!(matches!(why.reason, Reason::InvalidSpec | Reason::SecretInvalid), "{:?}", why);
+                let is_few = nodes.len() < 3 || spec["commonConfiguration"]["replicas"].as_u64() > Some(nodes.len() as u64);
+                let is_known = matches!(why.reason, Reason::InvalidSpec | Reason::SecretInvalid);
+                prop_assert!(is_known || is_few && why.reason == Reason::NoMatchingNodes, "{:?}", why);
                 prop_assert!(!why.message.contains(MARK), "{}", why.message);
                 return Ok(());
             }
@@ -107,7 +116,7 @@ proptest! {
         let Ok(plan) = plan(&cr, &snapshot(&nodes, "password")) else { return Ok(()) };
         let files = files(&plan);
         let launch = Launch::parse(files["redis.launch"].as_bytes()).unwrap();
-        let Probe::Redis { port } = launch.ready else { panic!("another probe") };
+        let Probe::Redis { port, .. } = launch.ready else { panic!("another probe") };
         prop_assert_eq!(plan.endpoints[0].port, port.get());
         prop_assert!(plan.endpoints[0].tls && launch.agent.unwrap().port != port);
         prop_assert_eq!(plan.endpoints[0].nodes.len(), plan.members.len());
@@ -120,6 +129,51 @@ proptest! {
             prop_assert_eq!((value("save"), value("appendonly")), (String::new(), "no".to_owned()));
             prop_assert!(!config.contains_key("requirepass"));
         }
+    }
+
+    /// Every Sentinel knows all members from the beginning, each under a number of its own, and needs more than half of them.
+    #[test]
+    fn sentinels_know_each_other_and_decide_by_more_than_half(nodes in nodes(), spec in spec()) {
+        let cr = resource("redis1", &spec, &json!({}));
+        let Ok(plan) = plan(&cr, &snapshot(&nodes, "password")) else { return Ok(()) };
+        let (files, count) = (files(&plan), plan.members.len());
+        let file = |member: &MemberStatus| files.get(&format!("sentinel.conf.{}", member.address.replace(':', "-")));
+        if spec["serviceConfiguration"]["mode"] == "Independent" {
+            prop_assert!(plan.members.iter().all(|member| file(member).is_none()));
+            prop_assert!(plan.endpoints.len() == 1 && plan.own_status.is_empty());
+            return Ok(());
+        }
+        prop_assert!(count >= 3 && count % 2 == 1);
+        let mut numbers = BTreeMap::new();
+        let mut firsts = BTreeSet::new();
+        for member in &plan.members {
+            let lines: Vec<Vec<&str>> = file(member).unwrap().lines().map(|line| line.split(' ').collect()).collect();
+            let of = |what: &str| lines.iter().filter(move |words| words.get(1) == Some(&what)).collect::<Vec<_>>();
+            let number = of("myid")[0][2];
+            prop_assert!(number.len() == 40 && number.bytes().all(|byte| byte.is_ascii_hexdigit()), "{}", number);
+            prop_assert!(numbers.insert(member.address.clone(), number.to_owned()).is_none());
+            let monitor = of("monitor")[0];
+            prop_assert_eq!(monitor[5], (count / 2 + 1).to_string());
+            firsts.insert(monitor[3].to_owned());
+            prop_assert_eq!(of("known-replica").len(), count);
+            prop_assert_eq!(of("known-sentinel").len(), count - 1);
+        }
+        prop_assert_eq!(firsts.len(), 1, "they begin with the same one");
+        prop_assert_eq!(numbers.values().collect::<BTreeSet<_>>().len(), count);
+        for member in &plan.members {
+            for (address, number) in numbers.iter().filter(|(address, _)| **address != member.address) {
+                let port = plan.endpoints[1].port;
+                let line = format!("sentinel known-sentinel redis1 {address} {port} {number}\n");
+                prop_assert!(file(member).unwrap().contains(&line), "{}", line);
+            }
+        }
+        let secrets = secret_files(&plan);
+        for (file, secret) in secrets.iter().filter(|(file, _)| file.ends_with(".conf")) {
+            prop_assert!(secret.contains(PEER_MARK), "{}", file);
+        }
+        prop_assert!(plan.objects.iter().all(|object| {
+            object.kind == SECRET || !object.body.to_string().contains(PEER_MARK)
+        }));
     }
 
     /// A server knows nothing of the others, so that whoever comes or goes restarts nobody.

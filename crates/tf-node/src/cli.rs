@@ -6,7 +6,13 @@ use anyhow::{Context as _, Result, bail};
 use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 use serde_json::json;
 
-use crate::{VERSION, drain, install, log, paths::Paths, pause, probe, reload, supervise};
+use crate::{
+    VERSION, drain, install, log,
+    paths::Paths,
+    pause, probe, reload,
+    store::redis::{copy, step_down},
+    supervise,
+};
 
 const HELP: &str = "\
 tf-node: runs the daemons of Tungsten Fabric in their pods
@@ -15,6 +21,8 @@ tf-node: runs the daemons of Tungsten Fabric in their pods
   tf-node probe [--alive] DAEMON          exit code 0 when it serves (or lives)
   tf-node drain DAEMON                    take it out of service before it is stopped
   tf-node reload DAEMON                   have its server read its certificates anew
+  tf-node copy DAEMON CONFIG              become its Redis server, as a copy of the one that takes writes
+  tf-node step-down DAEMON                have another Redis server take writes in its place
   tf-node install DIR [--own DIR]...      copy this program into DIR, give directories to the daemons' user
   tf-node place FROM TO                   copy an executable over another one
   tf-node pause                           sleep and reap processes
@@ -28,6 +36,8 @@ enum Command {
     Probe(String, probe::Question),
     Drain(String),
     Reload(String),
+    Copy { daemon: String, config: String },
+    StepDown(String),
     Install { directory: String, own: Vec<String> },
     Place { from: String, to: String },
     Pause,
@@ -51,6 +61,8 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
         Command::Probe(daemon, question) => runtime()?.block_on(probe::answer(&paths, &daemon, question)),
         Command::Drain(daemon) => runtime()?.block_on(drain::drain(&paths, &daemon)),
         Command::Reload(daemon) => runtime()?.block_on(reload::reload(&paths, &daemon)),
+        Command::Copy { daemon, config } => runtime()?.block_on(copy::copy(&paths, &daemon, &config)),
+        Command::StepDown(daemon) => runtime()?.block_on(step_down::command(&paths, &daemon)),
         Command::Pause => runtime()?.block_on(pause::pause()),
         Command::Install { directory, own } => install::install(&paths, &directory, &own).map(|()| ExitCode::SUCCESS),
         Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
@@ -93,6 +105,8 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
         "probe" => Command::Probe(daemon(next("DAEMON")?)?, question),
         "drain" => Command::Drain(daemon(next("DAEMON")?)?),
         "reload" => Command::Reload(daemon(next("DAEMON")?)?),
+        "copy" => Command::Copy { daemon: daemon(next("DAEMON")?)?, config: next("CONFIG")? },
+        "step-down" => Command::StepDown(daemon(next("DAEMON")?)?),
         "install" => Command::Install { directory: next("DIR")?, own: std::mem::take(&mut own) },
         "place" => Command::Place { from: next("FROM")?, to: next("TO")? },
         "pause" => Command::Pause,
@@ -127,15 +141,28 @@ mod tests {
         assert_eq!(argument(node::drain("api")), Command::Drain("api".into()));
         assert_eq!(argument(node::reload("api")), Command::Reload("api".into()));
         assert_eq!(argument(node::place("/a", "/b")), Command::Place { from: "/a".into(), to: "/b".into() });
+        let copy = Command::Copy { daemon: "api".into(), config: "/a".into() };
+        assert_eq!(argument(node::copy("api", "/a")), copy);
+        assert_eq!(argument(node::step_down("api")), Command::StepDown("api".into()));
         let install = Command::Install { directory: node::INSTALL_DIR.into(), own: words("/a /b") };
         assert_eq!(argument(node::install(&["/a", "/b"])), install);
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for line in
-            ["", "run", "run a b", "run ../a", "fly", "place a", "run a --own b", "pause --alive", "run --fast a"]
-        {
+        for line in [
+            "",
+            "run",
+            "run a b",
+            "run ../a",
+            "copy a",
+            "copy ../a /b",
+            "fly",
+            "place a",
+            "run a --own b",
+            "pause --alive",
+            "run --fast a",
+        ] {
             assert!(parsed(&words(line)).is_err(), "{line}");
         }
     }

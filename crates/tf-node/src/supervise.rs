@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use serde_json::json;
 use tf_plan::node::{
     self,
-    launch::{Launch, Signal},
+    launch::{Launch, Probe, Signal},
     state::{Exit, LastExit, Phase, State},
 };
 use tokio::time::{Instant, sleep_until};
@@ -161,7 +161,9 @@ fn watched(paths: &Paths) -> Vec<PathBuf> {
 
 /// What a daemon that does not start without its certificate waits for. When it comes the files are looked at again.
 fn missing_certificate(launch: &Launch, paths: &Paths) -> Option<String> {
-    let is_required = launch.identity.as_ref().is_some_and(|identity| identity.required);
+    // The agent of another container asks for a Sentinel's.
+    let is_sentinel = matches!(launch.ready, Probe::Sentinel { .. });
+    let is_required = is_sentinel || launch.identity.as_ref().is_some_and(|identity| identity.required);
     let mut needed = [node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].into_iter().filter(|_| is_required);
     needed.find(|path| !paths.at(path).exists()).map(|path| format!("waits for {path}"))
 }

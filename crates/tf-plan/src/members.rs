@@ -18,6 +18,8 @@ const NO_GROWTH: &str = "growing a running ensemble needs reconfiguration, which
 pub enum SizeRule {
     /// As many as nodes match.
     EveryNode,
+    /// So many, however many nodes match.
+    Exactly(i32),
     /// The largest odd number that nodes allow, up to a limit: an even one tolerates no more losses than the odd one
     /// below it.
     OddUpTo(i32),
@@ -28,6 +30,7 @@ impl SizeRule {
     pub fn default_size(self, matching: i32) -> i32 {
         match self {
             Self::EveryNode => matching,
+            Self::Exactly(size) => size,
             Self::OddUpTo(limit) => {
                 let size = matching.min(limit);
                 if size > 1 && size % 2 == 0 { size - 1 } else { size }

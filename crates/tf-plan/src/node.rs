@@ -143,6 +143,16 @@ pub fn reload(daemon: &str) -> Vec<String> {
     vec![BINARY.into(), "reload".into(), daemon.into()]
 }
 
+/// Arguments that start a Redis server with its configuration as what the other members say it is: the daemon of a launch file.
+pub fn copy(daemon: &str, config: &str) -> Vec<String> {
+    vec![BINARY.into(), "copy".into(), daemon.into(), config.into()]
+}
+
+/// Arguments that have another server take writes in the place of a daemon's.
+pub fn step_down(daemon: &str) -> Vec<String> {
+    vec![BINARY.into(), "step-down".into(), daemon.into()]
+}
+
 /// Arguments that copy an executable into a directory of the node: to a temporary name first and then over the old one,
 /// which may be running.
 pub fn place(from: &str, to: &str) -> Vec<String> {

@@ -27,6 +27,13 @@ pub struct Store {
     pub gate: fn(&[MemberStatus], &Reports<'_>) -> Option<String>,
     /// Pods that do not serve as they should although they say so, with the cause.
     pub troubles: fn(&[MemberStatus], &Reports<'_>) -> Troubles,
+    /// Whether a pod's server leads the others, and is brought up to date last.
+    pub leads: fn(&Pod, &Reports<'_>) -> bool,
+}
+
+/// Where no server leads the others, or it does not matter which one does.
+pub fn nobody(_: &Pod, _: &Reports<'_>) -> bool {
+    false
 }
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
@@ -68,7 +75,10 @@ fn roll<Cr: Managed>(
 ) {
     let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
-    let seat = |pod| seat(pod, reports.change(pod, store.daemon, live, template, contents));
+    let seat = |pod| {
+        let change = reports.change(pod, store.daemon, live, template, contents);
+        seat(pod, change, (store.leads)(pod, reports))
+    };
     let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
     let decision = rollout::next(&seats, || (store.gate)(&plan.members, reports));
     let held = decision.held().map(str::to_owned);
@@ -127,8 +137,8 @@ pub fn heard<'a, Facts>(
     Ok(heard)
 }
 
-fn seat(pod: &Pod, change: Option<Change>) -> Seat<'_> {
+fn seat(pod: &Pod, change: Option<Change>, leads: bool) -> Seat<'_> {
     // An agent that does not answer says nothing about the server, and one that is cut off serves whom it sees.
     let Pod { name, uid, ready, terminating, .. } = pod;
-    Seat { pod: name, uid, serves: *ready, leads: false, terminating: *terminating, change }
+    Seat { pod: name, uid, serves: *ready, leads, terminating: *terminating, change }
 }

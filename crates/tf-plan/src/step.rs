@@ -1,7 +1,7 @@
 //! The one thing that a pass may do to a member that runs.
 
 use crate::{
-    node::{ContentHash, cassandra, rabbitmq::Membership, zookeeper::Reconfigure},
+    node::{ContentHash, cassandra, rabbitmq::Membership, redis, zookeeper::Reconfigure},
     observed::Pod,
 };
 
@@ -36,6 +36,8 @@ pub enum Request {
     Membership(Membership),
     /// Change a Cassandra ring.
     Ring(cassandra::Change),
+    /// Change which Redis server takes writes.
+    Redis(redis::Change),
 }
 
 impl Target {

@@ -11,7 +11,7 @@ use tf_api::{
 };
 use tf_pki::review::Denial;
 use tf_plan::{
-    node::{cassandra::Change, rabbitmq::Membership, zookeeper::Reconfigure},
+    node::{cassandra::Change, rabbitmq::Membership, redis, zookeeper::Reconfigure},
     object::{CERTIFICATE_SIGNING_REQUEST, POD},
     status,
     step::{Request, Step, Target},
@@ -45,6 +45,7 @@ fn action(request: &Request) -> String {
         Request::Ring(Change::Repair { keyspace, .. }) => format!("Repair{keyspace}"),
         Request::Ring(Change::Decommission) => "Decommission".to_owned(),
         Request::Ring(Change::Remove { .. }) => "Remove".to_owned(),
+        Request::Redis(redis::Change::StepDown) => "StepDown".to_owned(),
         Request::Membership(Membership::Leave) => "Leave".to_owned(),
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
     }

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use tf_api::Redis;
 use tf_plan::observed::{Node, Observed, Operator, Source};
 
+/// The password of the members, which is without effect where each server is on its own.
+pub const PEER_MARK: &str = "Pq8Kd2Wn";
+
 /// A resource.
 pub fn resource(name: &str, spec: &Value, status: &Value) -> Redis {
     let resource = json!({
@@ -26,7 +29,8 @@ pub fn observed(name: &str, nodes: &[(&str, &str)], password: &str) -> Observed<
         address: Some((*address).to_owned()),
         labels: labels.clone(),
     };
-    let secret = [("password".to_owned(), password.to_owned())].into_iter().collect();
+    let secret = [("password", password), ("peer-password", PEER_MARK)];
+    let secret = secret.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
     Observed {
         operator: Operator { cluster_domain: "cluster.local".into(), version: "0.1.0".into(), ..Operator::default() },
         nodes: Source::Known(nodes.iter().map(node).collect()),

@@ -1,4 +1,4 @@
-//! Redis: independent Redis servers, one per node.
+//! Redis: independent Redis servers, one per node, or servers that copy one master under Sentinel.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 
 use crate::{
     common::{Container, PodConfiguration},
-    contract::{NoOwnStatus, Status},
+    contract::Status,
     ports,
     schema::Port,
 };
@@ -51,6 +51,8 @@ pub struct RedisConfiguration {
     pub containers: Vec<Container>,
     /// Port of Redis on the node's address, over TLS.
     pub redis_port: Port,
+    /// What the servers are to each other. Cannot be changed once there are members. Default: Independent.
+    pub mode: Option<RedisMode>,
     /// Accepted for compatibility, has no effect: the servers form no cluster.
     #[schemars(length(max = 253))]
     pub cluster_name: Option<String>,
@@ -58,9 +60,31 @@ pub struct RedisConfiguration {
 
 impl Default for RedisConfiguration {
     fn default() -> Self {
-        Self { containers: Vec::new(), redis_port: ports::REDIS, cluster_name: None }
+        Self { containers: Vec::new(), redis_port: ports::REDIS, mode: None, cluster_name: None }
     }
 }
 
+/// What Redis servers are to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RedisMode {
+    /// Each is on its own, as analytics of Tungsten Fabric wants them.
+    #[default]
+    Independent,
+    /// One takes writes and the others copy it; Sentinel has another one take writes when it fails.
+    Sentinel,
+}
+
 /// Status of a Redis.
-pub type RedisStatus = Status<NoOwnStatus>;
+pub type RedisStatus = Status<RedisOwnStatus>;
+
+/// Fields only Redis has.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RedisOwnStatus {
+    /// What the members were founded as, where that is not Independent.
+    pub mode: Option<RedisMode>,
+    /// Name by which clients ask the Sentinels for the server that takes writes.
+    #[schemars(length(max = 253))]
+    pub master_name: Option<String>,
+}

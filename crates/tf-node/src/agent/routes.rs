@@ -7,7 +7,9 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tf_plan::node::{cassandra::Change, launch::Launch, rabbitmq::Membership, state::Status, zookeeper::Reconfigure};
+use tf_plan::node::{
+    cassandra::Change, launch::Launch, rabbitmq::Membership, redis, state::Status, zookeeper::Reconfigure,
+};
 use tokio::sync::{Mutex, watch};
 
 use crate::{
@@ -23,6 +25,7 @@ use crate::{
         self, Store,
         cassandra::change::{Changer, Tasks},
         rabbitmq::{self, membership},
+        redis::step_down,
         zookeeper::reconfig::{self, Failure},
     },
 };
@@ -31,6 +34,7 @@ use crate::{
 const LARGEST_BODY: usize = 16 * 1024;
 
 const RING: &str = "/v1/cassandra/ring";
+const REDIS: &str = "/v1/redis/change";
 
 /// Whose API it is.
 #[derive(Clone, Debug)]
@@ -68,8 +72,13 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
             let changer = Changer { server, daemon, paths, tasks, commands };
             make_change(context, request.into_body(), async |change: &Change| changer.change(change).await).await
         }
+        (&Method::POST, REDIS, Some(Store::Redis(server))) => {
+            let make = async |_: &redis::Change| step_down::step_down(&server, &context.paths).await;
+            make_change(context, request.into_body(), make).await
+        }
         (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_)))
         | (_, "/v1/rabbitmq/membership", Some(Store::RabbitMq { .. }))
+        | (_, REDIS, Some(Store::Redis(_)))
         | (_, RING, Some(Store::Cassandra(_))) => error(StatusCode::METHOD_NOT_ALLOWED, "only POST"),
         _ => error(StatusCode::NOT_FOUND, "there is GET /v1/status, and what the store beside the agent has"),
     }
@@ -129,7 +138,7 @@ async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answ
     }
 }
 
-/// Makes a change of who is a member, or begins it.
+/// Makes a change of the store, or begins it.
 async fn make_change<T: Serialize + DeserializeOwned>(
     context: &Context,
     body: Incoming,
@@ -142,13 +151,13 @@ async fn make_change<T: Serialize + DeserializeOwned>(
     let Ok(_changing) = context.changing.try_lock() else { return busy() };
     let (status, why) = match make(&change).await {
         Ok(()) => {
-            log::info("who is a member is changed", &json!({"change": change}));
+            log::info("a change is made", &json!({"change": change}));
             return respond(StatusCode::OK, &json!({}));
         }
         Err(store::Failure::Refused(why)) => (StatusCode::CONFLICT, why),
         Err(store::Failure::NotDone(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
     };
-    log::warn("who is a member is not changed", &json!({"change": change, "error": why}));
+    log::warn("a change is not made", &json!({"change": change, "error": why}));
     error(status, &why)
 }
 

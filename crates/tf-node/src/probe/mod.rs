@@ -137,7 +137,8 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
         }
         Probe::ZooKeeper { port, host, tls } => store::zookeeper::serves(&target(host, port.get(), *tls), paths).await,
         Probe::Cassandra { port, .. } => store::cassandra::serves(&target(&None, port.get(), true), paths).await,
-        Probe::Redis { port } => store::redis::serves(&target(&None, port.get(), true), paths).await,
+        Probe::Redis { port, .. } => store::redis::serves(&target(&None, port.get(), true), paths).await,
+        Probe::Sentinel { port } => store::redis::sentinel::serves(&target(&None, port.get(), true), paths).await,
         Probe::Process => Ok("its process runs".to_owned()),
     }
 }

@@ -49,7 +49,7 @@ pub enum Store {
     /// A Cassandra server.
     Cassandra(cassandra::Server),
     /// A Redis server.
-    Redis(Target),
+    Redis(redis::Server),
 }
 
 impl Store {
@@ -67,8 +67,11 @@ impl Store {
                 let clients = Target { host: address, port: port.get(), tls: true };
                 Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone() }))
             }
-            Probe::Redis { port } => Some(Self::Redis(Target { host: address, port: port.get(), tls: true })),
-            Probe::Tcp { .. } | Probe::Http { .. } | Probe::Process => None,
+            Probe::Redis { port, replication } => {
+                let target = Target { host: address, port: port.get(), tls: true };
+                Some(Self::Redis(redis::Server { target, replication: replication.clone() }))
+            }
+            Probe::Tcp { .. } | Probe::Http { .. } | Probe::Sentinel { .. } | Probe::Process => None,
         }
     }
 
@@ -80,7 +83,7 @@ impl Store {
                 status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
             }
             Self::Cassandra(server) => status.cassandra = Some(cassandra::facts(server, paths, tasks).await),
-            Self::Redis(target) => status.redis = Some(redis::facts(target, paths).await),
+            Self::Redis(server) => status.redis = Some(redis::facts(server, paths).await),
         }
     }
 
@@ -90,7 +93,7 @@ impl Store {
     /// When it does not say that it did, or the store cannot be asked to.
     pub async fn reload(&self, paths: &Paths) -> Result<()> {
         match self {
-            Self::Redis(target) => redis::reload(target, paths).await,
+            Self::Redis(server) => redis::reload(server, paths).await,
             Self::ZooKeeper(_) | Self::RabbitMq { .. } | Self::Cassandra(_) => bail!("cannot be asked to"),
         }
     }
@@ -103,6 +106,7 @@ impl Store {
 pub fn prepare(set: &Set, paths: &Paths) -> Result<()> {
     match (&set.launch.ready, &set.launch.working_directory) {
         (Probe::RabbitMq { .. }, Some(data)) => rabbitmq::prepare(&paths.at(data), set),
+        (Probe::Sentinel { .. }, _) => redis::sentinel::prepare(set, paths),
         (Probe::Cassandra { data, .. }, _) => cassandra::prepare(&paths.at(data), set),
         _ => Ok(()),
     }

@@ -2,25 +2,34 @@
 //!
 //! A setting is a directive and its arguments on one line, separated by blanks. A line that begins with `#` is a comment, and a directive
 //! counts in any letter case. An argument in double quotes may contain blanks; a backslash in it escapes. Every value here is one
-//! argument, in quotes unless it is of letters, digits and a few signs.
+//! argument, in quotes unless it is of letters, digits and a few signs. Directives with several arguments, which may stand there more than
+//! once (`user`, `sentinel`), are added with [`RedisConf::line`].
 
 use super::dialect::{Dialect, no_control, plain_name};
 use super::settings::{Entries, Settings};
-use super::{Refusal, Unrepresentable};
+use super::{Problem, Refusal, Unrepresentable};
 
 const REDIS: Dialect = Dialect { key, value, assign: " ", folds_case: true, repeats: false };
 
-/// A `redis.conf`: directives in the order they were set.
+/// A `redis.conf`: directives in the order they were set, then those of several arguments.
 #[derive(Clone)]
 pub struct RedisConf {
     file: String,
     entries: Entries,
+    lines: Vec<(String, Vec<String>)>,
 }
 
 impl RedisConf {
     /// An empty file. `file` is its name in messages.
     pub fn new(file: impl Into<String>) -> Self {
-        Self { file: file.into(), entries: Entries::default() }
+        Self { file: file.into(), entries: Entries::default(), lines: Vec::new() }
+    }
+
+    /// Adds a directive with these arguments. It may be there already.
+    pub fn line<T: ToString>(&mut self, directive: &str, arguments: impl IntoIterator<Item = T>) -> &mut Self {
+        let arguments = arguments.into_iter().map(|argument| argument.to_string()).collect();
+        self.lines.push((directive.to_owned(), arguments));
+        self
     }
 
     /// The text of the file.
@@ -28,7 +37,23 @@ impl RedisConf {
     /// # Errors
     /// Everything that cannot be represented, at once.
     pub fn render(&self) -> Result<String, Unrepresentable> {
-        self.entries.render_file(&self.file, &REDIS)
+        let mut out = self.entries.render_file(&self.file, &REDIS)?;
+        let mut problems = Vec::new();
+        for (directive, arguments) in &self.lines {
+            let words = key(directive).and_then(|directive| {
+                let arguments = arguments.iter().map(|argument| value(argument));
+                [Ok(directive)].into_iter().chain(arguments).collect::<Result<Vec<_>, _>>()
+            });
+            match words {
+                Ok(words) => {
+                    out.push_str(&words.join(" "));
+                    out.push('\n');
+                }
+                Err(refusal) => problems.push(Problem { section: None, key: directive.clone(), refusal }),
+            }
+        }
+        Unrepresentable::unless_empty(&self.file, problems)?;
+        Ok(out)
     }
 }
 
@@ -72,6 +97,15 @@ mod tests {
             "bind fd00::1\ntls-port 6389\nsave \"\"\nrequirepass \"a \\\"b\\\" \\\\ #c\"\n\
              tls-protocols \"TLSv1.2 TLSv1.3\"\n"
         );
+    }
+
+    #[test]
+    fn directives_of_several_arguments_may_be_repeated_and_stand_at_the_end() {
+        let mut file = RedisConf::new("sentinel.conf");
+        file.line("sentinel", ["monitor", "a", "fd00::1", "2"]).line("sentinel", ["myid", "x y"]).set("port", 0);
+        assert_eq!(file.render().unwrap(), "port 0\nsentinel monitor a fd00::1 2\nsentinel myid \"x y\"\n");
+        assert!(file.clone().line("user", ["on\nsave 1 1"]).render().is_err());
+        assert!(file.line("a b", ["x"]).render().is_err());
     }
 
     #[test]

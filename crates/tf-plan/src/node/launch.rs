@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use tf_api::schema::Port;
 use tf_pki::member::SHORTEST_LIFETIME;
 
+use super::redis;
+
 /// Name of a daemon's launch file.
 pub fn file_name(daemon: &str) -> String {
     format!("{daemon}.launch")
@@ -196,6 +198,14 @@ pub enum Probe {
     /// The server answers requests, which it does not while it loads data.
     Redis {
         /// Port for clients, which speaks TLS.
+        port: NonZeroU16,
+        /// The other members, where they copy one of them. Default: it is on its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replication: Option<redis::Replication>,
+    },
+    /// The Sentinel beside a Redis server answers requests.
+    Sentinel {
+        /// Port, which speaks TLS.
         port: NonZeroU16,
     },
     /// The process runs.

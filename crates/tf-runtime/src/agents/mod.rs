@@ -51,6 +51,8 @@ const RECONFIGURE_PATIENCE: Duration = Duration::from_secs(12);
 const MEMBERSHIP_PATIENCE: Duration = Duration::from_secs(90);
 /// For an answer about a ring: most of it goes on afterwards, and a changed keyspace has to reach every server.
 const RING_PATIENCE: Duration = Duration::from_secs(40);
+/// For an answer about another Redis server that takes writes: it is up to date first, and then a majority has to hear of it.
+const REDIS_PATIENCE: Duration = Duration::from_secs(30);
 /// An agent that failed to answer so often in a row is silent.
 const FAILURES: u32 = 2;
 
@@ -110,6 +112,7 @@ impl Agents {
                 ("/v1/zookeeper/reconfig", serde_json::to_vec(change), RECONFIGURE_PATIENCE)
             }
             Request::Ring(change) => ("/v1/cassandra/ring", serde_json::to_vec(change), RING_PATIENCE),
+            Request::Redis(change) => ("/v1/redis/change", serde_json::to_vec(change), REDIS_PATIENCE),
             Request::Membership(change) => ("/v1/rabbitmq/membership", serde_json::to_vec(change), MEMBERSHIP_PATIENCE),
         };
         let body = body.map_err(CallError::Malformed)?;

@@ -15,7 +15,7 @@ use tf_api::kinds::CASSANDRA;
 use tf_pki::authority::Authority;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
-use tf_testing::resources;
+use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
 use self::cql::answers_without_tls;

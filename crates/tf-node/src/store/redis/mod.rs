@@ -1,21 +1,33 @@
 //! A Redis server, asked in its own protocol with the clients' password.
 
+pub mod copy;
+pub mod sentinel;
+pub mod step_down;
 mod wire;
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs, net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use tf_plan::node::{
     KEYSTORE_PEM,
-    redis::{Facts, PASSWORD_FILE},
+    redis::{Copying, DIRECTORY, Facts, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
 };
-use tokio::time::timeout;
+use tokio::{join, time::timeout};
 
 use self::wire::{Connection, Reply};
 use crate::{paths::Paths, probe::Target};
 
 /// For all questions together. The operator waits for 1.5 s.
 const PATIENCE: Duration = Duration::from_millis(1200);
+
+/// A server beside the agent.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub target: Target,
+    /// The other members, where they copy one of them.
+    pub replication: Option<Replication>,
+}
 
 /// Whether the server answers requests.
 pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
@@ -28,44 +40,109 @@ pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
 }
 
 /// Everything that can be found out. What cannot stays empty.
-pub async fn facts(target: &Target, paths: &Paths) -> Facts {
-    let unknown = match timeout(PATIENCE, ask(target, paths)).await {
+pub async fn facts(server: &Server, paths: &Paths) -> Facts {
+    let own = timeout(PATIENCE, ask(server, paths));
+    let Some(replication) = &server.replication else { return known(own.await, "server") };
+    let beside = timeout(PATIENCE, sentinel::says(server.target.host, replication, paths));
+    let (own, beside) = join!(own, beside);
+    let mut facts: Facts = known(own, "server");
+    match beside {
+        Ok(Ok(sentinel)) => facts.sentinel = Some(sentinel),
+        Ok(Err(error)) => facts.sentinel_unknown = Some(format!("{error:#}")),
+        Err(_) => facts.sentinel_unknown = Some(slow("Sentinel")),
+    }
+    facts
+}
+
+fn known(result: Result<Result<Facts>, tokio::time::error::Elapsed>, who: &str) -> Facts {
+    let unknown = match result {
         Ok(Ok(facts)) => return facts,
         Ok(Err(error)) => format!("{error:#}"),
-        Err(_) => format!("the server does not answer within {} ms", PATIENCE.as_millis()),
+        Err(_) => slow(who),
     };
     Facts { unknown: Some(unknown), ..Facts::default() }
 }
 
+fn slow(who: &str) -> String {
+    format!("the {who} does not answer within {} ms", PATIENCE.as_millis())
+}
+
 /// Has the server read its certificate, its key and whom it trusts anew: it does so for all of them when it is told one, even if that is
-/// what it has (`tls-cert-file` is `VOLATILE_CONFIG` in `config.c`).
-pub async fn reload(target: &Target, paths: &Paths) -> Result<()> {
+/// what it has (`tls-cert-file` is `VOLATILE_CONFIG` in `config.c`). The Sentinel beside it cannot be told, and is started anew.
+pub async fn reload(server: &Server, paths: &Paths) -> Result<()> {
     let request = ["CONFIG", "SET", "tls-cert-file", KEYSTORE_PEM];
-    open(target, paths).await?.is_done("CONFIG SET", &request).await
+    open(&server.target, paths).await?.is_done("CONFIG SET", &request).await?;
+    match &server.replication {
+        Some(Replication { sentinel: port, .. }) => {
+            sentinel::restart(&Target { port: port.get(), ..server.target }, paths).await
+        }
+        None => Ok(()),
+    }
 }
 
+/// File with what the server waits for before it is started ([`copy`]).
+fn waits_file(paths: &Paths) -> PathBuf {
+    paths.at(DIRECTORY).join("waits")
+}
+
+/// Connects to the server beside the agent, as a client.
 async fn open(target: &Target, paths: &Paths) -> Result<Connection> {
-    let file = paths.run_dir().join(PASSWORD_FILE);
-    let password = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-    Connection::open(target, paths, &password).await
+    // What it waits for is more than that it does not listen.
+    if let Ok(waits) = fs::read_to_string(waits_file(paths)) {
+        bail!("the server {waits}");
+    }
+    Connection::open(target, paths, &[&password(PASSWORD_FILE, paths)?]).await
 }
 
-async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
-    match open(target, paths).await?.ask(&["INFO"]).await? {
-        Reply::Text(text) => read(&text),
+/// Connects to a server or Sentinel, as those of the members do.
+async fn open_as_peer(target: &Target, paths: &Paths) -> Result<Connection> {
+    Connection::open(target, paths, &[PEER, &password(PEER_PASSWORD_FILE, paths)?]).await
+}
+
+fn password(file: &str, paths: &Paths) -> Result<String> {
+    let file = paths.run_dir().join(file);
+    fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
+}
+
+async fn ask(server: &Server, paths: &Paths) -> Result<Facts> {
+    info(&mut open(&server.target, paths).await?, server.replication.is_some()).await
+}
+
+/// What a server says of itself; how far it is in what is copied, where that matters.
+async fn info(server: &mut Connection, is_copied: bool) -> Result<Facts> {
+    match server.ask(&["INFO"]).await? {
+        Reply::Text(text) => read(&text, is_copied),
         other => bail!("the server answers INFO with {other}"),
     }
 }
 
 /// `name:value` a line, with titles between.
-fn read(info: &str) -> Result<Facts> {
+fn read(info: &str, is_copied: bool) -> Result<Facts> {
     let values: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
     let value = |name: &str| values.get(name).copied().with_context(|| format!("INFO does not tell {name}"));
     let copies = match value("role")? {
         "master" => None,
         _ => Some(format!("{}:{}", value("master_host")?, value("master_port")?)),
     };
-    Ok(Facts { release: value("redis_version")?.to_owned(), loading: value("loading")? != "0", copies, unknown: None })
+    let copying = || -> Result<Copying> {
+        let name = if copies.is_some() { "slave_repl_offset" } else { "master_repl_offset" };
+        Ok(Copying {
+            offset: value(name)?.parse().with_context(|| format!("{name} is no number of bytes"))?,
+            linked: copies.is_some() && value("master_link_status")? == "up",
+            copies: values.iter().filter_map(|(name, value)| copy_of(name, value)).collect(),
+        })
+    };
+    let copying = if is_copied { Some(copying()?) } else { None };
+    let release = value("redis_version")?.to_owned();
+    Ok(Facts { release, loading: value("loading")? != "0", copies, copying, ..Facts::default() })
+}
+
+/// A server that copies this one and gets what changes, with how far it is: `slave0:ip=192.0.2.1,port=6389,state=online,offset=1,lag=0`.
+fn copy_of(name: &str, value: &str) -> Option<(IpAddr, u64)> {
+    name.strip_prefix("slave")?.parse::<u32>().ok()?;
+    let fields: BTreeMap<&str, &str> = value.split(',').filter_map(|field| field.split_once('=')).collect();
+    let is_online = fields.get("state") == Some(&"online");
+    is_online.then(|| Some((fields.get("ip")?.parse().ok()?, fields.get("offset")?.parse().ok()?))).flatten()
 }
 
 #[cfg(test)]
@@ -80,28 +157,52 @@ mod tests {
 
     #[test]
     fn a_server_on_its_own_is_read() {
-        assert_eq!(read(INFO).unwrap(), Facts { release: "7.0.15".into(), ..Facts::default() });
+        assert_eq!(read(INFO, false).unwrap(), Facts { release: "7.0.15".into(), ..Facts::default() });
     }
 
     #[test]
     fn a_server_that_loads_and_one_that_copies_another_say_so() {
-        assert!(read(&INFO.replace("loading:0", "loading:1")).unwrap().loading);
+        assert!(read(&INFO.replace("loading:0", "loading:1"), false).unwrap().loading);
         let copy = INFO.replace("role:master", "role:slave\r\nmaster_host:fd00::9\r\nmaster_port:6379");
-        assert_eq!(read(&copy).unwrap().copies.as_deref(), Some("fd00::9:6379"));
+        assert_eq!(read(&copy, false).unwrap().copies.as_deref(), Some("fd00::9:6379"));
+    }
+
+    #[test]
+    fn a_server_that_is_copied_tells_how_far_the_others_are() {
+        let copied = INFO.replace(
+            "connected_slaves:0",
+            "connected_slaves:3\r\nslave0:ip=10.0.0.2,port=6389,state=online,offset=41,lag=1\r\n\
+             slave1:ip=fd00::3,port=6389,state=online,offset=42,lag=0\r\n\
+             slave2:ip=10.0.0.4,port=6389,state=wait_bgsave,offset=0,lag=0\r\nmaster_repl_offset:42",
+        );
+        let copying = read(&copied, true).unwrap().copying.unwrap();
+        let copies = [("10.0.0.2", 41), ("fd00::3", 42)].map(|(address, offset)| (address.parse().unwrap(), offset));
+        assert_eq!(copying, Copying { offset: 42, linked: false, copies: copies.into() });
+        assert!(read(INFO, true).is_err());
+        let copy = INFO.replace(
+            "role:master",
+            "role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6389\r\nmaster_link_status:up\r\nslave_repl_offset:7",
+        );
+        assert_eq!(
+            read(&copy, true).unwrap().copying.unwrap(),
+            Copying { offset: 7, linked: true, ..Copying::default() }
+        );
+        let cut_off = read(&copy.replace("status:up", "status:down"), true).unwrap();
+        assert!(!cut_off.copying.unwrap().linked);
     }
 
     #[test]
     fn half_of_it_is_not_taken_for_all_of_it() {
         for name in ["redis_version", "loading", "role"] {
-            assert!(read(&INFO.replace(name, "other")).unwrap_err().to_string().contains(name));
+            assert!(read(&INFO.replace(name, "other"), false).unwrap_err().to_string().contains(name));
         }
-        assert!(read(&INFO.replace("role:master", "role:slave")).is_err());
+        assert!(read(&INFO.replace("role:master", "role:slave"), false).is_err());
     }
 
     proptest! {
         #[test]
         fn whatever_it_says_is_facts_or_an_error(info in "\\PC*") {
-            let _ = read(&info);
+            let _ = (read(&info, false), read(&info, true));
         }
     }
 }

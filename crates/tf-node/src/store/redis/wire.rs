@@ -13,6 +13,8 @@ use crate::{
 
 /// Of an answer. `INFO` has some thousand bytes.
 const LARGEST: usize = 256 * 1024;
+/// Of a list. What a Sentinel has of a server are some forty names and values.
+const LONGEST: usize = 1024;
 const END: &[u8] = b"\r\n";
 
 /// An answer to a request.
@@ -24,6 +26,8 @@ pub(super) enum Reply {
     Refusal(String),
     /// A text.
     Text(String),
+    /// Texts.
+    List(Vec<String>),
 }
 
 /// For messages about answers that were not expected. A text is not shown: it may be anything.
@@ -32,6 +36,7 @@ impl fmt::Display for Reply {
         match self {
             Self::Word(said) | Self::Refusal(said) => f.write_str(said),
             Self::Text(text) => write!(f, "a text of {} bytes", text.len()),
+            Self::List(texts) => write!(f, "a list of {} texts", texts.len()),
         }
     }
 }
@@ -42,10 +47,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and logs in.
-    pub(super) async fn open(target: &Target, paths: &Paths, password: &str) -> Result<Self> {
+    /// Connects, and logs in with a password, or a user and a password.
+    pub(super) async fn open(target: &Target, paths: &Paths, login: &[&str]) -> Result<Self> {
         let mut connection = Self { stream: probe::connect(target, paths).await? };
-        connection.is_done("AUTH", &["AUTH", password]).await?;
+        connection.is_done("AUTH", &[&["AUTH"], login].concat()).await?;
         Ok(connection)
     }
 
@@ -83,26 +88,50 @@ fn frame(request: &[&str]) -> Vec<u8> {
 
 /// The answer that was received; none if more of it is to come. There is one request at a time, so nothing follows.
 fn read(received: &[u8]) -> Result<Option<Reply>> {
+    let Some((reply, rest)) = reply(received)? else { return Ok(None) };
+    ensure!(rest.is_empty(), "something follows the answer");
+    Ok(Some(reply))
+}
+
+/// An answer and what follows it.
+fn reply(received: &[u8]) -> Result<Option<(Reply, &[u8])>> {
     let Some((line, rest)) = line(received) else { return Ok(None) };
     let (kind, line) = line.split_first().context("an empty line in place of an answer")?;
     let words = || String::from_utf8_lossy(line).into_owned();
-    let (reply, rest) = match kind {
-        b'+' => (Reply::Word(words()), rest),
-        b'-' => (Reply::Refusal(words()), rest),
-        b'$' => {
-            let length: usize = words().parse().ok().context("a text without a length")?;
-            ensure!(length <= LARGEST, "a text of {length} bytes");
-            let Some((text, rest)) = rest.split_at_checked(length) else { return Ok(None) };
-            if rest.len() < END.len() && END.starts_with(rest) {
-                return Ok(None);
-            }
-            let rest = rest.strip_prefix(END).context("a text of another length than it says")?;
-            (Reply::Text(String::from_utf8_lossy(text).into_owned()), rest)
-        }
+    Ok(match kind {
+        b'+' => Some((Reply::Word(words()), rest)),
+        b'-' => Some((Reply::Refusal(words()), rest)),
+        b'$' => text(&words(), rest)?.map(|(text, rest)| (Reply::Text(text), rest)),
+        b'*' => list(&words(), rest)?.map(|(texts, rest)| (Reply::List(texts), rest)),
         _ => bail!("the server does not speak Redis's protocol"),
-    };
-    ensure!(rest.is_empty(), "something follows the answer");
-    Ok(Some(reply))
+    })
+}
+
+/// A text of this length, and what follows it.
+fn text<'a>(length: &str, rest: &'a [u8]) -> Result<Option<(String, &'a [u8])>> {
+    let length: usize = length.parse().ok().context("a text without a length")?;
+    ensure!(length <= LARGEST, "a text of {length} bytes");
+    let Some((text, rest)) = rest.split_at_checked(length) else { return Ok(None) };
+    if rest.len() < END.len() && END.starts_with(rest) {
+        return Ok(None);
+    }
+    let rest = rest.strip_prefix(END).context("a text of another length than it says")?;
+    Ok(Some((String::from_utf8_lossy(text).into_owned(), rest)))
+}
+
+/// So many texts, and what follows them.
+fn list<'a>(count: &str, mut rest: &'a [u8]) -> Result<Option<(Vec<String>, &'a [u8])>> {
+    let count: usize = count.parse().ok().context("a list without a length")?;
+    ensure!(count <= LONGEST, "a list of {count} texts");
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let Some((line, after)) = line(rest) else { return Ok(None) };
+        let length = line.strip_prefix(b"$").context("a list of other things than texts")?;
+        let Some((item, after)) = text(&String::from_utf8_lossy(length), after)? else { return Ok(None) };
+        texts.push(item);
+        rest = after;
+    }
+    Ok(Some((texts, rest)))
 }
 
 /// The first line and what follows it.
@@ -130,11 +159,13 @@ mod tests {
         assert_eq!(reply(&format!("-{loading}\r\n")), Reply::Refusal(loading.into()));
         assert_eq!(reply("$6\r\na:1\r\nb\r\n"), Reply::Text("a:1\r\nb".into()));
         assert_eq!(reply("$0\r\n\r\n"), Reply::Text(String::new()));
+        assert_eq!(reply("*2\r\n$1\r\na\r\n$0\r\n\r\n"), Reply::List(vec!["a".into(), String::new()]));
+        assert_eq!(reply("*0\r\n"), Reply::List(Vec::new()));
     }
 
     #[test]
     fn half_an_answer_is_waited_for() {
-        for whole in ["+PONG\r\n", "-ERR no\r\n", "$6\r\na:1\r\nb\r\n"] {
+        for whole in ["+PONG\r\n", "-ERR no\r\n", "$6\r\na:1\r\nb\r\n", "*2\r\n$1\r\na\r\n$2\r\nbc\r\n"] {
             for length in 0..whole.len() {
                 assert_eq!(read(&whole.as_bytes()[..length]).unwrap(), None, "{whole:?} {length}");
             }
@@ -151,7 +182,9 @@ mod tests {
             "$x\r\n",
             "$1\r\nab\r\n",
             "$9999999999\r\n",
-            "*0\r\n",
+            "*-1\r\n",
+            "*1\r\n:1\r\n",
+            "*9999999\r\n",
         ] {
             assert!(read(nonsense.as_bytes()).is_err(), "{nonsense:?}");
         }

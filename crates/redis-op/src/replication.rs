@@ -1,0 +1,170 @@
+//! What is done to members that copy one of them: what the next one waits for before it is brought up to date, who takes writes when the one
+//! that does has to be, and what is said of members that are not of one mind. Who takes writes is decided by the Sentinels; it is asked here
+//! and nowhere set.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use tf_api::{Redis, contract::MemberStatus};
+use tf_plan::{
+    node::{
+        ContentHash,
+        redis::{Change, Facts, Sentinel, truth},
+    },
+    observed::{Observed, Pod},
+    plan::Plan,
+    procedure::{self, Store, Troubles},
+    reports::{Clarity, Reports, pod_of},
+    step::{Request, Step, Target},
+};
+
+use crate::{plan::CONTAINER, procedure::facts};
+
+/// The servers, as the procedures of all stores see them.
+const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles, leads };
+/// Bytes by which a copy may be behind: what is written in a moment.
+const SMALL_LAG: u64 = 1 << 20;
+
+/// Completes a plan. `contents`: the configuration of the member on each node.
+pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, contents: &BTreeMap<String, ContentHash>) {
+    procedure::complete(&SERVERS, plan, cr, observed, contents);
+    let reports = Reports::of_observed(observed);
+    let held = gate(&plan.members, &reports);
+    if held.is_none() {
+        procedure::reseat(plan, observed);
+        plan.notes.extend(praise(&plan.members, &reports));
+    }
+    if reports.clarity() == Clarity::Clear {
+        step_down_first(plan, &reports);
+    }
+}
+
+/// Before the server that takes writes is stopped another one takes its place.
+fn step_down_first(plan: &mut Plan, reports: &Reports<'_>) {
+    let Some(Step::Restart(target) | Step::Activate(target, _)) = &plan.step else { return };
+    let pod = reports.pods.iter().find(|pod| pod.uid == target.uid);
+    if let Some(pod) = pod.filter(|pod| pod.ready && leads(pod, reports)) {
+        let why = format!("another server takes writes in the place of pod {}, which is not up to date", pod.name);
+        let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::StepDown));
+        plan.under_way = Some(step.explain());
+        plan.step = Some(step);
+    }
+}
+
+/// Whether a pod's server takes writes.
+fn leads(pod: &Pod, reports: &Reports<'_>) -> bool {
+    facts(pod, reports).is_some_and(|facts| facts.copies.is_none())
+}
+
+/// What the server of a pod is to the others.
+struct Seen<'a> {
+    pod: &'a Pod,
+    address: Option<IpAddr>,
+    facts: &'a Facts,
+}
+
+impl Seen<'_> {
+    /// Address of the server that it copies.
+    fn copies(&self) -> Option<&str> {
+        // `<host>:<port>`, where the host of the newer family has colons, too.
+        self.facts.copies.as_ref()?.rsplit_once(':').map(|(host, _)| host)
+    }
+
+    fn copies_that(&self, master: IpAddr) -> bool {
+        self.copies().and_then(|host| host.parse().ok()) == Some(master)
+    }
+}
+
+/// Members whose agents answer, whatever their servers do.
+fn seen<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Vec<Seen<'a>> {
+    let of = |member: &MemberStatus| {
+        let pod = pod_of(member, reports.pods)?;
+        let facts = reports.of(pod)?.redis.as_ref()?;
+        Some(Seen { pod, address: member.address.parse().ok(), facts })
+    };
+    members.iter().filter_map(of).collect()
+}
+
+/// The server that takes writes, as the Sentinels have it.
+fn named(seen: &[Seen<'_>]) -> Option<IpAddr> {
+    truth(seen.iter().filter_map(|seen| seen.facts.sentinel.as_ref()))
+}
+
+/// What keeps a member that serves from being stopped: the others have to serve and to have what was written, and the Sentinels to agree, so
+/// that they can have another one take writes.
+fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
+    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
+    if let Err(why) = procedure::heard(members.iter(), reports, "server", says) {
+        return Some(why);
+    }
+    let seen = seen(members, reports);
+    if let Some(one) = seen.iter().find(|one| one.facts.loading) {
+        return Some(format!("the server of pod {} is loading its data", one.pod.name));
+    }
+    if let Some((pod, why)) = divided(&seen).into_iter().next() {
+        return Some(format!("pod {pod}: {why}"));
+    }
+    let master = named(&seen);
+    let disagrees = |one: &&Seen<'_>| one.facts.sentinel.as_ref().map(|it| it.master) != master;
+    if let Some(one) = seen.iter().find(disagrees) {
+        return Some(format!("the Sentinel of pod {} does not know who takes writes yet", one.pod.name));
+    }
+    let copying = seen.iter().find(|one| one.address == master).and_then(|one| one.facts.copying.as_ref())?;
+    let is_behind = |one: &&Seen<'_>| {
+        let has = one.address.and_then(|address| copying.copies.get(&address));
+        one.address != master && has.is_none_or(|has| has + SMALL_LAG < copying.offset)
+    };
+    let behind = seen.iter().find(is_behind)?;
+    Some(format!("the server of pod {} does not have everything yet", behind.pod.name))
+}
+
+/// What is the matter with members that serve.
+fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
+    divided(&seen(members, reports))
+}
+
+/// Members that are not of one mind, or that the others could not do without.
+fn divided(seen: &[Seen<'_>]) -> Troubles {
+    let master = named(seen);
+    seen.iter().filter_map(|one| Some((one.pod.name.clone(), trouble(one, master)?))).collect()
+}
+
+/// What is the matter with a member, when the Sentinels have this server as the one that takes writes.
+fn trouble(one: &Seen<'_>, master: Option<IpAddr>) -> Option<String> {
+    let Facts { copying, sentinel, sentinel_unknown, unknown, .. } = one.facts;
+    let of_server = || {
+        let master = master?;
+        let is_it = one.address == Some(master);
+        match (unknown, one.copies(), is_it) {
+            (Some(why), _, true) => Some(format!("no server takes writes: {why}")),
+            // The probe tells of it.
+            (Some(_), ..) | (None, None, true) => None,
+            (None, Some(other), true) => Some(format!("no server takes writes: this one is to, and copies {other}")),
+            (None, None, false) => Some(format!("its server takes writes besides the one at {master}")),
+            (None, Some(other), false) if !one.copies_that(master) => {
+                Some(format!("its server copies {other} and not {master}, which takes writes"))
+            }
+            (None, Some(_), false) => {
+                let is_linked = copying.as_ref().is_some_and(|copying| copying.linked);
+                (!is_linked).then(|| format!("its server is not in touch with {master}, which it copies"))
+            }
+        }
+    };
+    let of_sentinel = || match sentinel {
+        Some(Sentinel { refuses: Some(why), .. }) => Some(format!("its Sentinel has no majority: {why}")),
+        Some(_) => None,
+        None => {
+            let why = sentinel_unknown.as_deref().unwrap_or("it was not asked yet");
+            Some(format!("its Sentinel does not tell who takes writes: {why}"))
+        }
+    };
+    of_server().or_else(of_sentinel)
+}
+
+/// Who takes writes, where everything is well and members were asked.
+fn praise(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let seen = seen(members, reports);
+    let master = named(&seen)?;
+    let one = seen.iter().find(|one| one.address == Some(master))?;
+    Some(format!("the server at {master}, of pod {}, takes writes, and {} copy it", one.pod.name, seen.len() - 1))
+}

@@ -1,0 +1,137 @@
+//! Another Redis server takes writes in the place of one that is to be stopped.
+//!
+//! `SENTINEL FAILOVER` alone loses what the server acknowledges meanwhile: it goes on to take writes until it is told, and those of its copies
+//! that are told later go on to acknowledge them. So nothing is written from before until after: clients that write wait (`CLIENT
+//! PAUSE`), and then learn that the server is a copy.
+
+use std::{net::IpAddr, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow};
+use serde_json::json;
+use tf_plan::node::redis::{Facts, Replication};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{super::Failure, Server, info, open, open_as_peer, sentinel, wire::Connection};
+use crate::{log, materialise::RunDir, paths::Paths, pod::Pod, probe::Target, store::Store};
+
+/// Until all copies have what was written. They tell how far they are once a second.
+const CATCH_UP: Duration = Duration::from_secs(5);
+/// Until another server takes writes: 1.2 s where nothing else happens (stateful-services 1.4).
+const TAKE_OVER: Duration = Duration::from_secs(12);
+/// For one question to another member.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Milliseconds that clients wait if this is interrupted: longer than both.
+const PAUSE: &str = "20000";
+/// Between two looks.
+const PACE: Duration = Duration::from_millis(100);
+
+/// `tf-node step-down`: before the pod is stopped.
+///
+/// # Errors
+/// When no other server took over.
+pub async fn command(paths: &Paths, daemon: &str) -> Result<ExitCode> {
+    let set = RunDir::new(paths.run_dir()).load(daemon)?.context("the daemon was never started")?;
+    let Some(Store::Redis(server)) = Store::of(&set.launch, Pod::from_environment()?.address) else {
+        return Err(anyhow!("the daemon is no Redis server"));
+    };
+    match step_down(&server, paths).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Failure::Refused(why)) => Err(anyhow!(why)),
+        Err(Failure::NotDone(error)) => Err(error),
+    }
+}
+
+/// Has another server take writes, if this one does.
+///
+/// # Errors
+/// When no other one took over. Then this one goes on to take them.
+pub async fn step_down(server: &Server, paths: &Paths) -> Result<(), Failure> {
+    let Some(replication) = &server.replication else {
+        return Err(Failure::Refused("no other server copies it".to_owned()));
+    };
+    let mut own = open(&server.target, paths).await?;
+    let facts = info(&mut own, true).await?;
+    if facts.copies.is_some() {
+        return Ok(());
+    }
+    if facts.copying.is_none_or(|copying| copying.copies.is_empty()) {
+        return Err(Failure::Refused("no other server copies it at this moment".to_owned()));
+    }
+    own.is_done("CLIENT PAUSE", &["CLIENT", "PAUSE", PAUSE, "WRITE"]).await?;
+    let result = timeout(CATCH_UP + TAKE_OVER, hand_over(&mut own, &server.target, replication, paths)).await;
+    let result = result.unwrap_or_else(|_| Err(Failure::NotDone(anyhow!("the others do not answer"))));
+    // Those that waited write, or learn that it is a copy.
+    let resumed = own.is_done("CLIENT UNPAUSE", &["CLIENT", "UNPAUSE"]).await;
+    let master = result?;
+    resumed?;
+    log::info("another server takes writes", &json!({"server": master}));
+    Ok(())
+}
+
+async fn hand_over(
+    own: &mut Connection,
+    target: &Target,
+    replication: &Replication,
+    paths: &Paths,
+) -> Result<IpAddr, Failure> {
+    catch_up(own).await?;
+    let mut sentinel = begin(target.host, replication, paths).await?;
+    let until = Instant::now() + TAKE_OVER;
+    let master = loop {
+        let said = sentinel::said(&mut sentinel, replication).await?;
+        if said.master != target.host && takes_writes(said.master, target, paths).await {
+            break said.master;
+        }
+        if Instant::now() > until {
+            return Err(Failure::NotDone(anyhow!("no other server takes writes after {} s", TAKE_OVER.as_secs())));
+        }
+        sleep(PACE).await;
+    };
+    // The Sentinels tell it, too, within some seconds, and until then it would take writes that nobody copies.
+    let (host, port) = (master.to_string(), target.port.to_string());
+    own.is_done("REPLICAOF", &["REPLICAOF", &host, &port]).await?;
+    Ok(master)
+}
+
+/// Waits until all copies have what was written.
+async fn catch_up(own: &mut Connection) -> Result<(), Failure> {
+    let until = Instant::now() + CATCH_UP;
+    loop {
+        let Facts { copying, .. } = info(own, true).await?;
+        let copying = copying.unwrap_or_default();
+        let behind = copying.copies.iter().find(|(_, offset)| **offset < copying.offset);
+        let Some((copy, offset)) = behind else { return Ok(()) };
+        if Instant::now() > until {
+            let bytes = copying.offset - offset;
+            return Err(Failure::Refused(format!("the server at {copy}, which copies it, lacks {bytes} bytes")));
+        }
+        sleep(PACE).await;
+    }
+}
+
+/// Has a Sentinel begin that is not about to be stopped, too.
+async fn begin(own: IpAddr, replication: &Replication, paths: &Paths) -> Result<Connection, Failure> {
+    let mut why = "there is no other member".to_owned();
+    for member in replication.members.iter().filter(|member| **member != own) {
+        match timeout(PATIENCE, begin_by(*member, own, replication, paths)).await {
+            Ok(Ok(sentinel)) => return Ok(sentinel),
+            Ok(Err(error)) => why = format!("the Sentinel at {member}: {error:#}"),
+            Err(_) => why = format!("the Sentinel at {member} does not answer"),
+        }
+    }
+    Err(Failure::Refused(why))
+}
+
+async fn begin_by(member: IpAddr, own: IpAddr, replication: &Replication, paths: &Paths) -> Result<Connection> {
+    let mut sentinel = sentinel::open(member, replication, paths).await?;
+    let said = sentinel::said(&mut sentinel, replication).await?;
+    if said.master == own {
+        sentinel.is_done("SENTINEL FAILOVER", &["SENTINEL", "FAILOVER", &replication.master]).await?;
+    }
+    Ok(sentinel)
+}
+
+async fn takes_writes(host: IpAddr, target: &Target, paths: &Paths) -> bool {
+    let ask = async { info(&mut open_as_peer(&Target { host, ..*target }, paths).await?, false).await };
+    timeout(PATIENCE, ask).await.is_ok_and(|facts| facts.is_ok_and(|facts| facts.copies.is_none()))
+}
