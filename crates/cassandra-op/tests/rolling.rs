@@ -349,6 +349,7 @@ fn a_server_that_does_not_read_its_new_certificate_is_told() {
     let mut observed = running();
     let Some(Agent::Says(status)) = observed.agents.get_mut("pod-1") else { panic!("no agent") };
     status.certificate = Some(state::Certificate {
+        not_before: None,
         not_after: "2027-02-19T10:00:00Z".parse().unwrap(),
         issuer: None,
         revision: 1,

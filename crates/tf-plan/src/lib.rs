@@ -18,6 +18,7 @@ pub mod hash;
 pub mod images;
 pub mod keystone;
 pub mod members;
+pub mod metrics;
 pub mod node;
 pub mod nodemanager;
 pub mod object;

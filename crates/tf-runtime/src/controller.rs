@@ -5,7 +5,6 @@ mod tests;
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
-use tf_api::Managed;
 use tf_plan::component::Component;
 use tokio::{
     sync::mpsc,
@@ -20,8 +19,8 @@ use crate::{
     leader::Permit,
     object::Key,
     queue::Queue,
-    reconcile::{Next, RESYNC, Reconciler, is_ready},
-    watch::{Board, Primary, jittered},
+    reconcile::{Next, RESYNC, Reconciler},
+    watch::{Board, jittered},
     world::Trigger,
 };
 
@@ -29,8 +28,6 @@ use crate::{
 const CONCURRENCY: usize = 4;
 /// How long passes that are under way may go on after a request to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-/// Values of [`is_ready`].
-const READINESS: [&str; 3] = ["true", "false", "unknown"];
 
 /// Runs passes while this process leads.
 pub struct Controller<C: Component> {
@@ -175,19 +172,7 @@ impl<C: Component> Controller<C> {
     }
 
     fn measure(&self, work: &Work) {
-        let metrics = &self.reconciler.metrics;
-        metrics.in_backoff.set(work.backoff.len() as i64);
-        let mut counts: HashMap<&str, i64> = READINESS.iter().map(|ready| (*ready, 0)).collect();
-        for (_, primary) in self.reconciler.world.primaries.select(|_, _| true) {
-            let contract = match &*primary {
-                Primary::Valid(cr) => cr.contract(),
-                Primary::Undecodable { .. } => None,
-            };
-            *counts.entry(is_ready(contract)).or_default() += 1;
-        }
-        for (ready, count) in counts {
-            metrics.resources.with_label_values(&[ready]).set(count);
-        }
+        self.reconciler.metrics.in_backoff.set(work.backoff.len() as i64);
     }
 
     async fn finish(&self, mut work: Work) {

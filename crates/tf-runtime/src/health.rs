@@ -14,7 +14,7 @@ use tf_plan::object::Kind;
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::Metrics, watch::Board};
+use crate::watch::Board;
 
 /// Whether the process lives and is of use.
 #[derive(Debug)]
@@ -53,10 +53,13 @@ impl Health {
     }
 }
 
+/// Makes the page with the metrics.
+pub type Page = Arc<dyn Fn() -> prometheus::Result<Vec<u8>> + Send + Sync>;
+
 #[derive(Clone)]
 struct Shared {
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
+    page: Page,
 }
 
 /// Serves until `stop`.
@@ -66,14 +69,14 @@ struct Shared {
 pub async fn serve(
     listener: TcpListener,
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
+    page: Page,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let routes = Router::new()
         .route("/healthz", get(|State(shared): State<Shared>| async move { verdict(shared.health.is_alive()) }))
         .route("/readyz", get(|State(shared): State<Shared>| async move { verdict(shared.health.is_ready()) }))
         .route("/metrics", get(metrics_page))
-        .with_state(Shared { health, metrics });
+        .with_state(Shared { health, page });
     axum::serve(listener, routes).with_graceful_shutdown(async move { stop.cancelled().await }).await
 }
 
@@ -90,5 +93,5 @@ fn verdict(good: bool) -> (StatusCode, &'static str) {
 }
 
 async fn metrics_page(State(shared): State<Shared>) -> Result<Vec<u8>, StatusCode> {
-    shared.metrics.encode().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+    (shared.page)().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -30,6 +30,7 @@ mod reconcile;
 mod status;
 mod step;
 mod undecodable;
+mod view;
 mod watch;
 mod world;
 mod yielding;

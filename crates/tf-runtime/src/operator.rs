@@ -25,6 +25,7 @@ use crate::{
     reconcile::Reconciler,
     status::StatusWriter,
     step::Stepper,
+    view::View,
     watch::{Board, Context, Discovery},
     world::World,
 };
@@ -129,18 +130,25 @@ pub async fn run<C: Component>(
 
     let board = Arc::new(Board::default());
     let health = Arc::new(Health::new(board.clone(), declaration.primary));
-    let server = tokio::spawn(serve(listener, health.clone(), metrics.clone(), stop.clone()));
-
     let world = Arc::new(World::<C::Cr>::new::<C>(arguments.scope(), board.clone()));
+    let agents = Arc::new(Agents::default());
+    let events = Arc::new(Events::new(guarded.clone(), operator, &identity));
+    let versions = world.authorities.clone();
+    let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
+    let view = View {
+        world: world.clone(),
+        agents: agents.clone(),
+        authorities: authorities.clone(),
+        permit: permit.clone(),
+        metrics: metrics.clone(),
+    };
+    let server = tokio::spawn(serve(listener, health.clone(), Arc::new(move || view.page()), stop.clone()));
+
     let discovery = Discovery::start(plain.clone(), declaration.watched_kinds()).await;
     let context = Context { board: board.clone(), discovery, metrics: metrics.clone() };
     let (sender, triggers) = mpsc::unbounded_channel();
     let watches = world.watch(&plain, &context, &sender);
 
-    let agents = Arc::new(Agents::default());
-    let events = Arc::new(Events::new(guarded.clone(), operator, &identity));
-    let versions = world.authorities.clone();
-    let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
     let mut tasks = JoinSet::new();
     if declaration.calls_agents {
         let cluster_domain = arguments.cluster_domain.clone();
@@ -157,7 +165,6 @@ pub async fn run<C: Component>(
             authorities: authorities.clone(),
             permit: permit.clone(),
             triggers: sender.clone(),
-            metrics: metrics.clone(),
             cluster_domain,
         };
         tasks.spawn(agents.clone().run(round));

@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::Value;
-use tf_api::{
-    Managed, Resource,
-    contract::{Contract, Reason},
-};
+use tf_api::{Managed, Resource, contract::Reason};
 use tf_plan::{
     assess::{Applied, Assessment, Outcome, Situation, assess},
     component::Component,
@@ -535,14 +532,4 @@ fn with_answers<Cr: Clone>(observed: &Observed<Cr>, answers: &[(Kind, Box<Dynami
 
 fn is_ours_to_retry(error: &ApplyError) -> bool {
     matches!(error, ApplyError::Request(request) if request.is_transient())
-}
-
-/// The contract part of a status, for the metric of resources by readiness.
-pub fn is_ready(contract: Option<&Contract>) -> &'static str {
-    let ready = contract.and_then(|contract| contract.conditions.iter().find(|condition| condition.type_ == "Ready"));
-    match ready.map(|condition| condition.status.as_str()) {
-        Some("True") => "true",
-        Some("False") => "false",
-        _ => "unknown",
-    }
 }

@@ -69,6 +69,12 @@ const PACKAGES: [&str; 6] =
 /// Of a Kubernetes release of its own, with which nothing else can be compiled.
 const KWOK: &str = "sigs.k8s.io/kwok/cmd/kwok@v0.8.0";
 
+/// Prometheus 3.16, with [`promtool`].
+const PROMETHEUS: &str = "v0.316.0";
+
+/// Flags for programs that need not know their version.
+const SMALL: [&str; 3] = ["-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"];
+
 /// The executable of a tool. Blocks, for minutes when it has to be built.
 pub fn find(tool: Tool) -> Result<PathBuf> {
     let path = all()?.join(tool.name());
@@ -82,6 +88,29 @@ pub fn all() -> Result<PathBuf> {
         return Ok(folder.into());
     }
     in_cache(&cache()?, &key()?, build)
+}
+
+/// What judges rules for Prometheus: of no use to a lab, hence by itself. Blocks, for minutes when it has to be built.
+///
+/// # Errors
+/// When it is not there and cannot be built.
+pub fn promtool() -> Result<PathBuf> {
+    const NAME: &str = "promtool";
+    if let Some(folder) = env::var_os("TF_LAB_ASSETS").filter(|value| !value.is_empty()) {
+        let file = PathBuf::from(folder).join(NAME);
+        ensure!(file.is_file(), "{} does not exist", file.display());
+        return Ok(file);
+    }
+    let key = format!("{NAME}@{}-{:016x}", PROMETHEUS, short(Sha256::new().chain_update(SMALL.join("\0"))));
+    let folder = in_cache(&cache()?, &key, |folder| {
+        let go = find_go().context("promtool is built with Go 1.26 or newer")?;
+        fs::create_dir_all(folder)?;
+        let module = format!("github.com/prometheus/prometheus/cmd/promtool@{PROMETHEUS}");
+        let mut command = Command::new(&go);
+        command.args(["install", "-v"]).args(SMALL).arg(module).env("GOBIN", folder).current_dir(env::temp_dir());
+        run(command.env("CGO_ENABLED", "0").env("GOGC", "400"), NAME)
+    })?;
+    Ok(folder.join(NAME))
 }
 
 /// kubectl, which is part of [`Tool::ControlPlane`]: none has to be on the machine. Blocks as [`find`] does.
@@ -136,9 +165,13 @@ fn key() -> Result<String> {
     }
     hash.update(flags().join("\0"));
     hash.update(KWOK);
+    Ok(format!("programs@{KUBERNETES}-{:016x}", short(hash)))
+}
+
+/// The first bytes of a hash, which are enough for a name.
+fn short(hash: Sha256) -> u64 {
     let digest = hash.finalize();
-    let short = u64::from_be_bytes(std::array::from_fn(|index| digest[index]));
-    Ok(format!("programs@{KUBERNETES}-{short:016x}"))
+    u64::from_be_bytes(std::array::from_fn(|index| digest[index]))
 }
 
 /// The Go module, in the source tree this program was built from.

@@ -20,12 +20,20 @@ pub struct Rendering {
     pub files: Vec<PathBuf>,
     /// Values as `key=value`, which win over the files.
     pub values: Vec<String>,
+    /// Kinds that the cluster has besides Kubernetes' own, as `group/version/kind`.
+    pub kinds: Vec<String>,
 }
 
 impl Rendering {
     /// The chart of `operator` with its default values, as the release that [`Lab::install`](crate::Lab::install) makes.
     pub fn new(operator: &str, namespace: &str) -> Self {
-        Self { release: operator.to_owned(), namespace: namespace.to_owned(), files: Vec::new(), values: Vec::new() }
+        Self {
+            release: operator.to_owned(),
+            namespace: namespace.to_owned(),
+            files: Vec::new(),
+            values: Vec::new(),
+            kinds: Vec::new(),
+        }
     }
 
     /// With a file of values.
@@ -41,6 +49,13 @@ impl Rendering {
         self.values.push(value.into());
         self
     }
+
+    /// In a cluster with this kind, such as `example.com/v1/Thing`.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kinds.push(kind.into());
+        self
+    }
 }
 
 /// The manifests that a chart renders, with comments.
@@ -51,6 +66,9 @@ pub async fn template(operator: &str, rendering: &Rendering) -> Result<String> {
     let mut command = command(&env::temp_dir().join("tf-lab-helm"))?;
     command.args(["template", &rendering.release]).arg(chart(operator));
     command.args(["--namespace", &rendering.namespace]).args(kubernetes());
+    for kind in &rendering.kinds {
+        command.args(["--api-versions", kind]);
+    }
     options(&mut command, rendering);
     run(command).await.with_context(|| format!("rendering the chart of {operator}"))
 }

@@ -16,7 +16,7 @@ use crate::support::{PARALLEL, objects};
 const CHART: &str = "zookeeper-op";
 
 fn rendering() -> Rendering {
-    Rendering::new(CHART, "tf")
+    Rendering::new(CHART, "tf").kind("monitoring.coreos.com/v1/PrometheusRule")
 }
 
 fn defaults(operator: &str) -> Result<Value> {
@@ -193,6 +193,10 @@ fn effects() -> Vec<Effect> {
         in_deployment("port", &["port=9000"], "env LISTEN_ADDRESS", json!("0.0.0.0:9000")),
         in_deployment("port", &["port=9000"], "/spec/template/spec/containers/0/ports/0/containerPort", json!(9000)),
         effect("metrics.service", &["metrics.service=true"], ("Service", "/spec/ports/0/port"), json!(8080)),
+        effect("metrics.alerts", &["metrics.alerts=true"], ("PrometheusRule", "/spec/groups/0/name"), json!(CHART)),
+        effect("metrics.alertLabels", &["metrics.alerts=true", "metrics.alertLabels.a=b"], ("PrometheusRule", "/metadata/labels/a"), json!("b")),
+        effect("metrics.dashboard", &["metrics.dashboard=true"], ("ConfigMap", "/metadata/labels/grafana_dashboard"), json!("1")),
+        effect("metrics.operatorsDashboard", &["metrics.operatorsDashboard=true"], ("ConfigMap", "/metadata/labels/grafana_dashboard"), json!("1")),
         in_deployment("bootstrap", &["bootstrap=true"], "/spec/template/spec/hostNetwork", json!(true)),
         in_deployment("apiServer.host", &["bootstrap=true", "apiServer.host=10.0.0.1"], "env KUBERNETES_SERVICE_HOST", json!("10.0.0.1")),
         in_deployment("apiServer.port", &["bootstrap=true", "apiServer.host=10.0.0.1", "apiServer.port=443"], "env KUBERNETES_SERVICE_PORT", json!("443")),
@@ -238,6 +242,29 @@ async fn each_value_has_the_effect_that_its_comment_states() -> Result<()> {
         }
     };
     stream::iter(effects()).map(judge).buffer_unordered(PARALLEL).try_collect().await
+}
+
+/// What is in the files of a chart, to the letter: braces in alerts are Prometheus', not Helm's.
+#[tokio::test]
+async fn alerts_and_dashboards_are_those_of_the_charts_files() -> Result<()> {
+    let values = ["metrics.alerts=true", "metrics.dashboard=true", "metrics.operatorsDashboard=true"];
+    for operator in operators::ALL {
+        let file = |name: &str| fs::read_to_string(operators::chart(operator).join("files").join(name));
+        let wanted = |name: &str| anyhow::Ok(serde_saphyr::from_str::<Value>(&file(name)?)?);
+        let rendering = values.iter().fold(Rendering::new(operator, "tf"), |rendering, value| rendering.value(*value));
+        let rendered = objects(operator, &rendering.clone().kind("monitoring.coreos.com/v1/PrometheusRule")).await?;
+        assert_eq!(look(&rendered, ("PrometheusRule", "/spec")), wanted("alerts.yaml")?, "{operator}");
+        let own = format!("/data/tf-{operator}.json");
+        for (place, name) in [(own.as_str(), "dashboard.json"), ("/data/tf-operators.json", "operators.json")] {
+            let text = look(&rendered, ("ConfigMap", place));
+            let dashboard: Value = serde_json::from_str(text.as_str().context(place.to_owned())?)?;
+            assert_eq!(dashboard, wanted(name)?, "{operator}");
+        }
+        // A cluster without the kind would refuse the whole release.
+        let without = objects(operator, &rendering).await?;
+        assert_eq!(look(&without, ("PrometheusRule", "/kind")), Value::Null, "{operator}");
+    }
+    Ok(())
 }
 
 #[test]

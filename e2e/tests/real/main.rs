@@ -16,6 +16,7 @@ mod rest;
 mod secrets;
 mod store;
 mod tls;
+mod told;
 mod zookeeper;
 
 use std::net::Ipv4Addr;

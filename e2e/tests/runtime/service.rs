@@ -9,11 +9,18 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
-use kube::{Api, api::ListParams};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use serde_json::{Value, json};
 use tf_api::{
     contract::{Contract, invariants},
     kinds::ZOOKEEPER,
+};
+use tf_plan::{
+    metrics::{self, Told, Type},
+    object::Kind,
 };
 use tf_testing::{
     operators::Run,
@@ -25,32 +32,45 @@ use crate::support::{
     FLEET, History, PROBE, PROMPT, SOON, Stage, about, level, terminate, through, times, writes_of_settings,
 };
 
-/// Dashboards and alerts are written against these names and labels.
-const METRICS: [(&str, &[&str]); 14] = [
-    ("tf_api_requests_total", &["verb"]),
-    ("tf_leader", &[]),
-    ("tf_objects_total", &["action", "kind"]),
-    ("tf_pod_restarts", &[]),
-    ("tf_reconcile_duration_seconds_bucket", &["le"]),
-    ("tf_reconcile_duration_seconds_count", &[]),
-    ("tf_reconcile_duration_seconds_sum", &[]),
-    ("tf_reconcile_total", &["outcome"]),
-    ("tf_resources", &["ready"]),
-    ("tf_resources_in_backoff", &[]),
-    ("tf_undecodable_objects", &["kind"]),
-    ("tf_watch_errors_total", &["kind"]),
-    ("tf_watch_synced", &["kind"]),
-    ("process_resident_memory_bytes", &[]),
-];
+/// Series of the table that a probe tells, with their labels: it has no members with agents.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let told = metrics::OPERATOR.into_iter().chain(metrics::PROCESS);
+    let told = told.filter(|metric| metric.told != Told::OfMembers);
+    let series = told.flat_map(|metric| {
+        let suffixes: &[(&str, &[&str])] = match metric.kind {
+            Type::Histogram => &[("_bucket", &["le"]), ("_sum", &[]), ("_count", &[])],
+            Type::Counter | Type::Gauge => &[("", &[])],
+        };
+        suffixes.iter().map(move |(suffix, more)| {
+            let labels = metric.labels.iter().chain(*more).map(|label| (*label).to_owned());
+            (format!("{}{suffix}", metric.name), labels.collect())
+        })
+    });
+    series.collect()
+}
+
+/// Labels that name a resource, and a moment, hence have values of their own.
+const OPEN: [&str; 3] = ["resource_namespace", "resource_name", "le"];
 
 /// Every value that a label may have here, numbers of buckets apart.
-const VALUES: [&str; 25] = [
+const VALUES: [&str; 36] = [
+    "Available",
+    "CertificatesReady",
     "ClusterRole",
     "ConfigMap",
+    "Degraded",
+    "DependenciesReady",
+    "False",
+    "Paused",
     "Pod",
+    "Progressing",
+    "Ready",
     "Redis",
     "Secret",
+    "Stalled",
     "StatefulSet",
+    "True",
+    "Unknown",
     "Zookeeper",
     "changed",
     "create",
@@ -68,8 +88,8 @@ const VALUES: [&str; 25] = [
     "unchanged",
     "unknown",
     "update",
-    "watch",
     "waiting",
+    "watch",
 ];
 
 type Labels = BTreeMap<String, String>;
@@ -87,7 +107,8 @@ fn parse(text: &str) -> Result<Vec<(String, Labels)>> {
 }
 
 #[tokio::test]
-async fn names_and_labels_of_metrics_are_the_documented_ones_and_no_label_names_a_resource() -> Result<()> {
+async fn names_and_labels_of_metrics_are_those_of_the_table_and_nothing_is_left_of_a_resource_that_is_gone()
+-> Result<()> {
     let stage = Stage::set(FLEET.get().await?, "metrics", &[PROBE, ZOOKEEPER]).await?;
     stage.install_probe(&["metrics"]).await?;
     let proxy = stage.lab.proxy().await?;
@@ -101,20 +122,33 @@ async fn names_and_labels_of_metrics_are_the_documented_ones_and_no_label_names_
     stage.apply(PROBE, "a", level("debug")).await?;
     stage.acted("a", "debug", SOON).await?;
 
+    // One with pods, which nobody runs here.
+    stage.apply(PROBE, "with-members", json!({ "commonConfiguration": { "replicas": 1 } })).await?;
+    eventually("members to be counted", SOON, async || {
+        Ok((operator.metric("tf_members_wanted", &["with-members"]).await? > 0.0).then_some(()))
+    })
+    .await?;
+
     let (_, text) = operator.get("/metrics").await?;
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, mut labels) in parse(&text)? {
         assert_eq!(labels.remove("operator").as_deref(), Some("probe-op"), "{name}");
         let keys = labels.keys().cloned().collect::<BTreeSet<_>>();
         for (key, value) in labels {
-            assert!(key == "le" || VALUES.contains(&value.as_str()), "{name}: {key}={value}");
+            assert!(OPEN.contains(&key.as_str()) || VALUES.contains(&value.as_str()), "{name}: {key}={value}");
         }
-        if !name.starts_with("process_") || name == "process_resident_memory_bytes" {
-            assert_eq!(found.entry(name.clone()).or_insert_with(|| keys.clone()), &keys, "{name}");
-        }
+        assert_eq!(found.entry(name.clone()).or_insert_with(|| keys.clone()), &keys, "{name}");
     }
-    let documented = METRICS.map(|(name, labels)| (name.to_owned(), labels.iter().map(|l| (*l).to_owned()).collect()));
-    assert_eq!(found, BTreeMap::from(documented));
+    assert_eq!(found, documented());
+
+    stage.api(Kind::custom(PROBE)).delete("a", &DeleteParams::default()).await?;
+    eventually("nothing of the resource that is gone", SOON, async || {
+        let (_, text) = operator.get("/metrics").await?;
+        let others = text.contains("resource_name=\"with-a-name-of-its-own\"");
+        ensure!(others, "the other one is told no more: {text}");
+        Ok((!text.contains("resource_name=\"a\"")).then_some(()))
+    })
+    .await?;
     for path in ["/healthz", "/readyz"] {
         assert_eq!(operator.get(path).await?, (200, "ok\n".to_owned()), "{path}");
     }

@@ -8,7 +8,7 @@ use tf_plan::rbac::{Reach, Rule, rules};
 use super::{Files, OPERATORS, Operator, crds, values};
 
 /// Files of every chart, with placeholders.
-const TEMPLATES: [(&str, &str); 12] = [
+const TEMPLATES: [(&str, &str); 14] = [
     (".helmignore", include_str!("chart/.helmignore")),
     ("Chart.yaml", include_str!("chart/Chart.yaml")),
     ("README.md", include_str!("chart/README.md")),
@@ -16,7 +16,9 @@ const TEMPLATES: [(&str, &str); 12] = [
     ("templates/NOTES.txt", include_str!("chart/templates/NOTES.txt")),
     ("templates/_helpers.tpl", include_str!("chart/templates/_helpers.tpl")),
     ("templates/aggregate.yaml", include_str!("chart/templates/aggregate.yaml")),
+    ("templates/alerts.yaml", include_str!("chart/templates/alerts.yaml")),
     ("templates/budget.yaml", include_str!("chart/templates/budget.yaml")),
+    ("templates/dashboards.yaml", include_str!("chart/templates/dashboards.yaml")),
     ("templates/deployment.yaml", include_str!("chart/templates/deployment.yaml")),
     ("templates/rbac.yaml", include_str!("chart/templates/rbac.yaml")),
     ("templates/service.yaml", include_str!("chart/templates/service.yaml")),
@@ -27,7 +29,11 @@ const TEMPLATES: [(&str, &str); 12] = [
 const RENDERED: [(&str, &str); 4] = [
     ("default", "{}\n"),
     ("namespaces", "watch: {scope: namespaces, namespaces: [tf-a, tf-b]}\n"),
-    ("cluster", "watch: {scope: cluster}\nreplicaCount: 2\nmetrics: {service: true}\n"),
+    (
+        "cluster",
+        "watch: {scope: cluster}\nreplicaCount: 2\nmetrics: {service: true, dashboard: true, \
+     operatorsDashboard: true}\n",
+    ),
     (
         "bootstrap",
         "bootstrap: true\napiServer: {host: 10.0.0.1, port: 6443}\ncrds: {install: false}\nimage: {registry: mirror.example, \

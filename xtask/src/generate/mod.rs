@@ -4,6 +4,7 @@ mod baseline;
 mod charts;
 mod crds;
 mod docs;
+mod monitoring;
 mod operators;
 mod values;
 
@@ -68,6 +69,7 @@ fn generate() -> Result<Files> {
     crds::generate(&mut files)?;
     charts::generate(&mut files)?;
     docs::generate(&mut files);
+    monitoring::generate(&mut files)?;
     Ok(files)
 }
 

@@ -134,10 +134,14 @@ enum Format {
 }
 
 #[derive(JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct Metrics {
     service: bool,
+    alerts: bool,
+    alert_labels: BTreeMap<String, String>,
+    dashboard: bool,
+    operators_dashboard: bool,
 }
 
 #[derive(JsonSchema)]

@@ -37,6 +37,8 @@ enum Layer {
     Checks,
     /// Pure functions, goldens, properties
     Unit,
+    /// Alert rules, judged by promtool over invented time series
+    Alerts,
     /// A real API server and one operator, or none
     Api,
     /// Several operators, simulated nodes, real controllers
@@ -53,6 +55,7 @@ impl Layer {
         match self {
             Self::Checks => &[],
             Self::Unit => &[&["--workspace", "--exclude", "e2e", "--exclude", "xtask"], &["-p", "xtask", "--bins"]],
+            Self::Alerts => &[&["-p", "xtask", "--test", "alerts"]],
             Self::Api => &[&["-p", "e2e", "--test", "lab", "--test", "runtime", "--test", "api"]],
             Self::Fleet => &[
                 &["-p", "e2e", "--test", "bringup", "--test", "inputs", "--test", "crash"],
@@ -90,10 +93,12 @@ impl Layer {
 
     /// Why this machine cannot run it.
     fn refusal(self) -> Option<String> {
-        if self != Self::Real {
-            return None;
-        }
-        real::node::supported().err().map(|error| format!("{error:#}"))
+        let refused = match self {
+            Self::Alerts => assets::promtool().map(drop),
+            Self::Real => real::node::supported(),
+            Self::Checks | Self::Unit | Self::Api | Self::Fleet | Self::Images => return None,
+        };
+        refused.err().map(|error| format!("{error:#}"))
     }
 
     /// Whether its tests start operators.

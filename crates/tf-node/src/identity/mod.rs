@@ -276,8 +276,10 @@ impl Keeper {
             let authorities = taken.as_ref().map_or_else(|| host::authorities(&found), Taken::bundle);
             let trusted = trust.bundle.merged(&authorities);
             is_other = files::keep_stores(&self.paths, shown.map(Taken::pair).or(own), &trusted)?;
-            let not_after = taken.as_ref().and_then(Taken::validity).map(|validity| validity.not_after);
-            said = Some(state::HostFiles { not_after, problem, shown: shown.is_some() });
+            let validity = taken.as_ref().and_then(Taken::validity);
+            let not_before = validity.map(|validity| validity.not_before);
+            let not_after = validity.map(|validity| validity.not_after);
+            said = Some(state::HostFiles { not_before, not_after, problem, shown: shown.is_some() });
         } else {
             is_other = files::keep_stores(&self.paths, own, &trust.bundle)?;
             files::forget(&self.paths, files::TAKEN);
@@ -415,6 +417,7 @@ fn facts(held: &Held, trust: &Trust) -> Option<state::Certificate> {
     let certificate = held.certificate()?;
     let issuer = decide::issuer(held.pair().certificates, &trust.bundle);
     Some(state::Certificate {
+        not_before: Some(certificate.validity().not_before),
         not_after: certificate.validity().not_after,
         issuer: issuer.map(|issuer| issuer.fingerprint().to_string()),
         revision: trust.revision,

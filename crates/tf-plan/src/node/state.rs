@@ -92,6 +92,9 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Certificate {
+    /// First second that it is good. Absent where an agent of an earlier release says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
     /// Last second that it is good.
     pub not_after: Timestamp,
     /// Fingerprint of the authority that issued it (`tf_pki::fingerprint::Fingerprint`), 64 hexadecimal digits. Absent where
@@ -110,6 +113,10 @@ pub struct Certificate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostFiles {
+    /// First second that the certificate which was taken from them is good. Absent where none was, and where an agent of an earlier
+    /// release says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
     /// Last second that the certificate which was taken from them is good. Absent where none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Timestamp>,

@@ -35,7 +35,7 @@ use crate::{
     identity::Authorities,
     leader::Permit,
     lock::lock,
-    metrics::Metrics,
+    metrics::Answers,
     object::Key,
     watch::Primary,
     world::{Trigger, World},
@@ -88,8 +88,6 @@ pub struct Round<C: Component> {
     pub permit: Permit,
     /// Whom to wake.
     pub triggers: mpsc::UnboundedSender<Trigger>,
-    /// Where the number of agents and the end of their certificates are shown.
-    pub metrics: Arc<Metrics>,
     /// Domain of cluster services.
     pub cluster_domain: String,
 }
@@ -171,29 +169,25 @@ impl Agents {
             }
         });
         join_all(questions).await;
-        self.count(&round.metrics);
     }
 
-    /// Shows how many agents answer.
-    fn count(&self, metrics: &Metrics) {
-        let (mut answering, mut silent, mut unheard) = (0, 0, 0);
-        for member in lock(&self.known).values() {
+    /// How many agents of a resource answer.
+    pub fn answers(&self, resource: &Key) -> Answers {
+        let mut answers = Answers::default();
+        for member in lock(&self.known).values().filter(|member| member.resource == *resource) {
             match lock(&member.heard).agent {
-                Some(Agent::Says(_)) => answering += 1,
-                Some(Agent::Silent(_)) => silent += 1,
-                None => unheard += 1,
+                Some(Agent::Says(_)) => answers.answering += 1,
+                Some(Agent::Silent(_)) => answers.silent += 1,
+                None => answers.unheard += 1,
             }
         }
-        for (state, count) in [("answering", answering), ("silent", silent), ("unheard", unheard)] {
-            metrics.agents.with_label_values(&[state]).set(count);
-        }
+        answers
     }
 
     /// The agents that can be asked. Others are forgotten.
     fn update<C: Component>(&self, round: &Round<C>) -> Vec<Arc<Member>> {
         let mut known = lock(&self.known);
         let mut now = HashMap::new();
-        let mut first_end = None;
         for (key, primary) in round.world.primaries.select(|_, _| true) {
             let Primary::Valid(cr) = &*primary else { continue };
             if cr.meta().deletion_timestamp.is_some() {
@@ -201,9 +195,6 @@ impl Agents {
             }
             let Some(agents) = C::agents(cr, &round.cluster_domain) else { continue };
             for pod in round.world.pods_of(&key) {
-                let end = pod.certificate.as_ref().map(|certificate| certificate.not_after);
-                let of_node = known.get(&pod.uid).and_then(|member| member.end_of_node_files());
-                first_end = first_end.into_iter().chain(end).chain(of_node).min();
                 let reachable = pod.certificate.is_some() && !pod.terminating;
                 let address = pod.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
                 let Some(address) = address.filter(|_| reachable) else { continue };
@@ -213,7 +204,6 @@ impl Agents {
                 now.insert(pod.uid, member);
             }
         }
-        round.metrics.certificate_ends(first_end.map(Timestamp::as_second));
         *known = now;
         known.values().cloned().collect()
     }
@@ -254,11 +244,6 @@ impl Member {
 
     async fn connect(&self, tls: Arc<rustls::ClientConfig>) -> Result<Connection, CallError> {
         timeout(PATIENCE, Connection::open(self.address, tls)).await.map_err(|_| CallError::Slow(PATIENCE))?
-    }
-
-    /// Last second of the certificate that the daemon has from its node, if its agent says so.
-    fn end_of_node_files(&self) -> Option<Timestamp> {
-        lock(&self.heard).agent.as_ref()?.status()?.host_files.as_ref()?.not_after
     }
 
     /// Keeps an answer. Whether it is another one than before.

@@ -27,7 +27,7 @@ use tf_api::{
     contract::Reason,
     names::{ANNOTATION_ISSUER, ANNOTATION_ROTATE, AUTHORITY, LABEL_PART_OF, PART_OF},
 };
-use tf_pki::authority::SignError;
+use tf_pki::{authority::SignError, lifetime::Validity};
 use tf_plan::{
     certificates::{self, Issuer},
     observed::Agent,
@@ -146,6 +146,12 @@ impl Authorities {
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let doing = format!("reading Secret {namespace}/{AUTHORITY}");
         api.get_opt(AUTHORITY).await.map_err(RequestError::while_doing(doing))
+    }
+
+    /// How long the authorities are good that sign, by namespace.
+    pub fn validities(&self) -> BTreeMap<String, Validity> {
+        let loaded = lock(&self.loaded);
+        loaded.iter().map(|(namespace, loaded)| (namespace.clone(), loaded.stored.signer().validity())).collect()
     }
 
     /// What the replacement of the namespace's authority waits for, if it is being replaced.

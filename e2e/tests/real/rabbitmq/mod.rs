@@ -13,19 +13,24 @@ use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
+use tf_plan::metrics;
 use tf_testing::operators::Install;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
 use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, directory, members, replace_authority};
-use crate::{rest, secrets};
+use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
 const AMQP_PORT: u16 = 5673;
+/// Where servers tell their metrics.
+const METRICS_PORT: u16 = AMQP_PORT + 10_019;
 const OPERATOR: &str = "rabbitmq-op";
 pub const STORE: Store = Store {
     operator: OPERATOR,
@@ -83,6 +88,22 @@ fn good(what: &str, summary: &Summary) -> Result<()> {
     Ok(())
 }
 
+/// What each server tells Prometheus, with the headers.
+async fn pages(client: &Client, addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
+    let access = tls::Access::of(client).await?;
+    let mut pages = Vec::new();
+    for address in addresses {
+        let mut stream = access.stream(*address, METRICS_PORT).await?;
+        stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+        let mut page = Vec::new();
+        let read = timeout(TOLD, stream.read_to_end(&mut page)).await.context("no end of the page")?;
+        // The server closes the connection as it likes; what it said before counts.
+        ensure!(read.is_ok() || !page.is_empty(), "{address}: {read:?}");
+        pages.push(String::from_utf8_lossy(&page).into_owned());
+    }
+    Ok(pages)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn three_real_servers_form_one_cluster_that_lets_in_who_has_certificate_and_password() -> Result<()> {
     STORE
@@ -95,6 +116,7 @@ async fn three_real_servers_form_one_cluster_that_lets_in_who_has_certificate_an
             }
             let summary = Traffic::begin(&access, &addresses).await?.end().await?;
             good("at rest", &summary)?;
+            told::by_servers(&metrics::RABBITMQ, &pages(client, &addresses).await?)?;
             nothing_secret_is_told(lab, client).await
         })
         .await

@@ -29,6 +29,8 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::ZOOKEEPER;
+use tf_plan::component::Component as _;
+use tf_plan::metrics;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
@@ -37,6 +39,8 @@ use tf_testing::skip;
 use tf_testing::wait::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::told;
 use tokio::time::timeout;
 
 use crate::store::{self, BRING_UP, NAMESPACE, Store, Turn, members};
@@ -123,7 +127,7 @@ async fn ask(address: Ipv4Addr, word: &str) -> Result<String> {
 }
 
 /// What a server tells Prometheus, with the headers.
-async fn metrics(address: Ipv4Addr) -> Result<String> {
+async fn server_metrics(address: Ipv4Addr) -> Result<String> {
     let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
     exchange(address, METRICS_PORT, &request).await
 }
@@ -184,11 +188,14 @@ async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_pow
 
         let addresses = nodes.addresses()?;
         assert_eq!(modes(&addresses).await?, ["follower", "follower", "leader"], "Ready means that all three serve");
+        let mut pages = Vec::new();
         for address in &addresses {
-            let told = metrics(*address).await?;
+            let told = server_metrics(*address).await?;
             let is_told = |metric: &str| told.lines().any(|line| line == metric);
             assert!(told.starts_with("HTTP/1.1 200") && is_told("quorum_size 3.0"), "{address}: {told}");
+            pages.push(told);
         }
+        told::by_servers(&metrics::ZOOKEEPER, &pages)?;
 
         one_is_evicted_at_a_time(lab, client).await?;
 

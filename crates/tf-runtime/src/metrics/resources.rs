@@ -1,0 +1,367 @@
+//! What is told of each resource: made anew from a snapshot whenever somebody asks, so that nothing is left of a resource that is gone and
+//! nothing lags behind its status.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use prometheus::IntGaugeVec;
+use tf_api::contract::{ConditionType, Contract};
+use tf_pki::lifetime::Validity;
+use tf_plan::metrics as table;
+
+use super::Registering;
+use crate::object::Key;
+
+/// Resources of one operator that have metrics of their own. Who may create resources must not be able to fill the memory of the operator
+/// and of whoever collects its metrics.
+const LIMIT: usize = 100;
+
+/// Conditions that are told.
+const CONDITIONS: [ConditionType; 8] = [
+    ConditionType::Ready,
+    ConditionType::Available,
+    ConditionType::Progressing,
+    ConditionType::Degraded,
+    ConditionType::DependenciesReady,
+    ConditionType::CertificatesReady,
+    ConditionType::Stalled,
+    ConditionType::Paused,
+];
+/// Their values, as a status has them.
+const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
+/// Values of label `ready`.
+const READINESS: [&str; 3] = ["true", "false", "unknown"];
+
+/// A condition as it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Condition {
+    kind: ConditionType,
+    status: &'static str,
+    since: Option<Timestamp>,
+}
+
+/// How many agents of a resource are how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// They answer.
+    pub answering: i64,
+    /// They did not answer several times in a row.
+    pub silent: i64,
+    /// They were not asked to the end yet.
+    pub unheard: i64,
+}
+
+/// What is told of one resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    conditions: Vec<Condition>,
+    initialized: bool,
+    wanted: Option<i32>,
+    ready: Option<i32>,
+    /// Its agents, where its operator speaks with some.
+    pub agents: Option<Answers>,
+    /// When the first certificate of a member ends.
+    pub certificate_end: Option<Timestamp>,
+    /// When the first one is late with its renewal.
+    pub certificate_late: Option<Timestamp>,
+}
+
+impl Facts {
+    /// What a status says; nothing was said where there is none.
+    pub fn of(contract: Option<&Contract>) -> Self {
+        let conditions = CONDITIONS.into_iter().filter_map(|kind| condition(contract, kind));
+        Self {
+            conditions: conditions.collect(),
+            initialized: contract.is_some_and(|contract| contract.initialized == Some(true)),
+            wanted: contract.and_then(|contract| contract.replicas),
+            ready: contract.and_then(|contract| contract.ready_replicas),
+            ..Self::default()
+        }
+    }
+
+    fn ready(&self) -> &'static str {
+        let status = self.conditions.iter().find(|condition| condition.kind == ConditionType::Ready);
+        match status.map(|condition| condition.status) {
+            Some("True") => "true",
+            Some("False") => "false",
+            _ => "unknown",
+        }
+    }
+}
+
+/// The condition in a status. One that is only ever written as True does not hold where it is absent; one that not every resource has is
+/// not told of those that have none.
+fn condition(contract: Option<&Contract>, kind: ConditionType) -> Option<Condition> {
+    let found = contract.and_then(|contract| contract.conditions.iter().find(|it| it.type_ == kind.as_ref()));
+    let (status, since) = match found {
+        Some(found) => {
+            let status = STATUSES.into_iter().find(|status| *status == found.status).unwrap_or("Unknown");
+            (status, Some(found.last_transition_time.0))
+        }
+        None if kind.is_abnormal_true() => ("False", None),
+        None if ConditionType::ALWAYS.contains(&kind) => ("Unknown", None),
+        None => return None,
+    };
+    Some(Condition { kind, status, since })
+}
+
+/// What a process that leads knows.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Kind of the resources.
+    pub kind: &'static str,
+    /// They.
+    pub resources: BTreeMap<Key, Facts>,
+    /// How long the authority that signs in a namespace is good.
+    pub authorities: BTreeMap<String, Validity>,
+}
+
+impl Snapshot {
+    /// Those that have metrics of their own: where there are too many, those that are not Ready first.
+    fn told(&self) -> Vec<(&Key, &Facts)> {
+        let mut all: Vec<_> = self.resources.iter().collect();
+        all.sort_by_key(|(_, facts)| facts.ready() == "true");
+        all.truncate(LIMIT);
+        all
+    }
+}
+
+/// The metrics.
+#[derive(Debug)]
+pub(super) struct Resources {
+    counts: IntGaugeVec,
+    omitted: IntGaugeVec,
+    conditions: IntGaugeVec,
+    since: IntGaugeVec,
+    initialized: IntGaugeVec,
+    wanted: IntGaugeVec,
+    ready: IntGaugeVec,
+    agents: IntGaugeVec,
+    certificate_end: IntGaugeVec,
+    certificate_late: IntGaugeVec,
+    authority_end: IntGaugeVec,
+    authority_late: IntGaugeVec,
+}
+
+impl Resources {
+    pub(super) fn new(new: &Registering<'_>) -> prometheus::Result<Self> {
+        Ok(Self {
+            counts: new.gauges(&table::RESOURCES)?,
+            omitted: new.gauges(&table::RESOURCES_OMITTED)?,
+            conditions: new.gauges(&table::CONDITION)?,
+            since: new.gauges(&table::CONDITION_SINCE)?,
+            initialized: new.gauges(&table::INITIALIZED)?,
+            wanted: new.gauges(&table::MEMBERS_WANTED)?,
+            ready: new.gauges(&table::MEMBERS_READY)?,
+            agents: new.gauges(&table::AGENTS)?,
+            certificate_end: new.gauges(&table::CERTIFICATE_END)?,
+            certificate_late: new.gauges(&table::CERTIFICATE_LATE)?,
+            authority_end: new.gauges(&table::AUTHORITY_END)?,
+            authority_late: new.gauges(&table::AUTHORITY_LATE)?,
+        })
+    }
+
+    /// Tells this and nothing else.
+    pub(super) fn show(&self, snapshot: Option<&Snapshot>) {
+        self.all().into_iter().for_each(IntGaugeVec::reset);
+        let Some(snapshot) = snapshot else { return };
+        for ready in READINESS {
+            let count = snapshot.resources.values().filter(|facts| facts.ready() == ready).count();
+            self.counts.with_label_values(&[ready]).set(number(count));
+        }
+        let told = snapshot.told();
+        self.omitted.with_label_values::<&str>(&[]).set(number(snapshot.resources.len() - told.len()));
+        for (key, facts) in told {
+            self.resource([snapshot.kind, &key.namespace, &key.name], facts);
+        }
+        for (namespace, validity) in &snapshot.authorities {
+            self.authority_end.with_label_values(&[namespace]).set(validity.not_after.as_second());
+            self.authority_late.with_label_values(&[namespace]).set(validity.overdue().as_second());
+        }
+    }
+
+    fn resource(&self, resource: [&str; 3], facts: &Facts) {
+        let [kind, namespace, name] = resource;
+        for Condition { kind: type_, status, since } in &facts.conditions {
+            for possible in STATUSES {
+                let labels = [kind, namespace, name, type_.as_ref(), possible];
+                self.conditions.with_label_values(&labels).set(i64::from(*status == possible));
+            }
+            if let Some(since) = since {
+                self.since.with_label_values(&[kind, namespace, name, type_.as_ref()]).set(since.as_second());
+            }
+        }
+        self.initialized.with_label_values(&resource).set(i64::from(facts.initialized));
+        if let Some(Answers { answering, silent, unheard }) = facts.agents {
+            for (state, count) in [("answering", answering), ("silent", silent), ("unheard", unheard)] {
+                self.agents.with_label_values(&[kind, namespace, name, state]).set(count);
+            }
+        }
+        let second = |moment: Option<Timestamp>| moment.map(Timestamp::as_second);
+        let numbers = [
+            (&self.wanted, facts.wanted.map(i64::from)),
+            (&self.ready, facts.ready.map(i64::from)),
+            (&self.certificate_end, second(facts.certificate_end)),
+            (&self.certificate_late, second(facts.certificate_late)),
+        ];
+        // Nobody is told of a certificate that ended in 1970.
+        for (gauge, value) in numbers {
+            if let Some(value) = value {
+                gauge.with_label_values(&resource).set(value);
+            }
+        }
+    }
+
+    fn all(&self) -> [&IntGaugeVec; 12] {
+        let Self { counts, omitted, conditions, since, initialized, wanted, ready, agents, .. } = self;
+        let Self { certificate_end, certificate_late, authority_end, authority_late, .. } = self;
+        [
+            counts,
+            omitted,
+            conditions,
+            since,
+            initialized,
+            wanted,
+            ready,
+            agents,
+            certificate_end,
+            certificate_late,
+            authority_end,
+            authority_late,
+        ]
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A status with these conditions, each since second 1000.
+    fn status(conditions: &[(&str, &str)]) -> Contract {
+        let condition = |(kind, status): &(&str, &str)| {
+            json!({
+                "type": kind, "status": status, "reason": "Succeeded", "message": "",
+                "lastTransitionTime": "1970-01-01T00:16:40Z", "observedGeneration": 1,
+            })
+        };
+        let conditions: Vec<_> = conditions.iter().map(condition).collect();
+        let status =
+            json!({"contract": "v1", "initialized": true, "replicas": 3, "readyReplicas": 2, "conditions": conditions});
+        serde_json::from_value(status).unwrap()
+    }
+
+    /// A snapshot that says something for each metric.
+    pub fn full() -> Snapshot {
+        let facts = Facts {
+            agents: Some(Answers { answering: 2, silent: 1, unheard: 0 }),
+            certificate_end: Some(at(3000)),
+            certificate_late: Some(at(2000)),
+            ..Facts::of(Some(&status(&[("Ready", "False"), ("Available", "True"), ("Paused", "True")])))
+        };
+        Snapshot {
+            kind: "Zookeeper",
+            resources: [(Key::new("tf", "zookeeper1"), facts)].into(),
+            authorities: [("tf".to_owned(), Validity { not_before: at(0), not_after: at(6000) })].into(),
+        }
+    }
+
+    /// Lines of the page about resources, without the operator.
+    fn lines(metrics: &Metrics, snapshot: &Snapshot) -> Vec<String> {
+        let text = String::from_utf8(metrics.page(Some(snapshot)).unwrap()).unwrap();
+        let plain = |line: &str| {
+            line.replace(",operator=\"zookeeper-op\"", "")
+                .replace("kind=\"Zookeeper\",", "")
+                .replace("resource_name=\"zookeeper1\"", "N")
+                .replace("resource_namespace=\"tf\"", "S")
+        };
+        text.lines().filter(|line| !line.starts_with('#') && line.contains("resource_name")).map(plain).collect()
+    }
+
+    #[test]
+    fn a_status_is_told_with_each_value_of_each_condition_and_the_ends_of_certificates() {
+        let metrics = Metrics::new("zookeeper-op").unwrap();
+        let lines = lines(&metrics, &full());
+        let is_told = |line: &str| assert!(lines.iter().any(|told| told == line), "{line} is not in {lines:#?}");
+        for (kind, status) in [
+            ("Ready", "False"),
+            ("Available", "True"),
+            // Every resource has one, and this status does not say it.
+            ("Degraded", "Unknown"),
+            // Absent means that it does not hold.
+            ("Stalled", "False"),
+            ("Paused", "True"),
+        ] {
+            for possible in STATUSES {
+                let holds = i64::from(possible == status);
+                is_told(&format!("tf_condition{{N,S,status=\"{possible}\",type=\"{kind}\"}} {holds}"));
+            }
+        }
+        assert!(!lines.iter().any(|line| line.contains("DependenciesReady")), "this resource depends on nothing");
+        is_told("tf_condition_transition_timestamp_seconds{N,S,type=\"Ready\"} 1000");
+        is_told("tf_agents{N,S,state=\"silent\"} 1");
+        is_told("tf_members_wanted{N,S} 3");
+        is_told("tf_members_ready{N,S} 2");
+        is_told("tf_initialized{N,S} 1");
+        is_told("tf_certificate_expiry_timestamp_seconds{N,S} 3000");
+        is_told("tf_certificate_overdue_timestamp_seconds{N,S} 2000");
+        let text = String::from_utf8(metrics.page(Some(&full())).unwrap()).unwrap();
+        assert!(
+            text.contains(
+                "tf_authority_overdue_timestamp_seconds{resource_namespace=\"tf\",operator=\"zookeeper-op\"} 5000"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_resource_without_a_status_is_not_known_to_be_ready_and_has_no_numbers() {
+        let facts = Facts::of(None);
+        assert_eq!(facts.ready(), "unknown");
+        let resources = [(Key::new("tf", "zookeeper1"), facts)].into();
+        let metrics = Metrics::new("zookeeper-op").unwrap();
+        let lines = lines(&metrics, &Snapshot { kind: "Zookeeper", resources, ..Snapshot::default() });
+        assert!(lines.contains(&"tf_condition{N,S,status=\"Unknown\",type=\"Ready\"} 1".to_owned()), "{lines:#?}");
+        assert!(
+            lines.iter().all(|line| line.starts_with("tf_condition{") || line == "tf_initialized{N,S} 0"),
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_resource_that_is_gone() {
+        let metrics = Metrics::new("zookeeper-op").unwrap();
+        assert!(!lines(&metrics, &full()).is_empty());
+        let none = Snapshot { kind: "Zookeeper", ..Snapshot::default() };
+        assert_eq!(lines(&metrics, &none), Vec::<String>::new());
+    }
+
+    #[test]
+    fn of_too_many_resources_those_are_told_that_are_not_ready_and_the_others_are_counted() {
+        let ready = Facts::of(Some(&status(&[("Ready", "True")])));
+        let unready = Facts::of(Some(&status(&[("Ready", "False")])));
+        let facts = |number: usize| if number >= 2 * LIMIT - 3 { unready.clone() } else { ready.clone() };
+        let resources = (0..2 * LIMIT).map(|number| (Key::new("tf", format!("r{number:04}")), facts(number))).collect();
+        let snapshot = Snapshot { kind: "Zookeeper", resources, ..Snapshot::default() };
+        let told = snapshot.told();
+        assert_eq!(told.len(), LIMIT);
+        assert_eq!(told.iter().filter(|(_, facts)| facts.ready() == "false").count(), 3, "all of them");
+        let metrics = Metrics::new("zookeeper-op").unwrap();
+        let text = String::from_utf8(metrics.page(Some(&snapshot)).unwrap()).unwrap();
+        for line in
+            ["tf_resources_omitted{operator=\"zookeeper-op\"} 100", "{ready=\"true\",operator=\"zookeeper-op\"} 197"]
+        {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}

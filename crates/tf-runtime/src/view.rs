@@ -1,0 +1,142 @@
+//! What the page with the metrics shows of resources: read from what the process has in its memory, when somebody asks.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tf_api::Managed;
+use tf_pki::lifetime::Validity;
+use tf_plan::{node::state::Status, observed::Pod};
+
+use crate::{
+    agents::Agents,
+    identity::Authorities,
+    leader::Permit,
+    metrics::{Facts, Metrics, Snapshot},
+    object::Key,
+    watch::Primary,
+    world::World,
+};
+
+/// Where all of it comes from.
+pub struct View<Cr> {
+    /// Resources and pods.
+    pub world: Arc<World<Cr>>,
+    /// What agents say.
+    pub agents: Arc<Agents>,
+    /// Who signs.
+    pub authorities: Arc<Authorities>,
+    /// Whether this process leads.
+    pub permit: Permit,
+    /// Everything else on the page.
+    pub metrics: Arc<Metrics>,
+}
+
+impl<Cr: Managed> View<Cr> {
+    /// The page.
+    ///
+    /// # Errors
+    /// When a metric cannot be encoded.
+    pub fn page(&self) -> prometheus::Result<Vec<u8>> {
+        self.metrics.page(self.snapshot().as_ref())
+    }
+
+    /// What is known of the resources; none if another process leads, whose word counts.
+    fn snapshot(&self) -> Option<Snapshot> {
+        self.permit.until()?;
+        let resources = self.world.primaries.select(|_, _| true).into_iter();
+        let resources = resources.map(|(key, primary)| {
+            let facts = match &*primary {
+                Primary::Valid(cr) => self.facts(&key, cr),
+                Primary::Undecodable { .. } => Facts::of(None),
+            };
+            (key, facts)
+        });
+        Some(Snapshot {
+            kind: Cr::INFO.kind,
+            resources: resources.collect(),
+            authorities: self.authorities.validities(),
+        })
+    }
+
+    fn facts(&self, key: &Key, cr: &Cr) -> Facts {
+        let mut facts = Facts::of(cr.contract());
+        if !self.world.declaration.calls_agents || cr.meta().deletion_timestamp.is_some() {
+            return facts;
+        }
+        let pods = self.world.pods_of(key);
+        facts.agents = Some(self.agents.answers(key));
+        (facts.certificate_end, facts.certificate_late) =
+            dates(&pods, |pod| self.agents.heard(&pod.uid)?.status().cloned());
+        facts
+    }
+}
+
+/// When the first certificate of these pods ends, and when the first one is late with its renewal. The operator notes only the end; the
+/// rest is what agents say.
+fn dates(pods: &[Pod], said: impl Fn(&Pod) -> Option<Status>) -> (Option<Timestamp>, Option<Timestamp>) {
+    let (mut end, mut late) = (None, None);
+    for pod in pods {
+        let noted = pod.certificate.as_ref().map(|certificate| certificate.not_after);
+        let status = said(pod).unwrap_or_default();
+        let host = status.host_files.unwrap_or_default();
+        let own = status.certificate.map(|own| (own.not_before, Some(own.not_after)));
+        let spans = own.into_iter().chain([(host.not_before, host.not_after)]);
+        let validities = spans.filter_map(|(begin, end)| Some(Validity { not_before: begin?, not_after: end? }));
+        end = end.into_iter().chain(noted).chain(host.not_after).min();
+        late = late.into_iter().chain(validities.map(|validity| validity.overdue())).min();
+    }
+    (end, late)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tf_plan::{
+        node::state::{Certificate, HostFiles},
+        observed,
+    };
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn pod(uid: &str, end: Option<i64>) -> Pod {
+        let certificate = end.map(|end| observed::Certificate { not_after: at(end), issuer: "00ff".into() });
+        Pod { uid: uid.into(), certificate, ..Pod::default() }
+    }
+
+    fn says(not_before: Option<i64>, not_after: i64) -> Status {
+        let certificate = Certificate {
+            not_before: not_before.map(at),
+            not_after: at(not_after),
+            issuer: None,
+            revision: 1,
+            unread: None,
+        };
+        Status { certificate: Some(certificate), ..Status::default() }
+    }
+
+    #[test]
+    fn of_several_certificates_the_first_end_counts_and_the_first_that_is_late() {
+        let pods = [pod("a", Some(600)), pod("b", Some(900)), pod("c", None)];
+        let said = BTreeMap::from([("a", says(Some(0), 600)), ("b", says(Some(300), 900))]);
+        assert_eq!(dates(&pods, |pod| said.get(pod.uid.as_str()).cloned()), (Some(at(600)), Some(at(500))));
+        assert_eq!(dates(&pods[2..], |_| None), (None, None));
+    }
+
+    #[test]
+    fn nobody_is_late_by_the_word_of_an_agent_that_does_not_say_since_when() {
+        let pods = [pod("a", Some(600))];
+        assert_eq!(dates(&pods, |_| Some(says(None, 600))), (Some(at(600)), None));
+    }
+
+    #[test]
+    fn the_files_of_a_node_count_like_certificates_of_the_operator() {
+        let host_files = HostFiles { not_before: Some(at(0)), not_after: Some(at(60)), problem: None, shown: true };
+        let said = Status { host_files: Some(host_files), ..says(Some(0), 600) };
+        assert_eq!(dates(&[pod("a", Some(600))], |_| Some(said.clone())), (Some(at(60)), Some(at(50))));
+    }
+}
