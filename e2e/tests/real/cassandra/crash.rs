@@ -12,7 +12,7 @@ use tf_testing::Lab;
 
 use super::writer::Writer;
 use super::{JMX_PORT, STORE, on_a_small_machine, ring, table};
-use crate::crash::{Common, Name, Round, Site, Subject, tests_of};
+use crate::crash::{Common, Name, Round, Site, Subject, servers, tests_of};
 use crate::store::Store;
 use crate::tls::Access;
 
@@ -78,6 +78,8 @@ impl Subject for Ring {
     }
 
     async fn ask(&mut self, site: &Site, wish: Wish, members: &[MemberStatus]) -> Result<()> {
+        // What was founded anew has none yet.
+        table(&Access::of(&site.client).await?, &servers(members)?).await?;
         ring(&site.lab, &site.client, members.len()).await?;
         let mut repaired = Vec::new();
         for pod in STORE.pods(&site.client).await?.keys() {
@@ -94,10 +96,8 @@ impl Subject for Ring {
         Ok(())
     }
 
-    async fn clients(&self, site: &Site, servers: &[Ipv4Addr]) -> Result<Writer> {
-        let access = Access::of(&site.client).await?;
-        table(&access, servers).await?;
-        Ok(Writer::begin(&access, &site.lab.real_nodes()?.addresses()?))
+    async fn clients(&self, site: &Site) -> Result<Writer> {
+        Ok(Writer::begin(&Access::of(&site.client).await?, &site.lab.real_nodes()?.addresses()?))
     }
 
     async fn end(writer: Writer, servers: &[Ipv4Addr]) -> Result<String> {

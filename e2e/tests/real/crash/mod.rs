@@ -20,7 +20,7 @@ use tf_testing::sample::{self, Sample};
 use tf_testing::skip;
 
 use self::stage::Stage;
-pub use self::stage::{Site, Subject};
+pub use self::stage::{Site, Subject, servers};
 
 /// What happens in the middle of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,8 +46,8 @@ pub trait Subject: Sized {
     /// Fails if the servers of these members do not say that the store is as wished.
     async fn ask(&mut self, site: &Site, wish: Self::Wish, members: &[MemberStatus]) -> Result<()>;
 
-    /// Begins to use the store, which these servers are of now.
-    async fn clients(&self, site: &Site, servers: &[Ipv4Addr]) -> Result<Self::Clients>;
+    /// Begins to use the store.
+    async fn clients(&self, site: &Site) -> Result<Self::Clients>;
 
     /// Ends that, and fails if something was lost that these servers should have. What the clients did, for people.
     async fn end(clients: Self::Clients, servers: &[Ipv4Addr]) -> Result<String>;
@@ -210,7 +210,7 @@ impl<S: Subject> Stage<S> {
         let mut disturbed = 0;
         for wish in wishes {
             let what = || format!("{disturbance:?} after write {after} on the way to {wish}");
-            let clients = self.subject.clients(&self.site, &self.servers).await.with_context(what)?;
+            let clients = self.subject.clients(&self.site).await.with_context(what)?;
             // What they wrote goes with the store.
             let clients = (disturbance != Disturbance::Deleted).then_some(clients);
             let outcome = self.disturbed(*wish, after, disturbance).await;
@@ -225,6 +225,7 @@ impl<S: Subject> Stage<S> {
     }
 }
 
-fn servers(members: &[MemberStatus]) -> Result<Vec<Ipv4Addr>> {
+/// Addresses of members.
+pub fn servers(members: &[MemberStatus]) -> Result<Vec<Ipv4Addr>> {
     members.iter().map(|member| Ok(member.address.parse()?)).collect()
 }

@@ -63,7 +63,7 @@ impl Subject for Cluster {
         Ok(())
     }
 
-    async fn clients(&self, site: &Site, _servers: &[Ipv4Addr]) -> Result<Traffic> {
+    async fn clients(&self, site: &Site) -> Result<Traffic> {
         Traffic::begin(&Access::of(&site.client).await?, &site.lab.real_nodes()?.addresses()?).await
     }
 

@@ -208,7 +208,7 @@ impl Subject for Ensemble {
         Ok(())
     }
 
-    async fn clients(&self, site: &Site, _servers: &[Ipv4Addr]) -> Result<Journal> {
+    async fn clients(&self, site: &Site) -> Result<Journal> {
         // Of the servers that there are before, a majority is there afterwards.
         Journal::begin(&site.lab.real_nodes()?.addresses()?).await
     }
