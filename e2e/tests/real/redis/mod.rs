@@ -61,10 +61,11 @@ pub enum Long {
     MasterCutOff,
     AllKilled,
     MasterSizes,
+    MasterSecrets,
 }
 
 impl Long {
-    pub const ALL: usize = Self::MasterSizes as usize + 1;
+    pub const ALL: usize = Self::MasterSecrets as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,8 +17,8 @@ use tf_testing::{Lab, RealNode};
 
 use super::client::Login;
 use super::journal::{Journal, Summary};
-use super::{Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, through};
-use crate::store::NAMESPACE;
+use super::{Long, NAME, PASSWORD, REDIS_PORT, ROLL, STORE, TOLD, through};
+use crate::store::{NAMESPACE, replace_authority};
 
 /// Until another server takes writes (stateful-services 5).
 const CONVERGED: Duration = Duration::from_secs(30);
@@ -242,6 +242,45 @@ async fn members_that_copy_one_of_them_come_and_go_and_keep_what_was_written() -
                 ensure!((copies, sentinels) == (replicas - 1, replicas), "{replicas}: {copies}, {sentinels}");
             }
             good("five and three again", &journal.end().await?, CONVERGED)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_password_and_another_authority_are_taken_by_servers_and_sentinels() -> Result<()> {
+    if !Long::MasterSecrets.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (login, addresses) = three(lab, client).await?;
+            let before = login.master(&addresses).await?;
+            ensure!(login.connect(before).await?.ask(&["SET", "word", "x"]).await? == "OK", "no write");
+            let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+            let wish = json!({"stringData": {"password": "Chosen-by_somebody.1"}});
+            secrets.patch(PASSWORD, &PatchParams::default(), &Patch::Merge(wish)).await?;
+            let new = login.by(Some("Chosen-by_somebody.1"));
+            for address in &addresses {
+                let what = format!("{address} to take the new password");
+                eventually(&what, ROLL, async || Ok(new.is_served(*address).await.ok())).await?;
+                ensure!(login.is_served(*address).await.is_err(), "{address} takes the old one");
+            }
+            through(client, "the new password").await?;
+            ensure!(login.master(&addresses).await.is_err(), "a Sentinel takes the old password");
+
+            let before = new.master(&addresses).await?;
+            replace_authority(client).await?;
+            STORE.certified(client).await?;
+            // Who begins now trusts the new one alone.
+            let newcomer = Login::by_sentinel(client).await?;
+            for address in &addresses {
+                newcomer.is_served(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
+                eventually("its Sentinel", TOLD, async || Ok(newcomer.master(&[*address]).await.ok())).await?;
+            }
+            through(client, "the new authority").await?;
+            ensure!(newcomer.master(&addresses).await? == before, "no server was started anew");
+            ensure!(newcomer.connect(before).await?.ask(&["GET", "word"]).await? == "x", "what was written is lost");
+            Ok(())
         })
         .await
 }
