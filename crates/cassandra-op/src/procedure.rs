@@ -14,7 +14,7 @@ use tf_plan::{
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
-    step::Step,
+    step::{Request, Step},
 };
 
 use crate::config::jvm::DAEMON;
@@ -60,7 +60,11 @@ pub fn complete(
     upkeep: Option<Step>,
 ) {
     procedure::complete(&RING, plan, cr, observed, contents);
-    let Some(decided) = decided else { return };
+    let Some(mut decided) = decided else { return };
+    // Whoever was told to restart a moment ago is still taken for well, and could not take what is handed over.
+    if plan.under_way.is_some() {
+        decided.step.take_if(|step| matches!(step, Step::Ask(_, Request::Ring(Change::Decommission))));
+    }
     decided.carry_out(plan);
     if plan.under_way.is_none() {
         plan.step = plan.step.take().or(upkeep);

@@ -133,6 +133,31 @@ fn where_nothing_is_missing_the_highest_member_takes_the_change() {
 }
 
 #[test]
+fn who_leaves_hands_over_when_every_other_one_has_its_configuration() {
+    let mut resource = resource();
+    resource.spec.common_configuration.replicas = Some(2);
+    let own = &mut resource.status.as_mut().unwrap().own;
+    (own.highest_id, own.leaving) = (Some(3), vec![3]);
+    let mut observed = running();
+    let mut changed = 0;
+    loop {
+        match plan(&resource, &observed).unwrap().step {
+            Some(Step::Activate(target, content)) => {
+                let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("{target:?}") };
+                status.daemons.get_mut("cassandra").unwrap().active = Some(content);
+                changed += 1;
+            }
+            step => {
+                let is_handed_over = matches!(&step, Some(Step::Ask(target, Request::Ring(Change::Decommission))) if target.uid == "pod-2");
+                assert!(is_handed_over, "{step:?}");
+                break;
+            }
+        }
+    }
+    assert_eq!(changed, 3);
+}
+
+#[test]
 fn a_pod_that_waits_for_a_node_of_former_members_is_made_anew_and_no_other_that_waits() {
     let waiting = |of: &str| {
         let mut observed = running();

@@ -8,6 +8,7 @@
 //! - grow: when all that is done, one more member is recorded, gets a pod and fetches its part of the data.
 //! - shrink: rows are first to be on one member less. Then the member on the highest ordinal, since a StatefulSet takes no other, is marked, hands over
 //!   what it holds, leaves, is struck off the record, and its pod goes.
+//! - retry: whoever began to hand over and could not is restarted: until then its server takes part in nothing else.
 //! - return: whoever left and is wanted again begins anew under another identity.
 //! - replace: the member whose node is gone, or whose disk is empty, is marked; another one takes it out of the ring; it is struck off, and
 //!   a new one takes its place, which fetches its data and repairs it.
@@ -65,7 +66,9 @@ fn due(situation: &Situation<'_>) -> Decision {
     if decision.waits.is_some() {
         return decision;
     }
-    if let Some(leaver) = view.all.iter().find(|seen| decision.record.is_leaving(seen.member.id)) {
+    if let Some(stuck) = view.all.iter().find(|seen| view.is_stuck(seen)) {
+        decision.step = stuck.pod.map(|pod| Step::Restart(Target::of(pod, "it could not hand over what it holds")));
+    } else if let Some(leaver) = view.all.iter().find(|seen| decision.record.is_leaving(seen.member.id)) {
         release(leaver, &view, &mut decision);
     } else if let Some(lost) = view.all.iter().find(|seen| view.is_lost(seen)) {
         mark(lost, &view, &mut decision);

@@ -6,16 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use proptest::prelude::*;
 use tf_plan::{
     node::{
-        cassandra::{Facts, NORMAL, Peer},
+        cassandra::{Facts, Failed, NORMAL, Peer},
         state::{Phase, State, Status},
     },
     observed::{self, Agent, Certificate},
 };
 
-use super::*;
+use super::{view::LEAVING, *};
 use crate::config::jvm::DAEMON;
 
 const DISTURBANCES: usize = 40;
@@ -49,6 +50,8 @@ struct Machine {
     joined: usize,
     /// What goes on, for so many steps more.
     doing: Option<(Change, usize)>,
+    /// Whether it began to leave, and could not: others were away, or it was cut short.
+    stuck: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -171,13 +174,17 @@ impl World {
                 self.factor = Some((*factor).min(self.ring.len() as u32));
             }
             Event::Late(steps) => self.delay = *steps,
-            Event::AgentEnds(index) => self.machines[index % count].doing = None,
+            Event::AgentEnds(index) => {
+                let ended = self.machines[index % count].doing.take();
+                self.machines[index % count].stuck |= matches!(ended, Some((Change::Decommission, _)));
+            }
             Event::Keyspace(_) | Event::Nothing => {}
         }
     }
 
     fn stop(&mut self, at: usize) {
-        (self.machines[at].server, self.machines[at].doing) = (Server::Off, None);
+        let machine = &mut self.machines[at];
+        (machine.server, machine.doing, machine.stuck) = (Server::Off, None, false);
     }
 
     fn end_pod(&mut self, ordinal: usize) {
@@ -256,6 +263,7 @@ impl World {
                 self.unrepaired.remove(&at);
                 self.machines[at].server = Server::Left;
             }
+            Change::Decommission => self.machines[at].stuck = true,
             Change::Remove { host_id } => {
                 let gone = self.ring.iter().copied().find(|other| self.host_id(*other) == host_id);
                 self.ring.retain(|other| Some(*other) != gone);
@@ -287,13 +295,11 @@ impl World {
     }
 
     fn status(&self, at: usize) -> Status {
-        let Machine { server, has_data, repaired, doing, .. } = &self.machines[at];
+        let Machine { server, has_data, repaired, doing, stuck, .. } = &self.machines[at];
         let peer = |it: &usize| {
             let heard = Some(self.runs(*it));
-            (
-                address(*it).parse().unwrap(),
-                Peer { state: Some(NORMAL.into()), heard, host_id: Some(self.host_id(*it)) },
-            )
+            let state = if self.machines[*it].stuck { LEAVING } else { NORMAL };
+            (address(*it).parse().unwrap(), Peer { state: Some(state.into()), heard, host_id: Some(self.host_id(*it)) })
         };
         let keyspace = |factor: Option<u32>| factor.map(|factor| (KEYSPACE.to_owned(), factor)).into_iter().collect();
         let mut facts = Facts {
@@ -303,6 +309,7 @@ impl World {
             has_served: *has_data,
             owner: self.machines[at].owner,
             joined: self.machines[at].joined > 0,
+            failed: stuck.then(|| Failed { of: Change::Decommission, why: "others".into(), at: Timestamp::UNIX_EPOCH }),
             ..Facts::default()
         };
         if *server == Server::Running {

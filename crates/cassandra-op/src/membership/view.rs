@@ -16,6 +16,9 @@ use tf_plan::{
 use super::{Situation, ask};
 use crate::config::jvm::DAEMON;
 
+/// State of a member that hands over what it holds, as gossip has it.
+pub const LEAVING: &str = "LEAVING";
+
 /// A member with what is known of it.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
@@ -111,6 +114,16 @@ impl<'a> View<'a> {
             return Some("there is no other one".to_owned());
         }
         self.situation.fragile(&absent)
+    }
+
+    /// Whether a member began to leave the ring and could not: the others have it on its way out for ever.
+    pub fn is_stuck(&self, seen: &Seen<'_>) -> bool {
+        let has_failed = || {
+            let failed = seen.says().and_then(|facts| facts.failed.as_ref());
+            failed.is_some_and(|failed| failed.of == Change::Decommission)
+        };
+        let mut peers = self.others(seen).filter_map(|other| other.peer(seen));
+        !seen.has_left() && has_failed() && peers.any(|peer| peer.state.as_deref() == Some(LEAVING))
     }
 
     /// Whether a member cannot come back.
