@@ -1,6 +1,7 @@
 //! The containers of a member: what each runs, may do, and sees.
 
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
+use tf_api::schema::Port;
 use tf_plan::{
     build::{
         identity::Identity,
@@ -8,6 +9,7 @@ use tf_plan::{
         storage::{self, host_path},
     },
     images::{Builtin, Chosen},
+    node,
     nodemanager::{self, NodeType},
 };
 
@@ -56,9 +58,9 @@ const TFTP: &str = "tftp";
 /// Names of resources whose directories the Go tf-operator left on nodes.
 const LEGACY: [&str; 1] = ["config1"];
 
-/// A container. Further API workers have introspect and administration ports of their own, which are not named here: two
+/// A container; `agent` is the port of the pod's node agent. Further API workers have introspect and administration ports of their own, which are not named here: two
 /// members on one node would already differ about the first ones.
-pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>) -> Daemon {
+pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>, agent: Port) -> Daemon {
     if chosen.name == nodemanager::CONTAINER.name {
         return nodemanager::daemon(chosen, NodeType::Config, LOGS);
     }
@@ -71,7 +73,9 @@ pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>) -> Daemon {
     };
     match chosen.name {
         API => {
-            daemon.ports = vec![(ENDPOINT, spec.api_port), ("introspect", spec.api_introspect_port)];
+            daemon.ports =
+                vec![(ENDPOINT, spec.api_port), ("introspect", spec.api_introspect_port), (node::AGENT_PORT, agent)];
+            daemon.speaks_for_pod = true;
             // It is open only where there is somebody to log in (tf-components 1.6).
             daemon.ports.extend(cluster.keystone.map(|_| (ADMIN, spec.api_admin_port)));
             if spec.api_worker_count > 1 {

@@ -1,9 +1,12 @@
 //! Config: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
-//! daemons connect to in [`services`], file contents are in [`config`].
+//! daemons connect to in [`services`], file contents are in [`config`], how daemons are run in [`launch`], what is done to members that
+//! run in `procedure`.
 
 pub mod config;
 pub mod containers;
+pub mod launch;
 pub mod plan;
+mod procedure;
 pub mod services;
 
 use tf_api::{
@@ -12,7 +15,7 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
 };
 use tf_plan::{
-    component::{self, References},
+    component::{self, Agents, References},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
     keystone,
@@ -59,7 +62,7 @@ impl component::Component for Component {
                 Read::ConfigMaps { reason: "endpoints of services that the spec names" },
             ],
             restarts_pods: true,
-            calls_agents: false,
+            calls_agents: true,
         }
     }
 
@@ -70,6 +73,10 @@ impl component::Component for Component {
 
     fn dependencies(cr: &Config) -> Vec<Dependency> {
         services::dependencies(cr)
+    }
+
+    fn agents(cr: &Config, cluster_domain: &str) -> Option<Agents> {
+        plan::agents(cr, cluster_domain).ok()
     }
 
     fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {

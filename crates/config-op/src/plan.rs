@@ -5,20 +5,25 @@ use tf_api::{
     Config, ConfigConfiguration, Managed as _,
     contract::{Draft, Protocol, Reason},
 };
+use tf_pki::member::service_names;
 use tf_plan::{
     build::{
         configuration::Files,
+        identity::Identity,
         pod::{Daemon, mount},
         service,
     },
+    certificates,
+    component::Agents,
     dependency,
-    ensemble::{Ensemble, Parts, Traits, certificates_not_observed},
+    ensemble::{Ensemble, Parts, Traits},
     keystone::{self, Keystone},
     members::{Joining, Leaving, SizeRule},
+    node::launch::file_name,
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
-    vnc_api,
+    procedure, vnc_api,
 };
 
 use crate::{
@@ -28,6 +33,8 @@ use crate::{
         self, ADMIN, API, CONTAINERS, DEVICE_MANAGER, DNSMASQ, ENDPOINT, LOGS, OBSOLETE, REGISTRATION, SCHEMA,
         SVC_MONITOR,
     },
+    launch,
+    procedure::MEMBERS,
     services::{self, Services},
 };
 
@@ -44,11 +51,10 @@ pub fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> 
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed);
     // Whatever else is missing, the conditions tell how the services are.
-    let mut drafts = match &resolved {
+    let drafts = match &resolved {
         Ok(resolved) => resolved.drafts.clone(),
         Err(waiting) => waiting.drafts.clone(),
     };
-    drafts.push(certificates_not_observed());
     let desired = || {
         let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
         let services = Services::of(&resolved?)?;
@@ -86,7 +92,7 @@ fn carry_out(
             highest: 0,
             has_data: false,
             uses_auth: true,
-            has_certificates: false,
+            has_certificates: true,
             takes_over: false,
         },
     )?;
@@ -104,10 +110,13 @@ fn carry_out(
         keystone,
         addresses: &ensemble.addresses(),
     };
-    let files = files(&ensemble, &cluster)?;
-    let daemons: Vec<Daemon> = ensemble.containers.iter().map(|chosen| containers::daemon(chosen, &cluster)).collect();
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
+    let files = files(&ensemble, &cluster, &agents)?;
+    let contents = files.content_hashes(ensemble.members());
+    let daemons: Vec<Daemon> =
+        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, &cluster, agents.port)).collect();
 
-    let service_name = ensemble.identity.service_name("config");
+    let service_name = front(&ensemble.identity);
     let host = ensemble.service_host(&service_name);
     let mut endpoint = ensemble.endpoint(ENDPOINT, Protocol::Https, spec.api_port, true);
     endpoint.service = Some(host.clone());
@@ -132,13 +141,45 @@ fn carry_out(
         own_status,
         ..Parts::default()
     };
-    ensemble.plan(parts)
+    let mut plan = ensemble.plan(parts)?;
+    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
+    procedure::reseat(&mut plan, observed);
+    Ok(plan)
 }
 
-fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>) -> Result<Files, NotReady> {
+/// How members' agents are reached, and what members are called: by their own names, and by that of the API's Service.
+///
+/// # Errors
+/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+pub fn agents(cr: &Config, cluster_domain: &str) -> Result<Agents, NotReady> {
+    let common = &cr.spec.common_configuration;
+    certificates::issuer(common)?;
+    certificates::lifetime_of_members(common)?;
+    let port = Agents::port_above("apiPort", cr.spec.service_configuration.api_port)?;
+    let mut agents = Agents::of(OPERATOR, cr, port, cluster_domain);
+    agents.services.extend(service_names(&front(&Identity::of(OPERATOR, cr)), cr.home(), cluster_domain));
+    Ok(agents)
+}
+
+/// Name of the API's Service.
+fn front(identity: &Identity) -> String {
+    identity.service_name("config")
+}
+
+fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let runs = |name| ensemble.container(name).is_some();
     let ports = cluster.worker_ports()?;
+    if ports.has(agents.port.get()) {
+        let (field, port) = ("serviceConfiguration.apiIntrospectPort", agents.port);
+        let why = format!(
+            "the port {port} of node agents would be that of an API worker; choose a lower {field} or fewer workers"
+        );
+        return Err(NotReady::invalid(Reason::InvalidSpec, why));
+    }
     let mut files = Files::default();
+    for container in &ensemble.containers {
+        files.shared(&file_name(container.name), launch::file(container.name, cluster, agents)?);
+    }
     let library = cluster.library()?;
     match cluster.keystone {
         Some(keystone) => {
@@ -226,7 +267,8 @@ fn ignored(cr: &Config) -> Vec<String> {
         .map(|(_, name, container)| field(name, &format!("containers does not list {container}")));
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let dependencies = dependency::ignored(&services::dependencies(cr));
-    registered.chain(of_containers).chain(keystone::ignored(auth)).chain(dependencies).collect()
+    let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
+    registered.chain(of_containers).chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
 }
 
 fn manages_fabric(spec: &ConfigConfiguration) -> bool {

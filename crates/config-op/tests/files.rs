@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use support::{Planned, World, config, initialized, is_ini};
 use tf_plan::{files::read, node};
+use tf_sim::options::{Daemon, Options};
 
 const API: &str = "contrail-api-0.conf.10.0.0.2";
 const SCHEMA: &str = "contrail-schema.conf.10.0.0.2";
@@ -274,4 +275,25 @@ fn without_dnsmasq_the_device_manager_gives_no_addresses() {
 fn all_containers() -> Value {
     let names = ["api", "devicemanager", "dnsmasq", "schematransformer", "servicemonitor", "nodemanager"];
     json!(names.map(|name| json!({"name": name})))
+}
+
+/// Who reads the files here was written without what writes them.
+#[test]
+fn daemons_that_are_played_strictly_take_every_file() {
+    let world = World { cql_port: 9042, ..World::with_analytics(&["10.0.0.7"]) };
+    for world in [World::default(), world] {
+        let planned = Planned::of(&world, json!({}));
+        let daemons = DAEMONS.into_iter().zip(Daemon::ALL);
+        for (file, daemon) in daemons {
+            let options = Options::read(daemon, &[planned.files()[file].clone()]).unwrap();
+            assert_eq!(options.cassandra.hosts, world.cassandra, "{file}");
+            assert_eq!((options.cassandra.port, options.cassandra.tls), (world.cql_port, true), "{file}");
+            assert_eq!(options.zookeeper.as_deref(), Some("10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181"), "{file}");
+            assert_eq!(options.rabbitmq.servers, ["10.0.0.1:5673", "10.0.0.2:5673", "10.0.0.3:5673"], "{file}");
+            assert_eq!(options.rabbitmq.password, world.rabbitmq_login[1], "{file}");
+            assert!(options.rabbitmq.tls.is_some_and(|tls| tls.has_version && tls.authorities.is_some()), "{file}");
+            assert_eq!(options.collectors.is_empty(), world.analytics.is_empty(), "{file}");
+            assert!(options.introspect_pair.is_some() && options.rest.is_some() == (daemon == Daemon::Api), "{file}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use tf_plan::{
     files::{RedisConf, Settings as _, Unrepresentable},
     hash,
     node::{
+        KEYSTORE_PEM, TRUSTSTORE_PEM,
         launch::{Launch, OnChange, Probe, Unusable},
         redis::{DIRECTORY, PEER, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
     },
@@ -108,6 +109,8 @@ pub fn launch_file(replication: &Replication) -> Result<String, Unusable> {
             // For the agent.
             (PEER_PASSWORD_FILE.into(), OnChange::Nothing),
         ]),
+        // The agent in the server's container asks for it.
+        awaits: [KEYSTORE_PEM, TRUSTSTORE_PEM].map(str::to_owned).to_vec(),
         ready: Probe::Sentinel { port: replication.sentinel },
         ..Launch::new(vec!["redis-server".into(), format!("{DIRECTORY}/{file}"), "--sentinel".into()])
     }

@@ -18,7 +18,7 @@ use tf_api::{
 use tf_plan::{
     files::read,
     node::launch::{Launch, Probe},
-    object::{CONFIG_MAP, Kind, SECRET},
+    object::{CONFIG_MAP, Kind, Object, SECRET},
     observed::Observed,
     plan::Plan,
 };
@@ -168,12 +168,11 @@ proptest! {
             }
         }
         let secrets = secret_files(&plan);
-        for (file, secret) in secrets.iter().filter(|(file, _)| file.ends_with(".conf")) {
-            prop_assert!(secret.contains(PEER_MARK), "{}", file);
+        for file in ["redis-auth.conf", "sentinel-auth.conf", "peer-password"] {
+            prop_assert!(secrets[file].contains(PEER_MARK), "{}", file);
         }
-        prop_assert!(plan.objects.iter().all(|object| {
-            object.kind == SECRET || !object.body.to_string().contains(PEER_MARK)
-        }));
+        let tells = |object: &Object| object.kind != SECRET && object.body.to_string().contains(PEER_MARK);
+        prop_assert!(!plan.objects.iter().any(tells));
     }
 
     /// A server knows nothing of the others, so that whoever comes or goes restarts nobody.

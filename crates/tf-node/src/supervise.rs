@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use serde_json::json;
 use tf_plan::node::{
     self,
-    launch::{Launch, Probe, Signal},
+    launch::{Launch, Signal},
     state::{Exit, LastExit, Phase, State},
 };
 use tokio::time::{Instant, sleep_until};
@@ -159,12 +159,12 @@ fn watched(paths: &Paths) -> Vec<PathBuf> {
     mounted.iter().map(|directory| paths.at(directory)).chain(host).collect()
 }
 
-/// What a daemon that does not start without its certificate waits for. When it comes the files are looked at again.
-fn missing_certificate(launch: &Launch, paths: &Paths) -> Option<String> {
-    // The agent of another container asks for a Sentinel's.
-    let is_sentinel = matches!(launch.ready, Probe::Sentinel { .. });
-    let is_required = is_sentinel || launch.identity.as_ref().is_some_and(|identity| identity.required);
-    let mut needed = [node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].into_iter().filter(|_| is_required);
+/// What a daemon waits for that does not start without its certificate, or without files of others. When it comes the files are
+/// looked at again.
+fn missing(launch: &Launch, paths: &Paths) -> Option<String> {
+    let is_required = launch.identity.as_ref().is_some_and(|identity| identity.required);
+    let certificate = [node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].into_iter().filter(|_| is_required);
+    let mut needed = certificate.chain(launch.awaits.iter().map(String::as_str));
     needed.find(|path| !paths.at(path).exists()).map(|path| format!("waits for {path}"))
 }
 
@@ -191,7 +191,7 @@ impl Supervisor {
         });
         // What a daemon waits for that would be started now is the same as before.
         let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
-        let missing = idle.and_then(|set| missing_certificate(&set.launch, &self.paths));
+        let missing = idle.and_then(|set| missing(&set.launch, &self.paths));
         self.wait_for(waits.or(missing));
         match (decision, set) {
             (Decision::StartMaterialised, _) => self.start(),
@@ -292,7 +292,7 @@ impl Supervisor {
             return;
         };
         self.agent.serve(&set.launch);
-        if let Some(missing) = missing_certificate(&set.launch, &self.paths) {
+        if let Some(missing) = missing(&set.launch, &self.paths) {
             self.process = Process::Idle;
             self.wait_for(Some(missing));
             return;

@@ -87,6 +87,7 @@ pub fn path_of(object: &Value) -> Result<String> {
     let plural = match kind {
         "ClusterRole" => "clusterroles",
         "ClusterRoleBinding" => "clusterrolebindings",
+        "ConfigMap" => "configmaps",
         "CustomResourceDefinition" => "customresourcedefinitions",
         "Deployment" => "deployments",
         "PodDisruptionBudget" => "poddisruptionbudgets",

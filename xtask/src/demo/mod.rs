@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live; with `--real`, one component on nodes that run it.
+//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live; with `--real`, on nodes where pods run.
 
 mod explain;
 mod real;
@@ -18,6 +18,7 @@ use tf_testing::{
     Lab, Options,
     audit::count_by_user,
     operators::{self, Install, Operator, Run},
+    real::whole,
     resources::{self, Resource},
 };
 
@@ -28,10 +29,10 @@ const NAMESPACE: &str = "tf";
 /// Options of `cargo xtask demo`.
 #[derive(Args)]
 pub struct Demo {
-    /// Real nodes on which ZooKeeper runs, instead of simulated ones; needs root
+    /// Real nodes on which real stores run and `tf-sim` plays Config's daemons, instead of simulated ones; needs root
     #[arg(long, conflicts_with_all = ["control_plane", "workers"])]
     real: bool,
-    /// The manifest to apply [default: examples/manager.yaml; with --real examples/zookeeper.yaml]
+    /// The manifest to apply [default: examples/manager.yaml; with --real without its vRouter]
     #[arg(long)]
     manifest: Option<String>,
     /// Simulated control-plane nodes
@@ -40,8 +41,8 @@ pub struct Demo {
     /// Simulated workers
     #[arg(long, default_value_t = 3)]
     workers: u32,
-    /// Seconds everything may take to become Ready; more than any bring-up on so few nodes takes
-    #[arg(long, default_value_t = 120)]
+    /// Seconds everything may take to become Ready [default: 120; with --real 900, which stores on two cores may need]
+    #[arg(long, default_value_t = 120, default_value_if("real", "true", "900"), hide_default_value = true)]
     limit: u64,
     /// Leave everything running until Enter is pressed
     #[arg(long)]
@@ -50,9 +51,14 @@ pub struct Demo {
 
 /// Runs the command.
 pub fn run(demo: &Demo) -> Result<ExitCode> {
-    let default = if demo.real { "examples/zookeeper.yaml" } else { "examples/manager.yaml" };
-    let manifest = crate::root()?.join(demo.manifest.as_deref().unwrap_or(default));
-    let manifest = fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;
+    let manifest = match &demo.manifest {
+        Some(file) => {
+            let file = crate::root()?.join(file);
+            fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?
+        }
+        None if demo.real => whole::manifest()?,
+        None => fs::read_to_string(crate::root()?.join("examples/manager.yaml")).context("examples/manager.yaml")?,
+    };
     let runtime = tokio::runtime::Runtime::new()?;
     if demo.real {
         let images = build::images_for_real_nodes()?;

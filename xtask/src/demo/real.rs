@@ -1,34 +1,127 @@
-//! The demo on real nodes: the operator is a pod of its chart, and what it makes are servers that run.
+//! The demo on real nodes: operators are pods of their charts, stores are servers that run, and the daemons of Config are played by
+//! `tf-sim`, which connects to each of them.
 
 use std::{path::Path, time::Instant};
 
-use anyhow::{Context, Result};
-use tf_testing::real::{image, operator};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    ResourceExt as _,
+    api::{Api, ListParams},
+};
+use tf_testing::{
+    Lab,
+    identity::Identity,
+    real::{
+        image,
+        sim::{NodeStatus, Visitor},
+        whole,
+    },
+    wait::eventually,
+};
 
 use super::{NAMESPACE, applied, keep};
 
-const OPERATOR: &str = "zookeeper-op";
 const NODES: u32 = 3;
+/// Processes whose memory is told, by what they are.
+const PROCESSES: [(&str, &str); 9] = [
+    ("beam.smp", "RabbitMQ"),
+    ("contrail-api", "played"),
+    ("contrail-device", "played"),
+    ("contrail-schema", "played"),
+    ("contrail-svc-mo", "played"),
+    ("dnsmasq", "played"),
+    ("java", "Cassandra and ZooKeeper"),
+    ("redis-server", "Redis"),
+    ("tf-node", "node agents"),
+];
 
-/// Brings a manifest of ZooKeepers up.
+/// Brings a manifest up and shows that it is one system.
 pub async fn show(demo: &super::Demo, manifest: &str, images: &Path) -> Result<()> {
     let begun = Instant::now();
     println!("starting a control plane with {NODES} real nodes");
-    let archives = image::archives_in(images, &[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])?;
-    let lab = operator::installed(NODES, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER]).await?;
+    let archives = image::archives_in(images, &whole::archives())?;
+    let lab = whole::installed(NODES, NAMESPACE, &archives).await?;
+    let elapsed = begun.elapsed().as_secs_f64();
     println!(
-        "{:5.1} s  every node is Ready, has the images, and the chart is installed",
-        begun.elapsed().as_secs_f64()
+        "{elapsed:5.1} s  every node is Ready, has the images, and {} charts are installed",
+        whole::OPERATORS.len()
     );
-    applied(&lab, demo, manifest, &[], begun).await?;
-
-    println!();
-    for node in lab.real_nodes()?.all()? {
-        // As anybody on the node would ask.
-        let ask = "exec 3<>/dev/tcp/$0/2181; printf srvr >&3; cat <&3";
-        let answer = node.run("bash", &["-c", ask, &node.address().to_string()]).await.context("asking a server")?;
-        let lines: Vec<&str> = answer.lines().filter(|line| line.starts_with(['M', 'Z'])).collect();
-        println!("{:<8} {:<12} {}", node.name(), node.address(), lines.join("  "));
+    let took = applied(&lab, demo, manifest, &[], begun).await?;
+    println!("\nReady after {:.1} s\n", took.as_secs_f64());
+    pods(&lab).await?;
+    if has_config(&lab).await? {
+        proof(&lab, demo).await?;
     }
+    memory(&lab)?;
     keep(&lab, demo).await
+}
+
+/// Pods with their containers, by node.
+async fn pods(lab: &Lab) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(lab.client().await?, NAMESPACE);
+    let mut lines = Vec::new();
+    for pod in pods.list(&ListParams::default()).await? {
+        let spec = pod.spec.clone().context("spec")?;
+        let containers: Vec<_> = spec.containers.iter().map(|container| container.name.as_str()).collect();
+        let node = spec.node_name.unwrap_or_default();
+        let restarts: i32 =
+            pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten()).map(|c| c.restart_count).sum();
+        lines.push(format!("{node:<8} {:<44} {} (restarts: {restarts})", pod.name_any(), containers.join(", ")));
+    }
+    lines.sort();
+    println!("{}\n", lines.join("\n"));
+    Ok(())
+}
+
+async fn has_config(lab: &Lab) -> Result<bool> {
+    Ok(super::all(lab).await?.iter().any(|resource| resource.kind == tf_api::kinds::CONFIG))
+}
+
+/// What daemons say of their connections; and an object that one API makes is told to all of them, and read from each.
+async fn proof(lab: &Lab, demo: &super::Demo) -> Result<()> {
+    let visitor = Visitor::of(&lab.client().await?, NAMESPACE).await?;
+    let addresses = lab.real_nodes()?.addresses()?;
+    let limit = std::time::Duration::from_secs(demo.limit);
+    let statuses = eventually("every daemon to be Functional", limit, async || {
+        let found = visitor.statuses(&addresses).await?;
+        let is_well = found.len() == addresses.len() + 3 && found.values().all(NodeStatus::is_functional);
+        Ok(is_well.then_some(found))
+    })
+    .await?;
+    for ((daemon, address), status) in &statuses {
+        let peers: Vec<_> = status.connections.iter().map(|(name, (status, _))| format!("{name} {status}")).collect();
+        println!("{daemon:<24} {address:<12} {}: {}", status.state, peers.join(", "));
+    }
+    let begun = Instant::now();
+    let id = visitor.create(addresses[0], "demo").await?;
+    for address in &addresses {
+        eventually("the object to be told", limit, async || {
+            let (object, told) = visitor.read(*address, &id).await?;
+            ensure!(object["fq_name"][2] == "demo", "{object}");
+            Ok(told.then_some(()))
+        })
+        .await?;
+    }
+    let milliseconds = begun.elapsed().as_millis();
+    println!(
+        "\na network made by the API on {} is read from all {}, which were told of it: {milliseconds} ms\n",
+        addresses[0],
+        addresses.len()
+    );
+    Ok(())
+}
+
+/// Resident memory of what runs on the nodes.
+fn memory(lab: &Lab) -> Result<()> {
+    println!("{:<16} {:<24} {:>9} {:>10}", "process", "what", "processes", "memory");
+    for (name, what) in PROCESSES {
+        let mut found: Vec<Identity> = Vec::new();
+        for node in lab.real_nodes()?.all()? {
+            found.extend(node.processes(name)?);
+        }
+        let bytes: u64 = found.iter().filter_map(Identity::usage).map(|usage| usage.rss_bytes).sum();
+        println!("{name:<16} {what:<24} {:>9} {:>6} MiB", found.len(), bytes / 1024 / 1024);
+    }
+    Ok(())
 }

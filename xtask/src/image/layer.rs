@@ -68,16 +68,26 @@ pub struct Tree {
 enum Entry {
     Folder,
     File { mode: u32, content: Content },
+    Link { to: String },
 }
 
 impl Tree {
     /// Adds a file, and the folders it is in. `path` is absolute.
     pub fn file(&mut self, path: &str, mode: u32, content: Content) {
+        self.insert(path, Entry::File { mode, content });
+    }
+
+    /// Adds a symbolic link, and the folders it is in. `path` is absolute.
+    pub fn link(&mut self, path: &str, to: &str) {
+        self.insert(path, Entry::Link { to: to.to_owned() });
+    }
+
+    fn insert(&mut self, path: &str, entry: Entry) {
         let path = path.trim_start_matches('/');
         for (end, _) in path.match_indices('/') {
             self.entries.entry(path[..end].to_owned()).or_insert(Entry::Folder);
         }
-        self.entries.insert(path.to_owned(), Entry::File { mode, content });
+        self.entries.insert(path.to_owned(), entry);
     }
 
     /// The layer, in memory. Times are in seconds since 1970.
@@ -101,6 +111,12 @@ impl Tree {
                     header.set_mode(0o755);
                     header.set_size(0);
                     builder.append_data(&mut header, format!("{path}/"), io::empty())?;
+                }
+                Entry::Link { to } => {
+                    header.set_entry_type(EntryType::Symlink);
+                    header.set_mode(0o777);
+                    header.set_size(0);
+                    builder.append_link(&mut header, path, to)?;
                 }
                 Entry::File { mode, content } => {
                     header.set_entry_type(EntryType::Regular);

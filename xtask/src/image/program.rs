@@ -24,13 +24,26 @@ pub struct Program {
     pub package: &'static str,
     /// Arguments where the pod gives none.
     arguments: &'static [&'static str],
+    /// Further names it can be called by, wherever a pod looks for programs.
+    names: &'static [&'static str],
+    /// Variables.
+    environment: &'static [&'static str],
 }
 
 /// Programs besides the operators.
-const OTHERS: [Program; 2] = [
-    Program { name: "tf-node", package: "tf-node", arguments: &[] },
+const OTHERS: [Program; 3] = [
+    Program { name: "tf-node", package: "tf-node", arguments: &[], names: &[], environment: &[] },
     // What holds a pod's namespaces on the lab's nodes.
-    Program { name: "pause", package: "tf-node", arguments: &["pause"] },
+    Program { name: "pause", package: "tf-node", arguments: &["pause"], names: &[], environment: &[] },
+    // What plays the daemons of Tungsten Fabric on the lab's nodes.
+    Program {
+        name: "tf-sim",
+        package: "tf-sim",
+        arguments: &[],
+        names: &["contrail-api", "contrail-device-manager", "contrail-schema", "contrail-svc-monitor", "dnsmasq"],
+        // Its client of RabbitMQ wants authorities of the system, too, and there are none. What it is to trust, it checks before.
+        environment: &["SSL_CERT_FILE=/etc/ssl/certs/kubernetes/ca-bundle.crt"],
+    },
 ];
 
 /// User and group where the pod does not say: anybody but root, who owns no file.
@@ -38,7 +51,8 @@ const NOBODY: &str = "65532:65532";
 
 /// Every program.
 pub fn all() -> Vec<Program> {
-    let operators = operators::ALL.map(|name| Program { name, package: name, arguments: &[] });
+    let operators =
+        operators::ALL.map(|name| Program { name, package: name, arguments: &[], names: &[], environment: &[] });
     operators.into_iter().chain(OTHERS).collect()
 }
 
@@ -72,11 +86,14 @@ impl Program {
         let sbom = format!("/usr/share/sbom/{}.cdx.json", self.package);
         tree.file(&sbom, 0o644, Content::Memory(materials.clone()));
         tree.file(&path, 0o755, Content::Memory(executable.content));
+        for name in self.names {
+            tree.link(&format!("/usr/bin/{name}"), &path);
+        }
         let image = Image {
             reference,
             created: source.time,
             user: NOBODY.into(),
-            environment: Vec::new(),
+            environment: self.environment.iter().map(|&variable| variable.to_owned()).collect(),
             entrypoint: std::iter::once(path).chain(self.arguments.iter().map(|&word| word.to_owned())).collect(),
             labels: labels(self.name, package, source),
             layers: vec![(tree.layer(source.mtime())?, "cargo xtask image".into())],
@@ -118,7 +135,7 @@ mod tests {
     #[test]
     fn programs_that_are_built_at_once_are_made_of_the_same_packages_with_the_same_features() {
         let groups = groups(all());
-        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [operators::ALL.len(), 1, 1]);
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [operators::ALL.len(), 1, 1, 1]);
         for group in groups {
             let first = linked(group[0].package);
             assert!(first.len() > 50, "{first:?}");

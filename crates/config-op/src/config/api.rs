@@ -33,6 +33,13 @@ pub struct WorkerPorts {
     admin: Vec<u16>,
 }
 
+impl WorkerPorts {
+    /// Whether a worker listens on a port.
+    pub fn has(&self, port: u16) -> bool {
+        self.introspect.iter().chain(&self.admin).any(|own| *own == port)
+    }
+}
+
 impl Cluster<'_> {
     /// The ports of the API's workers.
     ///

@@ -43,6 +43,10 @@ pub struct Launch {
     /// Copies of files that are made before each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub place: Vec<Place>,
+    /// Absolute paths of files that the agent does not write for this daemon and that exist before it starts: certificates that
+    /// another container of the pod gets, say. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<String>,
     /// How it is stopped.
     pub stop: Stop,
     /// When it serves.
@@ -305,6 +309,7 @@ impl Launch {
             environment: BTreeMap::new(),
             files: BTreeMap::new(),
             place: Vec::new(),
+            awaits: Vec::new(),
             stop: Stop { signal: Signal::Term, seconds: 30 },
             ready: Probe::Process,
             alive: None,
@@ -361,6 +366,7 @@ impl Launch {
                 When::Always | When::Absent => {}
             }
         }
+        self.awaits.iter().try_for_each(|path| absolute("awaits", path))?;
         wait("stop.seconds", self.stop.seconds)?;
         probe("ready", &self.ready)?;
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
@@ -460,6 +466,7 @@ mod tests {
                 ),
                 place("myid", When::Absent),
             ],
+            awaits: vec!["/etc/certificates/tls.crt".into()],
             ready: Probe::ZooKeeper { port, host: None, tls: false },
             alive: Some(Probe::Tcp { port, host: None }),
             drain: Some(Drain { argv: vec!["true".into()], seconds: 5 }),
@@ -502,6 +509,7 @@ mod tests {
         assert_eq!(with(|l| l.working_directory = Some("a".into())), "workingDirectory: is not an absolute path");
         assert_eq!(with(|l| l.place[0].to = "/a/../etc".into()), "place.to: is not an absolute path");
         assert_eq!(with(|l| l.place[0].file = "../a".into()), "place.file: is not the name of a file");
+        assert_eq!(with(|l| l.awaits[0] = "tls.crt".into()), "awaits: is not an absolute path");
         assert_eq!(with(|l| drop(l.place.pop())), "place.when: goes by a file that is not placed");
         assert_eq!(with(|l| l.stop.seconds = 0), "stop.seconds: is not between 1 and 86,400");
         assert_eq!(with(|l| l.agent = None), "identity: is only for the container that serves the agent API");

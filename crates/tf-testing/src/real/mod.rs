@@ -18,6 +18,7 @@
 //! | how Services are found by name | [`dns`] |
 //! | what a test can do to nodes | [`power`], [`partition`], [`disk`] |
 //! | what a node has of its own, and what is the machine's | [`machine`], `e2e/lab/node/root.sh` |
+//! | every operator at once, and who asks daemons that are played | [`whole`], [`sim`] |
 //! | how all of it is found and ended | [`cgroup`] |
 //!
 //! All that a lab makes ends with its processes, but for empty control groups, which are removed with its folder.
@@ -36,6 +37,8 @@ pub mod operator;
 pub mod packages;
 pub mod partition;
 pub mod power;
+pub mod sim;
+pub mod whole;
 
 use std::fs;
 use std::io;

@@ -29,6 +29,8 @@ use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
 const AMQP_PORT: u16 = 5673;
+/// For a page of metrics.
+const PAGE: Duration = Duration::from_secs(10);
 /// Where servers tell their metrics.
 const METRICS_PORT: u16 = AMQP_PORT + 10_019;
 const OPERATOR: &str = "rabbitmq-op";
@@ -96,7 +98,7 @@ async fn pages(client: &Client, addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
         let mut stream = access.stream(*address, METRICS_PORT).await?;
         stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
         let mut page = Vec::new();
-        let read = timeout(TOLD, stream.read_to_end(&mut page)).await.context("no end of the page")?;
+        let read = timeout(PAGE, stream.read_to_end(&mut page)).await.context("no end of the page")?;
         // The server closes the connection as it likes; what it said before counts.
         ensure!(read.is_ok() || !page.is_empty(), "{address}: {read:?}");
         pages.push(String::from_utf8_lossy(&page).into_owned());

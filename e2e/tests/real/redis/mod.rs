@@ -1,6 +1,8 @@
 //! Real Redis servers on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod client;
+mod journal;
+mod sentinel;
 mod visitor;
 
 use std::net::Ipv4Addr;
@@ -53,10 +55,16 @@ pub enum Long {
     Authority,
     Sizes,
     Rest,
+    MasterKilled,
+    MasterRolled,
+    MasterCutOff,
+    AllKilled,
+    MasterSizes,
+    MasterSecrets,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Rest as usize + 1;
+    pub const ALL: usize = Self::MasterSecrets as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

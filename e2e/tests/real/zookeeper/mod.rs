@@ -29,7 +29,6 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::ZOOKEEPER;
-use tf_plan::component::Component as _;
 use tf_plan::metrics;
 use tf_testing::Lab;
 use tf_testing::real::{image, operator};

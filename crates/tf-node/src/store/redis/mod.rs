@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn a_server_that_is_copied_tells_how_far_the_others_are() {
-        let copied = INFO.replace(
+        let master = INFO.replace(
             "connected_slaves:0",
             "connected_slaves:3\r\nslave0:ip=10.0.0.2,port=6389,state=online,offset=41,lag=1\r\n\
              slave1:ip=fd00::3,port=6389,state=online,offset=42,lag=0\r\n\
              slave2:ip=10.0.0.4,port=6389,state=wait_bgsave,offset=0,lag=0\r\nmaster_repl_offset:42",
         );
-        let copying = read(&copied, true).unwrap().copying.unwrap();
+        let copying = read(&master, true).unwrap().copying.unwrap();
         let copies = [("10.0.0.2", 41), ("fd00::3", 42)].map(|(address, offset)| (address.parse().unwrap(), offset));
         assert_eq!(copying, Copying { offset: 42, linked: false, copies: copies.into() });
         assert!(read(INFO, true).is_err());

@@ -1,0 +1,133 @@
+//! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
+
+use tf_pki::member::OPERATOR_DOMAIN;
+use tf_plan::{
+    component::Agents,
+    keystone, node,
+    node::launch::{Agent, Identity, Launch, OnChange, Place, Probe, Unusable, When, port},
+    nodemanager::{self, NodeType},
+    vnc_api,
+};
+
+use crate::{
+    OPERATOR,
+    config::{self, Cluster, api, device_manager, dnsmasq, workers},
+    containers::{API, DEVICE_MANAGER, DNSMASQ, SCHEMA},
+};
+
+/// What every daemon of Tungsten Fabric needs before it can connect to anything. The container of the API gets it.
+const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
+
+/// The launch file of a container's daemon.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(daemon: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
+    match daemon {
+        API => api(cluster, agents)?,
+        DNSMASQ => dnsmasq(),
+        SCHEMA => client("contrail-schema", workers::SCHEMA_FILE, cluster),
+        DEVICE_MANAGER => {
+            let mut launch = client("contrail-device-manager", device_manager::FILE, cluster);
+            // Each job reads it when it begins.
+            launch.files.insert(device_manager::ANSIBLE_FILE.into(), OnChange::Nothing);
+            launch
+        }
+        name if name == nodemanager::CONTAINER.name => node_manager(),
+        _ => client("contrail-svc-monitor", workers::SVC_MONITOR_FILE, cluster),
+    }
+    .render()
+}
+
+/// The API, whose container gets the certificate of the member. Only an answer over its own scheme tells that it serves: the port is
+/// open before, and without certificates too (config-daemons-observed).
+fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
+    let spec = cluster.spec;
+    let workers = (0..spec.api_worker_count.max(1) as usize).map(api::file_name);
+    let argv = if spec.api_worker_count > 1 {
+        vec!["uwsgi".into(), path(api::UWSGI_FILE)]
+    } else {
+        let mut argv = command("contrail-api", &api::file_name(0), cluster);
+        argv.extend(["--worker_id".into(), "0".into()]);
+        argv
+    };
+    let mut launch = daemon(argv, cluster);
+    launch.files.extend(workers.map(|file| (file, OnChange::Restart)));
+    if spec.api_worker_count > 1 {
+        launch.files.insert(api::UWSGI_FILE.into(), OnChange::Restart);
+    }
+    launch.ready = Probe::Http {
+        port: port("ready.port", spec.api_port)?,
+        path: "/".into(),
+        host: None,
+        tls: true,
+        contains: None,
+    };
+    launch.agent =
+        Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") });
+    launch.identity = Some(Identity {
+        services: agents.services.clone(),
+        lifetime_seconds: agents.lifetime_seconds,
+        required: true,
+        host_files: None,
+        // It reads them for each connection (config-daemons-observed).
+        reload: None,
+    });
+    Ok(launch)
+}
+
+/// A client of the API. Of those that are elected one is at work, and the others open no port, so all there is to say of them is that
+/// they run (tf-components 3.2).
+fn client(program: &str, file: &str, cluster: &Cluster<'_>) -> Launch {
+    let mut launch = daemon(command(program, file, cluster), cluster);
+    launch.files.insert(file.into(), OnChange::Restart);
+    launch
+}
+
+/// dnsmasq, for DHCP and TFTP only: without a port for DNS, and in the foreground.
+fn dnsmasq() -> Launch {
+    let mut launch =
+        Launch::new(vec!["dnsmasq".into(), "-k".into(), "-p0".into(), format!("--conf-file={}", path(dnsmasq::FILE))]);
+    launch.files.insert(dnsmasq::FILE.into(), OnChange::Restart);
+    launch.place.push(Place {
+        file: dnsmasq::BASE_FILE.into(),
+        to: format!("{}/{}", dnsmasq::DIR, dnsmasq::BASE_FILE),
+        when: When::Always,
+        private: false,
+    });
+    launch
+}
+
+fn node_manager() -> Launch {
+    let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Config.name())];
+    let mut launch = Launch { awaits: certificates(), ..Launch::new(argv) };
+    launch.files.insert(NodeType::Config.file(), OnChange::Restart);
+    launch
+}
+
+fn daemon(argv: Vec<String>, cluster: &Cluster<'_>) -> Launch {
+    let services = cluster.services;
+    let files = [
+        Some(vnc_api::FILE),
+        cluster.keystone.map(|_| keystone::FILE),
+        services.cassandra.ca.as_ref().map(|_| config::CASSANDRA_CA),
+        services.rabbitmq.ca.as_ref().map(|_| config::RABBITMQ_CA),
+    ];
+    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    Launch { files, awaits: certificates(), ..Launch::new(argv) }
+}
+
+fn certificates() -> Vec<String> {
+    CERTIFICATES.map(str::to_owned).to_vec()
+}
+
+/// A program with its file, and that of Keystone.
+fn command(program: &str, file: &str, cluster: &Cluster<'_>) -> Vec<String> {
+    let files = [Some(file), cluster.keystone.map(|_| keystone::FILE)];
+    let files = files.into_iter().flatten().flat_map(|file| ["--conf_file".to_owned(), path(file)]);
+    std::iter::once(program.to_owned()).chain(files).collect()
+}
+
+fn path(file: &str) -> String {
+    format!("{}/{file}", node::RUN_DIR)
+}

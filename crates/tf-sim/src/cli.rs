@@ -1,0 +1,93 @@
+//! The command line: the name it is called by is the daemon's, and so are the arguments.
+
+use std::{env, ffi::OsString, fs, path::Path, process::ExitCode, sync::Arc};
+
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+use crate::{
+    api, dnsmasq,
+    elected::{self, Mandate},
+    exit::{Exit, exception, usage},
+    log,
+    options::{Daemon, Options},
+    status::{Peer, Status},
+};
+
+/// Exit code of what is not played.
+const UNKNOWN: u8 = 127;
+const DNSMASQ: &str = "dnsmasq";
+
+/// Plays the daemon until it ends by itself or is asked to.
+pub fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args_os().map(OsString::into_string).filter_map(Result::ok).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(play(&arguments)),
+        Err(error) => Err(exception(error.to_string())),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(exit) => {
+            log::say(&exit.why);
+            ExitCode::from(exit.code)
+        }
+    }
+}
+
+async fn play(arguments: &[String]) -> Result<(), Exit> {
+    let name = |path: &String| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut arguments = arguments.iter().peekable();
+    arguments.next_if(|first| name(first).as_deref() == Some(env!("CARGO_PKG_NAME")));
+    let called = arguments.next().and_then(name).unwrap_or_default();
+    let arguments: Vec<String> = arguments.cloned().collect();
+    let mut ended = signal(SignalKind::terminate()).map_err(|error| exception(error.to_string()))?;
+    let (exit, mut exits) = mpsc::channel(1);
+    let mandate = Mandate::default();
+    let played = async {
+        if called == DNSMASQ {
+            dnsmasq::run(&arguments).await?;
+        } else if let Some(daemon) = Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
+            start(daemon, &arguments, &mandate, &exit).await?;
+        } else {
+            return Err(Exit { code: UNKNOWN, why: format!("tf-sim does not play {called:?}") });
+        }
+        // What goes wrong from here on; `exit` is not dropped.
+        exits.recv().await.map_or(Ok(()), Err)
+    };
+    let result = tokio::select! {
+        result = played => result,
+        _ = ended.recv() => Ok(()),
+    };
+    mandate.resign().await;
+    result
+}
+
+async fn start(daemon: Daemon, arguments: &[String], mandate: &Mandate, exit: &mpsc::Sender<Exit>) -> Result<(), Exit> {
+    let mut texts = Vec::new();
+    let mut worker = None;
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let value = rest.next().ok_or_else(|| usage(format!("argument {argument}: expected one argument")))?;
+        match argument.as_str() {
+            // A file that is not there is passed over, as by Python's parser.
+            "--conf_file" | "-c" => texts.extend(fs::read_to_string(value).ok()),
+            "--worker_id" if daemon == Daemon::Api => worker = Some(value.clone()),
+            _ => return Err(usage(format!("unrecognized arguments: {argument}"))),
+        }
+    }
+    let options = Options::read(daemon, &texts)?;
+    let mut peers = vec![Peer::Cassandra, Peer::RabbitMq, Peer::Zookeeper];
+    // Without collectors nobody waits for one (tf-components 1.9).
+    peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
+    peers.extend((daemon != Daemon::Api).then_some(Peer::ApiServer));
+    let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
+    let worker = worker.unwrap_or_else(|| options.worker.clone());
+    let status = Arc::new(Status::new(daemon.name(), &worker, &node, &peers));
+    match daemon {
+        Daemon::Api => api::run(&options, &status, &node, exit).await,
+        _ => elected::run(&options, &status, &node, mandate, exit).await,
+    }
+}

@@ -1,0 +1,131 @@
+//! Servers of pages, over TLS or not, and a client that asks for one.
+
+use std::{convert::Infallible, future::Future, net::IpAddr, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use hyper::{Request, Response, StatusCode, body::Bytes, client, server, service::service_fn};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::{
+    exit::{Exit, exception},
+    options::Pair,
+    tls,
+};
+
+/// For a handshake, and for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Of a body, in bytes.
+const LARGEST: usize = 1024 * 1024;
+
+/// What is asked: method, path with query, body.
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What is answered: status, type, text.
+pub type Answer = (StatusCode, &'static str, String);
+
+/// Opens a port.
+///
+/// # Errors
+/// Where the daemon would end: the address is not one of the machine, or the port is taken.
+pub async fn listen(address: (IpAddr, u16)) -> Result<TcpListener, Exit> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| exception(format!("OSError: bind {}:{}: {error}", address.0, address.1)))
+}
+
+/// Answers whoever connects. A certificate that cannot be read costs the connection, not the daemon (config-daemons-observed).
+pub async fn serve<F, A>(listener: TcpListener, pair: Option<Pair>, answer: F)
+where
+    F: Fn(Question) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of files, say.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (pair, answer) = (pair.clone(), answer.clone());
+        tokio::spawn(async move {
+            match pair {
+                None => converse(stream, answer).await,
+                Some(pair) => {
+                    let Ok(config) = tls::server(&pair) else { return };
+                    let accepted = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await;
+                    if let Ok(Ok(stream)) = accepted {
+                        converse(stream, answer).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn converse<S, F, A>(stream: S, answer: F)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Fn(Question) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let answer = answer.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = Limited::new(body, LARGEST).collect().await.map(http_body_util::Collected::to_bytes);
+            let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+            let question = Question { method: head.method.to_string(), path, body: body.unwrap_or_default() };
+            let (status, kind, text) = answer(question).await;
+            let mut response = Response::new(Full::new(Bytes::from(text)));
+            *response.status_mut() = status;
+            response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let _ = server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// Asks for a page and gives back its status.
+pub async fn get(host: &str, port: u16, authorities: Option<&std::path::Path>, path: &str) -> Result<StatusCode> {
+    let asked = async {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((bare, port)).await?;
+        match authorities {
+            None => ask(stream, host, path).await,
+            Some(authorities) => {
+                let name = ServerName::try_from(bare.to_owned())?;
+                let connector = TlsConnector::from(tls::client(authorities, None)?);
+                ask(connector.connect(name, stream).await?, host, path).await
+            }
+        }
+    };
+    timeout(PATIENCE, asked).await.context("no answer")?
+}
+
+async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    host: &str,
+    path: &str,
+) -> Result<StatusCode> {
+    let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let task = tokio::spawn(async move { drop(connection.await) });
+    let request = Request::get(path).header("host", Arc::<str>::from(host).as_ref()).body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await;
+    task.abort();
+    let status = response?.status();
+    ensure!(status.as_u16() > 0, "no status");
+    Ok(status)
+}

@@ -1,0 +1,25 @@
+//! Plays the daemons of Tungsten Fabric where they cannot be had: in the laboratory, whose nodes are real and whose stores are.
+//!
+//! It is called as a daemon is, reads what the daemon reads, and refuses what the daemon was seen to refuse
+//! (config-daemons-observed, tf-components 1.3 and 1.4): separators, `%`, spellings of booleans, exit codes. Then it connects to every
+//! store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
+//!
+//! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
+//! the daemons: it does check the certificate of Cassandra.
+
+mod api;
+mod cli;
+mod dnsmasq;
+mod elected;
+mod exit;
+mod http;
+pub mod ini;
+mod introspect;
+mod library;
+mod log;
+pub mod options;
+mod status;
+mod stores;
+mod tls;
+
+pub use cli::main;

@@ -1,0 +1,443 @@
+//! What the files say to contrail-api, contrail-schema, contrail-svc-monitor and contrail-device-manager, by the parsers of each value
+//! (config-daemons-observed, tf-components 1.3 to 1.5). Unknown options are ignored, as by the daemons.
+
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+
+use crate::{
+    exit::{Exit, exception, usage},
+    ini::{Fault, Ini},
+};
+
+/// A daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// contrail-api.
+    Api,
+    /// contrail-schema.
+    Schema,
+    /// contrail-svc-monitor.
+    SvcMonitor,
+    /// contrail-device-manager.
+    DeviceManager,
+}
+
+impl Daemon {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Api, Self::Schema, Self::SvcMonitor, Self::DeviceManager];
+
+    /// Name of the program, and of the module in NodeStatus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Api => "contrail-api",
+            Self::Schema => "contrail-schema",
+            Self::SvcMonitor => "contrail-svc-monitor",
+            Self::DeviceManager => "contrail-device-manager",
+        }
+    }
+
+    /// Where it is elected in ZooKeeper; the API elects only who looks after the database first.
+    pub const fn election(self) -> &'static str {
+        match self {
+            Self::Api => "/api-server-election",
+            Self::Schema => "/schema-transformer",
+            Self::SvcMonitor => "/svc-monitor",
+            Self::DeviceManager => "/device-manager",
+        }
+    }
+
+    /// The keyspaces it makes.
+    pub const fn keyspaces(self) -> &'static [&'static str] {
+        match self {
+            Self::Api => &["config_db_uuid", "useragent"],
+            Self::Schema => &["to_bgp_keyspace"],
+            Self::SvcMonitor => &["svc_monitor_keyspace"],
+            Self::DeviceManager => &["dm_keyspace"],
+        }
+    }
+
+    /// Port of introspection, if the files name none.
+    const fn introspect(self) -> &'static str {
+        match self {
+            Self::Api => "8084",
+            Self::Schema => "8087",
+            Self::SvcMonitor => "8088",
+            Self::DeviceManager => "8096",
+        }
+    }
+}
+
+/// What a daemon goes by.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who it is.
+    pub daemon: Daemon,
+    /// Where the API listens.
+    pub listen: (IpAddr, u16),
+    /// What the API shows, if it speaks TLS.
+    pub rest: Option<Pair>,
+    /// Number of the worker.
+    pub worker: String,
+    /// Where introspection listens.
+    pub introspect: (IpAddr, u16),
+    /// What it shows there, if it speaks TLS.
+    pub introspect_pair: Option<Pair>,
+    /// The database.
+    pub cassandra: Cassandra,
+    /// Servers with port as ZooKeeper's client wants them. None if it could not make sense of them, and never connects.
+    pub zookeeper: Option<String>,
+    /// The message bus.
+    pub rabbitmq: Rabbitmq,
+    /// Collectors with port.
+    pub collectors: Vec<String>,
+    /// How clients of the API find it.
+    pub api: ApiServer,
+}
+
+/// Files of a certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+/// How the database is reached.
+#[derive(Clone, Debug)]
+pub struct Cassandra {
+    /// Hosts.
+    pub hosts: Vec<String>,
+    /// The one port.
+    pub port: u16,
+    /// Entries of the list, by which keyspaces are made.
+    pub listed: usize,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+    /// Authorities, if any are named.
+    pub authorities: Option<PathBuf>,
+    /// User and password.
+    pub login: Option<(String, String)>,
+}
+
+/// How the message bus is reached.
+#[derive(Clone, Debug)]
+pub struct Rabbitmq {
+    /// Servers with port.
+    pub servers: Vec<String>,
+    /// User, which is pasted into a URL as it is.
+    pub user: String,
+    /// Password, likewise.
+    pub password: String,
+    /// Virtual host, likewise.
+    pub vhost: String,
+    /// TLS, if it is spoken.
+    pub tls: Option<RabbitmqTls>,
+}
+
+/// TLS to the message bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RabbitmqTls {
+    /// Whether the version is one that there is; with another one no connection comes about.
+    pub has_version: bool,
+    /// What is shown.
+    pub pair: Option<Pair>,
+    /// Authorities.
+    pub authorities: Option<PathBuf>,
+}
+
+/// How a client finds the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiServer {
+    /// Hosts.
+    pub hosts: Vec<String>,
+    /// Port.
+    pub port: u16,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+impl Options {
+    /// Reads the texts of the files that the command line names, in that order.
+    ///
+    /// # Errors
+    /// What ends the daemon.
+    pub fn read(daemon: Daemon, texts: &[String]) -> Result<Self, Exit> {
+        let mut ini = Ini::default();
+        for text in texts {
+            ini.read(text)?;
+        }
+        Values::merge(daemon, &ini)?.options(daemon)
+    }
+}
+
+impl From<Fault> for Exit {
+    fn from(fault: Fault) -> Self {
+        exception(fault.to_string())
+    }
+}
+
+/// Options of all sections in one.
+struct Values(BTreeMap<String, String>);
+
+impl Values {
+    fn merge(daemon: Daemon, ini: &Ini) -> Result<Self, Exit> {
+        let mut sections = vec!["DEFAULTS", "SECURITY", "KEYSTONE", "CASSANDRA", "SANDESH"];
+        if daemon == Daemon::Api {
+            sections.push("ZOOKEEPER");
+        } else if !ini.has("DEFAULTS") {
+            return Err(exception("NoSectionError: DEFAULTS"));
+        }
+        let mut values = BTreeMap::new();
+        for section in sections.into_iter().filter(|section| ini.has(section)) {
+            let options = ini.options(section)?;
+            let is_used = section != "SECURITY" || options.get("use_certs").is_some_and(|value| is_true(value));
+            if is_used {
+                values.extend(options);
+            }
+        }
+        Ok(Self(values))
+    }
+
+    fn options(&self, daemon: Daemon) -> Result<Options, Exit> {
+        self.ranges()?;
+        if daemon == Daemon::Api {
+            // A Python literal, for this daemon alone.
+            let literals = ["True", "False", "None"];
+            let local = self.or("log_local", "False");
+            if !literals.contains(&local.as_str()) && local.parse::<i64>().is_err() {
+                return Err(exception("ValueError: malformed node or string: log_local"));
+            }
+        }
+        let listen = (self.address("listen_ip_addr")?, self.port("listen_port", "8082")?);
+        Ok(Options {
+            daemon,
+            listen,
+            rest: self.pair("config_api_ssl_enable", "config_api_ssl_certfile", "config_api_ssl_keyfile"),
+            worker: self.or("worker_id", "0"),
+            introspect: (self.address("http_server_ip")?, self.port("http_server_port", daemon.introspect())?),
+            introspect_pair: self.pair("introspect_ssl_enable", "sandesh_server_certfile", "sandesh_server_keyfile"),
+            cassandra: self.cassandra()?,
+            zookeeper: zookeeper(&self.or("zk_server_ip", "127.0.0.1:2181")),
+            rabbitmq: self.rabbitmq()?,
+            collectors: words(&self.or("collectors", "")),
+            api: ApiServer {
+                hosts: self.or("api_server_ip", "127.0.0.1").split(',').map(|host| host.trim().to_owned()).collect(),
+                port: self.port("api_server_port", "8082")?,
+                tls: self.is_on("api_server_use_ssl"),
+            },
+        })
+    }
+
+    /// What the parser of arguments checks itself (tf-components 1.3).
+    fn ranges(&self) -> Result<(), Exit> {
+        for (option, range) in [("max_bytes", 5_000_000..=50_000_000), ("backup_count", 10..=100)] {
+            let Some(value) = self.0.get(option) else { continue };
+            if !value.parse::<u64>().is_ok_and(|value| range.contains(&value)) {
+                return Err(usage(format!("argument --{option}: invalid value")));
+            }
+        }
+        Ok(())
+    }
+
+    fn cassandra(&self) -> Result<Cassandra, Exit> {
+        if self.or("cassandra_driver", "cql") != "cql" {
+            return Err(exception("NotImplementedError: cassandra_driver"));
+        }
+        let list = words(&self.or("cassandra_server_list", "127.0.0.1:9160"));
+        let mut port = None;
+        let mut hosts = Vec::new();
+        for item in &list {
+            let parts: Vec<&str> = item.split(':').collect();
+            let host = match parts[..] {
+                [host, number] => {
+                    let number = number.parse::<u16>().map_err(|_| exception("ValueError: cassandra_server_list"))?;
+                    port = port.or(Some(number));
+                    host
+                }
+                _ => item,
+            };
+            if host.contains(',') {
+                return Err(exception("DatabaseUnavailableError: UnresolvableContactPoints"));
+            }
+            hosts.push(host.to_owned());
+        }
+        let login = self.given("cassandra_user").zip(self.given("cassandra_password"));
+        Ok(Cassandra {
+            listed: hosts.len(),
+            hosts,
+            port: port.unwrap_or(9042),
+            tls: self.is_on("cassandra_use_ssl"),
+            authorities: self.given("cassandra_ca_certs").map(PathBuf::from),
+            login,
+        })
+    }
+
+    fn rabbitmq(&self) -> Result<Rabbitmq, Exit> {
+        let port = self.port("rabbit_port", "5672")?;
+        let servers = self.or("rabbit_server", "localhost");
+        let servers = servers.split([',', ' ']).filter(|server| !server.is_empty());
+        // Everything but an IPv6 address without brackets.
+        let has_port =
+            |server: &str| server.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
+        let servers =
+            servers.map(|server| if has_port(server) { server.to_owned() } else { format!("{server}:{port}") });
+        let file = |option| self.given(option).map(PathBuf::from);
+        let pair = file("kombu_ssl_certfile").zip(file("kombu_ssl_keyfile"));
+        let tls = self.is_on("rabbit_use_ssl").then(|| RabbitmqTls {
+            has_version: self
+                .given("kombu_ssl_version")
+                .is_none_or(|version| ["tlsv1_2", "tlsv1.2"].contains(&&*version)),
+            pair: pair.map(|(certificate, key)| Pair { certificate, key }),
+            authorities: file("kombu_ssl_ca_certs"),
+        });
+        Ok(Rabbitmq {
+            servers: servers.collect(),
+            user: self.or("rabbit_user", "guest"),
+            password: self.or("rabbit_password", "guest"),
+            vhost: self.given("rabbit_vhost").unwrap_or_else(|| "/".into()),
+            tls,
+        })
+    }
+
+    fn given(&self, option: &str) -> Option<String> {
+        self.0.get(option).filter(|value| !value.is_empty()).cloned()
+    }
+
+    fn or(&self, option: &str, default: &str) -> String {
+        self.given(option).unwrap_or_else(|| default.to_owned())
+    }
+
+    fn is_on(&self, option: &str) -> bool {
+        self.0.get(option).is_some_and(|value| is_true(value))
+    }
+
+    fn port(&self, option: &str, default: &str) -> Result<u16, Exit> {
+        self.or(option, default).parse().map_err(|_| exception(format!("ValueError: {option}")))
+    }
+
+    fn address(&self, option: &str) -> Result<IpAddr, Exit> {
+        self.or(option, "0.0.0.0").parse().map_err(|_| exception(format!("OSError: {option}")))
+    }
+
+    fn pair(&self, switch: &str, certificate: &str, key: &str) -> Option<Pair> {
+        let file = |option| PathBuf::from(self.or(option, "/etc/contrail/ssl/none"));
+        self.is_on(switch).then(|| Pair { certificate: file(certificate), key: file(key) })
+    }
+}
+
+/// Every other word means no.
+fn is_true(value: &str) -> bool {
+    value.eq_ignore_ascii_case("true")
+}
+
+fn words(list: &str) -> Vec<String> {
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The client splits at commas, and reads what follows the last colon as a number.
+fn zookeeper(list: &str) -> Option<String> {
+    let is_server = |server: &str| {
+        let has_port = server.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        has_port && !server.trim().contains(char::is_whitespace)
+    };
+    list.split(',').all(is_server).then(|| list.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(daemon: Daemon, more: &str) -> Result<Options, Exit> {
+        Options::read(daemon, &[format!("[DEFAULTS]\n{more}\n")])
+    }
+
+    fn api(more: &str) -> Options {
+        read(Daemon::Api, more).unwrap()
+    }
+
+    fn why(daemon: Daemon, more: &str) -> (u8, String) {
+        let exit = read(daemon, more).unwrap_err();
+        (exit.code, exit.why)
+    }
+
+    #[test]
+    fn servers_of_cassandra_are_separated_by_blanks_and_share_the_first_port() {
+        let cassandra = api("cassandra_server_list = 10.0.0.1:9041 10.0.0.2:9999 fd00::3").cassandra;
+        assert_eq!(cassandra.hosts, ["10.0.0.1", "10.0.0.2", "fd00::3"]);
+        assert_eq!((cassandra.port, cassandra.listed), (9041, 3));
+        assert_eq!(api("cassandra_server_list = a b").cassandra.port, 9042);
+        let (code, text) = why(Daemon::Schema, "cassandra_server_list = a:9041,b:9041");
+        assert_eq!(code, 1);
+        assert!(text.contains("UnresolvableContactPoints"), "{text}");
+    }
+
+    #[test]
+    fn servers_of_zookeeper_are_separated_by_commas_or_never_found() {
+        assert_eq!(api("zk_server_ip = a:2181,b:2181").zookeeper.as_deref(), Some("a:2181,b:2181"));
+        assert_eq!(api("zk_server_ip = a:2181 b:2181").zookeeper, None);
+    }
+
+    #[test]
+    fn servers_of_rabbitmq_are_separated_by_either() {
+        let servers = |list: &str| api(&format!("rabbit_server = {list}\nrabbit_port = 5673")).rabbitmq.servers;
+        for list in ["a:1,b", "a:1 b", "a:1, b"] {
+            assert_eq!(servers(list), ["a:1", "b:5673"], "{list}");
+        }
+        assert_eq!(servers("[fd00::1]:1"), ["[fd00::1]:1"]);
+        assert_eq!(api("").rabbitmq.vhost, "/");
+    }
+
+    #[test]
+    fn only_true_switches_tls_on() {
+        for (value, on) in [("true", true), ("True", true), ("yes", false), ("1", false), ("on", false), ("", false)] {
+            assert_eq!(api(&format!("config_api_ssl_enable = {value}")).rest.is_some(), on, "{value}");
+            assert_eq!(api(&format!("rabbit_use_ssl = {value}")).rabbitmq.tls.is_some(), on, "{value}");
+        }
+    }
+
+    #[test]
+    fn log_local_of_the_api_is_a_literal_and_that_of_others_is_not() {
+        for value in ["1", "0", "True", "False"] {
+            api(&format!("log_local = {value}"));
+        }
+        assert_eq!(why(Daemon::Api, "log_local = true").0, 1);
+        assert!(read(Daemon::Schema, "log_local = true").is_ok());
+    }
+
+    #[test]
+    fn what_ends_a_daemon_has_its_exit_code_and_quotes_no_value() {
+        let (code, text) = why(Daemon::Api, "rabbit_password = hunter%2");
+        assert_eq!(code, 1);
+        assert!(text.contains("InterpolationSyntaxError") && !text.contains("hunter"), "{text}");
+        assert_eq!(why(Daemon::Api, "http_server_port = x").0, 1);
+        assert_eq!(why(Daemon::Schema, "max_bytes = 1").0, 2);
+        assert_eq!(Options::read(Daemon::Schema, &["[DEFAULT]\n".into()]).unwrap_err().why, "NoSectionError: DEFAULTS");
+        assert!(Options::read(Daemon::Api, &[String::new()]).is_ok());
+    }
+
+    #[test]
+    fn an_escaped_percent_sign_is_one_in_the_password() {
+        assert_eq!(api("rabbit_password = a%%b").rabbitmq.password, "a%b");
+    }
+
+    #[test]
+    fn unknown_options_and_words_are_taken_silently() {
+        api("nothing = x\naaa_mode = whatever\nauth = keystone\nlog_level = x");
+    }
+
+    #[test]
+    fn sections_are_one_space_and_security_counts_only_when_it_says_so() {
+        let text = "[DEFAULTS]\n[CASSANDRA]\ncassandra_user = u\ncassandra_password = p\n";
+        let login = |daemon| Options::read(daemon, &[text.to_owned()]).unwrap().cassandra.login;
+        assert_eq!(login(Daemon::Api), Some(("u".into(), "p".into())));
+        let security = |on| format!("[DEFAULTS]\n[SECURITY]\nuse_certs = {on}\nrabbit_user = x\n");
+        let user = |on| Options::read(Daemon::Schema, &[security(on)]).unwrap().rabbitmq.user;
+        assert_eq!((user("true"), user("false")), ("x".to_owned(), "guest".to_owned()));
+    }
+
+    #[test]
+    fn a_version_of_tls_that_there_is_not_is_no_reason_to_end() {
+        let tls = |version| api(&format!("rabbit_use_ssl = true\nkombu_ssl_version = {version}")).rabbitmq.tls.unwrap();
+        assert!(tls("tlsv1_2").has_version && tls("tlsv1.2").has_version && !tls("tlsv9").has_version);
+    }
+}

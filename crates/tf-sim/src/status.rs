@@ -1,0 +1,163 @@
+//! What a daemon says of its connections: NodeStatus (tf-components 1.9).
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::log;
+
+/// Between two looks at a connection that is waited for.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// What a daemon connects to, as NodeStatus names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// The API.
+    ApiServer,
+    /// The database.
+    Cassandra,
+    /// Collectors.
+    Collector,
+    /// The message bus.
+    RabbitMq,
+    /// Elections.
+    Zookeeper,
+}
+
+impl Peer {
+    fn kind_and_name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ApiServer => ("ApiServer", "ApiServer"),
+            Self::Cassandra => ("Database", "Cassandra"),
+            Self::Collector => ("Collector", "Collector"),
+            Self::RabbitMq => ("Database", "RabbitMQ"),
+            Self::Zookeeper => ("Zookeeper", "Zookeeper"),
+        }
+    }
+}
+
+/// How a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not tried yet.
+    Initializing,
+    /// Not there, with why.
+    Down(String),
+    /// There, with whom.
+    Up(String),
+}
+
+/// All connections of a daemon.
+#[derive(Debug)]
+pub struct Status {
+    module: &'static str,
+    instance: String,
+    node: String,
+    peers: Mutex<BTreeMap<Peer, State>>,
+}
+
+impl Status {
+    /// That of a daemon with connections to these.
+    pub fn new(module: &'static str, instance: &str, node: &str, peers: &[Peer]) -> Self {
+        let peers = peers.iter().map(|peer| (*peer, State::Initializing)).collect();
+        Self { module, instance: instance.to_owned(), node: node.to_owned(), peers: Mutex::new(peers) }
+    }
+
+    /// A connection is like this now. What is new is said.
+    pub fn set(&self, peer: Peer, state: State) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = peers.insert(peer, state.clone());
+        let (_, name) = peer.kind_and_name();
+        match (&before, &state) {
+            (Some(before), now) if before == now => {}
+            (Some(State::Down(_)), State::Down(_)) | (_, State::Initializing) => {}
+            (_, State::Up(server)) => log::say(&format!("{name}: connection up, {server}")),
+            (_, State::Down(why)) => log::say(&format!("{name}: connection down, {why}")),
+        }
+    }
+
+    /// Whether a connection is there.
+    pub fn is_up(&self, peer: Peer) -> bool {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.get(&peer).is_some_and(|state| matches!(state, State::Up(_)))
+    }
+
+    /// Returns when a connection is there.
+    pub async fn wait_for(&self, peer: Peer) {
+        while !self.is_up(peer) {
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    /// The page.
+    pub fn page(&self) -> String {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut infos = String::new();
+        let mut down = Vec::new();
+        for (peer, state) in &peers {
+            let (kind, name) = peer.kind_and_name();
+            let (status, server, description) = match state {
+                State::Initializing => ("Initializing", "", ""),
+                State::Down(why) => ("Down", "", why.as_str()),
+                State::Up(server) => ("Up", server.as_str(), ""),
+            };
+            if status != "Up" {
+                down.push(format!("{kind}:{name}[{description}]"));
+            }
+            let _ = write!(
+                infos,
+                "<ConnectionInfo><type type=\"string\" identifier=\"1\">{kind}</type><name type=\"string\" identifier=\"2\">{name}</name>\
+                 <server_addrs type=\"list\" identifier=\"3\"><list type=\"string\" size=\"1\"><element>{}</element></list></server_addrs>\
+                 <status type=\"string\" identifier=\"4\">{status}</status><description type=\"string\" identifier=\"5\">{}</description></ConnectionInfo>",
+                escaped(server),
+                escaped(description),
+            );
+        }
+        let (state, description) = if down.is_empty() {
+            ("Functional", String::new())
+        } else {
+            ("Non-Functional", format!("{} connection down", down.join(", ")))
+        };
+        let Self { module, instance, node, .. } = self;
+        format!(
+            "<?xml-stylesheet type=\"text/xsl\" href=\"/universal_parse.xsl\"?><__NodeStatusUVE_list type=\"slist\"><NodeStatusUVE type=\"sandesh\">\
+             <data type=\"struct\" identifier=\"1\"><NodeStatus><name type=\"string\" identifier=\"1\" key=\"ObjectConfigNode\">{}</name>\
+             <process_status type=\"list\" identifier=\"4\"><list type=\"struct\" size=\"1\"><ProcessStatus>\
+             <module_id type=\"string\" identifier=\"1\">{module}</module_id><instance_id type=\"string\" identifier=\"2\">{}</instance_id>\
+             <state type=\"string\" identifier=\"3\">{state}</state><connection_infos type=\"list\" identifier=\"4\">\
+             <list type=\"struct\" size=\"{}\">{infos}</list></connection_infos>\
+             <description type=\"string\" identifier=\"5\">{}</description></ProcessStatus></list></process_status></NodeStatus></data>\
+             </NodeStatusUVE><SandeshUVECacheResp type=\"sandesh\"><returned type=\"u32\" identifier=\"1\">1</returned>\
+             </SandeshUVECacheResp></__NodeStatusUVE_list>",
+            escaped(node),
+            escaped(instance),
+            peers.len(),
+            escaped(&description),
+        )
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_functional_only_when_every_connection_is_up() {
+        let status = Status::new("contrail-schema", "0", "node-1", &[Peer::Cassandra, Peer::Zookeeper]);
+        assert!(status.page().contains(">Non-Functional<") && status.page().contains(">Initializing<"));
+        status.set(Peer::Cassandra, State::Up("10.0.0.1:9041".into()));
+        assert!(status.page().contains("Zookeeper:Zookeeper[] connection down"));
+        status.set(Peer::Zookeeper, State::Up("10.0.0.1:2181".into()));
+        assert!(status.page().contains(">Functional<"));
+        status.set(Peer::Cassandra, State::Down("<refused>".into()));
+        let page = status.page();
+        assert!(page.contains("Database:Cassandra[&lt;refused&gt;] connection down"), "{page}");
+    }
+}

@@ -1,0 +1,287 @@
+//! The database: CQL (native protocol 4) over TLS, with a quorum. A driver would choose servers by itself; here the first one that answers
+//! is used, and the next one when it does not any more.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::Mutex,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    exit::{Exit, exception},
+    options::Cassandra,
+    status::{Peer, State, Status},
+    tls,
+};
+
+/// For a connection, or an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// For a change of the schema.
+const SLOW: Duration = Duration::from_secs(30);
+/// Between two questions whether it is there.
+const PERIOD: Duration = Duration::from_secs(2);
+const QUORUM: u16 = 4;
+
+/// Messages of the protocol.
+const ERROR: u8 = 0;
+const STARTUP: u8 = 1;
+const READY: u8 = 2;
+const AUTHENTICATE: u8 = 3;
+const QUERY: u8 = 7;
+const RESULT: u8 = 8;
+const AUTH_RESPONSE: u8 = 15;
+const AUTH_SUCCESS: u8 = 16;
+/// A result with rows.
+const ROWS: i32 = 2;
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// The database as a daemon uses it.
+pub struct Database {
+    options: Cassandra,
+    status: Arc<Status>,
+    session: Mutex<Option<Session>>,
+}
+
+impl Database {
+    /// Connects once: a daemon that finds no server ends (config-daemons-observed).
+    ///
+    /// # Errors
+    /// When no server lets it in, or there are no authorities where they are named.
+    pub async fn connect(options: &Cassandra, status: &Arc<Status>) -> Result<Arc<Self>, Exit> {
+        if options.tls
+            && let Some(path) = &options.authorities
+        {
+            tls::text(path).map_err(|error| exception(format!("{error:#}")))?;
+        }
+        let database = Self { options: options.clone(), status: Arc::clone(status), session: Mutex::new(None) };
+        let first = database.execute("SELECT key FROM system.local").await;
+        first.map_err(|error| exception(format!("cassandra.cluster.NoHostAvailable: {error:#}")))?;
+        Ok(Arc::new(database))
+    }
+
+    /// Looks every now and then whether it is there, and connects again when it was not.
+    pub async fn watch(&self, keyspace: &str) {
+        // All replicas of a token are asked.
+        let probe = format!("SELECT value FROM {keyspace}.sim WHERE key = 'probe'");
+        loop {
+            sleep(PERIOD).await;
+            let _ = self.execute(&probe).await;
+        }
+    }
+
+    /// Makes a keyspace as the daemons do: on as many members as the list has entries, and never altered later.
+    ///
+    /// # Errors
+    /// When no server does it.
+    pub async fn make(&self, keyspace: &str) -> Result<()> {
+        let factor = self.options.listed;
+        let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': '{factor}'}}");
+        self.define(&format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}")).await?;
+        self.define(&format!("CREATE TABLE IF NOT EXISTS {keyspace}.sim (key text PRIMARY KEY, value text)")).await
+    }
+
+    /// Keeps a text under a key.
+    ///
+    /// # Errors
+    /// When no quorum has it.
+    pub async fn put(&self, keyspace: &str, key: &str, value: &str) -> Result<()> {
+        let quoted = value.replace('\'', "''");
+        self.execute(&format!("INSERT INTO {keyspace}.sim (key, value) VALUES ('{key}', '{quoted}')")).await.map(drop)
+    }
+
+    /// The text under a key that the caller has looked at, if there is one.
+    ///
+    /// # Errors
+    /// When a quorum does not tell.
+    pub async fn get(&self, keyspace: &str, key: &str) -> Result<Option<String>> {
+        let answer = self.execute(&format!("SELECT value FROM {keyspace}.sim WHERE key = '{key}'")).await?;
+        value(&answer).map(|mut values| values.pop()).context("an answer that cannot be read")
+    }
+
+    async fn define(&self, statement: &str) -> Result<()> {
+        self.within(SLOW, statement).await.map(drop)
+    }
+
+    async fn execute(&self, statement: &str) -> Result<Vec<u8>> {
+        self.within(PATIENCE, statement).await
+    }
+
+    async fn within(&self, limit: Duration, statement: &str) -> Result<Vec<u8>> {
+        let mut session = self.session.lock().await;
+        if session.is_none() {
+            match self.open().await {
+                Ok(opened) => *session = Some(opened),
+                Err(error) => {
+                    self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
+                    return Err(error);
+                }
+            }
+        }
+        let open = session.as_mut().context("no session")?;
+        let answer = timeout(limit, open.query(statement)).await.unwrap_or_else(|_| Err(anyhow!("no answer in time")));
+        match &answer {
+            Ok(_) => self.status.set(Peer::Cassandra, State::Up(open.server.clone())),
+            Err(error) => {
+                self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
+                *session = None;
+            }
+        }
+        answer
+    }
+
+    async fn open(&self) -> Result<Session> {
+        let mut last = anyhow!("no servers are named");
+        for host in &self.options.hosts {
+            match timeout(PATIENCE, self.open_at(host)).await {
+                Ok(Ok(session)) => return Ok(session),
+                Ok(Err(error)) => last = error.context(host.clone()),
+                Err(_) => last = anyhow!("{host}: no answer"),
+            }
+        }
+        Err(last)
+    }
+
+    async fn open_at(&self, host: &str) -> Result<Session> {
+        let port = self.options.port;
+        let stream = TcpStream::connect((host, port)).await?;
+        let stream: Box<dyn Stream> = if self.options.tls {
+            let authorities =
+                self.options.authorities.as_deref().context("no cassandra_ca_certs to check servers by")?;
+            let name = ServerName::try_from(host.to_owned())?;
+            Box::new(TlsConnector::from(tls::client(authorities, None)?).connect(name, stream).await?)
+        } else {
+            Box::new(stream)
+        };
+        let mut session = Session { stream, server: format!("{host}:{port}") };
+        session.begin(self.options.login.as_ref()).await?;
+        Ok(session)
+    }
+}
+
+struct Session {
+    stream: Box<dyn Stream>,
+    server: String,
+}
+
+impl Session {
+    async fn begin(&mut self, login: Option<&(String, String)>) -> Result<()> {
+        let mut body = 1_u16.to_be_bytes().to_vec();
+        for text in ["CQL_VERSION", "3.0.0"] {
+            body.extend((text.len() as u16).to_be_bytes());
+            body.extend(text.as_bytes());
+        }
+        let (kind, _) = self.ask(STARTUP, &body).await?;
+        if kind == AUTHENTICATE {
+            let (user, password) = login.context("AuthenticationFailed: the server asks for a login")?;
+            let token = format!("\0{user}\0{password}");
+            let mut body = (token.len() as u32).to_be_bytes().to_vec();
+            body.extend(token.as_bytes());
+            let (kind, _) = self.ask(AUTH_RESPONSE, &body).await?;
+            ensure!(kind == AUTH_SUCCESS, "message {kind}");
+            return Ok(());
+        }
+        ensure!(kind == READY, "message {kind}");
+        Ok(())
+    }
+
+    async fn query(&mut self, statement: &str) -> Result<Vec<u8>> {
+        let mut body = (statement.len() as u32).to_be_bytes().to_vec();
+        body.extend(statement.as_bytes());
+        body.extend(QUORUM.to_be_bytes());
+        body.push(0);
+        let (kind, body) = self.ask(QUERY, &body).await?;
+        ensure!(kind == RESULT, "message {kind}");
+        Ok(body)
+    }
+
+    async fn ask(&mut self, kind: u8, body: &[u8]) -> Result<(u8, Vec<u8>)> {
+        let mut frame = vec![4, 0, 0, 0, kind];
+        frame.extend((body.len() as u32).to_be_bytes());
+        frame.extend(body);
+        self.stream.write_all(&frame).await?;
+        self.stream.flush().await?;
+        let mut head = [0; 9];
+        self.stream.read_exact(&mut head).await.context("the connection ended")?;
+        let [_, _, _, _, kind, length @ ..] = head;
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut body).await?;
+        if kind == ERROR {
+            bail!("{}", String::from_utf8_lossy(body.get(6..).unwrap_or_default()));
+        }
+        Ok((kind, body))
+    }
+}
+
+/// The text in the first row and its only column, if there is a row.
+fn value(answer: &[u8]) -> Option<Vec<String>> {
+    let mut rest = answer;
+    if int(&mut rest)? != ROWS {
+        return None;
+    }
+    let flags = int(&mut rest)?;
+    if int(&mut rest)? != 1 || flags != 1 {
+        return None;
+    }
+    // Names of keyspace, table and column, and the type.
+    for _ in 0..3 {
+        let length = usize::from(u16::from_be_bytes(take(&mut rest)?));
+        rest = rest.get(length..)?;
+    }
+    let _: [u8; 2] = take(&mut rest)?;
+    if int(&mut rest)? == 0 {
+        return Some(Vec::new());
+    }
+    let length = usize::try_from(int(&mut rest)?).ok()?;
+    Some(vec![String::from_utf8(rest.get(..length)?.to_vec()).ok()?])
+}
+
+fn int(rest: &mut &[u8]) -> Option<i32> {
+    take(rest).map(i32::from_be_bytes)
+}
+
+fn take<const LENGTH: usize>(rest: &mut &[u8]) -> Option<[u8; LENGTH]> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(*head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(rows: i32, cell: Option<&str>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in [ROWS, 1, 1] {
+            bytes.extend(number.to_be_bytes());
+        }
+        for name in ["keyspace", "sim", "value"] {
+            bytes.extend((name.len() as u16).to_be_bytes());
+            bytes.extend(name.as_bytes());
+        }
+        bytes.extend(13_u16.to_be_bytes());
+        bytes.extend(rows.to_be_bytes());
+        if let Some(cell) = cell {
+            bytes.extend((cell.len() as i32).to_be_bytes());
+            bytes.extend(cell.as_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_first_value_is_read_and_what_is_cut_off_is_not() {
+        assert_eq!(value(&answer(0, None)), Some(Vec::new()));
+        let whole = answer(1, Some("text"));
+        assert_eq!(value(&whole), Some(vec!["text".into()]));
+        for length in 0..whole.len() {
+            assert_eq!(value(&whole[..length]), None, "{length}");
+        }
+    }
+}

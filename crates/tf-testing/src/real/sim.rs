@@ -1,0 +1,152 @@
+//! The daemons that `tf-sim` plays on real nodes, asked as people ask: NodeStatus by introspection, objects by the API. Over TLS, by the
+//! authority of the namespace.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::Api;
+use regex::Regex;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tf_api::names::AUTHORITY;
+use tokio::time::timeout;
+
+/// Daemons with their introspect ports. One member's is at work of each but the first.
+pub const DAEMONS: [(&str, u16); 4] = [
+    ("contrail-api", 8084),
+    ("contrail-schema", 8087),
+    ("contrail-svc-monitor", 8088),
+    ("contrail-device-manager", 8096),
+];
+const API: u16 = 8082;
+/// For an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a daemon says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// `Functional` or `Non-Functional`.
+    pub state: String,
+    /// Status of each connection by its name, and with whom it is.
+    pub connections: BTreeMap<String, (String, String)>,
+}
+
+impl NodeStatus {
+    /// Whether it and all its connections are well.
+    pub fn is_functional(&self) -> bool {
+        self.state == "Functional" && self.connections.values().all(|(status, _)| status == "Up")
+    }
+
+    fn read(page: &str) -> Result<Self> {
+        let state = Regex::new("<state [^>]*>([^<]*)<")?;
+        let state = state.captures(page).context("no state")?[1].to_owned();
+        let connection =
+            Regex::new("<name [^>]*>([^<]*)</name><server_addrs.*?<element>([^<]*)<.*?<status [^>]*>([^<]*)<")?;
+        let connections = connection.captures_iter(page).map(|found| {
+            let [_, name, server, status] = [0, 1, 2, 3].map(|index| found[index].to_owned());
+            (name, (status, server))
+        });
+        let connections: BTreeMap<_, _> = connections.collect();
+        ensure!(!connections.is_empty(), "no connections: {page}");
+        Ok(Self { state, connections })
+    }
+}
+
+/// Who asks.
+pub struct Visitor(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+impl Visitor {
+    /// One who trusts the authority of a namespace.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn of(client: &kube::Client, namespace: &str) -> Result<Self> {
+        let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let bundle = bundles.get(AUTHORITY).await?.data.unwrap_or_default();
+        let bundle = bundle.get("ca-bundle.crt").context("no bundle")?;
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+            roots.add(certificate?)?;
+        }
+        let config = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
+        // Each question is a connection of its own: whoever begins anew is seen.
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector.build());
+        Ok(Self(client))
+    }
+
+    /// What a daemon says of itself; none if it opens no port, as those do that wait to be elected.
+    ///
+    /// # Errors
+    /// When it answers something else.
+    pub async fn status(&self, address: Ipv4Addr, port: u16) -> Result<Option<NodeStatus>> {
+        let asked = self.ask(Method::GET, address, port, "/Snh_SandeshUVECacheReq?x=NodeStatus", "").await;
+        let Ok((code, page)) = asked else { return Ok(None) };
+        ensure!(code == 200, "{address}:{port}: status {code}");
+        Ok(Some(NodeStatus::read(&page)?))
+    }
+
+    /// What all daemons at work on these nodes say of themselves, by name and node.
+    ///
+    /// # Errors
+    /// When one answers something else.
+    pub async fn statuses(&self, addresses: &[Ipv4Addr]) -> Result<BTreeMap<(&'static str, Ipv4Addr), NodeStatus>> {
+        let mut found = BTreeMap::new();
+        for (daemon, port) in DAEMONS {
+            for address in addresses {
+                if let Some(status) = self.status(*address, port).await? {
+                    found.insert((daemon, *address), status);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes a virtual network by the API on this node. Its identifier.
+    ///
+    /// # Errors
+    /// When it is not made.
+    pub async fn create(&self, address: Ipv4Addr, name: &str) -> Result<String> {
+        let body = json!({"fq_name": ["default-domain", "default-project", name]}).to_string();
+        let (code, text) = self.ask(Method::POST, address, API, "/virtual-networks", &body).await?;
+        ensure!(code == 200, "{address}: status {code}: {text}");
+        let object: Value = serde_json::from_str(&text)?;
+        object["uuid"].as_str().map(str::to_owned).context("no identifier")
+    }
+
+    /// A virtual network by the API on this node, and whether that was told of it over the message bus.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn read(&self, address: Ipv4Addr, id: &str) -> Result<(Value, bool)> {
+        let (code, text) = self.ask(Method::GET, address, API, &format!("/virtual-network/{id}"), "").await?;
+        ensure!(code == 200, "{address}: status {code}: {text}");
+        let answer: Value = serde_json::from_str(&text)?;
+        Ok((answer["virtual-network"].clone(), answer["told"] == true))
+    }
+
+    async fn ask(&self, method: Method, address: Ipv4Addr, port: u16, path: &str, body: &str) -> Result<(u16, String)> {
+        let uri = format!("https://{address}:{port}{path}");
+        let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body.to_owned())))?;
+        let asked = async {
+            let answer = self.0.request(request).await?;
+            let code = answer.status().as_u16();
+            let body = answer.into_body().collect().await?.to_bytes();
+            Ok((code, String::from_utf8_lossy(&body).into_owned()))
+        };
+        timeout(PATIENCE, asked).await.context("no answer")?
+    }
+}
