@@ -37,7 +37,7 @@ pub struct Cases {
 }
 
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 19] = [
+const LIFE: [&str; 20] = [
     "-p",
     "e2e",
     "--test",
@@ -57,6 +57,7 @@ const LIFE: [&str; 19] = [
     "rabbitmq::",
     "cassandra::",
     "redis::",
+    "whole::",
 ];
 
 /// Runs the command.

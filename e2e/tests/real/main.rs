@@ -15,6 +15,7 @@ mod rest;
 mod secrets;
 mod store;
 mod tls;
+mod whole;
 mod zookeeper;
 
 use std::net::Ipv4Addr;
