@@ -40,7 +40,7 @@ pub struct Cases {
 const PROCEDURES: &str = "::crash::";
 
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 21] = [
+const LIFE: [&str; 22] = [
     "-p",
     "e2e",
     "--test",
@@ -62,6 +62,7 @@ const LIFE: [&str; 21] = [
     "rabbitmq::",
     "cassandra::",
     "redis::",
+    "whole::",
 ];
 
 /// Runs the command.

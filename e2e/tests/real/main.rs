@@ -17,6 +17,7 @@ mod secrets;
 mod store;
 mod tls;
 mod told;
+mod whole;
 mod zookeeper;
 
 use std::net::Ipv4Addr;

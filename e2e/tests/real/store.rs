@@ -25,7 +25,7 @@ use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode, assets};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{cassandra, rabbitmq, redis, zookeeper};
+use crate::{cassandra, rabbitmq, redis, whole, zookeeper};
 
 /// Where operators and stores are.
 pub const NAMESPACE: &str = "tf";
@@ -55,11 +55,22 @@ pub struct Store {
     pub values: &'static [&'static str],
 }
 
+/// Whose turn it is.
+static TURN: Mutex<()> = Mutex::const_new(());
+
 /// A lab that is the only one with a store: where several share two cores, servers miss the ticks of their leader, and what is
 /// measured is the machine.
 pub struct Turn {
     lab: Lab,
     _turn: MutexGuard<'static, ()>,
+}
+
+impl Turn {
+    /// Waits for it, and has the lab made then.
+    pub async fn take(make: impl Future<Output = Result<Lab>>) -> Result<Self> {
+        let turn = TURN.lock().await;
+        Ok(Self { lab: make.await?, _turn: turn })
+    }
 }
 
 impl Deref for Turn {
@@ -90,17 +101,14 @@ impl Store {
 
     /// The lab itself.
     pub async fn lab(&self, nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
-        static TURN: Mutex<()> = Mutex::const_new(());
         let images = [self.images, images].concat();
         let Some(archives) = image::archives(&images)? else { return Ok(None) };
-        let turn = TURN.lock().await;
         let values = [self.values, values].concat();
-        let lab = operator::installed(nodes, self.operator, NAMESPACE, &archives, &values).await?;
-        Ok(Some(Turn { lab, _turn: turn }))
+        Turn::take(operator::installed(nodes, self.operator, NAMESPACE, &archives, &values)).await.map(Some)
     }
 
     /// What a person would look at when something went wrong: conditions, and the last lines of every log.
-    async fn testimony(&self, client: &Client) -> Result<String> {
+    pub async fn testimony(&self, client: &Client) -> Result<String> {
         let resource = resources::get(client, self.kind, NAMESPACE, self.name).await?;
         let mut text = resource.as_ref().map(resources::conditions).unwrap_or_default();
         let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
@@ -272,6 +280,7 @@ impl Store {
             (rabbitmq::STORE, rabbitmq::Long::ALL),
             (cassandra::STORE, cassandra::Long::ALL),
             (redis::STORE, redis::Long::ALL),
+            (whole::CONFIG, whole::LONG_TESTS),
         ];
         let before = all.iter().take_while(|(store, _)| store.operator != self.operator);
         let index = before.map(|(_, tests)| tests).sum::<usize>() + test;

@@ -1,0 +1,127 @@
+//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, which `tf-sim` plays: it
+//! reads their files as strictly as they do and connects to every store that is named there. The vRouter is left out (see
+//! [`tf_testing::real::whole`]).
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+use tf_api::kinds::{CONFIG as CONFIG_KIND, MANAGER};
+use tf_testing::Lab;
+use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
+use tf_testing::real::{image, whole};
+use tf_testing::resources::{self, Resource};
+use tf_testing::wait::eventually;
+
+use crate::secrets;
+use crate::store::{NAMESPACE, Store, Turn};
+
+/// Config, as the other tests see a store.
+pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name: "config1", images: &[], values: &[] };
+/// Those of this file that take minutes.
+pub const LONG_TESTS: usize = 1;
+
+/// Six Java servers, three of Erlang and the rest on two cores that others use, too.
+const BRING_UP: Duration = Duration::from_mins(15);
+/// For daemons to connect.
+const RECOVERY: Duration = Duration::from_mins(2);
+/// How often containers were started again, by pod and container.
+type Restarts = BTreeMap<(String, String), i32>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn daemons_of_config_that_tf_sim_plays_use_every_real_store() -> Result<()> {
+    if !CONFIG.is_drawn(0)? {
+        return Ok(());
+    }
+    let Some(archives) = image::archives(&whole::archives())? else { return Ok(()) };
+    let lab = Turn::take(whole::installed(3, NAMESPACE, &archives)).await?;
+    let client = lab.client().await?;
+    match story(&lab, &client).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.context(CONFIG.testimony(&client).await?)),
+    }
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let begun = std::time::Instant::now();
+    lab.apply(&whole::manifest()?).await?;
+    resources::ready(client, MANAGER, NAMESPACE, "sdn", BRING_UP).await?;
+    println!("Ready after {:.0?}", begun.elapsed());
+    everything_is_well(client).await?;
+
+    let visitor = Visitor::of(client, NAMESPACE).await?;
+    let addresses = lab.real_nodes()?.addresses()?;
+    functional(&visitor, &addresses).await?;
+    one_writes_and_all_read(&visitor, &addresses, "first").await?;
+    nothing_secret_is_told(lab, client).await?;
+    let restarts = restarts(client).await?;
+    ensure!(restarts.values().all(|count| *count == 0), "containers were started again: {restarts:?}");
+    Ok(())
+}
+
+/// Every resource says so in every condition that promises something.
+async fn everything_is_well(client: &Client) -> Result<()> {
+    let found = resources::all(client, NAMESPACE).await?;
+    let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
+    ensure!(found.len() == 7, "{names:?}");
+    for resource in &found {
+        for kind in ["Available", "ConfigReady", "InputsReady", "Ready"] {
+            let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
+            ensure!(is_well, "{} {}: {}", resource.kind.kind, resource.name, resource.explain(kind));
+        }
+    }
+    let is_certified = |config: &Resource| config.is("CertificatesReady", "True") && config.is("Progressing", "False");
+    resources::until(client, CONFIG_KIND, NAMESPACE, CONFIG.name, "certified", RECOVERY, is_certified).await.map(drop)
+}
+
+/// Every daemon at work says that it is connected to everything: each API, and one of each other.
+async fn functional(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
+    let mut last = BTreeMap::new();
+    eventually("every daemon to be Functional", RECOVERY, async || {
+        last = visitor.statuses(addresses).await?;
+        let at_work = addresses.len() + DAEMONS.len() - 1;
+        Ok((last.len() == at_work && last.values().all(NodeStatus::is_functional)).then_some(()))
+    })
+    .await
+    .with_context(|| format!("{last:#?}"))
+}
+
+async fn one_writes_and_all_read(visitor: &Visitor, addresses: &[Ipv4Addr], name: &str) -> Result<()> {
+    let id = visitor.create(addresses[0], name).await?;
+    for address in addresses {
+        eventually(&format!("{address} to be told"), RECOVERY, async || {
+            let (object, told) = visitor.read(*address, &id).await?;
+            ensure!(object["fq_name"][2] == name, "{address}: {object}");
+            Ok(told.then_some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn restarts(client: &Client) -> Result<Restarts> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut found = BTreeMap::new();
+    for pod in pods.list(&ListParams::default()).await? {
+        for container in pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten()) {
+            found.insert((pod.uid().unwrap_or_default(), container.name.clone()), container.restart_count);
+        }
+    }
+    Ok(found)
+}
+
+/// Nothing secret is where people read.
+async fn nothing_secret_is_told(lab: &Lab, client: &Client) -> Result<()> {
+    let secret = |key: &str, text: &str| {
+        let line = |line: &str| line.split_once("password = ").map(|(_, password)| password.to_owned());
+        let stated = text.lines().filter_map(line);
+        stated.chain(key.ends_with("password").then(|| text.to_owned())).collect()
+    };
+    let values = secrets::values(lab, client, secret).await?;
+    ensure!(values.len() > 10, "{:?}", values.values());
+    secrets::nothing_leaks(&values, &secrets::pages(&CONFIG, lab, client).await?)
+}
