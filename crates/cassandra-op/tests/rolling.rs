@@ -206,6 +206,15 @@ fn what_a_ring_was_founded_with_is_no_reason_for_a_change_when_it_is_brought_up(
     assert_eq!((plan.step, plan.under_way), (None, None));
 }
 
+#[test]
+fn a_server_that_does_not_tell_for_a_moment_is_no_change_that_goes_on() {
+    let mut observed = settled();
+    let unknown = Facts { unknown: Some("no answer within 1200 ms".into()), ..Facts::default() };
+    says(&mut observed, 1).cassandra = Some(unknown);
+    let plan = planned(&observed);
+    assert_eq!((plan.step, plan.under_way), (None, None));
+}
+
 const GRACE: u32 = 864_000;
 
 /// What changes in the words of each server.

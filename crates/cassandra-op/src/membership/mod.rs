@@ -80,7 +80,8 @@ fn due(situation: &Situation<'_>) -> Decision {
         shrink(leaver, &view, &mut decision);
     } else if let Some(place) = situation.room.free_place().filter(|_| view.has_room()) {
         grow(place, &view, &mut decision);
-    } else {
+    } else if view.all_facts().is_some() {
+        // One that does not tell for a moment is no change that goes on.
         replicate(members.len(), &view, &mut decision);
     }
     decision.waits = decision.waits.or_else(|| decision.step.is_none().then(|| view.failure()).flatten());
