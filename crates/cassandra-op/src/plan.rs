@@ -213,7 +213,7 @@ fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> O
         plan.own_status.insert("repairedSince".to_owned(), json!(since));
     }
     // Others repair what nobody here is told of.
-    if !cr.spec.service_configuration.automatic_repair {
+    if cr.spec.service_configuration.automatic_repair == Some(false) {
         return None;
     }
     plan.notes.extend(upkeep.overdue);

@@ -289,7 +289,7 @@ fn nothing_is_repaired_where_it_would_do_no_good_or_somebody_else_does_it() {
         assert_eq!(repairs(&repaired(never, change)), None, "{why}");
     }
     let mut manual = resource();
-    manual.spec.service_configuration.automatic_repair = false;
+    manual.spec.service_configuration.automatic_repair = Some(false);
     assert_eq!(plan(&manual, &repaired(never, |_, _| {})).unwrap().step, None);
     let mut changed = repaired(never, |_, _| {});
     changed.agents.extend(running().agents.into_iter().filter(|(pod, _)| pod == "pod-0"));

@@ -148,7 +148,8 @@ pub struct CassandraConfiguration {
     #[schemars(range(min = 0, max = 1_000_000))]
     pub minimum_disk_gb: u32,
     /// Whether each keyspace is repaired before its members forget what was deleted (gc_grace_seconds). False where something else does that.
-    pub automatic_repair: bool,
+    /// Default: true.
+    pub automatic_repair: Option<bool>,
     /// Accepted for compatibility, has no effect yet: whether Cassandra Reaper repairs the ring on a schedule.
     pub reaper_enabled: bool,
     /// Accepted for compatibility, has no effect yet: port of Reaper's user interface and API.
@@ -178,7 +179,7 @@ impl Default for CassandraConfiguration {
             min_heap_size: None,
             max_heap_size: None,
             minimum_disk_gb: 4,
-            automatic_repair: true,
+            automatic_repair: None,
             reaper_enabled: false,
             reaper_app_port: ports::REAPER_APP,
             reaper_adm_port: ports::REAPER_ADMIN,
