@@ -31,7 +31,7 @@ pub fn cases(subject: &Subject) -> Result<Vec<Case>> {
     if subject.operator != "manager-op" {
         all.extend(of_members(subject)?);
     }
-    if subject.is_store {
+    if subject.has_agents {
         all.extend(of_certificates(subject));
     }
     if subject.operator == "rabbitmq-op" {

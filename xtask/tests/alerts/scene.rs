@@ -12,7 +12,7 @@ pub struct Subject {
     /// Kind of its resources.
     pub kind: &'static str,
     /// Whether it has members with agents and certificates.
-    pub is_store: bool,
+    pub has_agents: bool,
     /// Hours after which a roll-out is slow.
     pub rollout_hours: usize,
     /// Minutes after which a resource is not Ready for long.
@@ -21,9 +21,9 @@ pub struct Subject {
 
 impl Subject {
     pub fn of(operator: &'static str) -> Result<Self> {
-        let (kind, is_store, rollout_hours, unready_minutes) = match operator {
+        let (kind, has_agents, rollout_hours, unready_minutes) = match operator {
             "cassandra-op" => ("Cassandra", true, 6, 15),
-            "config-op" => ("Config", false, 1, 15),
+            "config-op" => ("Config", true, 1, 15),
             "manager-op" => ("Manager", false, 1, 60),
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
@@ -31,7 +31,7 @@ impl Subject {
             "zookeeper-op" => ("Zookeeper", true, 1, 15),
             other => bail!("{other}: no operator is known by this name"),
         };
-        Ok(Self { operator, kind, is_store, rollout_hours, unready_minutes })
+        Ok(Self { operator, kind, has_agents, rollout_hours, unready_minutes })
     }
 
     /// The name of an alert about its resources.
@@ -76,7 +76,7 @@ impl Scene {
             scene = scene.of_pod(kind, "a", "", &always(i64::from(kind == "tf_leader")));
         }
         scene = scene.of_pod("tf_watch_errors_total", "a", "kind=\"Pod\"", &always(3)).resource("one");
-        if subject.is_store {
+        if subject.has_agents {
             scene = scene
                 .of_pod("tf_authority_expiry_timestamp_seconds", "a", "resource_namespace=\"tf\"", &always(9_000_000))
                 .of_pod("tf_authority_overdue_timestamp_seconds", "a", "resource_namespace=\"tf\"", &always(8_000_000));
@@ -93,7 +93,7 @@ impl Scene {
         }
         self = self.number_of(name, "tf_initialized", &always(1));
         self = self.number_of(name, "tf_members_wanted", &always(3)).number_of(name, "tf_members_ready", &always(3));
-        if self.subject.is_store {
+        if self.subject.has_agents {
             self = self.number_of(name, "tf_certificate_expiry_timestamp_seconds", &always(7_000_000)).number_of(
                 name,
                 "tf_certificate_overdue_timestamp_seconds",
