@@ -12,6 +12,7 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 use tf_api::kinds::{CONFIG as CONFIG_KIND, MANAGER};
 use tf_testing::Lab;
+use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
 use tf_testing::real::{image, whole};
 use tf_testing::resources::{self, Resource};
@@ -27,13 +28,17 @@ pub const LONG_TESTS: usize = 1;
 
 /// Six Java servers, three of Erlang and the rest on two cores that others use, too.
 const BRING_UP: Duration = Duration::from_mins(15);
-/// For daemons to connect.
+/// For daemons to connect anew. A killed server is back within seconds.
 const RECOVERY: Duration = Duration::from_mins(2);
+/// How long nothing may happen, and how long before that what has begun may take to end.
+const SILENCE: Duration = Duration::from_mins(1);
+const SETTLED: Duration = Duration::from_secs(30);
+
 /// How often containers were started again, by pod and container.
 type Restarts = BTreeMap<(String, String), i32>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn daemons_of_config_that_tf_sim_plays_use_every_real_store() -> Result<()> {
+async fn daemons_of_config_that_tf_sim_plays_use_every_real_store_and_come_back_to_those_that_fail() -> Result<()> {
     if !CONFIG.is_drawn(0)? {
         return Ok(());
     }
@@ -58,9 +63,15 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     functional(&visitor, &addresses).await?;
     one_writes_and_all_read(&visitor, &addresses, "first").await?;
     nothing_secret_is_told(lab, client).await?;
-    let restarts = restarts(client).await?;
-    ensure!(restarts.values().all(|count| *count == 0), "containers were started again: {restarts:?}");
-    Ok(())
+    silence(lab).await?;
+
+    let before = restarts(client).await?;
+    for (server, peer) in [("beam.smp", "RabbitMQ"), ("redis-server", ""), ("java", "Cassandra")] {
+        loss(lab, client, &visitor, &addresses, server, peer).await?;
+    }
+    ensure!(restarts(client).await? == before, "containers were started again: {before:?}");
+    one_writes_and_all_read(&visitor, &addresses, "second").await?;
+    resources::ready(client, MANAGER, NAMESPACE, "sdn", BRING_UP).await.map(drop)
 }
 
 /// Every resource says so in every condition that promises something.
@@ -103,6 +114,47 @@ async fn one_writes_and_all_read(visitor: &Visitor, addresses: &[Ipv4Addr], name
     Ok(())
 }
 
+/// Kills a store's servers on one node. Daemons that use one of them say so, and are well again afterwards; nobody else is stopped.
+async fn loss(
+    lab: &Lab,
+    client: &Client,
+    visitor: &Visitor,
+    addresses: &[Ipv4Addr],
+    server: &str,
+    peer: &str,
+) -> Result<()> {
+    let statuses = visitor.statuses(addresses).await?;
+    let api = &statuses.get(&("contrail-api", addresses[0])).context("no API")?.connections;
+    // A server that an API is connected to.
+    let used = api.get(peer).and_then(|(_, server)| server.split(':').next()?.parse().ok()).unwrap_or(addresses[0]);
+    let nodes = lab.real_nodes()?.all()?;
+    let node = nodes.iter().find(|node| node.address() == used).context("no such node")?;
+    let lost = format!("{peer}: connection down");
+    let told = logs(client).await?.matches(&lost).count();
+    node.kill(server)?;
+    if !peer.is_empty() {
+        eventually(&format!("{lost} in a log"), RECOVERY, async || {
+            Ok((logs(client).await?.matches(&lost).count() > told).then_some(()))
+        })
+        .await?;
+    }
+    let begun = std::time::Instant::now();
+    functional(visitor, addresses).await?;
+    println!("{server} of {}: daemons are Functional {:.1?} after it was told", node.name(), begun.elapsed());
+    Ok(())
+}
+
+/// What the daemons of Config say.
+async fn logs(client: &Client) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut all = String::new();
+    for pod in resources::pods(client, CONFIG_KIND, NAMESPACE).await? {
+        let parameters = kube::api::LogParams { container: Some("api".into()), ..kube::api::LogParams::default() };
+        all.push_str(&pods.logs(&pod.name_any(), &parameters).await?);
+    }
+    Ok(all)
+}
+
 async fn restarts(client: &Client) -> Result<Restarts> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let mut found = BTreeMap::new();
@@ -112,6 +164,22 @@ async fn restarts(client: &Client) -> Result<Restarts> {
         }
     }
     Ok(found)
+}
+
+/// Nobody writes where nothing happens, and nobody asked for what is not allowed.
+async fn silence(lab: &Lab) -> Result<()> {
+    tokio::time::sleep(SETTLED).await;
+    let begun = lab.audit_mark().await?;
+    tokio::time::sleep(SILENCE).await;
+    let end = lab.audit_mark().await?;
+    let ours = format!("system:serviceaccount:{NAMESPACE}:");
+    let entries = lab.audit().window(begun, end)?;
+    for (user, count) in count_by_user(&entries) {
+        ensure!(!user.starts_with(&ours) || count.writes() == 0, "{user} wrote though nothing had changed: {count:?}");
+    }
+    let refused = entries.iter().find(|entry| entry.user.starts_with(&ours) && entry.code == 403);
+    ensure!(refused.is_none(), "{refused:?}");
+    Ok(())
 }
 
 /// Nothing secret is where people read.
