@@ -139,10 +139,10 @@ fn ring(
             takes_over: false,
         },
     )?;
-    let decided = decided(cr, observed, &ensemble, initialized);
-    if let Some(decision) = &decided {
-        ensemble.membership.members.clone_from(&decision.record.members);
-    }
+    let kept = recorded(cr, &ensemble);
+    let decided = decided(observed, &ensemble, &kept, initialized);
+    let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
+    ensemble.membership.members.clone_from(&record.members);
     claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
     let passwords = passwords(cr, observed)?;
@@ -181,7 +181,6 @@ fn ring(
         }),
     )]);
     let unasked = decided.is_none().then(|| unasked(&ensemble)).flatten();
-    let record = decided.as_ref().map_or_else(|| recorded(cr, &ensemble), |decision| decision.record.clone());
     let mut plan = ensemble.plan(Parts {
         files,
         daemons,
@@ -233,17 +232,17 @@ fn unasked(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
 
 /// What is to be done about the ring; none before it was brought up, or while the kubelet's word is all there is.
 fn decided(
-    cr: &Cassandra,
     observed: &Observed<Cassandra>,
     ensemble: &Ensemble<'_, Cassandra>,
+    record: &Record,
     initialized: bool,
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
     if !initialized || ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
         return None;
     }
-    let (places, record) = (ensemble.places(), recorded(cr, ensemble));
-    Some(membership::decide(&Situation { room: ensemble.room(&places, &reports), record: &record, reports: &reports }))
+    let places = ensemble.places();
+    Some(membership::decide(&Situation { room: ensemble.room(&places, &reports), record, reports: &reports }))
 }
 
 /// Who is recorded as a member.

@@ -4,7 +4,7 @@
 //! `gc_grace_seconds` of a keyspace's tables is over (10 days in Tungsten Fabric's; stateful-services 1.1), by whoever has not done it for longest,
 //! and while nothing else is to be done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use tf_api::contract::MemberStatus;
@@ -50,9 +50,9 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
         let forgotten = SignedDuration::from_secs((**grace).into()).max(SOONEST);
         last(keyspace).is_some() && is_past(keyspace, forgotten)
     });
-    let all: Option<BTreeSet<Timestamp>> = keyspaces.keys().map(|keyspace| last(keyspace)).collect();
     Upkeep {
-        repaired_since: all.and_then(|all| all.first().copied()),
+        // One that never was comes before every time.
+        repaired_since: keyspaces.keys().map(|keyspace| last(keyspace)).min().flatten(),
         overdue: overdue.map(|(keyspace, grace)| explain(keyspace, *grace, &ring)).collect(),
         step: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
     }

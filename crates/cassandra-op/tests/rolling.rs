@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use cassandra_op::plan::{KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD, passwords_name, plan};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use tf_api::{
     Cassandra,
     contract::{ConditionStatus, ConditionType, Reason},
@@ -15,14 +15,14 @@ use tf_api::{
 use tf_plan::{
     node::{
         cassandra::{Change, Facts, Failed, Peer},
-        state::{self, Health, Phase, State, Status},
+        state::{self, Status},
     },
-    observed::{Agent, Certificate, Node, Observed, Pod, Source, Workload},
+    observed::{Agent, Node, Observed, Pod, Source},
     plan::Plan,
     step::{Request, Step},
 };
+use tf_testing::three::{self, THREE};
 
-const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp3", "10.0.0.3")];
 const SET: &str = "configdb1-cassandra-statefulset";
 
 fn heard() -> Peer {
@@ -42,41 +42,16 @@ fn facts(index: usize) -> Facts {
 }
 
 fn agent(index: usize, facts: Option<Facts>) -> Agent {
-    let state = State { phase: Phase::Running, active: Some("1".repeat(32).parse().unwrap()), ..State::default() };
-    Agent::Says(Box::new(Status {
-        pod: format!("{SET}-{index}"),
-        node: THREE[index].0.into(),
-        address: THREE[index].1.into(),
-        daemons: BTreeMap::from([("cassandra".to_owned(), state)]),
-        health: Some(Health { serves: true, message: "port 9041".into() }),
-        cassandra: facts,
-        ..Status::default()
-    }))
-}
-
-fn pod(index: usize) -> Pod {
-    Pod {
-        name: format!("{SET}-{index}"),
-        uid: format!("pod-{index}"),
-        node: Some(THREE[index].0.into()),
-        address: Some(THREE[index].1.into()),
-        ready: true,
-        template: Some("unknown".into()),
-        certificate: Some(Certificate { not_after: "2027-02-19T10:00:00Z".parse().unwrap(), issuer: "00ff".into() }),
-        ..Pod::default()
-    }
+    Agent::Says(Box::new(Status { cassandra: facts, ..three::status(SET, "cassandra", index) }))
 }
 
 fn resource() -> Cassandra {
-    let member =
-        |(id, (node, address)): (usize, &(&str, &str))| json!({"id": id + 1, "node": node, "address": address});
-    let members: Vec<Value> = THREE.iter().enumerate().map(member).collect();
     serde_json::from_value(json!({
         "apiVersion": "tf.tungsten.io/v1alpha1",
         "kind": "Cassandra",
         "metadata": {"name": "configdb1", "namespace": "tf", "uid": "u", "generation": 1},
         "spec": {},
-        "status": {"contract": "v1", "initialized": true, "members": members},
+        "status": {"contract": "v1", "initialized": true, "members": three::recorded()},
     }))
     .unwrap()
 }
@@ -89,19 +64,16 @@ fn running() -> Observed<Cassandra> {
         labels: BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]),
     };
     let password = |key: &str| (key.to_owned(), "secret".to_owned());
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
-    Observed {
+    let observed = Observed {
         nodes: Source::Known(THREE.iter().map(node).collect()),
         secrets: BTreeMap::from([(
             passwords_name(&resource()),
             [password(KEYSTORE_PASSWORD), password(TRUSTSTORE_PASSWORD)].into_iter().collect(),
         )]),
         now: "2026-11-21T10:00:00Z".parse().unwrap(),
-        pods: Source::Known((0..3).map(pod).collect()),
-        agents: (0..3).map(|index| (format!("pod-{index}"), agent(index, Some(facts(index))))).collect(),
-        workloads: BTreeMap::from([(SET.to_owned(), set)]),
         ..Observed::default()
-    }
+    };
+    three::of(observed, SET, |index| agent(index, Some(facts(index))))
 }
 
 fn planned(observed: &Observed<Cassandra>) -> Plan {

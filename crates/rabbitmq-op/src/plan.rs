@@ -85,7 +85,8 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
     let nodes_of = |ensemble: &Ensemble<'_, _>| nodes(ensemble.members(), &observed.operator.cluster_domain, &settled);
     let mut nodes = nodes_of(&ensemble)?;
-    let mut decided = decided(cr, observed, &ensemble, &nodes);
+    let kept = recorded(cr, &ensemble);
+    let mut decided = decided(observed, &ensemble, &kept, &nodes);
     let unasked = decided.is_none().then(|| too_many(cr, &ensemble).or_else(|| joins.clone())).flatten();
     if let Some(decision) = &mut decided {
         decision.waits = decision.waits.take().or(joins);
@@ -137,7 +138,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         own_status: Map::from_iter([("secret".to_owned(), json!(login.secret))]),
         ..Parts::default()
     };
-    let record = decided.as_ref().map_or_else(|| recorded(cr, &ensemble), |decision| decision.record.clone());
+    let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
     let mut plan = ensemble.plan(additions)?;
     record.keep(&mut plan);
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
@@ -148,22 +149,17 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
 
 /// What is to be done about who is a member; none while the kubelet's word is all there is, or they are being founded.
 fn decided(
-    cr: &Rabbitmq,
     observed: &Observed<Rabbitmq>,
     ensemble: &Ensemble<'_, Rabbitmq>,
+    record: &Record,
     nodes: &[Node],
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
     if ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
         return None;
     }
-    let (places, record) = (ensemble.places(), recorded(cr, ensemble));
-    Some(membership::decide(&Situation {
-        room: ensemble.room(&places, &reports),
-        nodes,
-        record: &record,
-        reports: &reports,
-    }))
+    let places = ensemble.places();
+    Some(membership::decide(&Situation { room: ensemble.room(&places, &reports), nodes, record, reports: &reports }))
 }
 
 /// Who is recorded as a member.

@@ -7,22 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use rabbitmq_op::plan::plan;
 use serde_json::json;
-use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::{
         rabbitmq::Facts,
-        state::{Health, Phase, State, Status},
+        state::{Health, Status},
     },
-    observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::Step,
 };
+use tf_testing::three::{self, THREE};
 
 #[expect(dead_code, reason = "other tests look at files")]
 mod support;
 use support::{observed, resource};
 
-const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp3", "10.0.0.3")];
 const SET: &str = "rabbitmq1-rabbitmq-statefulset";
 
 fn name(index: usize) -> String {
@@ -36,50 +35,23 @@ fn facts(index: usize) -> Facts {
 }
 
 fn agent(index: usize, facts: Option<Facts>, serves: bool) -> Agent {
-    let state = State { phase: Phase::Running, active: Some("1".repeat(32).parse().unwrap()), ..State::default() };
-    Agent::Says(Box::new(Status {
-        pod: format!("{SET}-{index}"),
-        node: THREE[index].0.into(),
-        address: THREE[index].1.into(),
-        daemons: BTreeMap::from([("rabbitmq".to_owned(), state)]),
-        health: Some(Health { serves, message: "port 5673".into() }),
-        rabbitmq: facts,
-        ..Status::default()
-    }))
+    let health = Some(Health { serves, message: "port 5673".into() });
+    Agent::Says(Box::new(Status { health, rabbitmq: facts, ..three::status(SET, "rabbitmq", index) }))
 }
 
 fn pod(index: usize) -> Pod {
-    Pod {
-        name: format!("{SET}-{index}"),
-        uid: format!("pod-{index}"),
-        node: Some(THREE[index].0.into()),
-        address: Some(THREE[index].1.into()),
-        ready: true,
-        template: Some("unknown".into()),
-        certificate: Some(Certificate { not_after: "2027-02-19T10:00:00Z".parse().unwrap(), issuer: "00ff".into() }),
-        ..Pod::default()
-    }
+    three::pod(SET, index)
 }
 
 /// Three members, each of whom runs with an old configuration.
 fn running() -> Observed<tf_api::Rabbitmq> {
-    let mut observed = observed("rabbitmq1", &THREE);
-    observed.now = "2026-11-21T10:00:00Z".parse().unwrap();
-    observed.pods = Source::Known((0..3).map(pod).collect());
-    observed.agents = (0..3).map(|index| (format!("pod-{index}"), agent(index, Some(facts(index)), true))).collect();
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
-    observed.workloads = BTreeMap::from([(SET.to_owned(), set)]);
-    observed
+    let now = "2026-11-21T10:00:00Z".parse().unwrap();
+    let observed = Observed { now, ..observed("rabbitmq1", &THREE) };
+    three::of(observed, SET, |index| agent(index, Some(facts(index)), true))
 }
 
 fn planned(observed: &Observed<tf_api::Rabbitmq>) -> Plan {
-    let member = |index: usize| MemberStatus {
-        id: index as u32 + 1,
-        node: THREE[index].0.into(),
-        address: THREE[index].1.into(),
-    };
-    let members: Vec<MemberStatus> = (0..3).map(member).collect();
-    let status = json!({ "contract": "v1", "initialized": true, "members": members });
+    let status = json!({ "contract": "v1", "initialized": true, "members": three::recorded() });
     plan(&resource("rabbitmq1", &json!({}), &status), observed).unwrap()
 }
 

@@ -2,25 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 
-use std::collections::BTreeMap;
-
 use redis_op::plan::plan;
 use serde_json::{Value, json};
 use tf_api::Redis;
 use tf_plan::{
-    node::{
-        redis::Facts,
-        state::{Health, Phase, State, Status},
-    },
-    observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    node::{redis::Facts, state::Status},
+    observed::{Agent, Observed, Pod, Source, Workload},
     plan::Plan,
     step::Step,
 };
+use tf_testing::three::{self, THREE};
 
 mod support;
 use support::{observed, resource};
 
-const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp3", "10.0.0.3")];
 const SET: &str = "redis1-redis-statefulset";
 
 fn facts() -> Facts {
@@ -28,40 +23,12 @@ fn facts() -> Facts {
 }
 
 fn agent(index: usize, facts: Option<Facts>) -> Agent {
-    let state = State { phase: Phase::Running, active: Some("1".repeat(32).parse().unwrap()), ..State::default() };
-    Agent::Says(Box::new(Status {
-        pod: format!("{SET}-{index}"),
-        node: THREE[index].0.into(),
-        address: THREE[index].1.into(),
-        daemons: BTreeMap::from([("redis".to_owned(), state)]),
-        health: Some(Health { serves: true, message: "port 6389".into() }),
-        redis: facts,
-        ..Status::default()
-    }))
-}
-
-fn pod(index: usize) -> Pod {
-    Pod {
-        name: format!("{SET}-{index}"),
-        uid: format!("pod-{index}"),
-        node: Some(THREE[index].0.into()),
-        address: Some(THREE[index].1.into()),
-        ready: true,
-        template: Some("unknown".into()),
-        certificate: Some(Certificate { not_after: "2027-02-19T10:00:00Z".parse().unwrap(), issuer: "00ff".into() }),
-        ..Pod::default()
-    }
+    Agent::Says(Box::new(Status { redis: facts, ..three::status(SET, "redis", index) }))
 }
 
 /// Three members, each of whom runs with an old configuration.
 fn running() -> Observed<Redis> {
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
-    Observed {
-        pods: Source::Known((0..3).map(pod).collect()),
-        agents: (0..3).map(|index| (format!("pod-{index}"), agent(index, Some(facts())))).collect(),
-        workloads: BTreeMap::from([(SET.to_owned(), set)]),
-        ..observed("redis1", &THREE, "password")
-    }
+    three::of(observed("redis1", &THREE, "password"), SET, |index| agent(index, Some(facts())))
 }
 
 fn planned(observed: &Observed<Redis>) -> Plan {
@@ -69,10 +36,7 @@ fn planned(observed: &Observed<Redis>) -> Plan {
 }
 
 fn planned_for(spec: &Value, observed: &Observed<Redis>) -> Plan {
-    let member =
-        |(id, (node, address)): (usize, &(&str, &str))| json!({"id": id + 1, "node": node, "address": address});
-    let members: Vec<Value> = THREE.iter().enumerate().map(member).collect();
-    let status = json!({"contract": "v1", "initialized": true, "members": members});
+    let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
     plan(&resource("redis1", spec, &status), observed).unwrap()
 }
 
@@ -138,7 +102,7 @@ fn a_pod_that_stays_where_no_member_is_any_more_is_made_anew_where_one_lacks_a_p
         let set = Workload { name: SET.into(), current, wanted: 1, existing: 1, ready: 1, ..Workload::default() };
         observed.workloads.insert(SET.to_owned(), set);
         // Up to date, and on the node of the second member, who is struck off.
-        let mut pod = Pod { name: format!("{SET}-0"), ..pod(1) };
+        let mut pod = Pod { name: format!("{SET}-0"), ..three::pod(SET, 1) };
         pod.template = planned_for(&fewer, &observed).workload().1.to_owned().into();
         observed.pods = Source::Known(vec![pod]);
         observed

@@ -10,17 +10,17 @@ use tf_api::Redis;
 use tf_plan::{
     node::{
         redis::{Change, Copying, Facts, Sentinel},
-        state::{Health, Phase, State, Status},
+        state::Status,
     },
-    observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    observed::{Agent, Observed, Source},
     plan::Plan,
     step::{Request, Step},
 };
+use tf_testing::three::{self, THREE};
 
 mod support;
 use support::{observed, resource};
 
-const THREE: [(&str, &str); 3] = [("cp1", "10.0.0.1"), ("cp2", "10.0.0.2"), ("cp3", "10.0.0.3")];
 const SET: &str = "redis1-redis-statefulset";
 /// What is the matter with a member, and what is said of it.
 type Breach = (usize, fn(&mut Facts), &'static str);
@@ -53,40 +53,12 @@ fn facts(index: usize, master: usize) -> Facts {
 }
 
 fn agent(index: usize, facts: Facts) -> Agent {
-    let state = State { phase: Phase::Running, active: Some("1".repeat(32).parse().unwrap()), ..State::default() };
-    Agent::Says(Box::new(Status {
-        pod: format!("{SET}-{index}"),
-        node: THREE[index].0.into(),
-        address: THREE[index].1.into(),
-        daemons: BTreeMap::from([("redis".to_owned(), state)]),
-        health: Some(Health { serves: true, message: "port 6389".into() }),
-        redis: Some(facts),
-        ..Status::default()
-    }))
-}
-
-fn pod(index: usize) -> Pod {
-    Pod {
-        name: format!("{SET}-{index}"),
-        uid: format!("pod-{index}"),
-        node: Some(THREE[index].0.into()),
-        address: Some(THREE[index].1.into()),
-        ready: true,
-        template: Some("unknown".into()),
-        certificate: Some(Certificate { not_after: "2027-02-19T10:00:00Z".parse().unwrap(), issuer: "00ff".into() }),
-        ..Pod::default()
-    }
+    Agent::Says(Box::new(Status { redis: Some(facts), ..three::status(SET, "redis", index) }))
 }
 
 /// Three members with an old configuration, of whom this one takes writes.
 fn running(master: usize) -> Observed<Redis> {
-    let set = Workload { name: SET.into(), current: false, wanted: 3, existing: 3, ready: 3, ..Workload::default() };
-    Observed {
-        pods: Source::Known((0..3).map(pod).collect()),
-        agents: (0..3).map(|index| (format!("pod-{index}"), agent(index, facts(index, master)))).collect(),
-        workloads: BTreeMap::from([(SET.to_owned(), set)]),
-        ..observed("redis1", &THREE, "password")
-    }
+    three::of(observed("redis1", &THREE, "password"), SET, |index| agent(index, facts(index, master)))
 }
 
 fn status<'a>(observed: &'a mut Observed<Redis>, pod: &str) -> &'a mut Status {
@@ -101,9 +73,7 @@ fn says(observed: &mut Observed<Redis>, index: usize, change: impl FnOnce(&mut F
 }
 
 fn planned(observed: &Observed<Redis>) -> Plan {
-    let member =
-        |(id, (node, address)): (usize, &(&str, &str))| json!({"id": id + 1, "node": node, "address": address});
-    let members: Vec<_> = THREE.iter().enumerate().map(member).collect();
+    let members = three::recorded();
     let status = json!({"contract": "v1", "initialized": true, "mode": "Sentinel", "members": members});
     let spec = json!({"serviceConfiguration": {"mode": "Sentinel"}});
     plan(&resource("redis1", &spec, &status), observed).unwrap()

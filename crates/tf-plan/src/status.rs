@@ -35,8 +35,7 @@ pub fn merge(previous: &[Condition], drafts: Vec<Draft>, generation: i64, now: T
     merged
 }
 
-/// The API server stores whole seconds; writing fractions would make every comparison fail.
-/// Time as it is written into a status.
+/// Time as it is written into a status: the API server stores whole seconds, and fractions would make every comparison fail.
 pub fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

@@ -28,6 +28,7 @@
 //! | draw what can be drawn again | [`seed`] |
 //! | try some cases of many | [`sample`] |
 //! | find secret values | [`secrets`] |
+//! | plan for three members that run | [`three`] |
 //! | wait | [`wait`] |
 //!
 //! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
@@ -62,6 +63,7 @@ pub mod sample;
 pub mod secrets;
 pub mod seed;
 pub mod skip;
+pub mod three;
 pub mod wait;
 pub mod waiting;
 pub mod work;

@@ -8,13 +8,14 @@ pub mod rabbitmq;
 pub mod redis;
 pub mod zookeeper;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Result, bail};
 use tf_plan::node::{
     launch::{Launch, Probe},
     state::Status,
 };
+use tokio::time::timeout;
 
 use self::cassandra::change::Tasks;
 use crate::{paths::Paths, probe::Target, set::Set};
@@ -31,6 +32,17 @@ pub enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::NotDone(error)
+    }
+}
+
+/// For all questions together that a status rests on. The operator waits for 1.5 s.
+const PATIENCE: Duration = Duration::from_millis(1200);
+
+/// What somebody answers; else why nothing is known, for people.
+async fn answer<T>(who: &str, answer: impl Future<Output = Result<T>>) -> Result<T, String> {
+    match timeout(PATIENCE, answer).await {
+        Ok(answer) => answer.map_err(|error| format!("{error:#}")),
+        Err(_) => Err(format!("the {who} does not answer within {} ms", PATIENCE.as_millis())),
     }
 }
 

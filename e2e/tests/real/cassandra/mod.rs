@@ -87,6 +87,14 @@ async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
 }
 
+/// Three members in a ring in which nothing is left to do, with a table.
+async fn whole(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
+    let (access, addresses) = three(lab, client).await?;
+    STORE.through(client, "the bring-up").await?;
+    table(&access, &addresses).await?;
+    Ok((access, addresses))
+}
+
 /// A table with a copy of each row on each server, of which all servers know.
 async fn table(access: &Access, addresses: &[Ipv4Addr]) -> Result<()> {
     let mut session = access.connect(addresses[0]).await?;
@@ -173,9 +181,7 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            STORE.through(client, "the bring-up").await?;
-            table(&access, &addresses).await?;
+            let (access, addresses) = whole(lab, client).await?;
             let before = STORE.uids(client).await?;
             let writer = Writer::begin(&access, &addresses);
             resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("debug")).await?;
@@ -193,9 +199,7 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_row()
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            STORE.through(client, "the bring-up").await?;
-            table(&access, &addresses).await?;
+            let (access, addresses) = whole(lab, client).await?;
             let writer = Writer::begin(&access, &addresses);
             STORE.restarted(client).await?;
             good("pods replaced", &writer.end().await?)
@@ -210,9 +214,7 @@ async fn a_killed_server_is_told_and_loses_no_row() -> Result<()> {
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            STORE.through(client, "the bring-up").await?;
-            table(&access, &addresses).await?;
+            let (access, addresses) = whole(lab, client).await?;
             for node in lab.real_nodes()?.all()? {
                 let writer = Writer::begin(&access, &addresses);
                 let begun = Instant::now();
@@ -234,9 +236,7 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            STORE.through(client, "the bring-up").await?;
-            table(&access, &addresses).await?;
+            let (access, addresses) = whole(lab, client).await?;
             let before = STORE.uids(client).await?;
             let writer = Writer::begin(&access, &addresses);
             replace_authority(client).await?;
@@ -317,9 +317,7 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            STORE.through(client, "the bring-up").await?;
-            table(&access, &addresses).await?;
+            let (access, addresses) = whole(lab, client).await?;
             let writer = Writer::begin(&access, &addresses);
             let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
             let lost = lab.real_nodes()?.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
@@ -342,9 +340,7 @@ async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            STORE.through(client, "the bring-up").await?;
-            table(&access, &addresses).await?;
+            let (access, addresses) = whole(lab, client).await?;
             let directory = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             let writer = Writer::begin(&access, &addresses);

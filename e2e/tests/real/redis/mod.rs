@@ -18,7 +18,7 @@ use tf_api::kinds::REDIS;
 use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, Curve};
 use tf_testing::Lab;
 use tf_testing::real::image;
-use tf_testing::resources::{self, Resource};
+use tf_testing::resources;
 use tf_testing::wait::eventually;
 
 use self::client::{Login, answers_without_tls};
@@ -44,6 +44,9 @@ pub const STORE: Store = Store {
 const ROLL: Duration = Duration::from_mins(5);
 /// Until a failure is told.
 const TOLD: Duration = Duration::from_secs(10);
+
+/// A password that somebody chooses.
+const CHOSEN: &str = "Chosen-by_somebody.1";
 
 /// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,36 @@ async fn mark(login: &Login, addresses: &[Ipv4Addr]) -> Result<()> {
         login.connect(*address).await?.ask(&["SET", "word", &address.to_string()]).await?;
     }
     Ok(())
+}
+
+/// Chooses another password, which all servers take in the place of the former one. Who logs in with it.
+async fn another_password(client: &Client, login: &Login, addresses: &[Ipv4Addr]) -> Result<Login> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let wish = json!({"stringData": {"password": CHOSEN}});
+    secrets.patch(PASSWORD, &PatchParams::default(), &Patch::Merge(wish)).await?;
+    let new = login.by(Some(CHOSEN));
+    for address in addresses {
+        let what = format!("{address} to take the new password");
+        eventually(&what, ROLL, async || Ok(new.is_served(*address).await.ok())).await?;
+        ensure!(login.is_served(*address).await.is_err(), "{address} takes the old one");
+    }
+    through(client, "the new password").await?;
+    Ok(new)
+}
+
+/// Whoever begins after another authority took the place of the former one trusts that one alone, and is served. `log_in`: how one begins.
+async fn another_authority(
+    client: &Client,
+    addresses: &[Ipv4Addr],
+    log_in: impl AsyncFnOnce() -> Result<Login>,
+) -> Result<Login> {
+    replace_authority(client).await?;
+    STORE.certified(client).await?;
+    let newcomer = log_in().await?;
+    for address in addresses {
+        newcomer.is_served(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
+    }
+    Ok(newcomer)
 }
 
 /// How many servers have the word that was left with them, and no other server's.
@@ -244,16 +277,7 @@ async fn a_password_that_somebody_puts_into_the_secret_replaces_the_generated_on
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-            let wish = json!({"stringData": {"password": "Chosen-by_somebody.1"}});
-            secrets.patch(PASSWORD, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            let new = login.by(Some("Chosen-by_somebody.1"));
-            for address in &addresses {
-                let what = format!("{address} to take the new password");
-                eventually(&what, ROLL, async || Ok(new.is_served(*address).await.ok())).await?;
-                ensure!(login.is_served(*address).await.is_err(), "{address} takes the old one");
-            }
-            through(client, "the new password").await?;
+            another_password(client, &login, &addresses).await?;
             let published = Login::of(client).await?;
             for address in &addresses {
                 published.is_served(*address).await?;
@@ -272,13 +296,7 @@ async fn another_authority_takes_over_while_the_servers_run_on_and_nobody_is_tur
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
             mark(&login, &addresses).await?;
-            replace_authority(client).await?;
-            STORE.certified(client).await?;
-            // Who begins now trusts the new one alone.
-            let newcomer = Login::of(client).await?;
-            for address in &addresses {
-                newcomer.is_served(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
-            }
+            let newcomer = another_authority(client, &addresses, async || Login::of(client).await).await?;
             ensure!(marked(&newcomer, &addresses).await? == 3, "no server was started anew");
             Ok(())
         })
@@ -296,9 +314,7 @@ async fn members_come_and_go_with_the_number_that_is_asked_for() -> Result<()> {
             for replicas in [1, 3] {
                 let spec = json!({"commonConfiguration": {"replicas": replicas}});
                 resources::apply(client, REDIS, NAMESPACE, NAME, spec).await?;
-                let is_done = |redis: &Resource| redis.is_ready_with(replicas) && redis.is("Progressing", "False");
-                let what = format!("{replicas} members");
-                resources::until(client, REDIS, NAMESPACE, NAME, &what, ROLL, is_done).await?;
+                STORE.resized(client, replicas, ROLL).await?;
                 let mut serving = 0;
                 for address in &addresses {
                     serving += usize::from(login.is_served(*address).await.is_ok());

@@ -4,21 +4,20 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tf_api::kinds::REDIS;
-use tf_api::names::ANNOTATION_RESTART;
-use tf_testing::resources::{self, Resource};
+use tf_testing::resources;
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
 
 use super::client::Login;
 use super::journal::{Journal, Summary};
-use super::{Long, NAME, PASSWORD, REDIS_PORT, ROLL, STORE, TOLD, through};
-use crate::store::{NAMESPACE, replace_authority};
+use super::{Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, another_password, through};
+use crate::store::NAMESPACE;
 
 /// Until another server takes writes (stateful-services 5).
 const CONVERGED: Duration = Duration::from_secs(30);
@@ -145,15 +144,7 @@ async fn a_change_and_a_restart_on_demand_go_round_without_the_loss_of_a_write()
 
             let journal = Journal::begin(&login, &addresses);
             journal.goes_on(CONVERGED).await?;
-            let wish = json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}});
-            let api = resources::api(client, REDIS, NAMESPACE);
-            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            eventually("other pods", ROLL, async || {
-                let now = STORE.uids(client).await?;
-                Ok((now.len() == 3 && now.iter().all(|(name, uid)| before.get(name) != Some(uid))).then_some(()))
-            })
-            .await?;
-            through(client, "the restart").await?;
+            STORE.restarted(client).await?;
             good("pods replaced", &journal.end().await?, HANDED_OVER)
         })
         .await
@@ -235,9 +226,7 @@ async fn members_that_copy_one_of_them_come_and_go_and_keep_what_was_written() -
             for replicas in [5, 3] {
                 journal.goes_on(CONVERGED).await?;
                 resources::apply(client, REDIS, NAMESPACE, NAME, spec(replicas, "info")).await?;
-                let is_done = |redis: &Resource| redis.is_ready_with(replicas) && redis.is("Progressing", "False");
-                let what = format!("{replicas} members");
-                resources::until(client, REDIS, NAMESPACE, NAME, &what, ROLL, is_done).await?;
+                STORE.resized(client, replicas, ROLL).await?;
                 let (copies, sentinels) = login.counted(&addresses).await?;
                 ensure!((copies, sentinels) == (replicas - 1, replicas), "{replicas}: {copies}, {sentinels}");
             }
@@ -256,25 +245,12 @@ async fn another_password_and_another_authority_are_taken_by_servers_and_sentine
             let (login, addresses) = three(lab, client).await?;
             let before = login.master(&addresses).await?;
             ensure!(login.connect(before).await?.ask(&["SET", "word", "x"]).await? == "OK", "no write");
-            let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-            let wish = json!({"stringData": {"password": "Chosen-by_somebody.1"}});
-            secrets.patch(PASSWORD, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            let new = login.by(Some("Chosen-by_somebody.1"));
-            for address in &addresses {
-                let what = format!("{address} to take the new password");
-                eventually(&what, ROLL, async || Ok(new.is_served(*address).await.ok())).await?;
-                ensure!(login.is_served(*address).await.is_err(), "{address} takes the old one");
-            }
-            through(client, "the new password").await?;
+            let new = another_password(client, &login, &addresses).await?;
             ensure!(login.master(&addresses).await.is_err(), "a Sentinel takes the old password");
 
             let before = new.master(&addresses).await?;
-            replace_authority(client).await?;
-            STORE.certified(client).await?;
-            // Who begins now trusts the new one alone.
-            let newcomer = Login::by_sentinel(client).await?;
+            let newcomer = another_authority(client, &addresses, async || Login::by_sentinel(client).await).await?;
             for address in &addresses {
-                newcomer.is_served(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
                 eventually("its Sentinel", TOLD, async || Ok(newcomer.master(&[*address]).await.ok())).await?;
             }
             through(client, "the new authority").await?;

@@ -9,12 +9,11 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result, bail};
 use tf_plan::node::cassandra::{Facts, Peer};
-use tokio::time::timeout;
 
 pub use self::disk::prepare;
 use self::{
@@ -22,10 +21,8 @@ use self::{
     heartbeats::{Count, Heartbeats},
     wire::{Connection, Row, texts},
 };
+use super::answer;
 use crate::{paths::Paths, probe::Target};
-
-/// For all questions together. The operator waits for 1.5 s.
-const PATIENCE: Duration = Duration::from_millis(1200);
 
 /// What this agent's server counted before: it runs as long as the agent looks at it.
 static HEARTBEATS: Mutex<Heartbeats> = Mutex::new(Heartbeats::new());
@@ -51,20 +48,13 @@ pub struct Server {
 pub async fn facts(server: &Server, paths: &Paths, tasks: &Tasks) -> Facts {
     let data = paths.at(&server.data);
     // Half of it could be taken for all of it.
-    let mut facts = match timeout(PATIENCE, ask(&server.clients, paths)).await {
-        Ok(Ok(facts)) => facts,
-        Ok(Err(error)) => unknown(format!("{error:#}")),
-        Err(_) => unknown(format!("the server does not answer within {} ms", PATIENCE.as_millis())),
-    };
+    let unknown = |why| Facts { unknown: Some(why), ..Facts::default() };
+    let mut facts = answer("server", ask(&server.clients, paths)).await.unwrap_or_else(unknown);
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
     tasks.describe(&mut facts);
     facts
-}
-
-fn unknown(why: String) -> Facts {
-    Facts { unknown: Some(why), ..Facts::default() }
 }
 
 async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
@@ -193,6 +183,8 @@ fn uuid(bytes: &[u8]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));

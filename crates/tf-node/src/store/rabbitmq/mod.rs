@@ -3,8 +3,14 @@
 mod data;
 pub mod membership;
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
+use super::answer;
+use crate::{
+    paths::Paths,
+    probe::{Target, http::Connection},
+    set::Set,
+};
 use anyhow::{Context as _, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderValue, StatusCode};
@@ -12,16 +18,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tf_plan::node::rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER};
-use tokio::time::timeout;
 
-use crate::{
-    paths::Paths,
-    probe::{Target, http::Connection},
-    set::Set,
-};
-
-/// For all questions together. The operator waits for 1.5 s.
-const PATIENCE: Duration = Duration::from_millis(1200);
 /// Queues with a majority that would be lost, and messages that no mirror has. Releases without mirrors do not know the latter
 /// (stateful-services 2.2).
 const CHECKS: [&str; 2] =
@@ -98,12 +95,10 @@ impl Management {
 pub async fn facts(target: &Target, data: &Path, paths: &Paths) -> Facts {
     let mut facts = Facts::default();
     // Half of it could be taken for all of it.
-    let unknown = match timeout(PATIENCE, ask(target, paths, &mut facts)).await {
-        Ok(Ok(())) => return facts,
-        Ok(Err(error)) => format!("{error:#}"),
-        Err(_) => format!("the management plugin does not answer within {} ms", PATIENCE.as_millis()),
-    };
-    Facts { unknown: Some(unknown), remembers: data::remembered(data, paths), ..Facts::default() }
+    match answer("management plugin", ask(target, paths, &mut facts)).await {
+        Ok(()) => facts,
+        Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
+    }
 }
 
 async fn ask(target: &Target, paths: &Paths, facts: &mut Facts) -> Result<()> {

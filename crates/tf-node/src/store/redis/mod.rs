@@ -5,20 +5,18 @@ pub mod sentinel;
 pub mod step_down;
 mod wire;
 
-use std::{collections::BTreeMap, fs, net::IpAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use tf_plan::node::{
     KEYSTORE_PEM,
     redis::{Copying, DIRECTORY, Facts, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
 };
-use tokio::{join, time::timeout};
+use tokio::join;
 
 use self::wire::{Connection, Reply};
+use super::answer;
 use crate::{paths::Paths, probe::Target};
-
-/// For all questions together. The operator waits for 1.5 s.
-const PATIENCE: Duration = Duration::from_millis(1200);
 
 /// A server beside the agent.
 #[derive(Clone, Debug)]
@@ -41,30 +39,18 @@ pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
 
 /// Everything that can be found out. What cannot stays empty.
 pub async fn facts(server: &Server, paths: &Paths) -> Facts {
-    let own = timeout(PATIENCE, ask(server, paths));
-    let Some(replication) = &server.replication else { return known(own.await, "server") };
-    let beside = timeout(PATIENCE, sentinel::says(server.target.host, replication, paths));
-    let (own, beside) = join!(own, beside);
-    let mut facts: Facts = known(own, "server");
+    let own = async { answer("server", ask(server, paths)).await.unwrap_or_else(unknown) };
+    let Some(replication) = &server.replication else { return own.await };
+    let (mut facts, beside) = join!(own, answer("Sentinel", sentinel::says(server.target.host, replication, paths)));
     match beside {
-        Ok(Ok(sentinel)) => facts.sentinel = Some(sentinel),
-        Ok(Err(error)) => facts.sentinel_unknown = Some(format!("{error:#}")),
-        Err(_) => facts.sentinel_unknown = Some(slow("Sentinel")),
+        Ok(sentinel) => facts.sentinel = Some(sentinel),
+        Err(why) => facts.sentinel_unknown = Some(why),
     }
     facts
 }
 
-fn known(result: Result<Result<Facts>, tokio::time::error::Elapsed>, who: &str) -> Facts {
-    let unknown = match result {
-        Ok(Ok(facts)) => return facts,
-        Ok(Err(error)) => format!("{error:#}"),
-        Err(_) => slow(who),
-    };
-    Facts { unknown: Some(unknown), ..Facts::default() }
-}
-
-fn slow(who: &str) -> String {
-    format!("the {who} does not answer within {} ms", PATIENCE.as_millis())
+fn unknown(why: String) -> Facts {
+    Facts { unknown: Some(why), ..Facts::default() }
 }
 
 /// Has the server read its certificate, its key and whom it trusts anew: it does so for all of them when it is told one, even if that is
