@@ -24,8 +24,9 @@ use crate::support::{label, settled, uids};
 /// Definitions are of the whole cluster, so tests that change them have a lab of their own and take turns in it.
 static LAB: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 static TURN: Mutex<()> = Mutex::const_new(());
-/// For the API server to remove definitions with all their resources, beside other tests.
-const UNDEFINED: Duration = Duration::from_mins(2);
+/// For the API server to remove definitions with all their resources, beside other tests. It looks at all definitions again
+/// every 5 minutes (`NewSharedInformerFactory` in apiextensions' `apiserver.go`), and what it missed it does then.
+const UNDEFINED: Duration = Duration::from_mins(7);
 
 /// The lab without any definition of ours, however the test before it ended, for as long as the guard is held.
 pub async fn turn() -> Result<(Arc<Lab>, MutexGuard<'static, ()>)> {
@@ -44,20 +45,45 @@ async fn install(cluster: &mut Cluster, operator: &'static str) -> Result<()> {
     Ok(())
 }
 
+/// The definitions of our kinds.
+async fn definitions(lab: &Lab) -> Result<Vec<CustomResourceDefinition>> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(lab.client().await?);
+    let all = definitions.list(&ListParams::default()).await?.items;
+    Ok(all.into_iter().filter(|definition| definition.spec.group == tf_api::GROUP).collect())
+}
+
 /// Plural names of our kinds that are defined.
 async fn defined(lab: &Lab) -> Result<Vec<String>> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(lab.client().await?);
-    let all = definitions.list(&ListParams::default()).await?.items.into_iter().map(|definition| definition.spec);
-    Ok(all.filter(|spec| spec.group == tf_api::GROUP).map(|spec| spec.names.plural).collect())
+    Ok(definitions(lab).await?.into_iter().map(|definition| definition.spec.names.plural).collect())
 }
 
 /// Takes all definitions away, and with them all resources.
 async fn undefine(lab: &Lab) -> Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(lab.client().await?);
+    let api: Api<CustomResourceDefinition> = Api::all(lab.client().await?);
     for plural in defined(lab).await? {
-        definitions.delete(&format!("{plural}.{}", tf_api::GROUP), &DeleteParams::default()).await?;
+        api.delete(&format!("{plural}.{}", tf_api::GROUP), &DeleteParams::default()).await?;
     }
-    eventually("the definitions to be gone", UNDEFINED, async || Ok(defined(lab).await?.is_empty().then_some(()))).await
+    let mut left = Vec::new();
+    let gone = eventually("the definitions to be gone", UNDEFINED, async || {
+        left = definitions(lab).await?;
+        Ok(left.is_empty().then_some(()))
+    })
+    .await;
+    gone.with_context(|| format!("left: {}", left.iter().map(explained).collect::<Vec<_>>().join("; ")))
+}
+
+/// A definition with what the API server says of its deletion.
+fn explained(definition: &CustomResourceDefinition) -> String {
+    let of = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let terminating =
+        of.filter(|condition| condition.type_ == "Terminating").filter_map(|told| told.message.as_deref());
+    let told: Vec<_> = terminating.collect();
+    format!(
+        "{} ({}; deleted: {:?})",
+        definition.spec.names.plural,
+        told.join(", "),
+        definition.metadata.deletion_timestamp
+    )
 }
 
 /// A resource of each kind that needs no other, on one node.
