@@ -1,23 +1,27 @@
-//! The life of a real ensemble, in seconds and requests: as many nodes as members, the operator a pod of its chart.
+//! The life of a real store, in seconds and requests: as many nodes as members, the operator a pod of its chart.
 
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
-    net::Ipv4Addr,
     path::Path,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams},
 };
-use serde_json::json;
-use tf_api::{kinds::ZOOKEEPER, names};
+use serde_json::{Value, json};
+use tf_api::{
+    KindInfo,
+    kinds::{CASSANDRA, RABBITMQ, REDIS, ZOOKEEPER},
+    names,
+};
 use tf_testing::{
-    Lab, RealNode,
+    Lab,
     audit::service_account,
     real::{image, operator},
     resources::{self, Resource},
@@ -25,11 +29,57 @@ use tf_testing::{
     work,
 };
 
-const OPERATOR: &str = "zookeeper-op";
 const NAMESPACE: &str = "tf";
 /// More than anything here takes on a machine that does nothing else.
-const LIMIT: Duration = Duration::from_mins(5);
-const NODES: u32 = 5;
+const LIMIT: Duration = Duration::from_mins(10);
+
+/// A store that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Store {
+    Zookeeper,
+    Rabbitmq,
+    Cassandra,
+    Redis,
+}
+
+impl Store {
+    const fn kind(self) -> KindInfo {
+        match self {
+            Self::Zookeeper => ZOOKEEPER,
+            Self::Rabbitmq => RABBITMQ,
+            Self::Cassandra => CASSANDRA,
+            Self::Redis => REDIS,
+        }
+    }
+
+    /// The archive of its image, and the value of the chart that names the image.
+    const fn image(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Zookeeper => (image::ZOOKEEPER_ARCHIVE, image::ZOOKEEPER),
+            Self::Rabbitmq => (image::RABBITMQ_ARCHIVE, image::RABBITMQ),
+            Self::Cassandra => (image::CASSANDRA_ARCHIVE, image::CASSANDRA),
+            Self::Redis => (image::REDIS_ARCHIVE, image::REDIS),
+        }
+    }
+
+    /// How many members it begins with, one store after the other; the last one stays, grows to the largest number and
+    /// shrinks again. Five servers of Cassandra have no room on a small machine.
+    const fn members(self) -> &'static [u32] {
+        match self {
+            Self::Cassandra => &[1, 3, 2],
+            Self::Zookeeper | Self::Rabbitmq | Self::Redis => &[1, 5, 3],
+        }
+    }
+
+    /// So many members that log as much as this, on a small machine.
+    fn spec(self, members: u32, level: &str) -> Value {
+        let mut spec = json!({"commonConfiguration": {"replicas": members, "logLevel": level}});
+        if self == Self::Cassandra {
+            spec["serviceConfiguration"] = json!({"minHeapSize": "64M", "maxHeapSize": "192M"});
+        }
+        spec
+    }
+}
 
 /// One thing that was done.
 pub struct Figure {
@@ -41,26 +91,31 @@ pub struct Figure {
 }
 
 /// Measures everything, one after the other, with images from this folder.
-pub async fn measure(images: &Path) -> Result<Vec<Figure>> {
-    let archives = image::archives_in(images, &[OPERATOR, "tf-node", image::ZOOKEEPER_ARCHIVE])?;
-    let lab = operator::installed(NODES, OPERATOR, NAMESPACE, &archives, &[image::ZOOKEEPER]).await?;
+pub async fn measure(store: Store, images: &Path) -> Result<Vec<Figure>> {
+    let (kind, (archive, value), sizes) = (store.kind(), store.image(), store.members());
+    let (most, last) = (sizes.iter().copied().max().unwrap_or(1), sizes.last().copied().unwrap_or(1));
+    let archives = image::archives_in(images, &[kind.operator, "tf-node", archive])?;
+    let lab = operator::installed(most, kind.operator, NAMESPACE, &archives, &[value]).await?;
     let client = lab.client().await?;
-    let mut bench = Bench { lab, client, name: String::new(), figures: Vec::new() };
+    let mut bench = Bench { lab, client, store, kind, name: String::new(), level: "info", figures: Vec::new() };
     // Each in a directory of its own; the last one stays.
-    for members in [1, 5, 3] {
-        bench.name = format!("zookeeper-of-{members}");
-        bench.timed(&format!("apply to Ready, {members} members"), async |bench| bench.resize(members).await).await?;
+    for members in sizes.iter().copied() {
+        bench.name = format!("{}-of-{members}", kind.kind.to_lowercase());
+        let what = format!("apply to Ready, members: {members}");
+        bench.timed(&what, async |bench| bench.resize(members).await).await?;
         bench.certified().await?;
-        if members != 3 {
+        if members != last {
             bench.delete().await?;
         }
     }
-    bench.timed("change of configuration, each of 3 members", Bench::configure).await?;
-    bench.each(3);
-    bench.timed("replacement of pods, each of 3 members", Bench::restart).await?;
-    bench.each(3);
-    bench.timed("3 to 5 members", async |bench| bench.resize(5).await).await?;
-    bench.timed("5 to 3 members", async |bench| bench.resize(3).await).await?;
+    bench.level = "debug";
+    let what = format!("change of configuration, each of {last} members");
+    bench.timed(&what, async |bench| bench.resize(last).await).await?;
+    bench.each(last);
+    bench.timed(&format!("replacement of pods, each of {last} members"), Bench::restart).await?;
+    bench.each(last);
+    bench.timed(&format!("{last} to {most} members"), async |bench| bench.resize(most).await).await?;
+    bench.timed(&format!("{most} to {last} members"), async |bench| bench.resize(last).await).await?;
     bench.fail().await?;
     Ok(bench.figures)
 }
@@ -77,7 +132,10 @@ pub fn table(figures: &[Figure]) -> String {
 struct Bench {
     lab: Lab,
     client: Client,
+    store: Store,
+    kind: KindInfo,
     name: String,
+    level: &'static str,
     figures: Vec<Figure>,
 }
 
@@ -88,7 +146,7 @@ impl Bench {
         deed(self).await.with_context(|| what.to_owned())?;
         let seconds = begun.elapsed().as_secs_f64();
         let entries = self.lab.audit().window(mark, self.lab.audit_mark().await?)?;
-        let used = work::of(&entries, &service_account(NAMESPACE, OPERATOR));
+        let used = work::of(&entries, &service_account(NAMESPACE, self.kind.operator));
         self.figures.push(Figure { what: what.to_owned(), seconds, requests: used.requests, writes: used.writes });
         Ok(())
     }
@@ -103,76 +161,57 @@ impl Bench {
     }
 
     async fn until(&self, what: &str, wanted: impl Fn(&Resource) -> bool) -> Result<()> {
-        resources::until(&self.client, ZOOKEEPER, NAMESPACE, &self.name, what, LIMIT, wanted).await.map(drop)
+        resources::until(&self.client, self.kind, NAMESPACE, &self.name, what, LIMIT, wanted).await.map(drop)
     }
 
-    async fn resize(&self, members: usize) -> Result<()> {
-        let spec = json!({"commonConfiguration": {"replicas": members}});
-        resources::apply(&self.client, ZOOKEEPER, NAMESPACE, &self.name, spec).await?;
-        self.until("as wished", |zookeeper| zookeeper.is_ready_with(members)).await
+    /// Wishes for so many members, with the level of logs that is theirs by now.
+    async fn resize(&self, members: u32) -> Result<()> {
+        let spec = self.store.spec(members, self.level);
+        resources::apply(&self.client, self.kind, NAMESPACE, &self.name, spec).await?;
+        let members = usize::try_from(members)?;
+        self.until("as wished", |store| store.is_ready_with(members) && store.is("Progressing", "False")).await
     }
 
     /// Then the operator asks the members themselves.
     async fn certified(&self) -> Result<()> {
-        self.until("certified", |zookeeper| zookeeper.is("CertificatesReady", "True") && zookeeper.is_ready()).await
+        self.until("certified", |store| store.is("CertificatesReady", "True") && store.is_ready()).await
     }
 
     async fn delete(&self) -> Result<()> {
-        let zookeepers = resources::api(&self.client, ZOOKEEPER, NAMESPACE);
-        zookeepers.delete(&self.name, &DeleteParams::default()).await?;
+        let stores = resources::api(&self.client, self.kind, NAMESPACE);
+        stores.delete(&self.name, &DeleteParams::default()).await?;
         eventually("all pods to be gone", LIMIT, async || Ok(self.pods().await?.is_empty().then_some(()))).await
     }
 
     async fn pods(&self) -> Result<Vec<Pod>> {
-        resources::pods(&self.client, ZOOKEEPER, NAMESPACE).await
-    }
-
-    async fn configure(&self) -> Result<()> {
-        let spec = json!({"commonConfiguration": {"replicas": 3, "logLevel": "debug"}});
-        resources::apply(&self.client, ZOOKEEPER, NAMESPACE, &self.name, spec).await?;
-        self.until("Ready", Resource::is_ready).await
+        resources::pods(&self.client, self.kind, NAMESPACE).await
     }
 
     async fn restart(&self) -> Result<()> {
         let uids = async || anyhow::Ok(self.pods().await?.iter().filter_map(Pod::uid).collect::<BTreeSet<_>>());
         let before = uids().await?;
         let wish = json!({"metadata": {"annotations": {names::ANNOTATION_RESTART: "bench"}}});
-        let zookeepers = resources::api(&self.client, ZOOKEEPER, NAMESPACE);
-        zookeepers.patch(&self.name, &PatchParams::default(), &Patch::Merge(&wish)).await?;
+        let stores = resources::api(&self.client, self.kind, NAMESPACE);
+        stores.patch(&self.name, &PatchParams::default(), &Patch::Merge(&wish)).await?;
         eventually("other pods", LIMIT, async || Ok(uids().await?.is_disjoint(&before).then_some(()))).await?;
         self.until("Ready", Resource::is_ready).await
     }
 
-    /// A member cannot reach the others, nor they it.
+    /// A member's node loses its power, and comes back with its disk.
     async fn fail(&mut self) -> Result<()> {
-        let beside = operator::node_of(&self.client, OPERATOR, NAMESPACE).await?;
-        let carrying: BTreeSet<String> = self.pods().await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
-        let nodes = self.lab.real_nodes()?;
-        let victim = nodes.all()?.into_iter().find(|node| node.name() != beside && carrying.contains(node.name()));
-        let victim = victim.context("a member on another node than the operator")?;
-        let others: Vec<String> =
-            nodes.all()?.iter().map(RealNode::name).filter(|name| *name != victim.name()).map(str::to_owned).collect();
-        let victim_name = [victim.name().to_owned()];
-        self.timed("cut of a member to its being told", async |bench| {
-            bench.lab.real_nodes()?.cut(&victim_name, &others).await?;
-            bench.until("not Ready", |zookeeper| !zookeeper.is_ready()).await
+        let beside = operator::node_of(&self.client, self.kind.operator, NAMESPACE).await?;
+        let carrying = self.pods().await?.into_iter().filter_map(|pod| pod.spec?.node_name);
+        let victim = carrying.into_iter().find(|node| *node != beside);
+        let victim = victim.context("no member is on another node than the operator")?;
+        self.timed("a node without power to its being told", async |bench| {
+            bench.lab.real_nodes()?.stop(&victim).await?;
+            bench.until("not Ready", |store| !store.is_ready()).await
         })
         .await?;
-        nodes.heal(&victim_name, &others).await?;
-        serves(victim.address()).await?;
-        self.timed("a member that serves again to its being told", async |bench| {
+        self.lab.real_nodes()?.start(&victim).await?;
+        self.timed("its power back, the node Ready, to Ready", async |bench| {
             bench.until("Ready", Resource::is_ready).await
         })
         .await
     }
-}
-
-/// Waits until a server is part of a quorum.
-async fn serves(server: Ipv4Addr) -> Result<()> {
-    let look = format!("exec 3<>/dev/tcp/{server}/2181; printf srvr >&3; grep -q Mode <&3");
-    eventually("the server to serve", LIMIT, async || {
-        let outcome = tokio::process::Command::new("timeout").args(["2", "bash", "-c", &look]).status().await?;
-        Ok(outcome.success().then_some(()))
-    })
-    .await
 }

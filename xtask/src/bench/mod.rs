@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: figures of a bring-up, measured on a real control plane with simulated nodes, and of the life of an
-//! ensemble on real ones.
+//! `cargo xtask bench`: figures of a bring-up, measured on a real control plane with simulated nodes, and of the life of a
+//! store on real ones.
 
 mod bringup;
 mod foreign;
@@ -20,8 +20,12 @@ use crate::build;
 pub enum Bench {
     /// From an applied Manager to Ready: time, requests, objects, memory, CPU; then silence, and a joining node
     Bringup(Bringup),
-    /// A real ZooKeeper ensemble of 1, 3 and 5 members: bring-up, changes, growth, failures; needs root
-    Members,
+    /// A real store of one member and of several: bring-up, changes, growth, a lost node; needs root
+    Members {
+        /// Which one
+        #[arg(long, value_enum, default_value = "zookeeper")]
+        store: members::Store,
+    },
 }
 
 /// Options of `cargo xtask bench bringup`.
@@ -54,9 +58,9 @@ pub struct Bringup {
 pub fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
         Bench::Bringup(options) => bring_up(options),
-        Bench::Members => {
+        Bench::Members { store } => {
             let images = build::images_for_real_nodes()?;
-            let figures = tokio::runtime::Runtime::new()?.block_on(members::measure(images.folder()))?;
+            let figures = tokio::runtime::Runtime::new()?.block_on(members::measure(*store, images.folder()))?;
             println!("\n{}", members::table(&figures));
             Ok(ExitCode::SUCCESS)
         }
