@@ -26,6 +26,7 @@ pub mod pod;
 pub mod probe;
 pub mod process;
 pub mod reload;
+pub mod room;
 pub mod set;
 pub mod signals;
 pub mod source;

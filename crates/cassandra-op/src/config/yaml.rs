@@ -65,8 +65,9 @@ impl Ring<'_> {
                 saved_caches_directory: format!("{DATA_DIR}/saved_caches"),
                 commitlog_sync: "periodic",
                 commitlog_sync_period_in_ms: 10_000,
-                disk_failure_policy: "stop",
-                commit_failure_policy: "stop",
+                // A server that only stops to serve, which is Cassandra's default, would not begin again when a disk has room.
+                disk_failure_policy: "die",
+                commit_failure_policy: "die",
                 concurrent_reads: tuning.concurrent_reads,
                 concurrent_writes: tuning.concurrent_writes,
                 concurrent_counter_writes: tuning.concurrent_counter_writes,

@@ -20,7 +20,7 @@ use crate::{
     paths::Paths,
     pod::Pod,
     probe::{self, Target},
-    state_file,
+    room, state_file,
     store::{
         self, Store,
         cassandra::change::{Changer, Tasks},
@@ -102,7 +102,11 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         cassandra: None,
         redis: None,
     };
-    status.health = Some(probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await);
+    let mut health = probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await;
+    if let Some(full) = room::wanting(launch, paths).filter(|_| !health.serves) {
+        health.message = format!("{full}; {}", health.message);
+    }
+    status.health = Some(health);
     if let Some(store) = store {
         store.describe(paths, &context.tasks, &mut status).await;
     }

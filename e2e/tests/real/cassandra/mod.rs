@@ -2,13 +2,16 @@
 
 mod cql;
 mod crash;
+mod faults;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::{Value, json};
 use tf_api::kinds::CASSANDRA;
@@ -52,10 +55,13 @@ pub enum Long {
     Sizes,
     Replacement,
     LostData,
+    NodeOff,
+    DiskFull,
+    CutOff,
 }
 
 impl Long {
-    pub const ALL: usize = Self::LostData as usize + 1;
+    pub const ALL: usize = Self::CutOff as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

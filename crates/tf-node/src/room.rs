@@ -1,0 +1,59 @@
+//! Whether a daemon has room for what it writes.
+
+use std::path::Path;
+
+use tf_plan::node::launch::{Launch, Probe};
+
+use crate::paths::Paths;
+
+/// With less than this, in bytes, nothing useful can be written: a segment of Cassandra's commit log takes 32 MiB, of ZooKeeper's log
+/// 64 MiB.
+const LEAST: u64 = 16 << 20;
+
+/// Why a daemon may fail that has no room: which of its directories, and what is left. Nothing if it has some.
+pub fn wanting(launch: &Launch, paths: &Paths) -> Option<String> {
+    let data = match &launch.ready {
+        Probe::Cassandra { data, .. } => Some(data),
+        _ => None,
+    };
+    data.into_iter().chain(&launch.working_directory).find_map(|directory| full(directory, &paths.at(directory)))
+}
+
+fn full(name: &str, directory: &Path) -> Option<String> {
+    // What cannot be looked at is told by who needs it.
+    let disk = rustix::fs::statvfs(directory).ok()?;
+    let (left, all) = (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize);
+    // The kernel's own file systems have no blocks at all.
+    (left < LEAST && all > 0)
+        .then(|| format!("the disk of {name} is full: {} of {} MiB are left", left >> 20, all >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_room_and_what_has_no_size_is_not_full_and_what_is_missing_is_told_by_others() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(full("/data", folder.path()), None);
+        assert_eq!(full("/proc", Path::new("/proc")), None);
+        assert_eq!(full("/data", &folder.path().join("missing")), None);
+    }
+
+    #[test]
+    fn a_disk_without_room_is_named_with_what_is_left() {
+        // Of this size, so that nothing has to be written.
+        let folder = tempfile::tempdir().unwrap();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
+            .arg(folder.path())
+            .output();
+        if !mount.is_ok_and(|done| done.status.success()) {
+            println!("skipped: file systems cannot be mounted here");
+            return;
+        }
+        let told = full("/data", folder.path());
+        std::process::Command::new("umount").arg(folder.path()).status().unwrap();
+        assert_eq!(told.as_deref(), Some("the disk of /data is full: 3 of 3 MiB are left"));
+    }
+}
