@@ -113,7 +113,7 @@ async fn a_member_that_is_cut_off_holds_a_change_up_until_all_agree_on_the_schem
                 let definition = format!("CREATE TABLE lab.{table} (number bigint PRIMARY KEY)");
                 scene.access.connect(address).await?.define(&definition).await.with_context(|| definition)?;
             }
-            ensure!(schemas(&scene).await?.len() == 2, "both sides know the same");
+            ensure!(schemas(&scene).await?.len() > 1, "both sides know the same");
 
             resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("debug")).await?;
             tokio::time::sleep(CUT).await;
