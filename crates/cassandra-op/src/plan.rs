@@ -24,6 +24,7 @@ use tf_plan::{
     component::Agents,
     dependency::{self, Connection, Dependency, Need},
     ensemble::{Ensemble, Parts, Traits},
+    hibernation,
     images::{Builtin, Chosen},
     members::{Joining, Leaving, SizeRule},
     node::{self, cassandra::MEMBER_FILE, launch},
@@ -121,6 +122,7 @@ fn ring(
             "serviceConfiguration.containers does not list cassandra; add it, or remove the list to run it alone",
         ));
     }
+    let changing = changing(cr, observed);
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -137,6 +139,7 @@ fn ring(
             uses_auth: false,
             has_certificates: true,
             takes_over: false,
+            changing: changing.as_deref(),
         },
     )?;
     let kept = recorded(cr, &ensemble);
@@ -180,7 +183,7 @@ fn ring(
             "jmxPort": port(spec.jmx_local_port),
         }),
     )]);
-    let unasked = decided.is_none().then(|| unasked(&ensemble)).flatten();
+    let unasked = (decided.is_none() && !ensemble.is_asleep()).then(|| unasked(&ensemble)).flatten();
     let mut plan = ensemble.plan(Parts {
         files,
         daemons,
@@ -201,7 +204,15 @@ fn ring(
     record.keep(&mut plan);
     let repair = keep_up(&mut plan, cr, observed);
     procedure::complete(&mut plan, cr, observed, &contents, decided, repair);
+    hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// The change of who is a member that has begun and is not over. A repair that is broken off is begun anew.
+fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
+    let status = cr.status.as_ref()?;
+    let leaving = Record { leaving: status.own.leaving.clone(), ..Record::default() }.changing();
+    leaving.or_else(|| procedure::moving(&status.contract.members, &Reports::of_observed(observed)))
 }
 
 /// Says how well the ring is kept. Gives back the repair that is due.
@@ -238,7 +249,7 @@ fn decided(
     initialized: bool,
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
-    if !initialized || ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
+    if !initialized || ensemble.recorded.is_empty() || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
         return None;
     }
     let places = ensemble.places();

@@ -17,7 +17,10 @@ use tf_plan::{
     step::{Request, Step},
 };
 
-use crate::config::jvm::DAEMON;
+use crate::{config::jvm::DAEMON, membership::LEAVING};
+
+/// How the state of a member that joins begins, as gossip has it: `BOOT`, `BOOT_REPLACE`.
+const JOINING: &str = "BOOT";
 
 /// The ring, as the procedures of all stores see it.
 pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided, leads: procedure::nobody };
@@ -80,6 +83,18 @@ fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
 /// What goes on in the ring that nobody may disturb.
 pub fn busy(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
     doing(members, reports, |change| !change.is_routine())
+}
+
+/// What goes on in the ring that would be cut short if its servers were stopped: requests, and who comes or goes as the others see it.
+pub fn moving(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let moves = |member: &MemberStatus| {
+        let pod = pod_of(member, reports.pods)?;
+        let is_moving = |state: &str| state.starts_with(JOINING) || state == LEAVING;
+        let (address, _) =
+            facts(pod, reports)?.peers.iter().find(|(_, peer)| peer.state.as_deref().is_some_and(is_moving))?;
+        Some(format!("{address} joins or leaves the ring, as pod {} sees it", pod.name))
+    };
+    busy(members, reports).or_else(|| members.iter().find_map(moves))
 }
 
 /// A repair that goes on as is done from time to time. A server that is stopped breaks it off, and it is begun anew later.

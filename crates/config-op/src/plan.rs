@@ -17,6 +17,7 @@ use tf_plan::{
     component::Agents,
     dependency,
     ensemble::{Ensemble, Parts, Traits},
+    hibernation,
     keystone::{self, Keystone},
     members::{Joining, Leaving, SizeRule},
     node::launch::file_name,
@@ -94,6 +95,7 @@ fn carry_out(
             uses_auth: true,
             has_certificates: true,
             takes_over: false,
+            changing: None,
         },
     )?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
@@ -144,6 +146,7 @@ fn carry_out(
     let mut plan = ensemble.plan(parts)?;
     procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
+    hibernation::finish(&mut plan);
     Ok(plan)
 }
 

@@ -15,7 +15,7 @@ use tf_api::{
 use tf_plan::{
     component,
     declaration::{Declaration, Owned, PeerKind},
-    images, keystone,
+    hibernation, images, keystone,
     object::{Kind, Object, SECRET},
     observed::Observed,
     plan::{NotReady, Plan},
@@ -118,6 +118,7 @@ fn ignored(cr: &Manager, children: &[children::Child]) -> Vec<String> {
         .chain(inherit::unused(cr))
         .chain(without_keystone(settings.common.auth_parameters.as_ref()))
         .chain(children.iter().flat_map(|child| child.ignored.iter().cloned()))
+        .chain(hibernation::ignored(cr, "it has no servers of its own; annotate the resources that have"))
         .collect()
 }
 

@@ -15,6 +15,7 @@ use tf_plan::{
     certificates,
     component::Agents,
     ensemble::{Ensemble, Parts, Traits},
+    hibernation,
     images::Builtin,
     members::{Joining, Leaving, SizeRule},
     node::{
@@ -58,6 +59,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let common = &cr.spec.common_configuration;
     certificates::lifetime_of_members(common)?;
     certificates::issuer(common)?;
+    let changing = changing(cr);
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -74,6 +76,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             uses_auth: false,
             has_certificates: true,
             takes_over: false,
+            changing: changing.as_deref(),
         },
     )?;
     let login = Login::of(cr, observed)?;
@@ -144,7 +147,14 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
     hold(&mut plan, [cookie.held, epmd.held, unasked].into_iter().flatten());
     procedure::complete(&mut plan, cr, observed, &contents, decided);
+    hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// The change of who is a member that has begun and is not over.
+fn changing(cr: &Rabbitmq) -> Option<String> {
+    let own = &cr.status.as_ref()?.own;
+    Record { leaving: own.leaving.clone(), ..Record::default() }.changing()
 }
 
 /// What is to be done about who is a member; none while the kubelet's word is all there is, or they are being founded.
@@ -155,7 +165,7 @@ fn decided(
     nodes: &[Node],
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
-    if ensemble.recorded.is_empty() || reports.clarity() != Clarity::Clear {
+    if ensemble.recorded.is_empty() || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
         return None;
     }
     let places = ensemble.places();

@@ -11,6 +11,7 @@ use tf_plan::{
     certificates,
     component::Agents,
     ensemble::{Ensemble, Parts, Traits},
+    hibernation,
     images::{Builtin, Chosen},
     members::Joining,
     node::{
@@ -78,6 +79,7 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
             uses_auth: false,
             has_certificates: true,
             takes_over: false,
+            changing: None,
         },
     )?;
     let ports = Ports::of(spec)?;
@@ -120,6 +122,7 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
         plan.record = &mode::RECORD;
     }
     procedure::complete(mode, &mut plan, cr, observed, &contents);
+    hibernation::finish(&mut plan);
     Ok(plan)
 }
 

@@ -29,6 +29,8 @@ pub const ANNOTATION_CONFIG_HASH: &str = "tf.tungsten.io/config-hash";
 pub const ANNOTATION_RECONCILE: &str = "tf.tungsten.io/reconcile";
 /// Annotation on a resource: `true` suspends reconciling, as `spec.paused` does.
 pub const ANNOTATION_PAUSED: &str = "tf.tungsten.io/paused";
+/// Annotation on a resource: `true` stops all its servers and keeps everything else of it, until the annotation is taken away.
+pub const ANNOTATION_HIBERNATE: &str = "tf.tungsten.io/hibernate";
 /// Annotation on a resource: each new value replaces its pods, one after the other as any change of their template does. The
 /// value says nothing; the time is a good one.
 pub const ANNOTATION_RESTART: &str = "tf.tungsten.io/restart";

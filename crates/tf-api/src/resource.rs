@@ -34,8 +34,18 @@ pub trait Managed:
 
     /// Whether reconciling is suspended, by the spec or by [`ANNOTATION_PAUSED`](crate::names::ANNOTATION_PAUSED).
     fn paused(&self) -> bool {
-        let annotation = self.meta().annotations.as_ref().and_then(|all| all.get(crate::names::ANNOTATION_PAUSED));
-        self.spec_paused() || annotation.is_some_and(|value| value == "true")
+        self.spec_paused() || self.is_annotated(crate::names::ANNOTATION_PAUSED)
+    }
+
+    /// Whether its servers shall not run, see [`ANNOTATION_HIBERNATE`](crate::names::ANNOTATION_HIBERNATE).
+    fn hibernates(&self) -> bool {
+        self.is_annotated(crate::names::ANNOTATION_HIBERNATE)
+    }
+
+    /// Whether this annotation is `true`.
+    fn is_annotated(&self, annotation: &str) -> bool {
+        let annotations = self.meta().annotations.as_ref();
+        annotations.and_then(|all| all.get(annotation)).is_some_and(|value| value == "true")
     }
 
     /// What [`ANNOTATION_RESTART`](crate::names::ANNOTATION_RESTART) says.

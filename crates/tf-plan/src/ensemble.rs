@@ -24,6 +24,7 @@ use crate::{
         workload::{self, Members},
     },
     files::Unrepresentable,
+    hibernation::{self, Hibernation},
     images::{self, Builtin, Chosen, Release},
     members::{self, Joining, Leaving, Membership, SizeRule, Wish},
     node::launch::Unusable,
@@ -65,6 +66,8 @@ pub struct Traits<'a> {
     pub has_certificates: bool,
     /// Whether pods that the Go tf-operator made are taken over.
     pub takes_over: bool,
+    /// A change of who is a member that has begun: a hibernation waits for its end.
+    pub changing: Option<&'a str>,
 }
 
 /// Members and containers of a resource, ready for its files to be rendered.
@@ -83,6 +86,7 @@ pub struct Ensemble<'a, Cr> {
     pub recorded: Vec<MemberStatus>,
     /// Members.
     pub membership: Membership,
+    hibernation: Hibernation,
     takes_over: bool,
     ignored: Vec<String>,
 }
@@ -162,7 +166,19 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             leaving: traits.leaving,
             highest: traits.highest,
         };
-        let membership = members::choose(&recorded, nodes, &wish);
+        let hibernation = Hibernation::of(&hibernation::Question {
+            cr,
+            observed,
+            recorded: &recorded,
+            has_data: traits.has_data,
+            changing: traits.changing,
+            workload: &identity.workload_name("statefulset"),
+        });
+        let membership = match hibernation {
+            // Nobody comes or goes meanwhile, whatever becomes of nodes.
+            Hibernation::Asleep => hibernation::membership(&recorded, nodes, &wish),
+            Hibernation::Awake | Hibernation::Held(..) => members::choose(&recorded, nodes, &wish),
+        };
         if membership.members.is_empty() {
             return Err(NotReady::waiting(
                 Reason::NoMatchingNodes,
@@ -178,7 +194,12 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         }
         let Selection { release, containers, ignored } = selection;
         let takes_over = traits.takes_over;
-        Ok(Self { identity, cr, observed, release, containers, recorded, membership, takes_over, ignored })
+        Ok(Self { identity, cr, observed, release, containers, recorded, membership, hibernation, takes_over, ignored })
+    }
+
+    /// Whether its servers are stopped: nothing can be asked of them, and nothing is decided about them.
+    pub fn is_asleep(&self) -> bool {
+        self.hibernation == Hibernation::Asleep
     }
 
     /// Members in the order they joined.
@@ -274,7 +295,8 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             restart: self.cr.restart(),
         });
         let replicas = self.membership.members.len() as i32;
-        let members = Members { name: name.clone(), replicas, template, claims, service: &service_name };
+        let pods = if self.hibernation == Hibernation::Asleep { 0 } else { replicas };
+        let members = Members { name: name.clone(), replicas: pods, template, claims, service: &service_name };
         let workload = workload::stateful_set(identity, members);
         objects.push(if self.takes_over { workload.taking_over() } else { workload });
 
@@ -290,6 +312,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             }),
             held: self.membership.held.map(|why| (held_reason(replicas, self.membership.wanted), why)),
             members: self.membership.members,
+            hibernation: self.hibernation,
             endpoints: parts.endpoints,
             connection,
             discovery: Some(publish::discovery_name(identity)),

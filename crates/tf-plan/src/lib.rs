@@ -15,6 +15,7 @@ pub mod dependency;
 pub mod ensemble;
 pub mod files;
 pub mod hash;
+pub mod hibernation;
 pub mod images;
 pub mod keystone;
 pub mod members;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
 
-use crate::{object::Object, observed::Unavailable, step::Step};
+use crate::{hibernation::Hibernation, object::Object, observed::Unavailable, step::Step};
 
 /// How many ready members make the service usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// What keeps the current generation from being carried out completely although the rest is applied.
     pub held: Option<(Reason, String)>,
+    /// Whether its servers are to be stopped.
+    pub hibernation: Hibernation,
     /// What is being done to the members and not over yet, shown with `WorkloadReady`.
     pub under_way: Option<String>,
     /// Pods that do not serve whatever the kubelet says of them, with the cause.

@@ -117,6 +117,11 @@ impl Record {
         }
     }
 
+    /// The change that has begun and is not over, for people.
+    pub fn changing(&self) -> Option<String> {
+        self.leaving.first().map(|id| format!("member {id} is leaving"))
+    }
+
     /// Whether a member is on its way out.
     pub fn is_leaving(&self, id: u32) -> bool {
         self.leaving.contains(&id)

@@ -20,7 +20,7 @@ use tf_plan::{
     cluster::Cluster,
     dependency,
     ensemble::certificates_not_observed,
-    images, keystone,
+    hibernation, images, keystone,
     node::{
         self,
         template::{self, Local},
@@ -246,6 +246,7 @@ impl World<'_> {
         let common = &self.cr.spec.common_configuration;
         ignored.extend(pod::ignored_overrides(self.identity, common, &self.pods.daemons));
         ignored.extend(groups::ignored(self.cr));
+        ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));
         let spec = &self.cr.spec.service_configuration;
         if spec.agent_mode.as_deref() == Some("dpdk") {
             let why = "the kernel forwards, DPDK comes with a later release";

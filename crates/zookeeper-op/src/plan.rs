@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, json};
 use tf_api::{
-    Zookeeper, ZookeeperConfiguration,
+    Managed as _, Zookeeper, ZookeeperConfiguration,
     contract::{MemberStatus, Protocol, Reason},
     kinds::{CertificatesMode, ClientAuthentication, Modes, PlainClients, QuorumTlsMode},
 };
@@ -17,6 +17,7 @@ use tf_plan::{
     },
     component::Agents,
     ensemble::{Ensemble, Parts, Traits},
+    hibernation,
     images::Builtin,
     members::{self, Joining, Leaving, Membership, SizeRule},
     node::{
@@ -60,6 +61,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     ports::check(cr)?;
     tf_plan::certificates::lifetime_of_members(&cr.spec.common_configuration)?;
     tf_plan::certificates::issuer(&cr.spec.common_configuration)?;
+    let changing = changing(cr);
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -76,14 +78,15 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             uses_auth: false,
             has_certificates: true,
             takes_over: true,
+            changing: changing.as_deref(),
         },
     )?;
     let recorded = ensemble.recorded.clone();
     let sight = Sight::of(cr, observed, RULE, &recorded);
-    let decided = decided(&sight);
+    let decided = decided(&sight).filter(|_| !ensemble.is_asleep());
     if let Some(decision) = &decided {
         ensemble.membership = membership(cr, &sight, decision);
-    } else if sight.is_founded() {
+    } else if sight.is_founded() && !ensemble.is_asleep() {
         ensemble.membership = kept(cr, &sight, ensemble.membership);
     }
     let quorum = decided.as_ref().and_then(|decision| decision.quorum.as_ref());
@@ -153,7 +156,21 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let sight = &sight;
     let subject = procedure::Subject { cr, observed, sight, contents, decided, quorum_tls, certificates };
     procedure::complete(&mut plan, &subject);
+    hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// The change of who is a member that has begun and is not over: somebody leaves, or the list lacks somebody still.
+fn changing(cr: &Zookeeper) -> Option<String> {
+    let own = &cr.status.as_ref()?.own;
+    let leaves = || own.leaving.first().map(|member| format!("member {} is leaving", member.id));
+    let joins = || {
+        let listed = &own.ensemble.as_ref()?.members;
+        let members = &cr.contract()?.members;
+        let member = members.iter().find(|member| listed.iter().all(|listed| listed.id != member.id))?;
+        Some(format!("member {} is joining", member.id))
+    };
+    leaves().or_else(joins)
 }
 
 /// What is to be done about the members; none while the kubelet's word is all there is, or they are being founded.

@@ -9,6 +9,7 @@ mod authority;
 mod claims;
 #[path = "../shared/former.rs"]
 mod former;
+mod hibernation;
 mod issuer;
 mod names;
 mod nodes;

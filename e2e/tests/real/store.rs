@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Deref;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::KindInfo;
-use tf_api::names::{ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
+use tf_api::names::{ANNOTATION_HIBERNATE, ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
 use tf_pki::authority::Authority;
 use tf_plan::component::Component;
 use tf_testing::real::{image, operator};
@@ -163,6 +163,33 @@ impl Store {
         self.through(client, "the restart").await.map(drop)
     }
 
+    /// Puts it to sleep, and wakes it when no pod is left. The same members serve then, from the same nodes.
+    pub async fn sleeps_and_wakes(&self, client: &Client) -> Result<()> {
+        let api = resources::api(client, self.kind, NAMESPACE);
+        let hibernate = async |value: Value| {
+            let wish = json!({"metadata": {"annotations": {ANNOTATION_HIBERNATE: value}}});
+            api.patch(self.name, &PatchParams::default(), &Patch::Merge(wish)).await.map(drop)
+        };
+        let before = self.resource(client).await?;
+        let begun = Instant::now();
+        hibernate(json!("true")).await?;
+        let is_asleep = |resource: &Resource| resource.is("Hibernated", "True") && resource.is("Progressing", "False");
+        self.until(client, "asleep", BRING_UP, is_asleep).await?;
+        ensure!(self.pods(client).await?.is_empty(), "it sleeps and has pods");
+        let asleep = begun.elapsed();
+        hibernate(Value::Null).await?;
+        let is_awake = |resource: &Resource| resource.is_ready() && resource.condition("Hibernated").is_none();
+        let after = self.until(client, "awake", BRING_UP, is_awake).await?;
+        println!("asleep after {asleep:.0?}, awake after {:.0?}", begun.elapsed());
+        ensure!(members(&after) == members(&before), "{:?}, not {:?}", members(&after), members(&before));
+        Ok(())
+    }
+
+    /// The resource.
+    async fn resource(&self, client: &Client) -> Result<Resource> {
+        resources::get(client, self.kind, NAMESPACE, self.name).await?.context("it is gone")
+    }
+
     /// Waits until the resource is as wanted.
     pub async fn until(
         &self,
@@ -181,7 +208,7 @@ impl Store {
 
     /// Deletes the resource, and waits until nothing that it owns is left. What members keep on their nodes stays.
     pub async fn deleted<C: Component>(&self, client: &Client) -> Result<()> {
-        let resource = resources::get(client, self.kind, NAMESPACE, self.name).await?.context("it is gone")?;
+        let resource = self.resource(client).await?;
         let owner = resource.object.uid();
         let is_its = |object: &DynamicObject| {
             object.metadata.owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.as_ref())

@@ -35,9 +35,8 @@ fn one(resource: &Resource) -> Vec<String> {
 /// Whether a condition's status is other than one hopes for.
 fn is_telling(kind: &str, status: &str, reason: &str) -> bool {
     match kind {
-        "Progressing" | "Degraded" | "Reconciling" | "Stalled" | "Paused" | "Deleting" | "FieldsIgnored" => {
-            status == "True"
-        }
+        "Progressing" | "Degraded" | "Reconciling" | "Stalled" | "Paused" | "Hibernated" | "Deleting"
+        | "FieldsIgnored" => status == "True",
         _ => status != "True" && reason != "NotRequested",
     }
 }

@@ -66,6 +66,7 @@ fn of_resources(subject: &Subject) -> Vec<Case> {
     let well = || Scene::well(subject);
     let [not_ready, stalled, paused] = ["NotReady", "Stalled", "Paused"].map(|name| subject.alert(name));
     let patience = subject.unready_minutes;
+    let unready = [not_ready.as_str()];
     let unknown = well().turns("Ready", 10, false).number("tf_members_wanted", "_").number("tf_members_ready", "_");
     vec![
         case(
@@ -78,6 +79,11 @@ fn of_resources(subject: &Subject) -> Vec<Case> {
             "the user has to change something",
             well().turns("Ready", 10, false).turns("Stalled", 10, true),
             &[(14, &[]), (16, &[&stalled]), (180, &[&stalled])],
+        ),
+        case(
+            "not Ready beside a store that sleeps",
+            well().turns("Ready", 10, false).beside_a_store_that_sleeps(10),
+            &[(180, if subject.needs_stores() { &[] } else { &unready })],
         ),
         case("paused and forgotten", well().paused_for(23 * 60), &[(59, &[]), (67, &[&paused])]),
     ]
@@ -112,6 +118,8 @@ fn of_members(subject: &Subject) -> Result<Vec<Case>> {
         let texts = vec![json!({"alertname": down, "eval_time": "30m", "exp_alerts": expected})];
         Case { texts, ..case(name, scene, fires) }
     };
+    let down_beside: &[&str] = if subject.needs_stores() { &[] } else { &[&unavailable] };
+    let beside = [(14, [].as_slice()), (16, down_beside), (180, down_beside)];
     Ok(vec![
         case(
             "the majority is lost",
@@ -136,6 +144,12 @@ fn of_members(subject: &Subject) -> Result<Vec<Case>> {
             lost(2).handed_over(20)?,
             &[(24, &[]), (26, &[&down]), (180, &[&down])],
         ),
+        case(
+            "it hibernates",
+            lost(0).turns("Degraded", 15, false).turns("Available", 10, false).turns("Hibernated", 10, true),
+            &[(16, &[]), (LENGTH - 1, &[])],
+        ),
+        case("what it needs hibernates", lost(0).turns("Available", 10, false).beside_a_store_that_sleeps(10), &beside),
         case(
             "members serve and something cannot be carried out",
             well().turns("Ready", 10, false).turns("Degraded", 10, true),

@@ -34,6 +34,11 @@ impl Subject {
         Ok(Self { operator, kind, has_agents, rollout_hours, unready_minutes })
     }
 
+    /// Whether its resources cannot be well while a store of their namespace hibernates.
+    pub fn needs_stores(&self) -> bool {
+        matches!(self.operator, "config-op" | "manager-op")
+    }
+
     /// The name of an alert about its resources.
     pub fn alert(&self, name: &str) -> String {
         format!("{}{name}", self.kind)
@@ -86,9 +91,8 @@ impl Scene {
 
     /// One more resource that is fine.
     fn resource(mut self, name: &str) -> Self {
-        for (condition, holds) in
-            [("Ready", 1), ("Available", 1), ("Progressing", 0), ("Degraded", 0), ("Stalled", 0), ("Paused", 0)]
-        {
+        let alike = ["Progressing", "Degraded", "Stalled", "Paused", "Hibernated"].map(|kind| (kind, 0));
+        for (condition, holds) in [("Ready", 1), ("Available", 1)].into_iter().chain(alike) {
             self = self.condition_of(name, condition, &always(holds), &always(1 - holds));
         }
         self = self.number_of(name, "tf_initialized", &always(1));
@@ -148,6 +152,14 @@ impl Scene {
             &labels,
             &since,
         )
+    }
+
+    /// A store of the same namespace hibernates from this minute on, as its own operator tells.
+    pub fn beside_a_store_that_sleeps(mut self, minute: usize) -> Self {
+        let series = "tf_condition{kind=\"Zookeeper\",resource_namespace=\"tf\",resource_name=\"asleep\",type=\"Hibernated\",\
+                      status=\"True\",operator=\"zookeeper-op\",job=\"zookeeper-op\",namespace=\"tf-system\",instance=\"z\"}";
+        self.series.insert(series.to_owned(), from(minute, 0, 1));
+        self
     }
 
     /// The resource has been paused for so many minutes when it begins.

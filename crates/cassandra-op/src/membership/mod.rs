@@ -27,6 +27,7 @@ use tf_plan::{
     step::{Request, Step, Target},
 };
 
+pub use self::view::LEAVING;
 use self::view::{Seen, View};
 use crate::procedure;
 

@@ -94,6 +94,8 @@ pub enum ConditionType {
     Upgradeable,
     /// Abnormal-true: reconciling is suspended.
     Paused,
+    /// Abnormal-true: its servers are stopped, as the resource asks.
+    Hibernated,
     /// Abnormal-true: the finalizer is at work.
     Deleting,
     /// Abnormal-true: the spec sets fields that have no effect; the message lists them.
@@ -114,8 +116,8 @@ impl ConditionType {
     ];
 
     /// Types that are only ever written as True and are removed otherwise.
-    pub const ABNORMAL_TRUE: [Self; 5] =
-        [Self::Reconciling, Self::Stalled, Self::Paused, Self::Deleting, Self::FieldsIgnored];
+    pub const ABNORMAL_TRUE: [Self; 6] =
+        [Self::Reconciling, Self::Stalled, Self::Paused, Self::Hibernated, Self::Deleting, Self::FieldsIgnored];
 
     /// Whether the type is only written as True.
     pub fn is_abnormal_true(self) -> bool {

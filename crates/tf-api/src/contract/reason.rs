@@ -86,6 +86,8 @@ pub enum Reason {
     DowngradeUnsupported,
     /// Reconciling is suspended.
     Paused,
+    /// Its servers are stopped, as the resource asks.
+    Hibernated,
     /// The resource is being deleted.
     Deleting,
     /// The component was not asked for.

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use tf_api::contract::{ConditionType, Draft, Reason};
 
 use super::{Outcome, Situation, facts::Facts, shorten, shorten_messages};
-use crate::{plan::Plan, status};
+use crate::{hibernation, plan::Plan, status};
 
 /// How long a roll-out may go without completing before the resource is Degraded.
 const ROLLOUT_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
@@ -24,6 +24,8 @@ pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
     ];
     drafts.push(if facts.serving {
         Draft::holds(Available, Reason::Succeeded, facts.count())
+    } else if facts.asleep {
+        Draft::fails(Available, Reason::Hibernated, hibernation::EXPLANATION)
     } else if facts.silent {
         carried(situation, Available)
     } else if facts.initialized {
@@ -45,6 +47,9 @@ pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
 
 fn progress(situation: &Situation<'_>, facts: &Facts) -> String {
     match &situation.outcome {
+        Outcome::Planned(..) if facts.asleep => {
+            format!("it goes to sleep: {} pods are being stopped", situation.pods.len())
+        }
         Outcome::Started => "the current generation is being looked at".into(),
         Outcome::NotReady(not_ready) => not_ready.message.clone(),
         Outcome::Failed(_, message) => (*message).to_owned(),
@@ -112,6 +117,9 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
             _ => Draft::fails(WorkloadReady, Reason::NotYetReported, "the workload does not exist yet"),
         };
     }
+    if facts.asleep {
+        return Draft::fails(WorkloadReady, Reason::Hibernated, hibernated(situation));
+    }
     let mut message = facts.count();
     if let Some(which) = unwell(situation, facts) {
         message = format!("{message}; {which}");
@@ -133,6 +141,15 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
     } else {
         Draft::holds(WorkloadReady, Reason::Succeeded, message)
     }
+}
+
+/// What is said of a resource that hibernates.
+fn hibernated(situation: &Situation<'_>) -> String {
+    let mut message = hibernation::EXPLANATION.to_owned();
+    if let Outcome::Planned(plan, _) = situation.outcome {
+        plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
+    }
+    message
 }
 
 /// A pod that fails with the cause, or else those that are not ready without anybody saying why: that is news where no
@@ -161,7 +178,7 @@ pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft
     let incomplete = drafts.iter().any(|draft| draft.kind == WorkloadReady && !draft.is_true());
     let (since, deadline, reason) = if facts.progressing {
         (Progressing, ROLLOUT_DEADLINE, Reason::RolloutTimedOut)
-    } else if incomplete && facts.initialized {
+    } else if incomplete && facts.initialized && !facts.asleep {
         (WorkloadReady, MEMBER_DEADLINE, Reason::ReplicasUnavailable)
     } else {
         return (fine(), None);

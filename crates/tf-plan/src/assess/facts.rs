@@ -4,6 +4,7 @@ use tf_api::contract::ConditionType;
 
 use super::{Outcome, Situation};
 use crate::{
+    hibernation::Hibernation,
     observed::Pod,
     plan::{Obstacle, Rollout},
     status,
@@ -21,6 +22,8 @@ pub(super) struct Facts {
     /// Whether this is a kind without pods of its own, and this pass learned nothing about what it stands for.
     pub(super) silent: bool,
     pub(super) serving: bool,
+    /// Whether its servers are stopped, or being stopped, as the resource asks.
+    pub(super) asleep: bool,
     pub(super) progressing: bool,
 }
 
@@ -48,13 +51,15 @@ impl Facts {
         let settled = rollout.is_none_or(|rollout| {
             rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))
         });
-        let serving = situation.availability.holds(ready, wanted);
+        let asleep = is_asleep(situation);
+        let serving = !asleep && situation.availability.holds(ready, wanted);
         let at_rest = plan.is_some_and(|plan| plan.under_way.is_none());
         let complete = at_rest && settled && outdated.is_empty() && ready >= wanted;
         let changed = previous.is_none_or(|previous| previous.observed_generation != situation.generation);
         let under_way = previous.is_some_and(|previous| status::is(previous, ConditionType::Progressing, "True"));
         let progressing = match &situation.outcome {
             Outcome::Started => true,
+            Outcome::Planned(..) if asleep => !settled || !situation.pods.is_empty(),
             Outcome::Planned(..) => {
                 !complete && (!initialized || changed || under_way || !settled || !outdated.is_empty() || !at_rest)
             }
@@ -67,11 +72,25 @@ impl Facts {
         let has_workload = rollout.is_some() || !situation.workloads.is_empty();
         let ran_pods = has_workload || previous.is_some_and(|previous| previous.replicas.is_some());
         let silent = initialized && plan.is_none() && !ran_pods;
-        Self { initialized, wanted, ready, outdated, settled, has_workload, silent, serving, progressing }
+        Self { initialized, wanted, ready, outdated, settled, has_workload, silent, serving, asleep, progressing }
     }
 
     pub(super) fn count(&self) -> String {
         format!("{} of {} members are ready", self.ready, self.wanted)
+    }
+}
+
+/// Whether its servers do not run because the resource asks for that. Without a plan nothing is known anew.
+fn is_asleep(situation: &Situation<'_>) -> bool {
+    match situation.outcome {
+        // What is planned may not have been done: reconciling may be paused.
+        Outcome::Planned(plan, _) => {
+            plan.hibernation == Hibernation::Asleep && situation.workloads.values().all(|workload| workload.wanted == 0)
+        }
+        Outcome::Deleting(_) => false,
+        Outcome::Started | Outcome::NotReady(_) | Outcome::Failed(..) => {
+            situation.previous.is_some_and(|previous| status::is(previous, ConditionType::Hibernated, "True"))
+        }
     }
 }
 

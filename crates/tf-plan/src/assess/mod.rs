@@ -109,7 +109,7 @@ pub fn assess(situation: &Situation<'_>) -> Assessment {
         put(&mut drafts, draft.clone());
     }
     carry_what_only_plans_know(situation, &mut drafts);
-    summary::add(situation, &mut drafts);
+    summary::add(situation, &facts, &mut drafts);
     let contract = contract::contract(situation, &facts, drafts);
     let own = match situation.outcome {
         Outcome::Planned(plan, _) => Some(plan.own_status.clone()),

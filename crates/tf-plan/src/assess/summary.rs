@@ -2,12 +2,12 @@
 
 use tf_api::contract::{ConditionType, Draft, Reason};
 
-use super::{Outcome, Situation, put};
-use crate::{plan::Obstacle, status};
+use super::{Outcome, Situation, facts::Facts, put};
+use crate::{hibernation, plan::Obstacle, status};
 
 /// Adds them.
-pub(super) fn add(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
-    use ConditionType::{Deleting, FieldsIgnored, Paused, Progressing, Ready, Reconciling, Stalled};
+pub(super) fn add(situation: &Situation<'_>, facts: &Facts, drafts: &mut Vec<Draft>) {
+    use ConditionType::{Deleting, FieldsIgnored, Hibernated, Paused, Progressing, Ready, Reconciling, Stalled};
     let obstacle = obstacle(situation, drafts);
     let ready = match &obstacle {
         Some((reason, message)) => Draft::fails(Ready, *reason, message.clone()),
@@ -22,6 +22,9 @@ pub(super) fn add(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
     put(drafts, ready);
     if situation.paused {
         put(drafts, Draft::holds(Paused, Reason::Paused, "reconciling is suspended by the resource"));
+    }
+    if facts.asleep {
+        put(drafts, Draft::holds(Hibernated, Reason::Hibernated, hibernation::EXPLANATION));
     }
     if let Outcome::Deleting(message) = situation.outcome {
         put(drafts, Draft::holds(Deleting, Reason::Deleting, message));
@@ -61,9 +64,13 @@ fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, Stri
         }
     }
     let failing = |kind: ConditionType| drafts.iter().find(|draft| draft.kind == kind && !draft.is_true());
-    [InputsReady, DependenciesReady, ConfigReady, WorkloadReady, Available]
-        .into_iter()
-        .find_map(failing)
+    // What it needs is needed by servers that run.
+    let asleep = failing(WorkloadReady).filter(|draft| draft.reason == Reason::Hibernated);
+    let asleep = asleep.filter(|_| failing(ConfigReady).is_none());
+    asleep
+        .or_else(|| {
+            [InputsReady, DependenciesReady, ConfigReady, WorkloadReady, Available].into_iter().find_map(failing)
+        })
         .or_else(|| drafts.iter().find(|draft| draft.kind == ConditionType::Degraded && draft.is_true()))
         .or_else(|| drafts.iter().find(|draft| draft.kind == Progressing && draft.is_true()))
         .map(|draft| (draft.reason, draft.message.clone()))

@@ -3,7 +3,7 @@
 use tf_api::contract::invariants;
 
 use super::*;
-use crate::plan::Rollout;
+use crate::{hibernation::Hibernation, plan::Rollout};
 
 fn plan_without_pods() -> Plan {
     let available = Draft::holds(ConditionType::Available, Reason::Succeeded, "all parts are");
@@ -205,4 +205,62 @@ fn a_member_that_is_missing_for_five_minutes_makes_the_resource_degraded_until_i
     assert_eq!(verdict(&late), (None, [false, true], Reason::ReplicasUnavailable, told.into()));
     let back = look(Some(&late.contract), 2, 10_301);
     assert_eq!(verdict(&back), (None, [true, false], Reason::Succeeded, IN_TIME.into()));
+}
+
+fn sleeping(
+    previous: Option<&Contract>,
+    wanted: i32,
+    pods: &[Pod],
+    outcome: Option<Outcome<'_>>,
+    seconds: i64,
+) -> Contract {
+    let workloads = vec![("w".to_owned(), "t".to_owned())];
+    let rollout = Rollout { workloads, wanted: Some(3), selector: String::new() };
+    let plan = Plan { rollout: Some(rollout), hibernation: Hibernation::Asleep, ..Plan::default() };
+    let workload = Workload { name: "w".into(), current: true, wanted, existing: wanted, ..Workload::default() };
+    let applied = Applied::default();
+    let assessment = assess(&Situation {
+        availability: Availability::Majority,
+        workloads: &BTreeMap::from([("w".to_owned(), workload)]),
+        pods,
+        now: Timestamp::from_second(seconds).unwrap(),
+        ..situation(previous, outcome.unwrap_or(Outcome::Planned(&plan, &applied)))
+    });
+    invariants::check(&assessment.contract, 1).unwrap();
+    assessment.contract
+}
+
+#[test]
+fn who_sleeps_says_so_and_is_not_degraded_however_long_it_sleeps() {
+    use ConditionType::{Available, Degraded, Hibernated, Progressing, Ready};
+    let is = |contract: &Contract, kind, status| status::is(contract, kind, status);
+    let awake = Contract { initialized: Some(true), observed_generation: 1, ..Contract::default() };
+    let pods =
+        [Pod { name: "w-0".into(), ready: true, terminating: true, template: Some("t".into()), ..Pod::default() }];
+    let falling = sleeping(Some(&awake), 0, &pods, None, 0);
+    assert!(is(&falling, Hibernated, "True") && is(&falling, Progressing, "True") && is(&falling, Available, "False"));
+    let asleep = sleeping(Some(&falling), 0, &[], None, 60);
+    let later = sleeping(Some(&asleep), 0, &[], None, 6_000_000);
+    for contract in [&asleep, &later] {
+        let ready = status::draft(contract, Ready).unwrap();
+        assert_eq!((ready.status, ready.reason), (ConditionStatus::False, Reason::Hibernated));
+        assert!(
+            is(contract, Progressing, "False") && is(contract, Degraded, "False") && is(contract, Hibernated, "True")
+        );
+        assert_eq!((contract.replicas, contract.ready_replicas, contract.degraded), (Some(3), Some(0), Some(false)));
+        assert_eq!(contract.initialized, Some(true));
+    }
+    // Passes that learn nothing do not wake it.
+    let failed =
+        sleeping(Some(&later), 0, &[], Some(Outcome::Failed(Reason::ApiError, "a request got lost")), 6_000_001);
+    assert!(is(&failed, Hibernated, "True") && is(&failed, Degraded, "True") && is(&failed, Available, "False"));
+}
+
+#[test]
+fn who_is_paused_before_it_sleeps_is_awake_and_says_that() {
+    let awake = Contract { initialized: Some(true), observed_generation: 1, ..Contract::default() };
+    let pod = |name: &str| Pod { name: name.into(), ready: true, template: Some("t".into()), ..Pod::default() };
+    let pods = ["w-0", "w-1", "w-2"].map(pod);
+    let contract = sleeping(Some(&awake), 3, &pods, None, 0);
+    assert!(!status::is(&contract, ConditionType::Hibernated, "True"));
 }

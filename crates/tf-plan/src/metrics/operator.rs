@@ -88,7 +88,7 @@ pub const CONDITION: Metric = of_leader(gauge(
     &["kind", "resource_namespace", "resource_name", "type", "status"],
     Unit::Flag,
     "Whether a condition of a resource has this status: True, False or Unknown; of the types Ready, Available, Progressing, \
-     Degraded, DependenciesReady, CertificatesReady, Stalled and Paused",
+     Degraded, DependenciesReady, CertificatesReady, Stalled, Paused and Hibernated",
 ));
 /// Their age.
 pub const CONDITION_SINCE: Metric = of_leader(gauge(

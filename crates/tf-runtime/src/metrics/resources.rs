@@ -17,7 +17,7 @@ use crate::object::Key;
 const LIMIT: usize = 100;
 
 /// Conditions that are told.
-const CONDITIONS: [ConditionType; 8] = [
+const CONDITIONS: [ConditionType; 9] = [
     ConditionType::Ready,
     ConditionType::Available,
     ConditionType::Progressing,
@@ -26,6 +26,7 @@ const CONDITIONS: [ConditionType; 8] = [
     ConditionType::CertificatesReady,
     ConditionType::Stalled,
     ConditionType::Paused,
+    ConditionType::Hibernated,
 ];
 /// Their values, as a status has them.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];

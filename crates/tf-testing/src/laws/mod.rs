@@ -1,9 +1,10 @@
-//! What holds for every plan of every component, whatever the situation: [`check`]. Two laws have modules of their own:
-//! what containers may do ([`security`]), and that no field of a spec lies ([`fields`]).
+//! What holds for every plan of every component, whatever the situation: [`check`]. Three laws have modules of their own:
+//! what containers may do ([`security`]), that no field of a spec lies ([`fields`]), and that who sleeps loses nothing (`hibernation`).
 
 #![expect(clippy::panic, reason = "a broken law is a panicking test")]
 
 pub mod fields;
+mod hibernation;
 pub mod security;
 
 use serde_json::{Value, json};
@@ -44,6 +45,7 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
         labels(&format!("{name}: {label}"), declaration.operator, object);
     }
     security::check(name, declaration.operator, plan);
+    hibernation::check::<C>(name, cr, observed, plan);
     no_secret_outside_of_secrets(name, cr, observed, plan);
 }
 

@@ -58,10 +58,11 @@ pub enum Long {
     NodeOff,
     DiskFull,
     CutOff,
+    Hibernation,
 }
 
 impl Long {
-    pub const ALL: usize = Self::CutOff as usize + 1;
+    pub const ALL: usize = Self::Hibernation as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -209,6 +210,24 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_row()
             let writer = Writer::begin(&access, &addresses);
             STORE.restarted(client).await?;
             good("pods replaced", &writer.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_that_hibernated_has_every_row() -> Result<()> {
+    if !Long::Hibernation.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = whole(lab, client).await?;
+            let writer = Writer::begin(&access, &addresses);
+            STORE.sleeps_and_wakes(client).await?;
+            let summary = writer.end().await?;
+            println!("hibernated: {summary}");
+            ensure!(summary.lost == 0, "{summary}");
+            ring(lab, client, 3).await.map(drop)
         })
         .await
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
@@ -65,10 +66,11 @@ pub enum Long {
     Rest,
     Partition,
     OwnQueues,
+    Hibernation,
 }
 
 impl Long {
-    pub const ALL: usize = Self::OwnQueues as usize + 1;
+    pub const ALL: usize = Self::Hibernation as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -356,6 +358,38 @@ async fn a_member_stays_as_long_as_a_queue_has_its_messages_there_alone() -> Res
             let channel = own.connect(address).await?.create_channel().await?;
             channel.queue_delete("ledger".into(), QueueDeleteOptions::default()).await?;
             resize(client, 1).await
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_hibernated_has_what_was_durable() -> Result<()> {
+    const MESSAGES: u32 = 100;
+    if !Long::Hibernation.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let connection = access.connect(addresses[0]).await?;
+            let channel = connection.create_channel().await?;
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            channel.queue_declare("ledger".into(), durable, FieldTable::default()).await?;
+            channel.confirm_select(ConfirmSelectOptions::default()).await?;
+            for number in 0..MESSAGES {
+                let (options, persistent) =
+                    (BasicPublishOptions::default(), BasicProperties::default().with_delivery_mode(2));
+                let message = number.to_be_bytes();
+                let sent = channel.basic_publish("".into(), "ledger".into(), options, &message, persistent).await?;
+                ensure!(sent.await?.is_ack(), "message {number} is not confirmed");
+            }
+            STORE.sleeps_and_wakes(client).await?;
+            let connection = access.connect(addresses[0]).await?;
+            let channel = connection.create_channel().await?;
+            let passive = QueueDeclareOptions { passive: true, ..durable };
+            let queue = channel.queue_declare("ledger".into(), passive, FieldTable::default()).await?;
+            ensure!(queue.message_count() == MESSAGES, "{} of {MESSAGES} messages are there", queue.message_count());
+            good("afterwards", &Traffic::begin(&access, &addresses).await?.end().await?)
         })
         .await
 }

@@ -78,10 +78,11 @@ pub enum Long {
     Rest,
     Strangers,
     Ports,
+    Hibernation,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Ports as usize + 1;
+    pub const ALL: usize = Self::Hibernation as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use zookeeper_client::{Client as Session, EnsembleUpdate, Error};
 
-use super::journal::Writers;
+use super::journal::{Journal, Writers};
 use super::watchman::{Watch, Watchman};
 use super::*;
 use crate::rest;
@@ -17,6 +17,26 @@ async fn an_ensemble_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_all
         return Ok(());
     }
     with_lab(3, async |lab, client| rest::is_silent(&STORE, lab, client).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_that_hibernated_has_what_was_written() -> Result<()> {
+    if !Long::Hibernation.is_drawn()? {
+        return Ok(());
+    }
+    with_lab(3, async |lab, client| {
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
+        certified(client).await?;
+        let addresses = lab.real_nodes()?.addresses()?;
+        let journal = Journal::begin(&addresses).await?;
+        eventually("20 writes", Duration::from_secs(30), async || Ok((journal.written() >= 20).then_some(()))).await?;
+        let account = journal.stop();
+        let list = membership::list(addresses[0]).await?;
+        STORE.sleeps_and_wakes(client).await?;
+        ensure!(membership::list(addresses[0]).await? == list, "the list of members is another one");
+        account.is_kept_by(&addresses).await
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

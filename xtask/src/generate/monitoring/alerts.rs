@@ -185,9 +185,19 @@ impl Resources<'_> {
         format!("{} == 0", self.condition(kind))
     }
 
-    /// Whether clients are not served who were before.
+    /// Whether clients are not served who were before, and nobody wished that.
     fn is_down(&self) -> String {
-        format!("({} and {} == 1)", self.fails("Available"), self.one("max", &table::INITIALIZED, &[]))
+        let (fails, initialized) = (self.fails("Available"), self.one("max", &table::INITIALIZED, &[]));
+        format!("({fails} and {initialized} == 1 unless {})", self.is_wished())
+    }
+
+    /// Whether servers do not run because somebody wishes that: its own, or those of a store that it cannot do without.
+    fn is_wished(&self) -> String {
+        if !self.0.needs_stores {
+            return self.holds("Hibernated");
+        }
+        let of_stores = select(&table::CONDITION, &[("type", "Hibernated"), ("status", "True")]);
+        format!("on (resource_namespace) max by (resource_namespace) ({of_stores}) == 1")
     }
 
     fn is_short(&self) -> String {
@@ -238,7 +248,7 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             "MemberDown",
             unless(
                 &format!("{} - {} > 0", on.wanted(), on.ready()),
-                &[on.holds("Progressing"), on.is_down()],
+                &[on.holds("Progressing"), on.is_wished(), on.is_down()],
             ),
             "15m",
             Severity::Warning,
@@ -280,7 +290,7 @@ fn of_resources(target: &Target) -> Vec<Alert> {
     let covered = ["Progressing", "Degraded", "Stalled", "Paused"].map(|kind| on.holds(kind));
     alerts.push(named.alert(
         "NotReady",
-        unless(&on.fails("Ready"), &[covered.as_slice(), &[on.is_short()]].concat()),
+        unless(&on.fails("Ready"), &[covered.as_slice(), &[on.is_wished(), on.is_short()]].concat()),
         if target.aggregates() { "1h" } else { "15m" },
         Severity::Warning,
         text(

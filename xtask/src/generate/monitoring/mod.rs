@@ -45,6 +45,8 @@ struct Target {
     page: Option<&'static str>,
     /// Hours that a roll-out may take until somebody is told.
     rollout_hours: u32,
+    /// Whether it cannot be well while a store of its namespace hibernates.
+    needs_stores: bool,
 }
 
 impl Target {
@@ -61,7 +63,8 @@ impl Target {
             _ => (None, 1),
         };
         let kind = declaration.primary.kind;
-        Self { operator: operator.name, kind, has_agents: declaration.calls_agents, page, rollout_hours }
+        let needs_stores = matches!(operator.name, "config-op" | "manager-op");
+        Self { operator: operator.name, kind, has_agents: declaration.calls_agents, page, rollout_hours, needs_stores }
     }
 
     /// The operator whose resource stands for those of all others.
