@@ -31,6 +31,9 @@ pub const ANNOTATION_RECONCILE: &str = "tf.tungsten.io/reconcile";
 pub const ANNOTATION_PAUSED: &str = "tf.tungsten.io/paused";
 /// Annotation on a resource: `true` stops all its servers and keeps everything else of it, until the annotation is taken away.
 pub const ANNOTATION_HIBERNATE: &str = "tf.tungsten.io/hibernate";
+/// Annotation on a resource, a namespace or a definition: with `true` the API server refuses to delete it, by a policy of the
+/// charts.
+pub const ANNOTATION_DELETION_PROTECTION: &str = "tf.tungsten.io/deletion-protection";
 /// Annotation on a resource: each new value replaces its pods, one after the other as any change of their template does. The
 /// value says nothing; the time is a good one.
 pub const ANNOTATION_RESTART: &str = "tf.tungsten.io/restart";

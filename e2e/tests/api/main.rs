@@ -9,6 +9,7 @@ mod definitions;
 mod go_operator;
 mod kstatus;
 mod kubectl;
+mod protection;
 mod releases;
 mod rendering;
 mod rights;

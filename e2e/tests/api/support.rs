@@ -95,6 +95,8 @@ pub fn path_of(object: &Value) -> Result<String> {
         "RoleBinding" => "rolebindings",
         "Service" => "services",
         "ServiceAccount" => "serviceaccounts",
+        "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding" => "validatingadmissionpolicybindings",
         _ => bail!("a chart has no business with {kind:?}"),
     };
     let version = object["apiVersion"].as_str().context("no apiVersion")?;

@@ -174,6 +174,7 @@ fn effects() -> Vec<Effect> {
         effect("replicaCount", &["replicaCount=2"], ("PodDisruptionBudget", "/spec/maxUnavailable"), json!(1)),
         effect("crds.install", &["crds.install=false"], ("CustomResourceDefinition", "/kind"), Value::Null),
         effect("crds.keep", &["crds.keep=false"], ("CustomResourceDefinition", "/metadata/annotations/helm.sh~1resource-policy"), Value::Null),
+        effect("deletionProtection", &["deletionProtection=false"], ("ValidatingAdmissionPolicy", "/kind"), Value::Null),
         in_deployment("watch.scope", &["watch.scope=cluster"], "env WATCH_NAMESPACE", json!("")),
         in_deployment("watch.namespaces", &["watch.scope=namespaces", "watch.namespaces={a,b}"], "env WATCH_NAMESPACE", json!("a,b")),
         effect("rbac.create", &["rbac.create=false"], ("RoleBinding", "/kind"), Value::Null),

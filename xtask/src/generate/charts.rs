@@ -3,12 +3,13 @@
 use std::{fmt::Write as _, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tf_api::names::ANNOTATION_DELETION_PROTECTION;
 use tf_plan::rbac::{Reach, Rule, rules};
 
 use super::{Files, OPERATORS, Operator, crds, values};
 
 /// Files of every chart, with placeholders.
-const TEMPLATES: [(&str, &str); 14] = [
+const TEMPLATES: [(&str, &str); 15] = [
     (".helmignore", include_str!("chart/.helmignore")),
     ("Chart.yaml", include_str!("chart/Chart.yaml")),
     ("README.md", include_str!("chart/README.md")),
@@ -20,6 +21,7 @@ const TEMPLATES: [(&str, &str); 14] = [
     ("templates/budget.yaml", include_str!("chart/templates/budget.yaml")),
     ("templates/dashboards.yaml", include_str!("chart/templates/dashboards.yaml")),
     ("templates/deployment.yaml", include_str!("chart/templates/deployment.yaml")),
+    ("templates/protection.yaml", include_str!("chart/templates/protection.yaml")),
     ("templates/rbac.yaml", include_str!("chart/templates/rbac.yaml")),
     ("templates/service.yaml", include_str!("chart/templates/service.yaml")),
     ("templates/serviceaccount.yaml", include_str!("chart/templates/serviceaccount.yaml")),
@@ -72,6 +74,7 @@ fn fill(operator: &Operator, rules: &[Rule], template: &str) -> String {
         .replace("@DESCRIPTION@", operator.description)
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@PLURALS@", &plurals.join(", "))
+        .replace("@PROTECTION@", ANNOTATION_DELETION_PROTECTION)
         .replace("@EXTRA_ROLES@\n", &extra_roles(operator, rules))
 }
 

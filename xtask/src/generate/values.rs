@@ -18,6 +18,7 @@ struct Values {
     #[schemars(range(min = 0))]
     replica_count: u32,
     crds: Crds,
+    deletion_protection: bool,
     watch: Watch,
     rbac: Rbac,
     service_account: ServiceAccount,
