@@ -1,5 +1,6 @@
 //! A real Cassandra on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod backup;
 mod cql;
 mod crash;
 mod writer;
@@ -52,10 +53,11 @@ pub enum Long {
     Sizes,
     Replacement,
     LostData,
+    Backup,
 }
 
 impl Long {
-    pub const ALL: usize = Self::LostData as usize + 1;
+    pub const ALL: usize = Self::Backup as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
