@@ -1,8 +1,9 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
 //! [`claim`], its ports are in [`ports`], which members are its seeds in [`seeds`], who they are in `membership`, what is done to members that run in
-//! `procedure`, what from time to time in `upkeep`.
+//! `procedure`, what from time to time in `upkeep`, backups are in `backup`, and what a new ring begins with in `restore`.
 
+mod backup;
 pub mod claim;
 pub mod config;
 pub mod directory;
@@ -10,9 +11,12 @@ mod membership;
 pub mod plan;
 pub mod ports;
 mod procedure;
+mod restore;
 pub mod role;
 pub mod seeds;
 mod upkeep;
+#[cfg(test)]
+mod whole;
 
 use tf_api::{
     Cassandra,

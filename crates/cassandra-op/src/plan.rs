@@ -1,12 +1,12 @@
 //! Desired state of a ring.
 
 use k8s_openapi::{
-    api::core::v1::{Container, VolumeMount},
+    api::core::v1::{Container, PersistentVolumeClaimVolumeSource, Volume, VolumeMount},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use serde_json::{Map, json};
 use tf_api::{
-    Cassandra, CassandraConfiguration, Managed as _,
+    BackupVolume, Cassandra, CassandraConfiguration, Managed as _, RestoredStatus,
     contract::{ConditionType, Draft, MemberStatus, Protocol, Reason},
     kinds::ANALYTICS,
     ports as usual,
@@ -27,24 +27,31 @@ use tf_plan::{
     hibernation,
     images::{Builtin, Chosen},
     members::{Joining, Leaving, SizeRule},
-    node::{self, cassandra::MEMBER_FILE, launch},
+    node::{
+        self,
+        cassandra::{
+            MEMBER_FILE,
+            backup::{Backup, DIRECTORY},
+        },
+        launch,
+    },
     nodemanager::{self, Database},
     object::Kind,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::{News, NotReady, Plan},
     reports::{Clarity, Reports},
-    resize::{Decision, Record},
+    resize::{self, Decision, Record},
     secret::SecretData,
     status::whole_seconds,
     step::Step,
 };
 
 use crate::{
-    OPERATOR, claim, config,
+    OPERATOR, backup, claim, config,
     config::Ring,
     directory,
     membership::{self, Situation},
-    ports, procedure,
+    ports, procedure, restore,
     role::Role,
     seeds, upkeep,
 };
@@ -62,6 +69,11 @@ const LOG_BASE: &str = "/var/log/contrail";
 const LOGS: &str = "logs";
 const CONF: &str = "cassandra-conf";
 const CQLSH: &str = "cqlsh";
+const BACKUP: &str = "backup";
+/// Fields of the status that are stored before anything is done.
+const RECORD: [&str; 4] = [resize::FIELDS[0], resize::FIELDS[1], BACKUPS, RESTORED];
+const BACKUPS: &str = "backups";
+const RESTORED: &str = "restored";
 /// The first operator of Tungsten Fabric gave a drain half an hour.
 const GRACE_SECONDS: i64 = config::DRAIN_SECONDS as i64 + config::STOP_SECONDS as i64;
 
@@ -123,6 +135,9 @@ fn ring(
         ));
     }
     let changing = changing(cr, observed);
+    let backup_volume = backup_volume(spec)?;
+    // Nobody looks for it later.
+    let source = if initialized { None } else { restored_from(cr, backup_volume.is_some())? };
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -168,9 +183,12 @@ fn ring(
     if ensemble.container(nodemanager::CONTAINER.name).is_some() {
         volumes.extend(nodemanager::volumes());
     }
+    let offered_mounts: Vec<VolumeMount> = backup_volume.iter().map(|_| mount(BACKUP, DIRECTORY)).collect();
+    volumes.extend(backup_volume);
     let owned_mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
+    let data_mounts = [owned_mounts.as_slice(), offered_mounts.as_slice()].concat();
     let daemons =
-        ensemble.containers.iter().map(|chosen| daemon(chosen, spec, role, &open_ports, &owned_mounts)).collect();
+        ensemble.containers.iter().map(|chosen| daemon(chosen, spec, role, &open_ports, &data_mounts)).collect();
     let init = ensemble.container(config::jvm::DAEMON).map(copy_of_configuration);
     let objects = vec![publish::credentials(identity, &passwords_name(cr), &passwords)];
     let endpoints = vec![ensemble.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
@@ -191,6 +209,7 @@ fn ring(
         data: Some(data),
         volumes,
         owned_mounts,
+        offered_mounts,
         ports: open_ports,
         objects,
         endpoints,
@@ -202,8 +221,11 @@ fn ring(
     })?;
     plan.notes.extend(unasked);
     record.keep(&mut plan);
+    plan.record = &RECORD;
     let repair = keep_up(&mut plan, cr, observed);
-    procedure::complete(&mut plan, cr, observed, &contents, decided, repair);
+    let backup = back_up(&mut plan, cr, observed, decided.is_some());
+    procedure::complete(&mut plan, cr, observed, &contents, decided, backup.or(repair));
+    take_in(&mut plan, cr, observed, source);
     hibernation::finish(&mut plan);
     Ok(plan)
 }
@@ -213,6 +235,101 @@ fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
     let status = cr.status.as_ref()?;
     let leaving = Record { leaving: status.own.leaving.clone(), ..Record::default() }.changing();
     leaving.or_else(|| procedure::moving(&status.contract.members, &Reports::of_observed(observed)))
+}
+
+/// Says which backups there are. Gives back what is to be done for the next one, in a ring of which enough is known.
+fn back_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>, is_known: bool) -> Option<Step> {
+    let kept = if is_known {
+        backup::look(cr, &plan.members, &Reports::of_observed(observed), observed.now)
+    } else {
+        backup::Kept { list: backup::known(cr), ..backup::Kept::default() }
+    };
+    if !kept.list.is_empty() {
+        plan.own_status.insert(BACKUPS.to_owned(), json!(kept.list));
+    }
+    plan.notes.extend(kept.note);
+    plan.news.extend(kept.news);
+    kept.step
+}
+
+/// Has a ring that was not brought up yet take in a backup, and says so of one that did.
+fn take_in(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>, source: Option<Backup>) {
+    if let Some(restored) = cr.status.as_ref().and_then(|status| status.own.restored.as_ref()) {
+        plan.own_status.insert(RESTORED.to_owned(), json!(restored));
+        return;
+    }
+    let Some(of) = source else { return };
+    let what = format!("backup {} of {}/{}", of.name, of.namespace, of.ring);
+    let why = match restore::look(&of, &plan.members, &Reports::of_observed(observed), observed.now) {
+        restore::Progress::Done => {
+            let of = RestoredStatus {
+                completed: Some(Time(whole_seconds(observed.now))),
+                of: format!("{}/{}", of.namespace, of.ring),
+                backup: of.name,
+            };
+            plan.own_status.insert(RESTORED.to_owned(), json!(of));
+            plan.news.push(News { is_bad: false, reason: "RestoreCompleted", note: format!("{what} was taken in") });
+            return;
+        }
+        restore::Progress::Waits(why) => why,
+        restore::Progress::Next(step) => {
+            let why = step.explain();
+            plan.step = plan.step.take().or(Some(step));
+            why
+        }
+        restore::Progress::Refused(why, step) => {
+            plan.step = plan.step.take().or(step);
+            plan.again = Some(restore::AGAIN.unsigned_abs());
+            let held = (Reason::InvalidSpec, format!("{what} is not taken in: {why}"));
+            plan.held = plan.held.take().or(Some(held));
+            why
+        }
+    };
+    if plan.held.is_none() {
+        plan.under_way = plan.under_way.take().or(Some(format!("{what} is taken in: {why}")));
+    }
+    // Whoever comes now finds less than there will be.
+    let empty =
+        Draft::fails(ConditionType::Available, Reason::DataMigrationRunning, format!("{what} is not taken in yet"));
+    plan.drafts.push(empty);
+}
+
+/// The volume for backups, where there is one.
+fn backup_volume(spec: &CassandraConfiguration) -> Result<Option<Volume>, NotReady> {
+    let invalid = || {
+        NotReady::invalid(
+            Reason::InvalidSpec,
+            "serviceConfiguration.backup has to name one volume: set hostPath.path or persistentVolumeClaim.claimName",
+        )
+    };
+    let Some(BackupVolume { host_path: directory, persistent_volume_claim: claim }) = spec.backup.clone() else {
+        return Ok(None);
+    };
+    match (directory.map(|directory| directory.path), claim) {
+        (Some(Some(path)), None) if path.len() > 1 => Ok(Some(host_path(BACKUP, &path))),
+        (None, Some(claim)) if !claim.claim_name.is_empty() => Ok(Some(Volume {
+            name: BACKUP.into(),
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: claim.claim_name,
+                ..PersistentVolumeClaimVolumeSource::default()
+            }),
+            ..Volume::default()
+        })),
+        _ => Err(invalid()),
+    }
+}
+
+/// The backup that the spec names, if it can be one.
+fn restored_from(cr: &Cassandra, has_volume: bool) -> Result<Option<Backup>, NotReady> {
+    let Some(of) = restore::source(cr) else { return Ok(None) };
+    let invalid = |why: &str| Err(NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.{why}")));
+    if of.directory().is_none() {
+        return invalid("restoreFrom: no backup can be called so; name it as status.backups does");
+    }
+    if !has_volume {
+        return invalid("restoreFrom: there is no volume to find it on; name it in serviceConfiguration.backup");
+    }
+    Ok(Some(of))
 }
 
 /// Says how well the ring is kept. Gives back the repair that is due.
@@ -423,6 +540,12 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         (spec.reaper_app_port != usual::REAPER_APP, "reaperAppPort", "Reaper does not run"),
         (spec.reaper_adm_port != usual::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
     ];
+    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let restored = cr.status.as_ref().is_some_and(|status| status.own.restored.is_some());
+    let late = (spec.restore_from.is_some() && initialized && !restored).then(|| {
+        "spec.serviceConfiguration.restoreFrom: the ring was brought up before; a backup is taken in by a new resource alone"
+            .to_owned()
+    });
     let unasked = (cr.spec.dependencies.analytics.is_some() && !node_manager)
         .then(|| format!("spec.dependencies.analytics: {unused}"));
     settings
@@ -430,6 +553,7 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         .filter(|(set, ..)| *set)
         .map(|(_, field, why)| format!("spec.serviceConfiguration.{field}: {why}"))
         .chain(unasked)
+        .chain(late)
         .chain(certificates::host_files_ignored(&cr.spec.common_configuration))
         .chain(dependency::ignored(&dependencies(cr)))
         .collect()

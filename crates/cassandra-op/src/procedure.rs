@@ -74,6 +74,24 @@ pub fn complete(
     }
 }
 
+/// What the servers of all members say, with the members and their pods, if the ring is whole, whatever goes on in it.
+///
+/// # Errors
+/// What is not as it should be.
+pub fn whole<'a>(
+    members: &'a [MemberStatus],
+    reports: &Reports<'a>,
+) -> Result<Vec<(&'a MemberStatus, &'a Pod, &'a Facts)>, String> {
+    if let Some(why) = fragile(members, reports, &[]) {
+        return Err(why);
+    }
+    let told = |member| {
+        let pod = pod_of(member, reports.pods)?;
+        Some((member, pod, facts(pod, reports)?))
+    };
+    members.iter().map(told).collect::<Option<_>>().ok_or_else(|| "not all members tell how the ring is".to_owned())
+}
+
 /// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and go by
 /// one schema (stateful-services 1.3.6). Then a quorum of every key's replicas is left when one of them stops.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
@@ -111,6 +129,9 @@ fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Chang
             Change::Decommission => "hands over what it holds".to_owned(),
             Change::Remove { host_id } => format!("takes {host_id} out of the ring"),
             Change::Replicate { keyspace, .. } => format!("changes keyspace {keyspace}"),
+            Change::Backup { of, .. } | Change::Look { of } => format!("makes backup {}", of.name),
+            Change::RestoreSchema { of, .. } => format!("makes the tables of backup {}", of.name),
+            Change::RestoreRows { of, .. } => format!("takes in backup {}", of.name),
         };
         Some(format!("pod {} {what}", pod.name))
     })

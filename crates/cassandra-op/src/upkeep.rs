@@ -93,7 +93,7 @@ fn repair(keyspace: &str, members: usize, ring: &[(&Pod, &Facts)], now: Timestam
 }
 
 fn failed(facts: &Facts) -> Option<&Failed> {
-    facts.failed.as_ref().filter(|failed| failed.of.is_routine())
+    facts.failed.as_ref().filter(|failed| failed.of.is_upkeep())
 }
 
 fn explain(keyspace: &str, grace: u32, ring: &[(&Pod, &Facts)]) -> String {

@@ -9,8 +9,14 @@ fn sample(path: &str) -> Option<Value> {
         "serviceConfiguration.minHeapSize" => json!("1G"),
         "serviceConfiguration.maxHeapSize" => json!("2G"),
         "serviceConfiguration.startRPC" => json!(false),
+        "serviceConfiguration.restoreFrom" => json!({"name": "configdb1", "backup": "first"}),
         _ => return None,
     })
+}
+
+fn company(path: &str) -> Option<Value> {
+    let backup = json!({"serviceConfiguration": {"backup": {"hostPath": {"path": "/backups"}}}});
+    (path == "serviceConfiguration.restoreFrom").then_some(backup)
 }
 
 #[test]
@@ -22,6 +28,7 @@ fn no_field_lies() {
             ("serviceConfiguration.automaticRepair", "members that run are asked for it, see rolling.rs"),
         ],
         sample: &sample,
+        company: &company,
         ..Stage::of(env!("CARGO_MANIFEST_DIR"), "three-nodes", "cassandra")
     };
     assert!(stage.no_field_lies() > 50);

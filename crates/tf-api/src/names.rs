@@ -37,6 +37,8 @@ pub const ANNOTATION_DELETION_PROTECTION: &str = "tf.tungsten.io/deletion-protec
 /// Annotation on a resource: each new value replaces its pods, one after the other as any change of their template does. The
 /// value says nothing; the time is a good one.
 pub const ANNOTATION_RESTART: &str = "tf.tungsten.io/restart";
+/// Annotation on a Cassandra: each new value has a backup of that name made.
+pub const ANNOTATION_BACKUP: &str = "tf.tungsten.io/backup";
 /// Annotation on a member's certificate request: number of the bundle of authorities that the member goes by.
 pub const ANNOTATION_BUNDLE_REVISION: &str = "tf.tungsten.io/bundle-revision";
 /// Label on cluster-scoped objects: namespace of the resource they belong to.

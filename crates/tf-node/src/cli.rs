@@ -23,7 +23,8 @@ tf-node: runs the daemons of Tungsten Fabric in their pods
   tf-node reload DAEMON                   have its server read its certificates anew
   tf-node copy DAEMON CONFIG              become its Redis server, as a copy of the one that takes writes
   tf-node step-down DAEMON                have another Redis server take writes in its place
-  tf-node install DIR [--own DIR]...      copy this program into DIR, give directories to the daemons' user
+  tf-node install DIR [--own DIR]... [--offer DIR]...
+                                          copy this program into DIR, give directories to the daemons' user; offered ones if possible
   tf-node place FROM TO                   copy an executable over another one
   tf-node pause                           sleep and reap processes
   tf-node --version
@@ -38,7 +39,7 @@ enum Command {
     Reload(String),
     Copy { daemon: String, config: String },
     StepDown(String),
-    Install { directory: String, own: Vec<String> },
+    Install { directory: String, own: Vec<String>, offer: Vec<String> },
     Place { from: String, to: String },
     Pause,
     Help,
@@ -64,7 +65,9 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
         Command::Copy { daemon, config } => runtime()?.block_on(copy::copy(&paths, &daemon, &config)),
         Command::StepDown(daemon) => runtime()?.block_on(step_down::command(&paths, &daemon)),
         Command::Pause => runtime()?.block_on(pause::pause()),
-        Command::Install { directory, own } => install::install(&paths, &directory, &own).map(|()| ExitCode::SUCCESS),
+        Command::Install { directory, own, offer } => {
+            install::install(&paths, &directory, &own, &offer).map(|()| ExitCode::SUCCESS)
+        }
         Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
         Command::Help => {
             print!("{HELP}");
@@ -79,12 +82,13 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
 
 fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> {
     let mut parser = lexopt::Parser::from_args(arguments);
-    let (mut paths, mut values, mut own) = (Paths::default(), Vec::new(), Vec::new());
+    let (mut paths, mut values, mut own, mut offer) = (Paths::default(), Vec::new(), Vec::new(), Vec::new());
     let mut question = probe::Question::Ready;
     while let Some(argument) = parser.next()? {
         match argument {
             Value(value) => values.push(value.string()?),
             Long("own") => own.push(parser.value()?.string()?),
+            Long("offer") => offer.push(parser.value()?.string()?),
             Long("alive") => question = probe::Question::Alive,
             // For tests: the root that every path is below.
             Long("root") => paths = Paths::below(parser.value()?),
@@ -107,13 +111,20 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
         "reload" => Command::Reload(daemon(next("DAEMON")?)?),
         "copy" => Command::Copy { daemon: daemon(next("DAEMON")?)?, config: next("CONFIG")? },
         "step-down" => Command::StepDown(daemon(next("DAEMON")?)?),
-        "install" => Command::Install { directory: next("DIR")?, own: std::mem::take(&mut own) },
+        "install" => {
+            let (own, offer) = (std::mem::take(&mut own), std::mem::take(&mut offer));
+            Command::Install { directory: next("DIR")?, own, offer }
+        }
         "place" => Command::Place { from: next("FROM")?, to: next("TO")? },
         "pause" => Command::Pause,
         _ => bail!("no such command; see tf-node --help"),
     };
     let is_probe = matches!(command, Command::Probe(..));
-    if values.next().is_some() || !own.is_empty() || (question == probe::Question::Alive && !is_probe) {
+    if values.next().is_some()
+        || !own.is_empty()
+        || !offer.is_empty()
+        || (question == probe::Question::Alive && !is_probe)
+    {
         bail!("{name}: too many arguments");
     }
     Ok((paths, command))
@@ -144,8 +155,8 @@ mod tests {
         let copy = Command::Copy { daemon: "api".into(), config: "/a".into() };
         assert_eq!(argument(node::copy("api", "/a")), copy);
         assert_eq!(argument(node::step_down("api")), Command::StepDown("api".into()));
-        let install = Command::Install { directory: node::INSTALL_DIR.into(), own: words("/a /b") };
-        assert_eq!(argument(node::install(&["/a", "/b"])), install);
+        let install = Command::Install { directory: node::INSTALL_DIR.into(), own: words("/a /b"), offer: words("/c") };
+        assert_eq!(argument(node::install(&words("/a /b"), &words("/c"))), install);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, open, openat, statat},
     io::Errno,
 };
+use serde_json::json;
 use tf_plan::node;
 
-use crate::{atomic, paths::Paths};
+use crate::{atomic, log, paths::Paths};
 
 /// Every directory: its owner and group write, and what is made in it has the group.
 const DIRECTORY: Mode = Mode::from_raw_mode(0o2770);
@@ -24,13 +25,19 @@ const DEEPEST: u32 = 128;
 
 /// Copies this program into a directory, makes the directory of states beside it, and gives directories to the daemons'
 /// user.
-pub fn install(paths: &Paths, directory: &str, own: &[String]) -> Result<()> {
+pub fn install(paths: &Paths, directory: &str, own: &[String], offer: &[String]) -> Result<()> {
     let binary = Path::new(node::BINARY).file_name().unwrap_or_default();
     let directory = paths.at(directory);
     executable(Path::new("/proc/self/exe"), &directory.join(binary))?;
     let states = directory.join(node::STATES);
     fs::create_dir_all(&states).with_context(|| format!("create {}", states.display()))?;
     give(&states, node::USER)?;
+    for directory in offer {
+        // Whoever needs it says so when it does.
+        if let Err(error) = give_top(&paths.at(directory), node::USER) {
+            log::warn("a directory was not given to the daemons' user", &json!({"error": format!("{error:#}")}));
+        }
+    }
     own.iter().try_for_each(|directory| give(&paths.at(directory), node::USER))
 }
 
@@ -57,6 +64,24 @@ pub fn give(directory: &Path, user: i64) -> Result<()> {
         return Ok(());
     }
     owner.give_tree(&top, &stat, 0).with_context(context)
+}
+
+/// Gives a directory alone to a user and its group, unless it is theirs already.
+///
+/// # Errors
+/// When its file system does not let anybody do so, say.
+pub fn give_top(directory: &Path, user: i64) -> Result<()> {
+    let id = u32::try_from(user).context("not the number of a user")?;
+    let owner = Owner { user: Uid::from_raw(id), group: Gid::from_raw(id) };
+    let context = || format!("give {} to user {user}", directory.display());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let top = open(directory, flags, Mode::empty()).with_context(context)?;
+    let stat = fstat(&top).with_context(context)?;
+    if owner.has(&stat) {
+        return Ok(());
+    }
+    fchown(&top, Some(owner.user), Some(owner.group)).with_context(context)?;
+    fchmod(&top, permissions(stat.st_mode) | DIRECTORY).with_context(context)
 }
 
 struct Owner {
@@ -174,6 +199,22 @@ mod tests {
         assert_eq!(mode(&outside), 0o644);
         symlink(root.path(), root.path().join("top")).unwrap();
         assert!(give(&root.path().join("top"), 0).is_err());
+    }
+
+    #[test]
+    fn what_is_offered_is_given_alone_and_its_absence_keeps_nobody_from_starting() {
+        let root = tempfile::tempdir().unwrap();
+        let top = root.path().join("volume");
+        fs::create_dir(&top).unwrap();
+        fs::write(top.join("theirs"), "x").unwrap();
+        fs::set_permissions(top.join("theirs"), fs::Permissions::from_mode(0o600)).unwrap();
+        let uid = rustix::process::getuid().as_raw();
+        give_top(&top, i64::from(uid)).unwrap();
+        assert_eq!(mode(&top.join("theirs")), 0o600);
+        assert!(give_top(&root.path().join("absent"), i64::from(uid)).is_err());
+        let paths = Paths::below(root.path());
+        fs::create_dir(root.path().join("bin")).unwrap();
+        install(&paths, "/bin", &[], &["/absent".to_owned()]).unwrap();
     }
 
     #[test]

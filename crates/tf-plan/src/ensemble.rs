@@ -106,6 +106,8 @@ pub struct Parts {
     pub volumes: Vec<Volume>,
     /// Mounts whose directories belong to the daemons' user.
     pub owned_mounts: Vec<VolumeMount>,
+    /// Mounts that the daemons' user may write to if that can be had.
+    pub offered_mounts: Vec<VolumeMount>,
     /// Ports of the headless Service.
     pub ports: Vec<(&'static str, Port)>,
     /// Objects of the component's own, applied before the workload.
@@ -288,6 +290,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             daemons: parts.daemons,
             volumes: volume.into_iter().chain(parts.volumes).collect(),
             owned_mounts: parts.owned_mounts,
+            offered_mounts: parts.offered_mounts,
             has_secret_files: parts.files.has_secrets(),
             affinity: placement::affinity(Some(nodes), &identity.selector()),
             share_processes: parts.share_processes,

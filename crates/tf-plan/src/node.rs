@@ -160,9 +160,11 @@ pub fn place(from: &str, to: &str) -> Vec<String> {
 }
 
 /// Arguments of the init container: copy the binary and give directories to [`USER`] and its group, both with the right to
-/// write. Containers of the pod that run as root have the group and no capability to pass over ownership.
-pub fn install(directories: &[&str]) -> Vec<String> {
+/// write. Containers of the pod that run as root have the group and no capability to pass over ownership. Those that are offered are given where that is
+/// possible, and without what is in them.
+pub fn install(directories: &[String], offered: &[String]) -> Vec<String> {
     let mut arguments = vec![IMAGE_BINARY.into(), "install".into(), INSTALL_DIR.into()];
-    arguments.extend(directories.iter().flat_map(|directory| ["--own".to_owned(), (*directory).to_owned()]));
+    arguments.extend(directories.iter().flat_map(|directory| ["--own".to_owned(), directory.clone()]));
+    arguments.extend(offered.iter().flat_map(|directory| ["--offer".to_owned(), directory.clone()]));
     arguments
 }

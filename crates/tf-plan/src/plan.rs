@@ -1,6 +1,6 @@
 //! The result of planning: desired state, or why there is none yet.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
@@ -74,6 +74,21 @@ pub struct Plan {
     pub record: &'static [&'static str],
     /// At most one disruptive step that is allowed now.
     pub step: Option<Step>,
+    /// After which time things are looked at again although nothing happens.
+    pub again: Option<Duration>,
+    /// What people are told once, when the fields of `record` that say so are stored.
+    pub news: Vec<News>,
+}
+
+/// Something that people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Whether it asks for attention.
+    pub is_bad: bool,
+    /// What it is, for machines.
+    pub reason: &'static str,
+    /// What it is, for people.
+    pub note: String,
 }
 
 impl Plan {

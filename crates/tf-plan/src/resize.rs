@@ -94,7 +94,7 @@ impl Decision {
 }
 
 /// Fields of the status that [`Record::keep`] fills.
-const FIELDS: [&str; 2] = ["highestId", "leaving"];
+pub const FIELDS: [&str; 2] = ["highestId", "leaving"];
 
 impl Record {
     /// Puts what is kept in the status beside the members into a plan, to be stored before anything is done.

@@ -13,6 +13,7 @@ use tf_pki::review::Denial;
 use tf_plan::{
     node::{cassandra::Change, rabbitmq::Membership, redis, zookeeper::Reconfigure},
     object::{CERTIFICATE_SIGNING_REQUEST, POD},
+    plan::News,
     status,
     step::{Request, Step, Target},
 };
@@ -45,6 +46,10 @@ fn action(request: &Request) -> String {
         Request::Ring(Change::Repair { keyspace, .. }) => format!("Repair{keyspace}"),
         Request::Ring(Change::Decommission) => "Decommission".to_owned(),
         Request::Ring(Change::Remove { .. }) => "Remove".to_owned(),
+        Request::Ring(Change::Backup { of, .. }) => format!("Backup{}", of.name),
+        Request::Ring(Change::Look { of }) => format!("LookFor{}", of.name),
+        Request::Ring(Change::RestoreSchema { .. }) => "RestoreSchema".to_owned(),
+        Request::Ring(Change::RestoreRows { .. }) => "RestoreRows".to_owned(),
         Request::Redis(redis::Change::StepDown) => "StepDown".to_owned(),
         Request::Membership(Membership::Leave) => "Leave".to_owned(),
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
@@ -86,6 +91,10 @@ impl Events {
 
     /// A step was taken.
     pub async fn stepped<Cr: Managed>(&self, cr: &Cr, step: &Step) {
+        // A question is no news.
+        if matches!(step, Step::Ask(_, Request::Ring(Change::Look { .. }))) {
+            return;
+        }
         let Target { pod, uid, why } = step.target();
         let (reason, action, note) = match step {
             Step::Restart(_) => ("DisruptionAllowed", "RestartPod".to_owned(), format!("restarting pod {pod}: {why}")),
@@ -96,6 +105,12 @@ impl Events {
             ),
             Step::Ask(_, request @ Request::Ring(Change::Repair { routine: true, .. })) => {
                 ("RepairStarted", action(request), why.clone())
+            }
+            Step::Ask(_, request @ Request::Ring(Change::Backup { .. })) => {
+                ("BackupStarted", action(request), why.clone())
+            }
+            Step::Ask(_, request @ Request::Ring(change)) if change.is_restore() => {
+                ("RestoreStarted", action(request), why.clone())
             }
             Step::Ask(_, request) => ("MembershipChanged", action(request), why.clone()),
         };
@@ -110,6 +125,12 @@ impl Events {
         };
         let what = What { type_: EventType::Normal, reason, action: &action, secondary: Some(pod) };
         self.send(&cr.object_ref(&()), what, &note).await;
+    }
+
+    /// Something that the plan has people told.
+    pub async fn told<Cr: Managed>(&self, cr: &Cr, news: &News) {
+        let type_ = if news.is_bad { EventType::Warning } else { EventType::Normal };
+        self.publish(cr, type_, news.reason, &news.note).await;
     }
 
     /// A step was refused by the member that it was for.

@@ -207,6 +207,9 @@ impl<C: Component> Reconciler<C> {
         match C::plan(&subject.cr, observed) {
             Ok(mut plan) => {
                 let before = self.announce(subject, observed, &plan).await?;
+                for news in plan.news.iter().filter(|_| !subject.cr.paused()) {
+                    self.events.told(&*subject.cr, news).await;
+                }
                 if self.world.declaration.calls_agents && !subject.cr.paused() {
                     match self.authorities.ensure(&*subject.cr, &observed.agents).await {
                         Err(failure @ AuthorityFailure::Awaited(..)) => {
@@ -385,12 +388,16 @@ impl<C: Component> Reconciler<C> {
         observed: &Observed<C::Cr>,
         outcome: Outcome<'_>,
     ) -> Result<Next, PassError> {
+        let planned = match &outcome {
+            Outcome::Planned(plan, _) => plan.again,
+            _ => None,
+        };
         let assessment = self.assess(subject, before, observed, outcome);
         let deferred = match self.write(subject, before, &assessment, Urgency::Usual).await? {
             Write::Deferred(wait) => Some(wait),
             Write::Done | Write::Unchanged => None,
         };
-        let soonest = [assessment.again, deferred].into_iter().flatten().min();
+        let soonest = [assessment.again, deferred, planned].into_iter().flatten().min();
         Ok(soonest.map_or(Next::Resync, Next::Within))
     }
 

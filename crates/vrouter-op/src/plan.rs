@@ -231,6 +231,7 @@ impl World<'_> {
             daemons: self.pods.daemons.clone(),
             volumes: self.pods.volumes.clone(),
             owned_mounts: Vec::new(),
+            offered_mounts: Vec::new(),
             has_secret_files: files.has_secrets(),
             affinity: placement::affinity_alone(group.placement.node_selector(), &agents),
             share_processes: false,

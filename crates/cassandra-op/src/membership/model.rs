@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use tf_plan::{
     node::{
-        cassandra::{Facts, Failed, NORMAL, Peer},
+        cassandra::{Facts, Failed, NORMAL, Peer, backup::Backup},
         state::{Phase, State, Status},
     },
     observed::{self, Agent, Certificate},
@@ -68,6 +68,8 @@ enum Event {
     Late(usize),
     /// What goes on is cut short.
     AgentEnds(usize),
+    /// A member begins to write what it holds to a backup.
+    Backup(usize),
     Nothing,
 }
 
@@ -177,6 +179,15 @@ impl World {
             Event::AgentEnds(index) => {
                 let ended = self.machines[index % count].doing.take();
                 self.machines[index % count].stuck |= matches!(ended, Some((Change::Decommission, _)));
+            }
+            Event::Backup(index) => {
+                let at = index % count;
+                let is_member = self.record.members.iter().any(|member| machine(&member.node) == at);
+                if is_member && self.runs(at) && self.machines[at].doing.is_none() {
+                    let of = Backup::default();
+                    let change = Change::Backup { of, resource: String::new(), member: 1, members: Vec::new() };
+                    self.machines[at].doing = Some((change, 2));
+                }
             }
             Event::Keyspace(_) | Event::Nothing => {}
         }
@@ -406,6 +417,9 @@ impl World {
                     "a member is taken out that could come back"
                 );
             }
+            Change::Backup { .. } | Change::Look { .. } | Change::RestoreSchema { .. } | Change::RestoreRows { .. } => {
+                prop_assert!(false, "no business of who is a member: {change:?}");
+            }
         }
         Ok(())
     }
@@ -436,6 +450,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (1_u32..6).prop_map(Event::Keyspace),
         2 => (1_usize..6).prop_map(Event::Late),
         1 => (0_usize..16).prop_map(Event::AgentEnds),
+        1 => (0_usize..16).prop_map(Event::Backup),
         10 => Just(Event::Nothing),
     ]
 }

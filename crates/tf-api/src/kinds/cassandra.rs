@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::{
-    common::{Container, PodConfiguration},
+    common::{Container, HostPathStorage, PodConfiguration},
     contract::Status,
     dependencies::DependencySource,
     ports,
@@ -111,6 +111,42 @@ impl Default for CassandraParameters {
     }
 }
 
+/// Where backups are kept, which every member mounts.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupVolume {
+    /// A directory of each node, for what its own member holds.
+    pub host_path: Option<HostPathStorage>,
+    /// A volume that all members write to, so its access mode is ReadWriteMany.
+    pub persistent_volume_claim: Option<ExistingClaim>,
+}
+
+/// A claim that exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExistingClaim {
+    /// Name of the PersistentVolumeClaim in the same namespace.
+    #[schemars(length(min = 1, max = 253))]
+    pub claim_name: String,
+}
+
+/// A backup by what it is of.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreSource {
+    /// Namespace of the Cassandra that it is of. Default: the namespace of this one.
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// Name of the Cassandra that it is of.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Name of the backup.
+    #[schemars(length(min = 1, max = 63))]
+    pub backup: String,
+}
+
 /// Settings of Cassandra.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -150,6 +186,10 @@ pub struct CassandraConfiguration {
     /// Whether each keyspace is repaired before its members forget what was deleted (gc_grace_seconds). False where something else does that.
     /// Default: true.
     pub automatic_repair: Option<bool>,
+    /// Where backups are kept, which are made at the annotation tf.tungsten.io/backup. Default: nowhere.
+    pub backup: Option<BackupVolume>,
+    /// A backup on the volume of backup that a new ring takes in before it is Ready. Default: none, it begins empty.
+    pub restore_from: Option<RestoreSource>,
     /// Accepted for compatibility, has no effect yet: whether Cassandra Reaper repairs the ring on a schedule.
     pub reaper_enabled: bool,
     /// Accepted for compatibility, has no effect yet: port of Reaper's user interface and API.
@@ -180,6 +220,8 @@ impl Default for CassandraConfiguration {
             max_heap_size: None,
             minimum_disk_gb: 4,
             automatic_repair: None,
+            backup: None,
+            restore_from: None,
             reaper_enabled: false,
             reaper_app_port: ports::REAPER_APP,
             reaper_adm_port: ports::REAPER_ADMIN,
@@ -205,6 +247,57 @@ pub struct CassandraOwnStatus {
     pub leaving: Vec<u32>,
     /// Every keyspace has been repaired since then, seen from the last time that all members could be asked. Absent until each has been.
     pub repaired_since: Option<Time>,
+    /// The last backups, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backups: Vec<BackupStatus>,
+    /// The backup that the ring began with. Absent until all of it was taken in.
+    pub restored: Option<RestoredStatus>,
+}
+
+/// How far a backup is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BackupState {
+    /// Members are at it, or it waits.
+    #[default]
+    Running,
+    /// Every member has written what it holds.
+    Complete,
+    /// It did not succeed; the message says why, and whether it is tried again.
+    Failed,
+}
+
+/// A backup.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupStatus {
+    /// Its name.
+    pub name: String,
+    /// How far it is.
+    pub state: BackupState,
+    /// When it was asked for. What was acknowledged to clients before is in it.
+    pub started: Option<Time>,
+    /// When it was complete.
+    pub completed: Option<Time>,
+    /// Members that it is of, by their identities.
+    pub members: Vec<u32>,
+    /// Size of what all members wrote, in bytes.
+    pub bytes: Option<u64>,
+    /// What it waits for, or why it did not succeed.
+    pub message: Option<String>,
+}
+
+/// A backup that was taken in.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RestoredStatus {
+    /// Name of the backup.
+    pub backup: String,
+    /// The Cassandra that it is of, as namespace/name.
+    pub of: String,
+    /// When all of it was taken in.
+    pub completed: Option<Time>,
 }
 
 /// Ports in use, as text.

@@ -119,6 +119,8 @@ pub struct PodShape<'a> {
     pub volumes: Vec<Volume>,
     /// Mounts whose directories are given to the daemons' user before they start.
     pub owned_mounts: Vec<VolumeMount>,
+    /// Mounts that the daemons' user may write to if that can be had: nothing that they are needed for keeps a daemon from starting.
+    pub offered_mounts: Vec<VolumeMount>,
     /// Whether files with secrets exist.
     pub has_secret_files: bool,
     /// Where pods may be.
@@ -205,14 +207,18 @@ fn tolerations(common: &PodConfiguration) -> Vec<Toleration> {
 
 /// Copies the agent into the pod and gives the data directories to the daemons' user: the one step that needs root.
 fn install(shape: &PodShape<'_>) -> Container {
-    let directories: Vec<&str> = shape.owned_mounts.iter().map(|mount| mount.mount_path.as_str()).collect();
+    let paths = |mounts: &[VolumeMount]| mounts.iter().map(|mount| mount.mount_path.clone()).collect::<Vec<_>>();
+    let (owned, offered) = (paths(&shape.owned_mounts), paths(&shape.offered_mounts));
     Container {
         name: AGENT.into(),
         image: Some(shape.agent_image.clone()),
         image_pull_policy: Some("IfNotPresent".into()),
-        command: Some(node::install(&directories)),
+        command: Some(node::install(&owned, &offered)),
         security_context: Some(security_context(&Privileges::Root(&["CHOWN", "DAC_OVERRIDE", "FOWNER"]))),
-        volume_mounts: Some([vec![mount(AGENT, node::INSTALL_DIR)], shape.owned_mounts.clone()].concat()),
+        volume_mounts: Some(
+            [&[mount(AGENT, node::INSTALL_DIR)], shape.owned_mounts.as_slice(), shape.offered_mounts.as_slice()]
+                .concat(),
+        ),
         ..Container::default()
     }
 }
@@ -513,6 +519,7 @@ mod tests {
             daemons: vec![daemon("zookeeper"), daemon("nodemanager")],
             volumes: Vec::new(),
             owned_mounts: vec![mount("data", "/var/lib/zookeeper")],
+            offered_mounts: Vec::new(),
             has_secret_files: true,
             affinity: Affinity::default(),
             share_processes: false,

@@ -1,9 +1,16 @@
 //! What the node agent of a Cassandra member reports about its server, in the words of its system tables.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub mod backup;
+
+use backup::{Backup, Found, Restored, Saved};
 
 /// State of a member of the ring, as gossip has it, that holds its part of the data and is about nothing else.
 pub const NORMAL: &str = "NORMAL";
@@ -42,6 +49,39 @@ pub enum Change {
     /// Hand everything that the server holds to the others and leave the ring. Goes on after the answer. Refused while a keyspace is to be on as
     /// many members as there are.
     Decommission,
+    /// Copy what the server holds of clients' keyspaces to the backup volume. Goes on after the answer. Refused if there is such a folder, and it is not
+    /// of this resource and these members.
+    Backup {
+        /// The backup.
+        of: Backup,
+        /// Uid of the resource.
+        resource: String,
+        /// Number of this member.
+        member: u32,
+        /// Numbers of all members, each with its node.
+        members: Vec<(u32, String)>,
+    },
+    /// Look for a backup on the volume ([`Facts::found`]).
+    Look {
+        /// The backup.
+        of: Backup,
+    },
+    /// Make the keyspaces and tables of a backup. Goes on after the answer. Does not succeed where clients have keyspaces that are not of it.
+    RestoreSchema {
+        /// The backup.
+        of: Backup,
+        /// A folder of it that the member has before it.
+        folder: u32,
+        /// Number of members that are to hold each row.
+        factor: u32,
+    },
+    /// Take in the rows of folders of a backup. Goes on after the answer.
+    RestoreRows {
+        /// The backup.
+        of: Backup,
+        /// The folders.
+        folders: BTreeSet<u32>,
+    },
     /// Take a member that does not run out of the ring; the others make its copies anew. Goes on after the answer.
     #[serde(rename_all = "camelCase")]
     Remove {
@@ -53,7 +93,17 @@ pub enum Change {
 impl Change {
     /// Whether it is done from time to time, and no harm comes of it when it is not brought to its end.
     pub fn is_routine(&self) -> bool {
+        matches!(self, Self::Repair { routine: true, .. } | Self::Backup { .. } | Self::Look { .. })
+    }
+
+    /// Whether it is a repair as is done from time to time.
+    pub fn is_upkeep(&self) -> bool {
         matches!(self, Self::Repair { routine: true, .. })
+    }
+
+    /// Whether it is part of taking in a backup.
+    pub fn is_restore(&self) -> bool {
+        matches!(self, Self::RestoreSchema { .. } | Self::RestoreRows { .. })
     }
 }
 
@@ -99,6 +149,15 @@ pub struct Facts {
     /// What was asked for last, if it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failed>,
+    /// Folders of backups that it has written, by the backups' names; the newest ones.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub backups: BTreeMap<String, Saved>,
+    /// What it found when it was last asked to look for a backup ([`Change::Look`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
+    /// What it has taken in of a backup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
     /// Whether it left the ring as it was asked to ([`Change::Decommission`]).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,

@@ -1,5 +1,6 @@
 //! A real Cassandra on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod backup;
 mod cql;
 mod crash;
 mod faults;
@@ -59,10 +60,11 @@ pub enum Long {
     DiskFull,
     CutOff,
     Hibernation,
+    Backup,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Hibernation as usize + 1;
+    pub const ALL: usize = Self::Backup as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

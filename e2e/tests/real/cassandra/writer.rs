@@ -89,11 +89,21 @@ impl Writer {
         writer
     }
 
-    /// Ends when more was written, and looks for every row by another server than the last time.
-    pub async fn end(self) -> Result<Summary> {
+    /// Rows that were acknowledged up to now.
+    pub fn acknowledged(&self) -> Vec<i64> {
+        self.account.lock().unwrap().acknowledged.iter().copied().collect()
+    }
+
+    /// Waits until so many more were.
+    pub async fn goes_on(&self, more: usize) -> Result<()> {
         let count = || self.account.lock().unwrap().acknowledged.len();
         let before = count();
-        eventually("rows to be acknowledged", GOES_ON, async || Ok((count() > before + 10).then_some(()))).await?;
+        eventually("rows to be acknowledged", GOES_ON, async || Ok((count() > before + more).then_some(()))).await
+    }
+
+    /// Ends when more was written, and looks for every row by another server than the last time.
+    pub async fn end(self) -> Result<Summary> {
+        self.goes_on(10).await?;
         self.task.abort();
         let mut sessions = Vec::new();
         for address in &self.addresses {

@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use serde_json::json;
-use tf_plan::node::cassandra::{Change, Facts, Failed};
+use tf_plan::node::cassandra::{Change, Facts, Failed, backup::Found};
 use tokio::time::timeout;
 
-use super::{super::Failure, Server, disk, keyspaces, session};
+use super::{super::Failure, Server, disk, keyspaces, save, session};
 use crate::{command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
 
 /// For a change of a keyspace, of which every server has to learn.
@@ -31,6 +31,7 @@ pub struct Tasks(Arc<Mutex<State>>);
 struct State {
     doing: Option<Change>,
     failed: Option<Failed>,
+    found: Option<Found>,
 }
 
 impl Tasks {
@@ -39,6 +40,12 @@ impl Tasks {
         let state = self.lock();
         facts.doing.clone_from(&state.doing);
         facts.failed.clone_from(&state.failed);
+        facts.found.clone_from(&state.found);
+    }
+
+    /// Says what was found of a backup from now on.
+    pub(super) fn has_found(&self, found: Found) {
+        self.lock().found = Some(found);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -51,7 +58,7 @@ impl Tasks {
         match &state.doing {
             Some(doing) if doing == change => return Ok(()),
             Some(_) => return Err(Failure::Refused("another change is being made".to_owned())),
-            None => *state = State { doing: Some(change.clone()), failed: None },
+            None => (state.doing, state.failed) = (Some(change.clone()), None),
         }
         drop(state);
         let (tasks, change) = (self.clone(), change.clone());
@@ -62,7 +69,8 @@ impl Tasks {
                 Some(error) => log::warn("the ring was not changed", &json!({"change": change, "error": error})),
             }
             let failed = error.map(|why| Failed { of: change, why, at: Timestamp::now() });
-            *tasks.lock() = State { doing: None, failed };
+            let mut state = tasks.lock();
+            (state.doing, state.failed) = (None, failed);
         });
         Ok(())
     }
@@ -95,6 +103,11 @@ impl Changer {
             // It did, or is about to be stopped.
             Change::Decommission if state_file::is_draining(&self.paths, &self.daemon) => Ok(()),
             Change::Decommission => self.decommission(change).await,
+            Change::Look { of } => save::look(self, of).await,
+            Change::Backup { .. } | Change::RestoreSchema { .. } | Change::RestoreRows { .. } => {
+                let (this, work) = (self.clone(), change.clone());
+                self.tasks.begin(change, async move { save::carry_out(&this, work).await })
+            }
             Change::Remove { host_id } => {
                 let (this, host_id) = (self.clone(), host_id.clone());
                 self.tasks.begin(change, async move { this.nodetool(&["removenode", &host_id]).await })
@@ -156,7 +169,7 @@ impl Changer {
         Err(Failure::Refused(format!("{keyspace} {found}, and not on {factor}")))
     }
 
-    async fn nodetool(&self, arguments: &[&str]) -> Result<()> {
+    pub(super) async fn nodetool(&self, arguments: &[&str]) -> Result<()> {
         let set = RunDir::new(self.paths.run_dir()).load(&self.daemon)?.context("the server was never started")?;
         let port = self.server.jmx.to_string();
         let argv: Vec<String> =
@@ -166,12 +179,12 @@ impl Changer {
 }
 
 /// What a server answers, unless it takes too long.
-async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
     timeout(SCHEMA_PATIENCE, answer).await.context("the server does not answer in time")?
 }
 
 /// A name in CQL.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -12,17 +12,31 @@ use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tf_plan::node::{
-    cassandra::{MEMBER_FILE, SERVED_FILE},
+    cassandra::{
+        MEMBER_FILE, SERVED_FILE,
+        backup::{Restored, Saved},
+    },
     launch,
 };
 
-use super::super::owner::{OWNER, belongs_to, exists};
+use super::{
+    super::owner::{OWNER, belongs_to, exists},
+    backup,
+};
 use crate::{atomic, log, set::Set};
 
 /// Keyspaces that were repaired, each with the number of members that its rows were to be on.
 const REPAIRED: &str = ".tf-repaired";
 /// Keyspaces that were repaired, each with when that ended.
 const REPAIRED_AT: &str = ".tf-repaired-at";
+/// Folders of backups that were written.
+const BACKUPS: &str = ".tf-backups";
+/// Newest ones of them that are noted.
+const NOTED_BACKUPS: usize = 10;
+/// What was taken in of a backup.
+const RESTORED: &str = ".tf-restored";
+/// Where the server has its keyspaces.
+const KEYSPACES: &str = "data";
 /// Where data of a former member is. One generation is kept.
 const FORMER: &str = "former";
 /// The same while it is being moved.
@@ -50,8 +64,41 @@ pub(super) fn note_repaired_at(data: &Path, keyspace: &str, now: Timestamp) -> R
     note(data, REPAIRED_AT, keyspace, now)
 }
 
+/// What was noted by [`note_backup`].
+pub(super) fn backups(data: &Path) -> BTreeMap<String, Saved> {
+    noted(data, BACKUPS)
+}
+
+/// Notes that a folder of a backup was written.
+pub(super) fn note_backup(data: &Path, name: &str, saved: Saved) -> Result<()> {
+    let mut all = backups(data);
+    all.insert(name.to_owned(), saved);
+    while let Some(oldest) = all.iter().min_by_key(|(_, saved)| saved.at).map(|(name, _)| name.clone())
+        && all.len() > NOTED_BACKUPS
+    {
+        all.remove(&oldest);
+    }
+    atomic::replace(&data.join(BACKUPS), &serde_json::to_vec(&all)?, 0o644)
+}
+
+/// What was noted by [`note_restored`].
+pub(super) fn restored(data: &Path) -> Option<Restored> {
+    fs::read(data.join(RESTORED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+/// Notes what was taken in of a backup. It outlives a power failure: whoever does not know of it takes keyspaces for those of clients.
+pub(super) fn note_restored(data: &Path, restored: &Restored) -> Result<()> {
+    atomic::write(&data.join(RESTORED), &serde_json::to_vec(restored)?, 0o644)?;
+    atomic::sync_directory(data).with_context(|| format!("write {}", data.display()))
+}
+
+/// Where the server has its keyspaces.
+pub(super) fn keyspaces(data: &Path) -> PathBuf {
+    data.join(KEYSPACES)
+}
+
 fn noted<T: DeserializeOwned>(data: &Path, file: &str) -> BTreeMap<String, T> {
-    // What cannot be read is repaired again.
+    // What cannot be read is done again.
     fs::read(data.join(file)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
@@ -81,6 +128,10 @@ pub(super) fn owner(data: &Path) -> Option<u32> {
 /// # Errors
 /// When a file cannot be moved.
 pub fn prepare(data: &Path, set: &Set) -> Result<()> {
+    // Of an agent that was stopped while it made a backup. They keep files that the server has no more.
+    if let Err(error) = backup::clear(&keyspaces(data)) {
+        log::warn("a snapshot was not removed", &json!({"error": format!("{error:#}")}));
+    }
     let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
     member.map_or(Ok(()), |member| belongs_to(member.trim(), data, put_aside))
 }
@@ -128,6 +179,22 @@ mod tests {
         assert_eq!(repaired(root.path()), BTreeMap::from([("a".into(), 3), ("b".into(), 3)]));
         fs::write(root.path().join(REPAIRED), "{").unwrap();
         assert_eq!(repaired(root.path()), BTreeMap::new());
+    }
+
+    #[test]
+    fn the_newest_backups_are_noted() {
+        let root = tempfile::tempdir().unwrap();
+        let saved = |second| Saved {
+            resource: "uid".into(),
+            at: Timestamp::from_second(second).unwrap(),
+            bytes: second.unsigned_abs(),
+        };
+        for second in (0..15).rev() {
+            note_backup(root.path(), &format!("b{second}"), saved(second)).unwrap();
+        }
+        let kept = backups(root.path());
+        assert_eq!(kept.len(), NOTED_BACKUPS);
+        assert_eq!((kept.get("b14"), kept.get("b4")), (Some(&saved(14)), None));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A Cassandra server by its system tables, which ask for no JVM and no password.
 
+mod backup;
 pub mod change;
 mod disk;
 mod heartbeats;
+mod save;
 mod wire;
 
 use std::{
@@ -53,6 +55,7 @@ pub async fn facts(server: &Server, paths: &Paths, tasks: &Tasks) -> Facts {
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
+    (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
     tasks.describe(&mut facts);
     facts
 }
@@ -78,6 +81,34 @@ async fn session(target: &Target, paths: &Paths) -> Result<Connection> {
     let mut server = Connection::open(target, paths).await?;
     server.start().await?;
     Ok(server)
+}
+
+/// Keyspaces of the server itself, 3.11 to 5.0.
+const OWN_KEYSPACES: [&str; 7] = [
+    "system",
+    "system_auth",
+    "system_distributed",
+    "system_schema",
+    "system_traces",
+    "system_views",
+    "system_virtual_schema",
+];
+
+/// Keyspaces of clients, however their rows are placed, each with whether what is written to it goes to the commit log.
+async fn all_keyspaces(server: &mut Connection) -> Result<BTreeMap<String, bool>> {
+    read_all_keyspaces(&server.query("SELECT keyspace_name, durable_writes FROM system_schema.keyspaces").await?)
+}
+
+fn read_all_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, bool>> {
+    let mut keyspaces = BTreeMap::new();
+    for row in rows {
+        let [Some(name), durable] = row.as_slice() else { bail!("keyspaces: another table") };
+        let name = text(name);
+        if !OWN_KEYSPACES.contains(&name.as_str()) {
+            keyspaces.insert(name, durable.as_deref() != Some(&[0]));
+        }
+    }
+    Ok(keyspaces)
 }
 
 /// Keyspaces of clients, each with how many members hold a row. Those of the server itself, and those that somebody placed by data centre,
@@ -201,6 +232,15 @@ mod tests {
         let facts = read_local(&[row(Some(b"5.0.9"))]).unwrap();
         assert_eq!((facts.release.as_str(), facts.schema.as_str()), ("5.0.9", "00010203-0405-0607-0809-0a0b0c0d0e0f"));
         assert!(read_local(&[row(None)]).is_err() && read_local(&[]).is_err());
+    }
+
+    #[test]
+    fn keyspaces_of_clients_are_those_that_are_not_the_servers_own() {
+        let row = |name: &str, durable: u8| vec![Some(name.as_bytes().to_vec()), Some(vec![durable])];
+        let rows = [row("system_auth", 1), row("systems", 0), row("config_db_uuid", 1)];
+        let expected = BTreeMap::from([("config_db_uuid".to_owned(), true), ("systems".to_owned(), false)]);
+        assert_eq!(read_all_keyspaces(&rows).unwrap(), expected);
+        assert!(read_all_keyspaces(&[vec![None, None]]).is_err());
     }
 
     #[test]
