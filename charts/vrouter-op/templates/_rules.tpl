@@ -44,7 +44,20 @@
 # members: their state, and changes of one at a time
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch, delete]
+  verbs: [list, watch, patch, delete]
+# the authority, where a resource names an issuer
+- apiGroups: ["cert-manager.io"]
+  resources: [certificates]
+  resourceNames: [tf-ca]
+  verbs: [get, patch, delete]
+# the authority: apply of what is not there yet
+- apiGroups: ["cert-manager.io"]
+  resources: [certificates]
+  verbs: [create]
+# why an issuer signs no authority
+- apiGroups: ["cert-manager.io"]
+  resources: [certificaterequests]
+  verbs: [get]
 {{- end }}
 
 {{- define "vrouter-op.rules.release" -}}
@@ -70,4 +83,24 @@
   resources: [configmaps]
   resourceNames: [cluster-config-v1]
   verbs: [get]
+{{- end }}
+
+{{- define "vrouter-op.rules.cluster" -}}
+# members' requests for certificates
+- apiGroups: ["certificates.k8s.io"]
+  resources: [certificatesigningrequests]
+  verbs: [list, watch]
+# the verdict on a member's request
+- apiGroups: ["certificates.k8s.io"]
+  resources: [certificatesigningrequests/approval]
+  verbs: [patch]
+# the certificate of a member
+- apiGroups: ["certificates.k8s.io"]
+  resources: [certificatesigningrequests/status]
+  verbs: [patch]
+# no other signer's requests
+- apiGroups: ["certificates.k8s.io"]
+  resources: [signers]
+  resourceNames: [tf.tungsten.io/member]
+  verbs: [approve, sign]
 {{- end }}

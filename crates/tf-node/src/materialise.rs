@@ -215,7 +215,7 @@ mod tests {
         let launch = launch.render().unwrap();
         let mut all: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
         all.push(("d.launch", launch.as_bytes()));
-        Set::select(&content(&all), "d").unwrap()
+        Set::select(&content(&all), "d", "n").unwrap()
     }
 
     fn listing(path: &Path) -> Vec<String> {

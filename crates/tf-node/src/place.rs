@@ -132,7 +132,7 @@ mod tests {
         let files =
             [("d.launch", launch.as_str()), ("zoo.cfg", config), ("zoo.cfg.dynamic", rendered), ("myid", "1\n")];
         let files = files.map(|(name, text)| (name, text.as_bytes()));
-        let set = Set::select(&content(&files), "d").unwrap();
+        let set = Set::select(&content(&files), "d", "n").unwrap();
         let placed = place_in(&set, root.path());
         (root, placed)
     }
@@ -158,7 +158,7 @@ mod tests {
             vec![place("conf", When::Always), place("joining", When::New { served: "/data/.served".into() })];
         let text = launch.render().unwrap();
         let files: [(&str, &[u8]); 3] = [("d.launch", text.as_bytes()), ("conf", b"usual"), ("joining", b"new")];
-        let set = Set::select(&content(&files), "d").unwrap();
+        let set = Set::select(&content(&files), "d", "n").unwrap();
         let placed = || {
             place_in(&set, root.path()).unwrap();
             fs::read_to_string(root.path().join("data/conf")).unwrap()

@@ -1,17 +1,20 @@
 //! What one daemon needs of its member's content.
 
-use std::{collections::BTreeMap, fmt};
+use std::{cell::OnceCell, collections::BTreeMap, fmt};
 
 use anyhow::{Context as _, Result, bail};
 use tf_plan::{
     files::env,
     node::{
-        ContentHash, environment_file,
+        ContentHash, PARAMETERS_FILE, environment_file,
         launch::{self, Launch, OnChange, Signal},
     },
 };
 
-use crate::{local, source::Content};
+use crate::{
+    local::{self, facts::Facts},
+    source::Content,
+};
 
 /// A file as the daemon reads it.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,26 +55,40 @@ pub enum Effect {
 }
 
 impl Set {
-    /// Takes a daemon's files out of the content.
+    /// Takes a daemon's files out of the content, on the node of this name.
     ///
     /// # Errors
-    /// When one is missing or not readable. The message names the file and shows nothing of it.
-    pub fn select(content: &Content, daemon: &str) -> Result<Self> {
+    /// When one is missing or not readable, or the node cannot complete it. The message names the file and shows nothing of it.
+    pub fn select(content: &Content, daemon: &str, node: &str) -> Result<Self> {
         let mut files = BTreeMap::new();
+        let facts: OnceCell<Facts> = OnceCell::new();
         let mut take = |name: &str| -> Result<()> {
             let Some(file) = content.files.get(name) else { return Ok(()) };
-            let bytes = if file.template { local::complete(name, &file.bytes)? } else { file.bytes.clone() };
+            let bytes = if file.template {
+                if facts.get().is_none() {
+                    let parameters = content.files.get(PARAMETERS_FILE).map(|file| file.bytes.as_slice());
+                    let _ = facts.set(Facts::look(parameters, node)?);
+                }
+                local::complete(name, &file.bytes, facts.get().unwrap_or(&Facts::default()))?
+            } else {
+                file.bytes.clone()
+            };
             files.insert(name.to_owned(), File { bytes, secret: file.secret });
             Ok(())
         };
         let launch_file = launch::file_name(daemon);
         take(&launch_file)?;
         take(&environment_file(daemon))?;
-        let launch = content.files.get(&launch_file).and_then(|file| Launch::parse(&file.bytes).ok());
+        let launch = Self::launch(content, daemon);
         for name in launch.iter().flat_map(Launch::needed) {
             take(name)?;
         }
         Self::assemble(content.hash.clone(), files, daemon)
+    }
+
+    /// How a daemon is run, if that can be read, whatever else is missing.
+    pub fn launch(content: &Content, daemon: &str) -> Option<Launch> {
+        content.files.get(&launch::file_name(daemon)).and_then(|file| Launch::parse(&file.bytes).ok())
     }
 
     /// A set of these files.
@@ -154,7 +171,7 @@ pub(crate) mod tests {
         let mut files = BTreeMap::from([("hard", "1"), ("soft", "1"), ("none", "1"), ("d.launch", launch)]);
         files.extend(others.iter().copied());
         let files: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
-        Set::select(&content(&files), "d").unwrap()
+        Set::select(&content(&files), "d", "n").unwrap()
     }
 
     #[test]
@@ -169,7 +186,7 @@ pub(crate) mod tests {
     #[test]
     fn a_set_with_a_part_missing_or_broken_is_refused_and_not_quoted() {
         let text = launch(|_| {});
-        let error = |files: &[(&str, &[u8])]| format!("{:#}", Set::select(&content(files), "d").unwrap_err());
+        let error = |files: &[(&str, &[u8])]| format!("{:#}", Set::select(&content(files), "d", "n").unwrap_err());
         assert_eq!(error(&[]), "d.launch is missing");
         assert_eq!(error(&[("d.launch", text.as_bytes()), ("none", b"")]), "missing: hard, soft");
         assert_eq!(
@@ -213,7 +230,7 @@ pub(crate) mod tests {
         #[test]
         fn garbage_is_refused(files in prop::collection::btree_map("d\\.(launch|env)|hard|soft", any::<Vec<u8>>(), 0..4)) {
             let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
-            prop_assert!(Set::select(&content(&files), "d").is_err());
+            prop_assert!(Set::select(&content(&files), "d", "n").is_err());
         }
     }
 }

@@ -189,6 +189,9 @@ impl Supervisor {
             running: matches!(self.process, Process::Running { .. }),
             effect,
         });
+        if self.set.is_none() && self.staged.is_none() && matches!(mounted, Mounted::Unusable(..)) {
+            self.tell_of_waiting();
+        }
         // What a daemon waits for that would be started now is the same as before.
         let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
         let missing = idle.and_then(|set| missing(&set.launch, &self.paths));
@@ -213,7 +216,7 @@ impl Supervisor {
 
     fn mounted(&self) -> (Mounted, Option<Set>) {
         match source::read(&self.paths, self.pod.address) {
-            Ok(content) => match Set::select(&content, &self.daemon) {
+            Ok(content) => match Set::select(&content, &self.daemon, &self.pod.node) {
                 Ok(set) => (Mounted::Usable(content.hash), Some(set)),
                 Err(error) => (Mounted::Unusable(content.hash, format!("{error:#}")), None),
             },
@@ -283,8 +286,30 @@ impl Supervisor {
         }
     }
 
+    /// Serves the agent API for a daemon that cannot be started yet, so that its operator is told what it waits for.
+    fn tell_of_waiting(&mut self) {
+        let content = source::read(&self.paths, self.pod.address).ok();
+        if let Some(launch) = content.and_then(|content| Set::launch(&content, &self.daemon)) {
+            self.agent.serve(&launch);
+        }
+    }
+
+    /// Completes the files of a daemon that is about to start anew: the node may be another one than it was, with other addresses, say.
+    /// While it runs it keeps what it has.
+    fn complete_again(&mut self) {
+        let Some(present) = self.set.as_ref().filter(|_| self.staged.is_none()) else { return };
+        let (_, Some(new)) = self.mounted() else { return };
+        if new.hash == present.hash && new.files != present.files {
+            match self.run_dir.stage(new) {
+                Ok(staged) => self.staged = Some(staged),
+                Err(error) => self.has_trouble(&format!("{error:#}")),
+            }
+        }
+    }
+
     /// Starts the daemon, with the staged set if there is one.
     fn start(&mut self) {
+        self.complete_again();
         // If the new set cannot be taken, the old one is still there.
         self.switch();
         let Some(set) = &self.set else {

@@ -14,6 +14,7 @@ use tf_pki::{
 };
 
 use crate::{
+    assess::{shorten, shorten_messages},
     observed::{Observed, Pod},
     plan::NotReady,
     reports::{Clarity, Reports},
@@ -130,7 +131,7 @@ pub fn condition<Cr>(
         return Draft::unknown(CertificatesReady, Reason::NotYetReported, message);
     }
     let pods = || reports.pods.iter().filter(|pod| !pod.terminating);
-    let names = |pods: Vec<&Pod>| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = |pods: Vec<&Pod>| shorten(&pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>());
     let without: Vec<&Pod> = pods().filter(|pod| pod.certificate.is_none()).collect();
     let over = |pod: &&Pod| pod.certificate.as_ref().is_some_and(|it| it.not_after < observed.now);
     let expired: Vec<&Pod> = pods().filter(over).collect();
@@ -145,7 +146,7 @@ pub fn condition<Cr>(
     let unread = |pod: &Pod| Some(format!("{}: {}", pod.name, reports.of(pod)?.certificate.as_ref()?.unread.as_ref()?));
     let unread: Vec<String> = pods().filter_map(unread).collect();
     if !unread.is_empty() {
-        return Draft::fails(CertificatesReady, Reason::CertificatePending, unread.join(". "));
+        return Draft::fails(CertificatesReady, Reason::CertificatePending, shorten_messages(&unread));
     }
     let uses_files = mode != CertificatesMode::Issued;
     let problem = |pod: &Pod| {
@@ -155,7 +156,7 @@ pub fn condition<Cr>(
     };
     let problems: Vec<String> = pods().filter(|_| uses_files).filter_map(problem).collect();
     if !problems.is_empty() {
-        return Draft::fails(CertificatesReady, Reason::CertificateInvalid, problems.join(". "));
+        return Draft::fails(CertificatesReady, Reason::CertificateInvalid, shorten_messages(&problems));
     }
     let ends = |pod: &Pod| {
         let of_node = reports.host_files(pod).and_then(|files| files.not_after);

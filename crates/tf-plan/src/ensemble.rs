@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tf_api::{
     Managed,
     common::Container,
-    contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason},
+    contract::{Draft, Endpoint, MemberStatus, Reason},
     schema::Port,
 };
 
@@ -347,15 +347,6 @@ impl From<Unusable> for NotReady {
     fn from(unusable: Unusable) -> Self {
         Self::invalid(Reason::InvalidSpec, unusable.to_string())
     }
-}
-
-/// The honest word on certificates: members speak TLS with certificates that the node agent gets inside the pod.
-pub fn certificates_not_observed() -> Draft {
-    Draft::unknown(
-        ConditionType::CertificatesReady,
-        Reason::NotYetReported,
-        "certificates are issued inside the pods; this release does not observe them",
-    )
 }
 
 /// The log level as syslog-style daemons of Tungsten Fabric spell it (tf-components 1.2; peer-operator 7.3).

@@ -8,7 +8,7 @@ use tf_api::{Managed, contract::MemberStatus, kinds::CertificatesMode};
 use crate::{
     certificates,
     node::ContentHash,
-    observed::{Observed, Pod},
+    observed::{Observed, Pod, Workload},
     plan::Plan,
     reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Change, Seat},
@@ -63,6 +63,53 @@ pub fn complete<Cr: Managed>(
             }
         }
     }
+}
+
+/// Completes the plan of a component whose pods are the same on every node: DaemonSets, whose workloads and templates are those of the
+/// plan's roll-out. `contents`: the configuration of the pods of each workload. One node changes at a time, whatever workload it is of.
+pub fn complete_nodes<Cr: Managed>(
+    daemon: &str,
+    plan: &mut Plan,
+    cr: &Cr,
+    observed: &Observed<Cr>,
+    contents: &BTreeMap<String, ContentHash>,
+) {
+    let reports = Reports::of_observed(observed);
+    let clarity = reports.clarity();
+    plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, &reports, clarity));
+    let templates = plan.rollout.as_ref().map(|rollout| rollout.workloads.as_slice()).unwrap_or_default();
+    match clarity {
+        Clarity::Blind => plan.step = rollout::of_pods(reports.pods, &observed.workloads, templates).restart(),
+        Clarity::Unheard => {
+            plan.step = None;
+            plan.under_way = reports::being_asked(cr);
+        }
+        Clarity::Clear => {
+            let of_node = |pod: &Pod| Some((pod.node.clone()?, contents.get(pod.workload())?.clone()));
+            let contents: BTreeMap<String, ContentHash> = reports.pods.iter().filter_map(of_node).collect();
+            let troubles = reports.troubles();
+            let change = |pod: &Pod, live: Option<&Workload>, template: &str| {
+                reports.change(pod, daemon, live, template, &contents)
+            };
+            // The kubelet notices late that a daemon which was just started anew does not serve yet.
+            let gate = || troubles.iter().next().map(|(pod, why)| format!("pod {pod} does not serve: {why}"));
+            let decision = rollout::of_workloads(reports.pods, &observed.workloads, templates, change, gate);
+            let held = decision.held().map(str::to_owned);
+            plan.step = decision.step(reports.pods, &contents);
+            plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
+            plan.troubles = on_nodes(reports.pods, troubles);
+        }
+    }
+}
+
+/// Troubles with the names of the nodes, which the names of a DaemonSet's pods do not tell.
+fn on_nodes(pods: &[Pod], troubles: Troubles) -> Troubles {
+    let node = |name: &str| pods.iter().find(|pod| pod.name == name)?.node.as_deref();
+    let named = |(pod, why): (String, String)| {
+        let told = node(&pod).map(|node| format!("node {node}: {why}"));
+        (pod, told.unwrap_or(why))
+    };
+    troubles.into_iter().map(named).collect()
 }
 
 /// Brings one pod up to date if the store can bear it.

@@ -125,11 +125,26 @@ fn update(seat: &Seat<'_>, why: &str) -> Decision {
 /// Decides where the kubelet's word is all there is, for pods of these workloads, each with the hash that its pods' template
 /// should have.
 pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(String, String)]) -> Decision {
+    let change = |pod: &Pod, workload: Option<&Workload>, template: &str| {
+        // Until its controller has seen the template it would make the pod from the old one again.
+        let is_current = workload.is_some_and(|workload| workload.current);
+        (is_current && pod.template.as_deref() != Some(template)).then_some(Change::Template)
+    };
+    of_workloads(pods, live, templates, change, || None)
+}
+
+/// Decides for pods of several workloads, one after the other. `change`: what of a pod is not current, by its live workload and the hash
+/// that its template should have; `gate`: what else keeps a pod that serves from being touched.
+pub fn of_workloads(
+    pods: &[Pod],
+    live: &BTreeMap<String, Workload>,
+    templates: &[(String, String)],
+    change: impl Fn(&Pod, Option<&Workload>, &str) -> Option<Change>,
+    gate: impl FnOnce() -> Option<String>,
+) -> Decision {
     let change = |pod: &Pod| {
         let (name, template) = templates.iter().find(|(name, _)| pod.workload() == name)?;
-        // Until its controller has seen the template it would make the pod from the old one again.
-        let is_current = live.get(name).is_some_and(|workload| workload.current);
-        (is_current && pod.template.as_ref() != Some(template)).then_some(Change::Template)
+        change(pod, live.get(name), template)
     };
     // One workload after the other, the first first: pods are taken from the end.
     let rank = |pod: &Pod| templates.iter().position(|(name, _)| pod.workload() == name).unwrap_or(usize::MAX);
@@ -144,7 +159,7 @@ pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(St
         .collect();
     next(&seats, || {
         let broken = pods.iter().find(|pod| !pod.ready).map(|pod| format!("pod {} is not ready", pod.name));
-        broken.or_else(|| templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name))))
+        broken.or_else(|| templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name)))).or_else(gate)
     })
 }
 

@@ -14,6 +14,7 @@ use crate::{
     log,
     options::{Daemon, Options},
     status::{Peer, Status},
+    vrouter,
 };
 
 /// Exit code of what is not played.
@@ -49,6 +50,8 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
     let played = async {
         if called == DNSMASQ {
             dnsmasq::run(&arguments).await?;
+        } else if called == vrouter::NAME {
+            vrouter::run(&arguments).await?;
         } else if let Some(daemon) = Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
             start(daemon, &arguments, &mandate, &exit).await?;
         } else {

@@ -1,13 +1,13 @@
 //! The introspect port: the list of modules, and NodeStatus.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use hyper::StatusCode;
 
 use crate::{
     exit::Exit,
     http::{self, Answer, Question},
-    options::Options,
+    options::{Options, Pair},
     status::Status,
 };
 
@@ -16,17 +16,30 @@ use crate::{
 /// # Errors
 /// When it cannot be had.
 pub async fn open(options: &Options, status: &Arc<Status>) -> Result<(), Exit> {
-    let listener = http::listen(options.introspect).await?;
     let status = Arc::clone(status);
+    serve(options.introspect, options.introspect_pair.clone(), "text/xsl", move || status.page()).await
+}
+
+/// Opens a port with this page, whose type is that of Python's daemons or of those in C++.
+///
+/// # Errors
+/// When it cannot be had.
+pub async fn serve(
+    address: (IpAddr, u16),
+    pair: Option<Pair>,
+    kind: &'static str,
+    status: impl Fn() -> String + Clone + Send + Sync + 'static,
+) -> Result<(), Exit> {
+    let listener = http::listen(address).await?;
     let answer = move |question: Question| {
-        let status = Arc::clone(&status);
-        async move { page(&question, &status) }
+        let status = status.clone();
+        async move { page(&question, kind, status) }
     };
-    tokio::spawn(http::serve(listener, options.introspect_pair.clone(), answer));
+    tokio::spawn(http::serve(listener, pair, answer));
     Ok(())
 }
 
-fn page(question: &Question, status: &Status) -> Answer {
+fn page(question: &Question, kind: &'static str, status: impl Fn() -> String) -> Answer {
     let (path, query) = question.path.split_once('?').unwrap_or((&question.path, ""));
     match (path, query) {
         ("/", _) => (
@@ -34,7 +47,7 @@ fn page(question: &Question, status: &Status) -> Answer {
             "text/html",
             "<html><body><a href=\"sandesh_uve.xml\">sandesh_uve.xml</a></body></html>".into(),
         ),
-        ("/Snh_SandeshUVECacheReq", "x=NodeStatus" | "tname=NodeStatus") => (StatusCode::OK, "text/xsl", status.page()),
+        ("/Snh_SandeshUVECacheReq", "x=NodeStatus" | "tname=NodeStatus") => (StatusCode::OK, kind, status()),
         _ => (StatusCode::NOT_FOUND, "text/plain", "unknown request".into()),
     }
 }

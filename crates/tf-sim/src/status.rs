@@ -95,49 +95,89 @@ impl Status {
     /// The page.
     pub fn page(&self) -> String {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut infos = String::new();
-        let mut down = Vec::new();
-        for (peer, state) in &peers {
-            let (kind, name) = peer.kind_and_name();
-            let (status, server, description) = match state {
-                State::Initializing => ("Initializing", "", ""),
-                State::Down(why) => ("Down", "", why.as_str()),
-                State::Up(server) => ("Up", server.as_str(), ""),
-            };
-            if status != "Up" {
-                down.push(format!("{kind}:{name}[{description}]"));
-            }
-            let _ = write!(
-                infos,
-                "<ConnectionInfo><type type=\"string\" identifier=\"1\">{kind}</type><name type=\"string\" identifier=\"2\">{name}</name>\
-                 <server_addrs type=\"list\" identifier=\"3\"><list type=\"string\" size=\"1\"><element>{}</element></list></server_addrs>\
-                 <status type=\"string\" identifier=\"4\">{status}</status><description type=\"string\" identifier=\"5\">{}</description></ConnectionInfo>",
-                escaped(server),
-                escaped(description),
-            );
-        }
-        let (state, description) = if down.is_empty() {
-            ("Functional", String::new())
-        } else {
-            ("Non-Functional", format!("{} connection down", down.join(", ")))
-        };
-        let Self { module, instance, node, .. } = self;
-        format!(
-            "<?xml-stylesheet type=\"text/xsl\" href=\"/universal_parse.xsl\"?><__NodeStatusUVE_list type=\"slist\"><NodeStatusUVE type=\"sandesh\">\
-             <data type=\"struct\" identifier=\"1\"><NodeStatus><name type=\"string\" identifier=\"1\" key=\"ObjectConfigNode\">{}</name>\
-             <process_status type=\"list\" identifier=\"4\"><list type=\"struct\" size=\"1\"><ProcessStatus>\
-             <module_id type=\"string\" identifier=\"1\">{module}</module_id><instance_id type=\"string\" identifier=\"2\">{}</instance_id>\
-             <state type=\"string\" identifier=\"3\">{state}</state><connection_infos type=\"list\" identifier=\"4\">\
-             <list type=\"struct\" size=\"{}\">{infos}</list></connection_infos>\
-             <description type=\"string\" identifier=\"5\">{}</description></ProcessStatus></list></process_status></NodeStatus></data>\
-             </NodeStatusUVE><SandeshUVECacheResp type=\"sandesh\"><returned type=\"u32\" identifier=\"1\">1</returned>\
-             </SandeshUVECacheResp></__NodeStatusUVE_list>",
-            escaped(node),
-            escaped(instance),
-            peers.len(),
-            escaped(&description),
-        )
+        let connections: Vec<Connection> = peers
+            .iter()
+            .map(|(peer, state)| {
+                let (kind, name) = peer.kind_and_name();
+                Connection { kind, name: name.to_owned(), state: state.clone() }
+            })
+            .collect();
+        let description = down(&connections);
+        let process = Process { table: "ObjectConfigNode", module: self.module, instance: &self.instance };
+        page(&process, &self.node, &connections, description.as_deref())
     }
+}
+
+/// Who a page is about.
+pub struct Process<'a> {
+    /// The table of its node.
+    pub table: &'a str,
+    /// The module.
+    pub module: &'a str,
+    /// Number of the instance.
+    pub instance: &'a str,
+}
+
+/// A connection on a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The kind.
+    pub kind: &'static str,
+    /// The name.
+    pub name: String,
+    /// How it is.
+    pub state: State,
+}
+
+/// That connections are not up, as the daemons put it; nothing if all are.
+pub fn down(connections: &[Connection]) -> Option<String> {
+    let told = |connection: &Connection| {
+        let Connection { kind, name, state } = connection;
+        match state {
+            State::Up(_) => None,
+            State::Initializing => Some(format!("{kind}:{name}[]")),
+            State::Down(why) => Some(format!("{kind}:{name}[{why}]")),
+        }
+    };
+    let down: Vec<String> = connections.iter().filter_map(told).collect();
+    (!down.is_empty()).then(|| format!("{} connection down", down.join(", ")))
+}
+
+/// The page of a daemon that is functional, or is not for the given reason.
+pub fn page(process: &Process<'_>, node: &str, connections: &[Connection], description: Option<&str>) -> String {
+    let mut infos = String::new();
+    for Connection { kind, name, state } in connections {
+        let (status, server, description) = match state {
+            State::Initializing => ("Initializing", "", ""),
+            State::Down(why) => ("Down", "", why.as_str()),
+            State::Up(server) => ("Up", server.as_str(), ""),
+        };
+        let _ = write!(
+            infos,
+            "<ConnectionInfo><type type=\"string\" identifier=\"1\">{kind}</type><name type=\"string\" identifier=\"2\">{name}</name>\
+             <server_addrs type=\"list\" identifier=\"3\"><list type=\"string\" size=\"1\"><element>{}</element></list></server_addrs>\
+             <status type=\"string\" identifier=\"4\">{status}</status><description type=\"string\" identifier=\"5\">{}</description></ConnectionInfo>",
+            escaped(server),
+            escaped(description),
+        );
+    }
+    let state = if description.is_none() { "Functional" } else { "Non-Functional" };
+    let Process { table, module, instance } = process;
+    format!(
+        "<?xml-stylesheet type=\"text/xsl\" href=\"/universal_parse.xsl\"?><__NodeStatusUVE_list type=\"slist\"><NodeStatusUVE type=\"sandesh\">\
+         <data type=\"struct\" identifier=\"1\"><NodeStatus><name type=\"string\" identifier=\"1\" key=\"{table}\">{}</name>\
+         <process_status type=\"list\" identifier=\"4\"><list type=\"struct\" size=\"1\"><ProcessStatus>\
+         <module_id type=\"string\" identifier=\"1\">{module}</module_id><instance_id type=\"string\" identifier=\"2\">{}</instance_id>\
+         <state type=\"string\" identifier=\"3\">{state}</state><connection_infos type=\"list\" identifier=\"4\">\
+         <list type=\"struct\" size=\"{}\">{infos}</list></connection_infos>\
+         <description type=\"string\" identifier=\"5\">{}</description></ProcessStatus></list></process_status></NodeStatus></data>\
+         </NodeStatusUVE><SandeshUVECacheResp type=\"sandesh\"><returned type=\"u32\" identifier=\"1\">1</returned>\
+         </SandeshUVECacheResp></__NodeStatusUVE_list>",
+        escaped(node),
+        escaped(instance),
+        connections.len(),
+        escaped(description.unwrap_or_default()),
+    )
 }
 
 fn escaped(text: &str) -> String {

@@ -1,8 +1,9 @@
-//! The vRouter: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], what the
-//! spec's settings are called by the agent's image is in [`parameters`].
+//! The vRouter: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], how
+//! daemons are run in [`launch`], what the spec's settings are called by the agent's image is in [`parameters`].
 
 pub mod config;
 pub mod groups;
+pub mod launch;
 pub mod parameters;
 pub mod plan;
 pub mod pods;
@@ -15,13 +16,15 @@ use tf_api::{
 };
 use tf_plan::{
     cluster,
-    component::{self, References},
+    component::{self, Agents, References},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
     object::{CONFIG_MAP, DAEMON_SET, Kind, SECRET, SERVICE_ACCOUNT},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
 };
+
+use crate::parameters::Parameters;
 
 /// Name of the operator.
 pub const OPERATOR: &str = "vrouter-op";
@@ -59,7 +62,7 @@ impl component::Component for Component {
             ],
             reads,
             restarts_pods: true,
-            calls_agents: false,
+            calls_agents: true,
         }
     }
 
@@ -72,6 +75,10 @@ impl component::Component for Component {
 
     fn dependencies(cr: &Vrouter) -> Vec<Dependency> {
         services::dependencies(cr)
+    }
+
+    fn agents(cr: &Vrouter, _: &str) -> Option<Agents> {
+        plan::agents(cr, &Parameters::of(cr, None).ok()?).ok()
     }
 
     fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {

@@ -1,6 +1,6 @@
 //! Desired state of a Vrouter: one DaemonSet for each group of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Map, Value, json};
@@ -17,12 +17,13 @@ use tf_plan::{
         pod::{self, PodShape},
         publish, workload,
     },
+    certificates,
     cluster::Cluster,
-    dependency,
-    ensemble::certificates_not_observed,
-    hibernation, images, keystone,
+    component::Agents,
+    dependency, hibernation, images, keystone,
     node::{
         self,
+        launch::file_name,
         template::{self, Local},
     },
     nodemanager::{self, NodeType},
@@ -30,10 +31,9 @@ use tf_plan::{
     observed::{Observed, Pod},
     placement,
     plan::{NotReady, Plan, Rollout},
-    rollout,
+    procedure,
     secret::SecretData,
     selection::{Offer, Selection, Uses},
-    step::Step,
     vnc_api,
 };
 
@@ -41,11 +41,14 @@ use crate::{
     OPERATOR,
     config::{agent, clients, cni, host},
     groups::{self, Group},
+    launch,
     parameters::{self, AdminPassword, Parameters},
     pods::{self, Ingredients, Pods},
     services::{self, Services},
 };
 
+/// No file is of a single node, so any address finds what all nodes get.
+const ANY_NODE: &str = "0.0.0.0";
 /// Agents listed in a status; larger sets are only counted.
 const LISTED_AGENTS: usize = 100;
 
@@ -56,8 +59,7 @@ const LISTED_AGENTS: usize = 100;
 pub fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
     let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
     let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed)?;
-    let mut drafts = resolved.drafts.clone();
-    drafts.push(certificates_not_observed());
+    let drafts = resolved.drafts.clone();
     let services = Services::find(&resolved, observed.config_maps.get(&services::map_name(&identity(cr))));
     complete(cr, observed, &services, drafts.clone()).map_err(|not_ready| not_ready.with_drafts(drafts))
 }
@@ -89,11 +91,12 @@ fn complete(
             builtins: &pods::CONTAINERS,
             containers: &cr.spec.service_configuration.containers,
             obsolete: &pods::OBSOLETE,
-            uses: Uses { auth: true, distribution: true, ..Uses::default() },
+            uses: Uses { auth: true, certificates: true, distribution: true, ..Uses::default() },
         },
     )?;
     let cluster = Cluster::of(&observed.facts);
     let parameters = Parameters::of(cr, admin_password(cr, observed)?)?;
+    let agents = agents(cr, &parameters)?;
     let variables = identity.object_name("env");
     let cni_map = fit(&format!("{}-cni-config", identity.name), 63);
     let pods = Ingredients {
@@ -106,6 +109,7 @@ fn complete(
         parameters: &parameters,
         variables: &variables,
         cni_map: &cni_map,
+        agent_port: agents.port,
     }
     .pods()?;
 
@@ -117,29 +121,50 @@ fn complete(
     }
     objects.push(environment(&identity, &variables, &parameters));
 
-    let world = World { cr, observed, services, cluster: &cluster, identity: &identity, pods: &pods };
+    let world = World { cr, observed, services, cluster: &cluster, identity: &identity, pods: &pods, agents: &agents };
     let mut sets = Vec::new();
     let mut workloads = Vec::new();
+    let mut contents = BTreeMap::new();
     for group in &groups {
         let parameters = parameters.with_gateway(group.name.unwrap_or_default(), group.gateway);
         let files = world.files(&parameters)?;
         objects.extend(files.objects(&group.identity(&identity))?);
         let (daemon_set, name, hash) = world.daemon_set(group, &files);
         objects.push(daemon_set);
+        // What every node completes for itself counts as it is stored.
+        contents.extend(files.content_hash(ANY_NODE).map(|content| (name.clone(), content)));
         workloads.push((name, hash));
         sets.push(parameters);
     }
     let notes = notes(&sets, services, &cluster)?;
-    Ok(Plan {
+    let mut plan = Plan {
         objects,
         version: selection.release.name.to_owned(),
         drafts,
         ignored: world.ignored(selection.ignored, &sets),
         notes,
         own_status: own_status(observed, &workloads),
-        step: step(observed, &workloads),
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
         ..Plan::default()
+    };
+    procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &contents);
+    Ok(plan)
+}
+
+/// How agents of nodes are reached, and what their certificates say: nothing beside the names of pod and node and the node's address,
+/// since nobody reaches an agent by the name of a service.
+///
+/// # Errors
+/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+pub fn agents(cr: &Vrouter, parameters: &Parameters) -> Result<Agents, NotReady> {
+    let common = &cr.spec.common_configuration;
+    certificates::issuer(common)?;
+    let lifetime = certificates::lifetime_of_members(common)?;
+    let field = "envVariablesConfig[VROUTER_AGENT_INTROSPECT_PORT]";
+    Ok(Agents {
+        port: Agents::port_above(field, agent::introspect_port(parameters)?)?,
+        services: BTreeSet::new(),
+        lifetime_seconds: lifetime.as_secs() as u32,
     })
 }
 
@@ -165,6 +190,7 @@ struct World<'a> {
     cluster: &'a Cluster,
     identity: &'a Identity,
     pods: &'a Pods,
+    agents: &'a Agents,
 }
 
 impl World<'_> {
@@ -192,6 +218,7 @@ impl World<'_> {
             if let Some(content) = host::environment_file(&file, parameters)? {
                 files.shared_secret(&file, content);
             }
+            files.shared(&file_name(daemon.name), launch::file(daemon.name, parameters, services, self.agents)?);
             if daemon.name == nodemanager::CONTAINER.name {
                 files.template(&NodeType::Vrouter.file(), self.node_manager_file()?);
             }
@@ -259,6 +286,7 @@ impl World<'_> {
         ignored.extend(dependency::ignored(&services::dependencies(self.cr)));
         ignored.extend(parameters::left_out(self.cr));
         ignored.extend(parameters::ignored(sets));
+        ignored.extend(certificates::host_files_ignored(&self.cr.spec.common_configuration));
         ignored
     }
 }
@@ -279,6 +307,9 @@ fn environment(identity: &Identity, name: &str, parameters: &Parameters) -> Obje
 fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<Vec<String>, NotReady> {
     let mut notes = cluster.problems.clone();
     let Some(parameters) = sets.first() else { return Ok(notes) };
+    if services.xmpp_servers(parameters)?.is_empty() {
+        notes.push("no control node is known: agents run and forward nothing".to_owned());
+    }
     let links = [
         (&services.control, services::XMPP, "xmppSslEnable", agent::xmpp_tls(parameters)?),
         (&services.config, services::API, "configApiSslEnable", clients::api_tls(parameters)?),
@@ -292,12 +323,6 @@ fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<
         }
     }
     Ok(notes)
-}
-
-/// One node at a time, whatever its group.
-fn step(observed: &Observed<Vrouter>, workloads: &[(String, String)]) -> Option<Step> {
-    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-    rollout::of_pods(pods, &observed.workloads, workloads).restart()
 }
 
 /// Agents by node, as far as their pods tell. Which control nodes an agent is connected to and whether those on

@@ -13,7 +13,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
-use tf_api::{Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports};
+use tf_api::{Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port};
 use tf_plan::{
     build::{
         identity::Identity,
@@ -107,6 +107,8 @@ pub struct Ingredients<'a> {
     pub variables: &'a str,
     /// ConfigMap with the CNI configuration.
     pub cni_map: &'a str,
+    /// Port of the node agent.
+    pub agent_port: Port,
 }
 
 impl Ingredients<'_> {
@@ -125,8 +127,8 @@ impl Ingredients<'_> {
         let mut init: Vec<Container> = kernel.iter().map(|kernel| self.kernel_init(kernel)).collect();
         init.extend(cni.map(|chosen| self.cni_init(chosen)));
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
-        daemons.push(self.agent(agent, cni.is_some())?);
-        let mut volumes = self.volumes(cni.is_some());
+        daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
+        let mut volumes = self.volumes(cni.is_some(), kernel.is_some());
         if manager.is_some() {
             let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
             volumes.extend(more.collect::<Vec<_>>());
@@ -217,23 +219,25 @@ impl Ingredients<'_> {
 
     /// Privileged: it loads the module, makes `vhost0` out of the node's interface and talks to the module. What of the
     /// parameters stands here is a directory, a port and numbers, which are no secrets wherever they come from.
-    fn agent(&self, chosen: &Chosen, cni: bool) -> Result<Daemon, NotReady> {
+    /// Where modules are concerns a pod that installs one.
+    fn agent(&self, chosen: &Chosen, cni: bool, module: bool) -> Result<Daemon, NotReady> {
         let log_dir = config::agent::log_dir(self.parameters)?;
         let introspect = config::agent::introspect_port(self.parameters)?;
-        let mut mounts = vec![
-            mount(DEVICES, "/dev"),
-            mount(RUN, "/var/run"),
-            read_only(MODULES, "/lib/modules"),
-            mount(STATE, STATE_DIR),
-            mount(LOGS, log_dir),
-        ];
+        let mut mounts = vec![mount(DEVICES, "/dev"), mount(RUN, "/var/run")];
+        mounts.extend(module.then(|| read_only(MODULES, "/lib/modules")));
+        mounts.extend([mount(STATE, STATE_DIR), mount(LOGS, log_dir)]);
         let mut env = vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())];
         if cni {
             mounts.extend(self.cni_mounts());
             env.push((node::CNI_TARGETS.to_owned(), self.cni_targets()));
         }
         Ok(Daemon {
-            ports: vec![("introspect", introspect), ("port-api", ports::AGENT_PORT_API)],
+            ports: vec![
+                ("introspect", introspect),
+                ("port-api", ports::AGENT_PORT_API),
+                (node::AGENT_PORT, self.agent_port),
+            ],
+            speaks_for_pod: true,
             env,
             mounts,
             privileges: Privileges::Host,
@@ -259,16 +263,13 @@ impl Ingredients<'_> {
         targets.join(",")
     }
 
-    fn volumes(&self, cni: bool) -> Vec<Volume> {
+    fn volumes(&self, cni: bool, module: bool) -> Vec<Volume> {
         let logs = storage::node_directory(config::LOG_DIR, "vrouter-agent", &["vrouter1"], self.identity);
-        let mut volumes = vec![
-            host_path(LOGS, &logs),
-            existing(DEVICES, "/dev"),
-            existing(RUN, "/var/run"),
-            existing(MODULES, "/lib/modules"),
-            host_path(SOURCES, "/usr/src"),
-            host_path(STATE, STATE_DIR),
-        ];
+        let mut volumes = vec![host_path(LOGS, &logs), existing(DEVICES, "/dev"), existing(RUN, "/var/run")];
+        if module {
+            volumes.extend([existing(MODULES, "/lib/modules"), host_path(SOURCES, "/usr/src")]);
+        }
+        volumes.push(host_path(STATE, STATE_DIR));
         if cni {
             volumes.extend([
                 Volume {

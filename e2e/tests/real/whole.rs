@@ -1,6 +1,6 @@
-//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, which `tf-sim` plays: it
-//! reads their files as strictly as they do and connects to every store that is named there. The vRouter is left out (see
-//! [`tf_testing::real::whole`]).
+//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config and the vRouter, which
+//! `tf-sim` plays: it reads their files as strictly as they do and connects to every store that is named there. Of the vRouter that is the
+//! agent, without the kernel module and without control nodes (see [`tf_testing::real::whole`]).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use tf_api::kinds::{CONFIG as CONFIG_KIND, MANAGER};
+use tf_api::kinds::{CONFIG as CONFIG_KIND, MANAGER, VROUTER};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
@@ -23,6 +23,8 @@ use crate::store::{NAMESPACE, Store, Turn};
 
 /// Config, as the other tests see a store.
 pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name: "config1", images: &[], values: &[] };
+/// The vRouter.
+const AGENTS: &str = "vrouter1";
 /// Those of this file that take minutes.
 pub const LONG_TESTS: usize = 1;
 
@@ -38,7 +40,8 @@ const SETTLED: Duration = Duration::from_secs(30);
 type Restarts = BTreeMap<(String, String), i32>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn daemons_of_config_that_tf_sim_plays_use_every_real_store_and_come_back_to_those_that_fail() -> Result<()> {
+async fn daemons_that_tf_sim_plays_use_every_real_store_and_agents_without_a_kernel_module_change_one_node_at_a_time()
+-> Result<()> {
     if !CONFIG.is_drawn(0)? {
         return Ok(());
     }
@@ -64,6 +67,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     one_writes_and_all_read(&visitor, &addresses, "first").await?;
     nothing_secret_is_told(lab, client).await?;
     silence(lab).await?;
+    agents(lab, client, &visitor, &addresses).await?;
 
     let before = restarts(client).await?;
     for (server, peer) in [("beam.smp", "RabbitMQ"), ("redis-server", ""), ("java", "Cassandra")] {
@@ -78,15 +82,88 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 async fn everything_is_well(client: &Client) -> Result<()> {
     let found = resources::all(client, NAMESPACE).await?;
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
-    ensure!(found.len() == 7, "{names:?}");
+    ensure!(found.len() == 8, "{names:?}");
     for resource in &found {
         for kind in ["Available", "ConfigReady", "InputsReady", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
             ensure!(is_well, "{} {}: {}", resource.kind.kind, resource.name, resource.explain(kind));
         }
     }
-    let is_certified = |config: &Resource| config.is("CertificatesReady", "True") && config.is("Progressing", "False");
-    resources::until(client, CONFIG_KIND, NAMESPACE, CONFIG.name, "certified", RECOVERY, is_certified).await.map(drop)
+    let is_certified = |it: &Resource| it.is("CertificatesReady", "True") && it.is("Progressing", "False");
+    for (kind, name) in [(CONFIG_KIND, CONFIG.name), (VROUTER, AGENTS)] {
+        resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
+    }
+    Ok(())
+}
+
+/// The vRouter's agents: without control nodes they say so and serve, a changed configuration reaches them in the pods they are in, one that keeps
+/// the first node from serving does not reach the second, and one that is killed is told of with its node.
+async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
+    const UNKNOWN: &str = "No control-nodes configured";
+    let uids = async || -> Result<Vec<_>> {
+        Ok(resources::pods(client, VROUTER, NAMESPACE).await?.iter().map(Pod::uid).collect())
+    };
+    let say = async |what: &str, is_said: &dyn Fn(&NodeStatus) -> bool, nodes: usize| {
+        let mut last = BTreeMap::new();
+        let said = eventually(what, RECOVERY, async || {
+            last = visitor.agents(addresses).await?;
+            let saying = last.values().filter(|status| is_said(status)).count();
+            Ok((last.len() == addresses.len() && saying == nodes).then_some(()))
+        });
+        said.await.with_context(|| format!("{last:#?}"))
+    };
+    let lacks_control = |status: &NodeStatus| status.state == "Non-Functional" && status.description == UNKNOWN;
+    let nodes = addresses.len();
+    say("agents to lack control nodes", &lacks_control, nodes).await?;
+    let before = uids().await?;
+    ensure!(before.len() == nodes, "{before:?}");
+
+    let begun = std::time::Instant::now();
+    lab.apply(&whole::manifest_with("ANALYTICS_NODES: 192.0.2.1")?).await?;
+    let is_changed = |status: &NodeStatus| status.connections.contains_key("Collector") && lacks_control(status);
+    say("agents to look for a collector", &is_changed, nodes).await?;
+    settled(client).await?;
+    println!("a changed configuration: in use on {nodes} nodes after {:.1?}", begun.elapsed());
+
+    lab.apply(&whole::manifest_with("CONTROL_NODES: 192.0.2.1")?).await?;
+    let cause = "connection down";
+    let is_told = |vrouter: &Resource| {
+        let told = vrouter.condition("WorkloadReady");
+        told.is_some_and(|told| {
+            told.status == "False" && told.message.contains(cause) && told.message.contains("node ")
+        })
+    };
+    resources::until(client, VROUTER, NAMESPACE, AGENTS, "held back", RECOVERY, is_told).await?;
+    tokio::time::sleep(SETTLED).await;
+    let is_lost = |status: &NodeStatus| status.description.contains("XMPP:control-node:192.0.2.1");
+    say("one node alone to have what does not work", &is_lost, 1).await?;
+
+    lab.apply(&whole::manifest()?).await?;
+    say("agents to lack control nodes again", &lacks_control, nodes).await?;
+    settled(client).await?;
+
+    let node = lab.real_nodes()?.all()?.swap_remove(0);
+    let mut killed = 0;
+    let is_told = format!("node {}: ", node.name());
+    eventually("a killed agent to be told of", RECOVERY, async || {
+        // One that is back before anybody asks is not missed.
+        killed += usize::from(node.kill("contrail-vroute").is_ok());
+        let found = resources::all(client, NAMESPACE).await?;
+        let told = found.iter().filter(|it| it.kind == VROUTER).filter_map(|it| it.condition("WorkloadReady"));
+        Ok(told.into_iter().any(|told| told.status == "False" && told.message.contains(&is_told)).then_some(()))
+    })
+    .await?;
+    let begun = std::time::Instant::now();
+    settled(client).await?;
+    println!("an agent that was killed {killed} times: told of, and back {:.1?} later", begun.elapsed());
+    ensure!(uids().await? == before, "pods were replaced");
+    Ok(())
+}
+
+/// Every agent serves, and with what is wanted.
+async fn settled(client: &Client) -> Result<()> {
+    let is_settled = |it: &Resource| it.is_ready() && it.is("Progressing", "False");
+    resources::until(client, VROUTER, NAMESPACE, AGENTS, "settled", RECOVERY, is_settled).await.map(drop)
 }
 
 /// Every daemon at work says that it is connected to everything: each API, and one of each other.

@@ -29,10 +29,10 @@ const NAMESPACE: &str = "tf";
 /// Options of `cargo xtask demo`.
 #[derive(Args)]
 pub struct Demo {
-    /// Real nodes on which real stores run and `tf-sim` plays Config's daemons, instead of simulated ones; needs root
+    /// Real nodes on which real stores run and `tf-sim` plays the daemons, instead of simulated ones; needs root
     #[arg(long, conflicts_with_all = ["control_plane", "workers"])]
     real: bool,
-    /// The manifest to apply [default: examples/manager.yaml; with --real without its vRouter]
+    /// The manifest to apply [default: examples/manager.yaml; with --real without kernel module and CNI plugin]
     #[arg(long)]
     manifest: Option<String>,
     /// Simulated control-plane nodes

@@ -1,5 +1,5 @@
-//! The demo on real nodes: operators are pods of their charts, stores are servers that run, and the daemons of Config are played by
-//! `tf-sim`, which connects to each of them.
+//! The demo on real nodes: operators are pods of their charts, stores are servers that run, and the daemons of Config and the vRouter's
+//! agents are played by `tf-sim`, which connects to each server that their files name.
 
 use std::{path::Path, time::Instant};
 
@@ -14,7 +14,7 @@ use tf_testing::{
     identity::Identity,
     real::{
         image,
-        sim::{NodeStatus, Visitor},
+        sim::{AGENT, NodeStatus, Visitor},
         whole,
     },
     wait::eventually,
@@ -24,12 +24,13 @@ use super::{NAMESPACE, applied, keep};
 
 const NODES: u32 = 3;
 /// Processes whose memory is told, by what they are.
-const PROCESSES: [(&str, &str); 9] = [
+const PROCESSES: [(&str, &str); 10] = [
     ("beam.smp", "RabbitMQ"),
     ("contrail-api", "played"),
     ("contrail-device", "played"),
     ("contrail-schema", "played"),
     ("contrail-svc-mo", "played"),
+    ("contrail-vroute", "played, forwards nothing"),
     ("dnsmasq", "played"),
     ("java", "Cassandra and ZooKeeper"),
     ("redis-server", "Redis"),
@@ -92,6 +93,9 @@ async fn proof(lab: &Lab, demo: &super::Demo) -> Result<()> {
     for ((daemon, address), status) in &statuses {
         let peers: Vec<_> = status.connections.iter().map(|(name, (status, _))| format!("{name} {status}")).collect();
         println!("{daemon:<24} {address:<12} {}: {}", status.state, peers.join(", "));
+    }
+    for (address, status) in visitor.agents(&addresses).await? {
+        println!("{:<24} {address:<12} {}: {}", AGENT.0, status.state, status.description);
     }
     let begun = Instant::now();
     let id = visitor.create(addresses[0], "demo").await?;

@@ -40,7 +40,14 @@ const OTHERS: [Program; 3] = [
         name: "tf-sim",
         package: "tf-sim",
         arguments: &[],
-        names: &["contrail-api", "contrail-device-manager", "contrail-schema", "contrail-svc-monitor", "dnsmasq"],
+        names: &[
+            "contrail-api",
+            "contrail-device-manager",
+            "contrail-schema",
+            "contrail-svc-monitor",
+            "contrail-vrouter-agent",
+            "dnsmasq",
+        ],
         // Its client of RabbitMQ wants authorities of the system, too, and there are none. What it is to trust, it checks before.
         environment: &["SSL_CERT_FILE=/etc/ssl/certs/kubernetes/ca-bundle.crt"],
     },

@@ -27,7 +27,7 @@ impl Subject {
             "manager-op" => ("Manager", false, 1, 60),
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
-            "vrouter-op" => ("Vrouter", false, 6, 15),
+            "vrouter-op" => ("Vrouter", true, 6, 15),
             "zookeeper-op" => ("Zookeeper", true, 1, 15),
             other => bail!("{other}: no operator is known by this name"),
         };

@@ -1,6 +1,7 @@
 //! `tf-node probe`: whether a daemon serves, found out from itself.
 
 pub mod http;
+mod node_status;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -139,6 +140,9 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
         Probe::Cassandra { port, .. } => store::cassandra::serves(&target(&None, port.get(), true), paths).await,
         Probe::Redis { port, .. } => store::redis::serves(&target(&None, port.get(), true), paths).await,
         Probe::Sentinel { port } => store::redis::sentinel::serves(&target(&None, port.get(), true), paths).await,
+        Probe::NodeStatus { port, tls, functional } => {
+            node_status::probe(&target(&None, port.get(), *tls), *functional, paths).await
+        }
         Probe::Process => Ok("its process runs".to_owned()),
     }
 }

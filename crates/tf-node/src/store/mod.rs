@@ -83,7 +83,11 @@ impl Store {
                 let target = Target { host: address, port: port.get(), tls: true };
                 Some(Self::Redis(redis::Server { target, replication: replication.clone() }))
             }
-            Probe::Tcp { .. } | Probe::Http { .. } | Probe::Sentinel { .. } | Probe::Process => None,
+            Probe::Tcp { .. }
+            | Probe::Http { .. }
+            | Probe::NodeStatus { .. }
+            | Probe::Sentinel { .. }
+            | Probe::Process => None,
         }
     }
 

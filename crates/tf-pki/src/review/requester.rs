@@ -61,6 +61,11 @@ impl Requester {
         sound.then(|| ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
+    /// Whether the token says that it is of the pod with this name.
+    pub fn is_of(&self, pod: &str) -> bool {
+        self.extra.get(POD_NAME).is_some_and(|names| names.iter().any(|name| name == pod))
+    }
+
     /// The pod that asks, if it is one of `account`.
     pub(super) fn pod(&self, account: &ServiceAccount) -> Result<PodToken, Denial> {
         let in_group = self.groups.contains(&format!("{GROUP_PREFIX}{}", account.namespace));

@@ -212,6 +212,18 @@ pub enum Probe {
         /// Port, which speaks TLS.
         port: NonZeroU16,
     },
+    /// The daemon says by introspection what it is connected to, and whether that is enough (NodeStatus, tf-components 1.9). An open port
+    /// tells neither.
+    NodeStatus {
+        /// Port of introspection on the member's address.
+        port: NonZeroU16,
+        /// Whether the port speaks TLS.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tls: bool,
+        /// Whether it has to be `Functional`. Otherwise it serves as soon as it says anything: its configuration does not name what it
+        /// would have to be connected to.
+        functional: bool,
+    },
     /// The process runs.
     Process,
 }

@@ -1,5 +1,7 @@
 //! What the node agents of pods say, asked every other second by the process that leads.
 //!
+//! Where there are very many, as on the nodes of a vRouter, a round takes longer instead of asking more at a time.
+//!
 //! Answers are kept; a resource is woken when one of its pods says something else than before. So what is asked costs the
 //! API server nothing. Only pods whose certificate is noted are asked: others have no agent that could answer.
 
@@ -14,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -43,6 +45,10 @@ use crate::{
 
 /// Between two rounds of questions.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Between two rounds for each agent that is asked, where that is longer: 200 questions a second at most.
+const PACE: Duration = Duration::from_millis(5);
+/// Questions at a time.
+const AT_ONCE: usize = 64;
 /// For a connection, and for an answer about the state.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// For an answer about a new list of members, which has to reach a majority.
@@ -144,19 +150,22 @@ impl Agents {
     /// Asks for ever.
     pub async fn run<C: Component>(self: Arc<Self>, round: Round<C>) {
         loop {
+            let mut asked = 0;
             if round.permit.until().is_some() {
-                self.look(&round).await;
+                asked = self.look(&round).await;
                 self.rounds.send_modify(|count| *count += 1);
             }
             tokio::select! {
-                () = sleep(INTERVAL) => {}
+                () = sleep(pause(asked)) => {}
                 () = self.hurry.notified() => {}
             }
         }
     }
 
-    async fn look<C: Component>(&self, round: &Round<C>) {
+    /// Asks everybody. How many that are.
+    async fn look<C: Component>(&self, round: &Round<C>) -> usize {
         let members = self.update(round);
+        let count = members.len();
         let questions = members.into_iter().map(|member| async move {
             let Some(authority) = round.authorities.of(&member.resource.namespace) else { return };
             let operator = round.world.declaration.operator;
@@ -168,7 +177,8 @@ impl Agents {
                 let _ = round.triggers.send(Trigger::One(member.resource.clone()));
             }
         });
-        join_all(questions).await;
+        stream::iter(questions).buffer_unordered(AT_ONCE).collect::<()>().await;
+        count
     }
 
     /// How many agents of a resource answer.
@@ -262,6 +272,11 @@ impl Member {
         };
         !is_same(before.as_ref(), heard.agent.as_ref())
     }
+}
+
+/// Between two rounds of so many questions.
+fn pause(asked: usize) -> Duration {
+    INTERVAL.max(PACE * u32::try_from(asked).unwrap_or(u32::MAX))
 }
 
 /// Whether two answers lead to the same: counters and times pass by.

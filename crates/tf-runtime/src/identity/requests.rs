@@ -141,7 +141,7 @@ impl<C: Component> Signer<C> {
     async fn decide(&self, key: &Key, open: &Open) -> Result<(), AuthorityFailure> {
         // Of several operators with one signer, that one answers whose pod asks.
         let Some((owner, cr, account)) = self.resource(open) else { return Ok(()) };
-        let roster = Roster { account, pods: self.candidates(&owner, &cr) };
+        let roster = Roster { account, pods: self.candidate(&owner, &cr, &open.requester) };
         let request = Request {
             signer: &open.signer,
             csr: &open.csr,
@@ -200,13 +200,15 @@ impl<C: Component> Signer<C> {
         })
     }
 
-    /// Pods of the resource's own workloads, with what their certificates say.
-    fn candidates(&self, owner: &Key, cr: &C::Cr) -> BTreeMap<String, Candidate> {
+    /// The pod that asks, if it is one of the resource's own workloads, with what its certificate says. Others need not be looked at, and
+    /// may be thousands.
+    fn candidate(&self, owner: &Key, cr: &C::Cr, requester: &Requester) -> BTreeMap<String, Candidate> {
         let Some(agents) = C::agents(cr, &self.cluster_domain) else { return BTreeMap::new() };
         let uid = cr.meta().uid.clone().unwrap_or_default();
         let kinds = self.world.declaration.workload_kinds();
         let workloads: BTreeSet<String> =
             kinds.flat_map(|kind| self.world.children_of(kind, &uid)).map(|(key, _)| key.name).collect();
+        let asks = |pod: &observed::Pod| requester.is_of(&pod.name);
         let candidate = |pod: observed::Pod| {
             let node = pod.node.clone().filter(|_| workloads.contains(pod.workload()) && !pod.terminating)?;
             let address = pod.address.as_ref()?.parse().ok()?;
@@ -221,7 +223,7 @@ impl<C: Component> Signer<C> {
                 identity.inspect_err(|error| tracing::warn!(pod = pod.name, %error, "no certificate")).ok()?;
             Some((pod.name, Candidate { uid: pod.uid, node, node_uid: None, identity }))
         };
-        self.world.pods_of(owner).into_iter().filter_map(candidate).collect()
+        self.world.pods_of(owner).into_iter().filter(asks).filter_map(candidate).collect()
     }
 
     /// Notes the certificate at the pod, before it is handed out: whoever holds one is known from then on.

@@ -202,6 +202,21 @@ impl RealNode {
         Ok(String::from_utf8_lossy(&run(command, "").await?.stdout).into_owned())
     }
 
+    /// Gives it an ordinary interface in the place of the one that the vRouter's kernel module makes: `vhost0` with the address and the MAC
+    /// address of the node's own. No route leads there, and nothing is forwarded.
+    ///
+    /// # Errors
+    /// When the machine does not take it.
+    pub async fn stand_in_for_vhost0(&self) -> Result<()> {
+        let mac = self.run("cat", &["/sys/class/net/eth0/address"]).await?;
+        let (mac, address) = (mac.trim(), self.address());
+        let commands = format!(
+            "link add vhost0 type veth peer name vhost0-end\nlink set vhost0 address {mac}\n\
+             address add {address}/24 dev vhost0 noprefixroute\nlink set vhost0-end up\nlink set vhost0 up\n"
+        );
+        ip_batch(&self.machine, &commands).await
+    }
+
     /// An error when one of its programs that was started has ended.
     pub fn check(&self) -> Result<()> {
         for program in PROGRAMS {

@@ -28,6 +28,8 @@ pub const DAEMONS: [(&str, u16); 4] = [
     ("contrail-svc-monitor", 8088),
     ("contrail-device-manager", 8096),
 ];
+/// The vRouter's agent with its introspect port.
+pub const AGENT: (&str, u16) = ("contrail-vrouter-agent", 8085);
 const API: u16 = 8082;
 /// For an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct NodeStatus {
     /// `Functional` or `Non-Functional`.
     pub state: String,
+    /// Why it is not functional.
+    pub description: String,
     /// Status of each connection by its name, and with whom it is.
     pub connections: BTreeMap<String, (String, String)>,
 }
@@ -44,7 +48,9 @@ pub struct NodeStatus {
 impl NodeStatus {
     /// Whether it and all its connections are well.
     pub fn is_functional(&self) -> bool {
-        self.state == "Functional" && self.connections.values().all(|(status, _)| status == "Up")
+        self.state == "Functional"
+            && !self.connections.is_empty()
+            && self.connections.values().all(|(status, _)| status == "Up")
     }
 
     fn read(page: &str) -> Result<Self> {
@@ -56,9 +62,9 @@ impl NodeStatus {
             let [_, name, server, status] = [0, 1, 2, 3].map(|index| found[index].to_owned());
             (name, (status, server))
         });
-        let connections: BTreeMap<_, _> = connections.collect();
-        ensure!(!connections.is_empty(), "no connections: {page}");
-        Ok(Self { state, connections })
+        let (_, rest) = page.rsplit_once("</connection_infos>").context("no connections")?;
+        let description = Regex::new("<description [^>]*>([^<]*)<")?.captures(rest).context("no description")?;
+        Ok(Self { state, description: description[1].to_owned(), connections: connections.collect() })
     }
 }
 
@@ -111,6 +117,18 @@ impl Visitor {
                     found.insert((daemon, *address), status);
                 }
             }
+        }
+        Ok(found)
+    }
+
+    /// What the vRouter's agents on these nodes say of themselves.
+    ///
+    /// # Errors
+    /// When one answers something else.
+    pub async fn agents(&self, addresses: &[Ipv4Addr]) -> Result<BTreeMap<Ipv4Addr, NodeStatus>> {
+        let mut found = BTreeMap::new();
+        for address in addresses {
+            found.extend(self.status(*address, AGENT.1).await?.map(|status| (*address, status)));
         }
         Ok(found)
     }

@@ -1,12 +1,13 @@
-//! Everything that operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config that
-//! `tf-sim` plays.
+//! Everything that operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config and
+//! the vRouter that `tf-sim` plays.
 //!
-//! Without the vRouter: `tf-node` does not find out yet what a node's interfaces and addresses are, so its agent does not start on a real
-//! node, played or not.
+//! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
+//! would leave the lab's pods without a network. An ordinary interface that is called `vhost0` and has what the node's has stands for the one
+//! that the module makes; it forwards nothing.
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::future::try_join_all;
 
 use crate::operators::{Install, repository};
@@ -14,7 +15,8 @@ use crate::real::{image, operator};
 use crate::{Lab, Options};
 
 /// The operators.
-pub const OPERATORS: [&str; 6] = ["cassandra-op", "config-op", "manager-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
+pub const OPERATORS: [&str; 7] =
+    ["cassandra-op", "config-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
 
 /// Archives of the images besides the operators'.
 const OTHERS: [&str; 6] = [
@@ -26,8 +28,10 @@ const OTHERS: [&str; 6] = [
     image::ZOOKEEPER_ARCHIVE,
 ];
 
-/// What begins the part of the example that is left out, and ends the file.
-const LEFT_OUT: &str = "    vrouters:\n";
+/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
+const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
+const AGENT_ALONE: &str =
+    "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
 /// Three members of two rings on one small machine.
 const HEAP: &str = "serviceConfiguration: {minHeapSize: 64M, maxHeapSize: 192M}";
 
@@ -36,14 +40,13 @@ pub fn archives() -> Vec<&'static str> {
     OPERATORS.into_iter().chain(OTHERS).collect()
 }
 
-/// `examples/manager.yaml` without the vRouter, its Cassandras with as much memory as a small machine has for them.
+/// `examples/manager.yaml`, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent alone.
 ///
 /// # Errors
 /// When it looks otherwise than it did.
 pub fn manifest() -> Result<String> {
     let example = std::fs::read_to_string(repository().join("examples/manager.yaml"))?;
-    let (kept, _) = example.split_once(LEFT_OUT).context("examples/manager.yaml has no vrouters at its end")?;
-    let small = kept
+    let small = example
         .replace(
             "- metadata: {name: configdb1}\n",
             &format!("- metadata: {{name: configdb1}}\n        spec: {{{HEAP}}}\n"),
@@ -51,9 +54,19 @@ pub fn manifest() -> Result<String> {
         .replace(
             "          serviceConfiguration:\n",
             "          serviceConfiguration:\n            minHeapSize: 64M\n            maxHeapSize: 192M\n",
-        );
+        )
+        .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");
+    anyhow::ensure!(small.ends_with(AGENT_ALONE), "examples/manager.yaml has no vRouter at its end");
     Ok(small)
+}
+
+/// The same with variables of the vRouter's agent.
+///
+/// # Errors
+/// As [`manifest`].
+pub fn manifest_with(variables: &str) -> Result<String> {
+    Ok(format!("{}            envVariablesConfig: {{{variables}}}\n", manifest()?))
 }
 
 /// A lab of control-plane nodes that have the images, with every operator installed from its chart.
@@ -64,6 +77,7 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
     let lab = Lab::start(Options::real(nodes)).await?;
     for node in lab.real_nodes()?.all()? {
         operator::label_control_plane(&lab, node.name()).await?;
+        node.stand_in_for_vhost0().await?;
     }
     lab.real_nodes()?.load(archives).await?;
     try_join_all(OPERATORS.map(|name| {
@@ -86,6 +100,7 @@ fn values(operator: &str) -> Vec<String> {
         "rabbitmq-op" => vec![image::RABBITMQ.to_owned()],
         "redis-op" => vec![image::REDIS.to_owned()],
         "zookeeper-op" => vec![image::ZOOKEEPER.to_owned()],
+        "vrouter-op" => vec![format!("operands.images.vrouter-agent={sim}")],
         "config-op" => played.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
         _ => Vec::new(),
     }
@@ -98,10 +113,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_is_whole_but_for_the_vrouter() {
+    fn the_example_is_whole_and_its_vrouter_needs_no_kernel_module() {
         let manifest: Value = serde_saphyr::from_str(&manifest().unwrap()).unwrap();
         let services = manifest["spec"]["services"].as_object().unwrap();
-        assert_eq!(services.keys().collect::<Vec<_>>(), ["cassandras", "config", "rabbitmq", "redis", "zookeeper"]);
+        let kinds = ["cassandras", "config", "rabbitmq", "redis", "vrouters", "zookeeper"];
+        assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
+        let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
+        assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));
+        let with: Value = serde_saphyr::from_str(&manifest_with("A: \"1\"").unwrap()).unwrap();
+        let vrouter = &with["spec"]["services"]["vrouters"][0]["spec"]["serviceConfiguration"];
+        assert_eq!(vrouter["envVariablesConfig"]["A"], "1");
         let rings = services["cassandras"].as_array().unwrap();
         assert!(rings.iter().all(|ring| ring["spec"]["serviceConfiguration"]["maxHeapSize"] == "192M"), "{rings:?}");
     }

@@ -95,6 +95,14 @@ pub fn introspect_port(parameters: &Parameters) -> Result<Port, NotReady> {
     Ok(parameters.port(Name::VrouterAgentIntrospectPort)?.map_or(ports::AGENT_INTROSPECT, Port))
 }
 
+/// Whether introspection speaks TLS.
+///
+/// # Errors
+/// When the spec does not say yes or no.
+pub fn introspect_tls(parameters: &Parameters) -> Result<bool, NotReady> {
+    tls(parameters, Name::IntrospectSslEnable)
+}
+
 /// Directory of the log. The node's directory is mounted there, so it must not cover anything else.
 ///
 /// # Errors
@@ -135,7 +143,7 @@ pub(super) fn tls(parameters: &Parameters, name: Name) -> Result<bool, NotReady>
 
 fn sandesh(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
     const SECTION: &str = "SANDESH";
-    let introspect = tls(parameters, Name::IntrospectSslEnable)?;
+    let introspect = introspect_tls(parameters)?;
     let collector = collector_tls(parameters)?;
     sheet.set(SECTION, "introspect_ssl_enable", introspect);
     // Without it introspect asks for client certificates, which probes and people do not have.
@@ -173,7 +181,7 @@ fn metadata(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> 
     Ok(())
 }
 
-/// What `vhost0` is, which the node agent makes before it starts the daemon.
+/// What `vhost0` is, which exists before the daemon starts.
 fn virtual_host_interface(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
     const SECTION: &str = "VIRTUAL-HOST-INTERFACE";
     let several_uplinks = parameters.subnet(Name::L3mhCidr)?.is_some();

@@ -3,12 +3,16 @@
 use serde_json::{Value, json};
 use tf_plan::{
     files::{env, read},
-    node::template::{Local, fill},
+    node::{
+        launch::{Launch, Probe},
+        template::{Local, fill},
+    },
 };
+use tf_sim::vrouter::options::Options;
 
 use crate::world::{endpoint, files, observed, peer, plan, vrouter};
 
-type Options = std::collections::BTreeMap<String, Vec<String>>;
+type Section = std::collections::BTreeMap<String, Vec<String>>;
 
 /// What a node puts in.
 fn node(local: Local) -> Option<String> {
@@ -28,12 +32,12 @@ fn node(local: Local) -> Option<String> {
     )
 }
 
-fn agent(spec: Value) -> std::collections::BTreeMap<String, Options> {
+fn agent(spec: Value) -> std::collections::BTreeMap<String, Section> {
     let plan = plan(&vrouter(json!({ "serviceConfiguration": spec })), &observed()).expect("a plan");
     let filled = fill(&files(&plan)["contrail-vrouter-agent.conf.node"], node).expect("known placeholders");
     let read = read::boost(&filled).expect("a file that Boost reads");
     // Boost exits on a scalar that stands twice, and the agent has no option that may.
-    assert!(read.values().flat_map(Options::values).all(|values| values.len() == 1), "{filled}");
+    assert!(read.values().flat_map(Section::values).all(|values| values.len() == 1), "{filled}");
     read
 }
 
@@ -158,4 +162,41 @@ fn ipv6_hosts_stand_in_brackets_before_a_port() {
     let read = read::boost(&fill(&files["contrail-vrouter-agent.conf.node"], node).expect("filled")).expect("read");
     assert_eq!(read["CONTROL-NODE"]["servers"], ["[fd00::1]:5269 [fd00::2]:5269"]);
     assert_eq!(read["DNS"]["servers"], ["[fd00::1]:53 [fd00::2]:53"], "DNS runs beside the control nodes");
+}
+
+/// Who reads the file here was written without what writes it.
+#[test]
+fn an_agent_that_is_played_strictly_takes_the_file() {
+    let mut alone = observed();
+    alone.peers.clear();
+    for (observed, servers) in [(observed(), 3), (alone, 0)] {
+        let spec = json!({"serviceConfiguration": {"hugePages2M": 64, "sampleDestination": "collector file"}});
+        let files = files(&plan(&vrouter(spec), &observed).expect("a plan"));
+        let text = fill(&files["contrail-vrouter-agent.conf.node"], node).expect("known placeholders");
+        let options = Options::read(&text).expect("a file that the agent takes");
+        let counts = [options.control.len(), options.dns.len(), options.collectors.len()];
+        assert_eq!(counts, [servers; 3]);
+        assert_eq!((options.name.as_str(), options.interfaces), ("node1.example.org", vec!["eth1".to_owned()]));
+        assert_eq!(options.ip, Some(([10, 1, 0, 7].into(), 24)));
+        assert!(options.xmpp_tls.is_some() && options.collector_tls.is_some() && options.introspect.1.is_some());
+    }
+}
+
+#[test]
+fn an_agent_has_to_be_functional_where_it_can_be() {
+    let ready = |observed: &tf_plan::observed::Observed<tf_api::Vrouter>, spec: Value| {
+        let files = files(&plan(&vrouter(json!({ "serviceConfiguration": spec })), observed).expect("a plan"));
+        Launch::parse(files["vrouteragent.launch"].as_bytes()).expect("a launch file").ready
+    };
+    let mut alone = observed();
+    alone.peers.clear();
+    for (observed, spec, expected) in [
+        (&observed(), json!({}), (true, true)),
+        (&alone, json!({}), (false, true)),
+        (&alone, json!({"envVariablesConfig": {"CONTROL_NODES": "10.0.0.1"}}), (true, true)),
+        (&observed(), json!({"introspectSslEnable": false}), (true, false)),
+    ] {
+        let Probe::NodeStatus { functional, tls, port } = ready(observed, spec) else { panic!("no NodeStatus") };
+        assert_eq!(((functional, tls), port.get()), (expected, 8085));
+    }
 }

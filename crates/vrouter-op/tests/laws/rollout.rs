@@ -1,8 +1,16 @@
 //! One node at a time, whatever its group.
 
 use serde_json::json;
-use tf_api::Vrouter;
-use tf_plan::observed::{Observed, Pod, Source, Workload};
+use tf_api::{Vrouter, contract::ConditionType};
+use tf_plan::{
+    node::{
+        ContentHash,
+        state::{Health, Phase, State, Status},
+    },
+    observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    plan::Plan,
+    step::Step,
+};
 
 use crate::world::{observed, plan, vrouter};
 
@@ -53,4 +61,104 @@ fn a_node_that_is_down_in_one_group_holds_the_healthy_nodes_of_the_other() {
 #[test]
 fn an_outdated_pod_that_is_down_goes_before_healthy_ones_of_any_group() {
     assert_eq!(restarted([(true, false), (true, false), (false, false), (true, true)]).as_deref(), Some("uid-2"));
+}
+
+/// The same nodes, all Ready and current, whose agents can be asked: what each runs with, and whether it serves.
+fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
+    let mut observed = running([(true, true); 4]);
+    let Source::Known(pods) = &mut observed.pods else { unreachable!("pods are known") };
+    for (index, (pod, (active, serves))) in pods.iter_mut().zip(states).enumerate() {
+        pod.node = Some(format!("node-{index}"));
+        pod.address = Some(format!("10.0.0.{index}"));
+        pod.certificate = Some(Certificate { not_after: jiff::Timestamp::MAX, issuer: "i".into() });
+        let state = State {
+            phase: Phase::Running,
+            since: jiff::Timestamp::default(),
+            message: None,
+            pid: None,
+            restarts: 0,
+            last_exit: None,
+            active: Some(active.parse().expect("a hash")),
+            wanted: None,
+            version: "0.1.0".into(),
+        };
+        let message = if serves { "NodeStatus: Functional" } else { "NodeStatus: Non-Functional (lost)" };
+        let said = Status {
+            version: "0.1.0".into(),
+            pod: pod.name.clone(),
+            node: format!("node-{index}"),
+            address: format!("10.0.0.{index}"),
+            daemons: [("vrouteragent".to_owned(), state)].into(),
+            health: Some(Health { serves, message: message.into() }),
+            certificate: None,
+            message: None,
+            host_files: None,
+            zookeeper: None,
+            rabbitmq: None,
+            cassandra: None,
+            redis: None,
+        };
+        observed.agents.insert(pod.uid.clone(), Agent::Says(Box::new(said)));
+    }
+    observed
+}
+
+const OLD: &str = "00000000000000000000000000000000";
+
+/// What pods of both groups are to run with: it is the same.
+fn current() -> ContentHash {
+    let plan = plan(&two_groups(), &asked([(OLD, true); 4])).expect("a plan");
+    match plan.step {
+        Some(Step::Activate(_, hash)) => hash,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+fn told(states: [(&str, bool); 4]) -> (Option<String>, Plan) {
+    let plan = plan(&two_groups(), &asked(states)).expect("a plan");
+    let uid = plan.step.as_ref().map(|step| {
+        assert!(matches!(step, Step::Activate(..)), "{step:?}");
+        step.target().uid.clone()
+    });
+    (uid, plan)
+}
+
+#[test]
+fn a_changed_configuration_goes_from_node_to_node_without_a_new_pod() {
+    let new = current();
+    let new = new.as_str();
+    assert_eq!(told([(OLD, true); 4]).0.as_deref(), Some("uid-1"));
+    assert_eq!(told([(OLD, true), (new, true), (OLD, true), (OLD, true)]).0.as_deref(), Some("uid-0"));
+    assert_eq!(told([(new, true), (new, true), (OLD, true), (OLD, true)]).0.as_deref(), Some("uid-3"));
+    let (step, plan) = told([(new, true); 4]);
+    assert_eq!((step, plan.under_way, plan.troubles.len()), (None, None, 0));
+}
+
+#[test]
+fn a_configuration_with_which_one_agent_does_not_serve_goes_no_further_and_is_told_with_the_node() {
+    let new = current();
+    let (step, plan) = told([(OLD, true), (new.as_str(), false), (OLD, true), (OLD, true)]);
+    assert_eq!(step, None);
+    let held = plan.under_way.expect("held");
+    assert!(held.contains("3 pods are not up to date") && held.contains("Non-Functional (lost)"), "{held}");
+    let troubles: Vec<_> = plan.troubles.values().map(String::as_str).collect();
+    assert_eq!(troubles, ["node node-1: NodeStatus: Non-Functional (lost)"]);
+}
+
+#[test]
+fn certificates_are_told_of_and_no_list_grows_with_the_cluster() {
+    let mut observed = asked([(OLD, true); 4]);
+    let Source::Known(pods) = &mut observed.pods else { unreachable!("pods are known") };
+    let (first, template) = (pods[0].clone(), pods[0].template.clone());
+    pods.extend((10..500).map(|index| Pod {
+        name: format!("{}-{index}", first.workload()),
+        uid: format!("uid-{index}"),
+        node: Some(format!("node-{index}")),
+        template: template.clone(),
+        ..Pod::default()
+    }));
+    let plan = plan(&two_groups(), &observed).expect("a plan");
+    let draft = plan.drafts.iter().find(|draft| draft.kind == ConditionType::CertificatesReady).expect("certificates");
+    assert!(draft.message.contains("and 485 more have not asked"), "{}", draft.message);
+    assert!(draft.message.len() < 400, "{}", draft.message.len());
 }

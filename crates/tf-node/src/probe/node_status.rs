@@ -1,0 +1,89 @@
+//! Asks a daemon of Tungsten Fabric what it says of itself (tf-components 1.9).
+
+use anyhow::{Result, bail, ensure};
+
+use super::{Target, http::Connection};
+use crate::paths::Paths;
+
+const PATH: &str = "/Snh_SandeshUVECacheReq?x=NodeStatus";
+/// Characters that are told: a description names every connection that is down.
+const LONGEST: usize = 300;
+
+/// Asks for the state. It has to be `Functional`, or at least there.
+pub(super) async fn probe(target: &Target, functional: bool, paths: &Paths) -> Result<String> {
+    let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
+    ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
+    judge(&String::from_utf8_lossy(&body), functional)
+}
+
+fn judge(page: &str, functional: bool) -> Result<String> {
+    // No entry yet, and what it would say is not known.
+    let Some(state) = element(page, "state") else { bail!("NodeStatus: the daemon is still initialising") };
+    // Connections have descriptions, too, before that of the whole.
+    let after = page.rsplit_once("</connection_infos>").map_or(page, |(_, after)| after);
+    let description = element(after, "description").filter(|text| !text.is_empty());
+    let told = match description {
+        Some(why) => format!("NodeStatus: {state} ({why})"),
+        None => format!("NodeStatus: {state}"),
+    };
+    let told: String = told.chars().take(LONGEST).collect();
+    ensure!(!functional || state == "Functional", told);
+    Ok(told)
+}
+
+/// The text of the first element of this name.
+fn element(page: &str, name: &str) -> Option<String> {
+    let is_it = |tag: &str| tag == name || tag.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
+    let text = page.split('<').find_map(|part| {
+        let (tag, text) = part.split_once('>')?;
+        is_it(tag).then_some(text)
+    })?;
+    let text = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")]
+        .into_iter()
+        .fold(text.trim().to_owned(), |text, (escaped, letter)| text.replace(escaped, letter));
+    Some(text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(state: &str, description: &str) -> String {
+        format!(
+            "<?xml-stylesheet type=\"text/xsl\"?><__NodeStatusUVE_list type=\"slist\"><process_status type=\"list\"><ProcessStatus>\
+             <module_id type=\"string\">contrail-vrouter-agent</module_id><state type=\"string\" identifier=\"3\">{state}</state>\
+             <connection_infos type=\"list\"><description type=\"string\">of a connection</description></connection_infos>\
+             <description type=\"string\" identifier=\"5\">{description}</description></ProcessStatus></__NodeStatusUVE_list>"
+        )
+    }
+
+    #[test]
+    fn a_daemon_that_is_not_functional_serves_where_it_need_not_be() {
+        let said =
+            |state, description, functional| judge(&page(state, description), functional).map_err(|it| it.to_string());
+        assert_eq!(said("Functional", "", true), Ok("NodeStatus: Functional".into()));
+        let lost = "XMPP:control-node:10.0.0.1[&lt;refused&gt;] connection down";
+        let told = "NodeStatus: Non-Functional (XMPP:control-node:10.0.0.1[<refused>] connection down)";
+        assert_eq!(said("Non-Functional", lost, true), Err(told.into()));
+        assert_eq!(said("Non-Functional", lost, false), Ok(told.into()));
+    }
+
+    #[test]
+    fn a_daemon_without_an_entry_is_initialising() {
+        for functional in [true, false] {
+            let empty =
+                "<__NodeStatusUVE_list type=\"slist\"><SandeshUVECacheResp type=\"sandesh\"/></__NodeStatusUVE_list>";
+            assert!(judge(empty, functional).unwrap_err().to_string().contains("still initialising"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_says_is_told_within_bounds(page in "(<state|<description| a=\"\">|</|>|&lt;|[a-z]|\n){0,40}", functional: bool) {
+            let told = judge(&page, functional).unwrap_or_else(|error| error.to_string());
+            prop_assert!(!told.contains('\n') && told.chars().count() <= LONGEST);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How the node agent runs the daemons of a node: command lines (tf-components 3.5 and 8.1), the files that they read, when they serve.
+
+use tf_pki::member::OPERATOR_DOMAIN;
+use tf_plan::{
+    component::Agents,
+    node,
+    node::launch::{Agent, Identity, Launch, OnChange, Probe, port},
+    nodemanager::{self, NodeType},
+    plan::NotReady,
+    vnc_api,
+};
+
+use crate::{
+    OPERATOR,
+    config::{agent, clients},
+    parameters::Parameters,
+    services::Services,
+};
+
+/// What the agent and the node manager show and trust. The agent's container gets it.
+const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
+/// The interface without which the agent ends at once. The kernel module makes it, on behalf of the image's own procedure
+/// (tf-components 8.1 and 8.2).
+const VHOST0: &str = "/sys/class/net/vhost0";
+
+/// The launch file of a container's daemon.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(daemon: &str, parameters: &Parameters, services: &Services, agents: &Agents) -> Result<String, NotReady> {
+    let launch = match daemon {
+        name if name == nodemanager::CONTAINER.name => node_manager(),
+        _ => vrouter_agent(parameters, services, agents)?,
+    };
+    Ok(launch.render()?)
+}
+
+/// The agent. Only a restart makes it read all of its file: of a SIGHUP it takes the lists of servers alone (tf-components 1.10). The
+/// kernel forwards on meanwhile. Where no control node is known it cannot be `Functional`, and serves as far as it can.
+fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) -> Result<Launch, NotReady> {
+    let argv =
+        vec!["contrail-vrouter-agent".into(), "--config_file".into(), format!("{}/{}", node::RUN_DIR, agent::FILE)];
+    let mut awaits = certificates();
+    awaits.push(VHOST0.into());
+    let mut launch = Launch { awaits, ..Launch::new(argv) };
+    launch.files.insert(agent::FILE.into(), OnChange::Restart);
+    // Programs that the agent starts read them when they begin.
+    for file in [vnc_api::FILE, clients::LOAD_BALANCER_FILE] {
+        launch.files.insert(file.into(), OnChange::Nothing);
+    }
+    launch.ready = Probe::NodeStatus {
+        port: port("ready.port", agent::introspect_port(parameters)?)?,
+        tls: agent::introspect_tls(parameters)?,
+        functional: !services.xmpp_servers(parameters)?.is_empty(),
+    };
+    launch.agent =
+        Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") });
+    launch.identity = Some(Identity {
+        services: agents.services.clone(),
+        lifetime_seconds: agents.lifetime_seconds,
+        required: true,
+        host_files: None,
+        reload: None,
+    });
+    Ok(launch)
+}
+
+/// It ends where `vhost0` is not up (tf-components 3.5), so it waits for it, too.
+fn node_manager() -> Launch {
+    let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Vrouter.name())];
+    let mut awaits = certificates();
+    awaits.push(VHOST0.into());
+    let mut launch = Launch { awaits, ..Launch::new(argv) };
+    launch.files.insert(NodeType::Vrouter.file(), OnChange::Restart);
+    launch
+}
+
+fn certificates() -> Vec<String> {
+    CERTIFICATES.map(str::to_owned).to_vec()
+}
