@@ -106,7 +106,8 @@ fn proceed(
     let uid = cr.metadata.uid.as_deref().unwrap_or_default();
     let saved: Vec<Option<&Saved>> = ring.iter().map(|(_, _, facts)| saved(facts, &backup.name, uid)).collect();
     if saved.iter().all(Option::is_some) {
-        let bytes = saved.iter().flatten().map(|saved| saved.bytes).sum();
+        let bytes = saved.iter().flatten().fold(0, |sum: u64, saved| sum.saturating_add(saved.bytes));
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let completed = Some(Time(whole_seconds(now)));
         let complete =
             BackupStatus { state: BackupState::Complete, completed, bytes: Some(bytes), message: None, ..backup };

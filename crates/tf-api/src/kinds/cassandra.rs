@@ -282,7 +282,7 @@ pub struct BackupStatus {
     /// Members that it is of, by their identities.
     pub members: Vec<u32>,
     /// Size of what all members wrote, in bytes.
-    pub bytes: Option<u64>,
+    pub bytes: Option<i64>,
     /// What it waits for, or why it did not succeed.
     pub message: Option<String>,
 }
