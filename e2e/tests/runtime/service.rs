@@ -53,7 +53,7 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
 const OPEN: [&str; 3] = ["resource_namespace", "resource_name", "le"];
 
 /// Every value that a label may have here, numbers of buckets apart.
-const VALUES: [&str; 36] = [
+const VALUES: [&str; 37] = [
     "Available",
     "CertificatesReady",
     "ClusterRole",
@@ -61,6 +61,7 @@ const VALUES: [&str; 36] = [
     "Degraded",
     "DependenciesReady",
     "False",
+    "Hibernated",
     "Paused",
     "Pod",
     "Progressing",
