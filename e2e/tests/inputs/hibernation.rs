@@ -31,6 +31,9 @@ const STORES: [(KindInfo, &str, &str); 4] = [
     (ZOOKEEPER, "zookeeper1", "zookeeper-op"),
 ];
 
+/// Longer than an operator needs for its next look.
+const REST: Duration = Duration::from_secs(1);
+
 async fn hibernate(cluster: &Cluster, kind: KindInfo, name: &str, value: Value) -> Result<()> {
     merge(cluster, kind, name, json!({"metadata": {"annotations": {ANNOTATION_HIBERNATE: value}}})).await?;
     Ok(())
@@ -78,6 +81,20 @@ async fn kept(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
     Ok(kept)
 }
 
+/// The same once it does not change any more: what a brought-up store is told of that is written after it is Ready.
+async fn kept_at_rest(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
+    let mut last = kept(cluster).await?;
+    eventually("objects to be at rest", SOON, async || {
+        tokio::time::sleep(REST).await;
+        let now = kept(cluster).await?;
+        let rests = now == last;
+        last = now;
+        Ok(rests.then_some(()))
+    })
+    .await?;
+    Ok(last)
+}
+
 /// Waits until no pod of a store is left and its status says that it sleeps.
 async fn asleep(cluster: &Cluster, kind: KindInfo, name: &str) -> Result<Resource> {
     let sleeps = |resource: &Resource| {
@@ -106,7 +123,7 @@ async fn every_store_sleeps_and_wakes_with_the_members_objects_and_nodes_that_it
         let resource = cluster.ready(kind, name).await?;
         before.insert(name, (members(&resource)?, pods(&cluster, kind).await?));
     }
-    let objects = kept(&cluster).await?;
+    let objects = kept_at_rest(&cluster).await?;
 
     for (kind, name, operator) in STORES {
         hibernate(&cluster, kind, name, json!("true")).await?;
@@ -142,7 +159,7 @@ async fn every_store_sleeps_and_wakes_with_the_members_objects_and_nodes_that_it
         ensure!(now.keys().eq(was.1.keys()) && nodes(&now) == nodes(&was.1), "{name}: {now:?}, not {:?}", was.1);
         ensure!(resource.condition("Hibernated").is_none(), "{}", conditions(&resource));
     }
-    differs_in_nothing(&objects, &kept(&cluster).await?)
+    differs_in_nothing(&objects, &kept_at_rest(&cluster).await?)
 }
 
 fn differs_in_nothing(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Result<()> {
