@@ -85,7 +85,7 @@ impl Component for Probe {
 
     fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
         let release = images::release(cr.version())?;
-        let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+        let initialized = cr.is_initialized();
         let resolved = dependency::resolve(&Self::dependencies(cr), cr.home(), initialized, observed)?;
         let secret = secret_hash(cr, observed).map_err(|missing| missing.with_drafts(resolved.drafts.clone()))?;
 

@@ -4,5 +4,6 @@ if [ "$1" != start-foreground ] || [ -z "$2" ]; then
   echo "usage: zkServer.sh start-foreground FILE" >&2
   exit 64
 fi
+# For the laboratory alone, where servers start often: no compiler that needs as much as the server. Whatever is said about Java comes after it.
 # shellcheck disable=SC2086 # flags are words
-exec java $SERVER_JVMFLAGS $JVMFLAGS -cp "/opt/zookeeper/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$2"
+exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $SERVER_JVMFLAGS $JVMFLAGS -cp "/opt/zookeeper/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$2"

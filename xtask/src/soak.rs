@@ -21,7 +21,7 @@ pub enum Soak {
     /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
     Faults(Cases),
     /// Kill the operator, and change its resource, after each write of growing, changing and shrinking a real ZooKeeper
-    /// ensemble, a RabbitMQ cluster and a Cassandra ring, under clients; needs root
+    /// ensemble, a RabbitMQ cluster, a Cassandra ring and Redis servers, under clients; needs root
     Procedures(Cases),
 }
 

@@ -17,7 +17,7 @@
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
-# owned: passwords of the members' key stores, and configuration files that hold them
+# owned: passwords of the members' key stores and of clients, configuration files that hold them, and what clients connect with
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]

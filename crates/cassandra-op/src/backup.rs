@@ -7,22 +7,34 @@
 //! What members have written they say themselves. The status keeps since when and of which members a backup is, and what became of it.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tf_api::{BackupState, BackupStatus, Cassandra, Managed as _, contract::MemberStatus, names::ANNOTATION_BACKUP};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaimVolumeSource, Volume},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use serde_json::json;
+use tf_api::{
+    BackupState, BackupStatus, BackupVolume, Cassandra, CassandraConfiguration, Managed as _,
+    contract::{MemberStatus, Reason},
+    names::ANNOTATION_BACKUP,
+};
 use tf_plan::{
+    build::storage::host_path,
     node::cassandra::{
         Change, Facts,
         backup::{self, Backup, Saved},
     },
-    observed::Pod,
-    plan::News,
+    observed::{Observed, Pod},
+    plan::{News, NotReady, Plan},
     reports::Reports,
     status::whole_seconds,
-    step::{Request, Step, Target},
+    step::Step,
 };
 
 use crate::procedure;
 
+/// Field of the status.
+pub const FIELD: &str = "backups";
+const VOLUME: &str = "backup";
 /// Backups that the status lists.
 const LISTED: usize = 10;
 /// Until a backup is tried again that did not succeed.
@@ -30,24 +42,67 @@ const AGAIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// What there is to do and to tell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+struct Kept {
     /// Backups for the status, the newest first.
-    pub list: Vec<BackupStatus>,
+    list: Vec<BackupStatus>,
     /// Has a member write what it holds.
-    pub step: Option<Step>,
+    step: Option<Step>,
     /// What has changed since the status was written.
-    pub news: Option<News>,
+    news: Option<News>,
     /// What a person should know.
-    pub note: Option<String>,
+    note: Option<String>,
+}
+
+/// The volume for backups, where there is one.
+///
+/// # Errors
+/// `InvalidSpec` when it cannot be told which one.
+pub fn volume(spec: &CassandraConfiguration) -> Result<Option<Volume>, NotReady> {
+    let invalid = || {
+        NotReady::invalid(
+            Reason::InvalidSpec,
+            "serviceConfiguration.backup has to name one volume: set hostPath.path or persistentVolumeClaim.claimName",
+        )
+    };
+    let Some(BackupVolume { host_path: directory, persistent_volume_claim: claim }) = spec.backup.clone() else {
+        return Ok(None);
+    };
+    match (directory.map(|directory| directory.path), claim) {
+        (Some(Some(path)), None) if path.len() > 1 => Ok(Some(host_path(VOLUME, &path))),
+        (None, Some(claim)) if !claim.claim_name.is_empty() => Ok(Some(Volume {
+            name: VOLUME.into(),
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: claim.claim_name,
+                ..PersistentVolumeClaimVolumeSource::default()
+            }),
+            ..Volume::default()
+        })),
+        _ => Err(invalid()),
+    }
+}
+
+/// Says which backups there are. Gives back what is to be done for the next one, in a ring of which enough is known.
+pub fn keep(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>, is_known: bool) -> Option<Step> {
+    let kept = if is_known {
+        look(cr, &plan.members, &Reports::of_observed(observed), observed.now)
+    } else {
+        Kept { list: known(cr), ..Kept::default() }
+    };
+    if !kept.list.is_empty() {
+        plan.own_status.insert(FIELD.to_owned(), json!(kept.list));
+    }
+    plan.notes.extend(kept.note);
+    plan.news.extend(kept.news);
+    kept.step
 }
 
 /// The backups that were, for a ring about which nothing can be said now.
-pub fn known(cr: &Cassandra) -> Vec<BackupStatus> {
+fn known(cr: &Cassandra) -> Vec<BackupStatus> {
     cr.status.as_ref().map(|status| status.own.backups.clone()).unwrap_or_default()
 }
 
 /// Looks at the backup that the annotation names.
-pub fn look(cr: &Cassandra, members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Kept {
+fn look(cr: &Cassandra, members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Kept {
     let mut kept = Kept { list: known(cr), ..Kept::default() };
     let wish = cr.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION_BACKUP));
     let Some(name) = wish else { return kept };
@@ -130,7 +185,7 @@ fn ask(cr: &Cassandra, name: &str, member: &MemberStatus, pod: &Pod, members: &[
         members: members.iter().map(|member| (member.id, member.node.clone())).collect(),
     };
     let why = format!("pod {} writes what member {} holds to backup {name}", pod.name, member.id);
-    Step::Ask(Target::of(pod, why), Request::Ring(change))
+    procedure::ask(pod, change, why)
 }
 
 /// The folder that a member has written for this very resource.

@@ -67,7 +67,7 @@ fn ports(cr: &Cassandra) -> Vec<Port> {
 
 /// How good the claim of a ring is: less is better.
 fn strength(cr: &Cassandra) -> (bool, Option<&Time>, &str, &str) {
-    let brought_up = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let brought_up = cr.is_initialized();
     (!brought_up, cr.metadata.creation_timestamp.as_ref(), cr.home(), cr.title())
 }
 

@@ -1,12 +1,13 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
-//! [`claim`], its ports are in [`ports`], which members are its seeds in [`seeds`], who they are in `membership`, what is done to members that run in
+//! [`claim`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], who they are in `membership`, what is done to members that run in
 //! `procedure`, what from time to time in `upkeep`, backups are in `backup`, and what a new ring begins with in `restore`.
 
 mod backup;
 pub mod claim;
 pub mod config;
 pub mod directory;
+pub mod login;
 mod membership;
 pub mod plan;
 pub mod ports;
@@ -24,7 +25,7 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA},
 };
 use tf_plan::{
-    component::{self, Agents},
+    component::{self, Agents, References},
     credentials::{Credential, Generator},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
@@ -49,7 +50,10 @@ impl component::Component for Component {
             primary: Kind::custom(CASSANDRA),
             owned: vec![
                 own(SERVICE_ACCOUNT, "identity of the members, without a token"),
-                own(SECRET, "passwords of the members' key stores, and configuration files that hold them"),
+                own(
+                    SECRET,
+                    "passwords of the members' key stores and of clients, configuration files that hold them, and what clients connect with",
+                ),
                 own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
                 own(SERVICE, "names of the members"),
                 own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
@@ -75,7 +79,12 @@ impl component::Component for Component {
 
     fn credentials(cr: &Cassandra) -> Vec<Credential> {
         let password = |key| Credential::new(plan::passwords_name(cr), key, Generator::Alphanumeric { length: 24 });
-        vec![password(plan::KEYSTORE_PASSWORD), password(plan::TRUSTSTORE_PASSWORD)]
+        let stores = [plan::KEYSTORE_PASSWORD, plan::TRUSTSTORE_PASSWORD].map(password);
+        stores.into_iter().chain(login::credential(cr)).collect()
+    }
+
+    fn references(cr: &Cassandra) -> References {
+        login::references(cr)
     }
 
     fn agents(cr: &Cassandra, cluster_domain: &str) -> Option<Agents> {

@@ -1,12 +1,12 @@
 //! Desired state of a ring.
 
 use k8s_openapi::{
-    api::core::v1::{Container, PersistentVolumeClaimVolumeSource, Volume, VolumeMount},
+    api::core::v1::{Container, VolumeMount},
     apimachinery::pkg::apis::meta::v1::Time,
 };
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use tf_api::{
-    BackupVolume, Cassandra, CassandraConfiguration, Managed as _, RestoredStatus,
+    Cassandra, CassandraConfiguration, Managed as _,
     contract::{ConditionType, Draft, MemberStatus, Protocol, Reason},
     kinds::ANALYTICS,
     ports as usual,
@@ -29,16 +29,13 @@ use tf_plan::{
     members::{Joining, Leaving, SizeRule},
     node::{
         self,
-        cassandra::{
-            MEMBER_FILE,
-            backup::{Backup, DIRECTORY},
-        },
+        cassandra::{LOGIN_FILE, MEMBER_FILE, backup::DIRECTORY},
         launch,
     },
     nodemanager::{self, Database},
     object::Kind,
     observed::Observed,
-    plan::{News, NotReady, Plan},
+    plan::{NotReady, Plan},
     reports::{Clarity, Reports},
     resize::{self, Decision, Record},
     secret::SecretData,
@@ -48,8 +45,9 @@ use tf_plan::{
 
 use crate::{
     OPERATOR, backup, claim, config,
-    config::Ring,
+    config::{Door, Ring},
     directory,
+    login::{self, Login},
     membership::{self, Situation},
     ports, procedure, restore,
     role::Role,
@@ -69,11 +67,9 @@ const LOG_BASE: &str = "/var/log/contrail";
 const LOGS: &str = "logs";
 const CONF: &str = "cassandra-conf";
 const CQLSH: &str = "cqlsh";
-const BACKUP: &str = "backup";
 /// Fields of the status that are stored before anything is done.
-const RECORD: [&str; 4] = [resize::FIELDS[0], resize::FIELDS[1], BACKUPS, RESTORED];
-const BACKUPS: &str = "backups";
-const RESTORED: &str = "restored";
+const RECORD: [&str; 5] = [resize::FIELDS[0], resize::FIELDS[1], backup::FIELD, restore::FIELD, AUTHENTICATION];
+const AUTHENTICATION: &str = "authentication";
 /// The first operator of Tungsten Fabric gave a drain half an hour.
 const GRACE_SECONDS: i64 = config::DRAIN_SECONDS as i64 + config::STOP_SECONDS as i64;
 
@@ -113,7 +109,7 @@ pub fn lists(spec: &CassandraConfiguration, container: &str) -> bool {
 /// # Errors
 /// When there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotReady> {
-    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let initialized = cr.is_initialized();
     let resolved = dependency::resolve(&dependencies(cr), cr.home(), initialized, observed)?;
     let collectors = resolved.connection(ConditionType::CollectorReady);
     let drafts = resolved.drafts.clone();
@@ -128,16 +124,11 @@ fn ring(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    if !spec.containers.is_empty() && !lists(spec, config::jvm::DAEMON) {
-        return Err(NotReady::invalid(
-            Reason::InvalidSpec,
-            "serviceConfiguration.containers does not list cassandra; add it, or remove the list to run it alone",
-        ));
-    }
+    has_server(spec)?;
     let changing = changing(cr, observed);
-    let backup_volume = backup_volume(spec)?;
+    let backup_volume = backup::volume(spec)?;
     // Nobody looks for it later.
-    let source = if initialized { None } else { restored_from(cr, backup_volume.is_some())? };
+    let source = if initialized { None } else { restore::source(cr, backup_volume.is_some())? };
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -152,7 +143,6 @@ fn ring(
             highest: highest(cr),
             has_data: true,
             uses_auth: false,
-            has_certificates: true,
             takes_over: false,
             changing: changing.as_deref(),
         },
@@ -163,14 +153,21 @@ fn ring(
     ensemble.membership.members.clone_from(&record.members);
     claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
-    let passwords = passwords(cr, observed)?;
+    let mut passwords = passwords(cr, observed)?;
+    let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided.as_ref());
+    let login = Login::of(cr, observed, initialized, unready)?;
+    if let Some(login) = &login {
+        passwords.insert(login::PASSWORD, &login.password);
+    }
     if !initialized {
         ensemble.membership.notes.extend(elsewhere(&ensemble, role));
     }
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let files = |initialized| -> Result<Files, NotReady> {
-        let mut files = files(&ensemble, role, &passwords, initialized, collectors)?;
-        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, initialized)?);
+        let mut files = files(&ensemble, role, &passwords, login.as_ref(), initialized, collectors)?;
+        let founders = (!initialized).then(|| ensemble.members().len());
+        let how = login.as_ref().map(|login| login.launch(founders));
+        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, initialized, how)?);
         Ok(files)
     };
     let founding = files(false)?.content_hashes(ensemble.members());
@@ -183,7 +180,7 @@ fn ring(
     if ensemble.container(nodemanager::CONTAINER.name).is_some() {
         volumes.extend(nodemanager::volumes());
     }
-    let offered_mounts: Vec<VolumeMount> = backup_volume.iter().map(|_| mount(BACKUP, DIRECTORY)).collect();
+    let offered_mounts: Vec<VolumeMount> = backup_volume.iter().map(|volume| mount(&volume.name, DIRECTORY)).collect();
     volumes.extend(backup_volume);
     let owned_mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
     let data_mounts = [owned_mounts.as_slice(), offered_mounts.as_slice()].concat();
@@ -192,15 +189,6 @@ fn ring(
     let init = ensemble.container(config::jvm::DAEMON).map(copy_of_configuration);
     let objects = vec![publish::credentials(identity, &passwords_name(cr), &passwords)];
     let endpoints = vec![ensemble.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
-    let port = |port: Port| port.to_string();
-    let own_status = Map::from_iter([(
-        "ports".to_owned(),
-        json!({
-            "port": config::thrift(spec).map(port),
-            "cqlPort": port(spec.cql_port),
-            "jmxPort": port(spec.jmx_local_port),
-        }),
-    )]);
     let unasked = (decided.is_none() && !ensemble.is_asleep()).then(|| unasked(&ensemble)).flatten();
     let mut plan = ensemble.plan(Parts {
         files,
@@ -213,123 +201,52 @@ fn ring(
         ports: open_ports,
         objects,
         endpoints,
+        connection: login.as_ref().map(|login| ("cql", "cassandra", login.connection())),
         grace_seconds: GRACE_SECONDS,
         drafts,
         ignored: ignored(cr),
-        own_status,
+        own_status: own_status(spec, login.as_ref()),
         ..Parts::default()
     })?;
     plan.notes.extend(unasked);
+    plan.notes.extend(login.into_iter().flat_map(|login| login.notes));
     record.keep(&mut plan);
     plan.record = &RECORD;
     let repair = keep_up(&mut plan, cr, observed);
-    let backup = back_up(&mut plan, cr, observed, decided.is_some());
+    let backup = backup::keep(&mut plan, cr, observed, decided.is_some());
     procedure::complete(&mut plan, cr, observed, &contents, decided, backup.or(repair));
-    take_in(&mut plan, cr, observed, source);
+    restore::take_in(&mut plan, cr, observed, source);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+fn has_server(spec: &CassandraConfiguration) -> Result<(), NotReady> {
+    if spec.containers.is_empty() || lists(spec, config::jvm::DAEMON) {
+        return Ok(());
+    }
+    Err(NotReady::invalid(
+        Reason::InvalidSpec,
+        "serviceConfiguration.containers does not list cassandra; add it, or remove the list to run it alone",
+    ))
+}
+
+/// What the status says of this kind alone, whoever the members are.
+fn own_status(spec: &CassandraConfiguration, login: Option<&Login>) -> Map<String, Value> {
+    let port = |port: Port| port.to_string();
+    let ports = json!({
+        "port": config::thrift(spec).map(port),
+        "cqlPort": port(spec.cql_port),
+        "jmxPort": port(spec.jmx_local_port),
+    });
+    let authentication = login.map(|login| (AUTHENTICATION.to_owned(), json!(login.authentication)));
+    [("ports".to_owned(), ports)].into_iter().chain(authentication).collect()
 }
 
 /// The change of who is a member that has begun and is not over. A repair that is broken off is begun anew.
 fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
     let status = cr.status.as_ref()?;
-    let leaving = Record { leaving: status.own.leaving.clone(), ..Record::default() }.changing();
-    leaving.or_else(|| procedure::moving(&status.contract.members, &Reports::of_observed(observed)))
-}
-
-/// Says which backups there are. Gives back what is to be done for the next one, in a ring of which enough is known.
-fn back_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>, is_known: bool) -> Option<Step> {
-    let kept = if is_known {
-        backup::look(cr, &plan.members, &Reports::of_observed(observed), observed.now)
-    } else {
-        backup::Kept { list: backup::known(cr), ..backup::Kept::default() }
-    };
-    if !kept.list.is_empty() {
-        plan.own_status.insert(BACKUPS.to_owned(), json!(kept.list));
-    }
-    plan.notes.extend(kept.note);
-    plan.news.extend(kept.news);
-    kept.step
-}
-
-/// Has a ring that was not brought up yet take in a backup, and says so of one that did.
-fn take_in(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>, source: Option<Backup>) {
-    if let Some(restored) = cr.status.as_ref().and_then(|status| status.own.restored.as_ref()) {
-        plan.own_status.insert(RESTORED.to_owned(), json!(restored));
-        return;
-    }
-    let Some(of) = source else { return };
-    let what = format!("backup {} of {}/{}", of.name, of.namespace, of.ring);
-    let why = match restore::look(&of, &plan.members, &Reports::of_observed(observed), observed.now) {
-        restore::Progress::Done => {
-            let of = RestoredStatus {
-                completed: Some(Time(whole_seconds(observed.now))),
-                of: format!("{}/{}", of.namespace, of.ring),
-                backup: of.name,
-            };
-            plan.own_status.insert(RESTORED.to_owned(), json!(of));
-            plan.news.push(News { is_bad: false, reason: "RestoreCompleted", note: format!("{what} was taken in") });
-            return;
-        }
-        restore::Progress::Waits(why) => why,
-        restore::Progress::Next(step) => {
-            let why = step.explain();
-            plan.step = plan.step.take().or(Some(step));
-            why
-        }
-        restore::Progress::Refused(why, step) => {
-            plan.step = plan.step.take().or(step);
-            plan.again = Some(restore::AGAIN.unsigned_abs());
-            let held = (Reason::InvalidSpec, format!("{what} is not taken in: {why}"));
-            plan.held = plan.held.take().or(Some(held));
-            why
-        }
-    };
-    if plan.held.is_none() {
-        plan.under_way = plan.under_way.take().or(Some(format!("{what} is taken in: {why}")));
-    }
-    // Whoever comes now finds less than there will be.
-    let empty =
-        Draft::fails(ConditionType::Available, Reason::DataMigrationRunning, format!("{what} is not taken in yet"));
-    plan.drafts.push(empty);
-}
-
-/// The volume for backups, where there is one.
-fn backup_volume(spec: &CassandraConfiguration) -> Result<Option<Volume>, NotReady> {
-    let invalid = || {
-        NotReady::invalid(
-            Reason::InvalidSpec,
-            "serviceConfiguration.backup has to name one volume: set hostPath.path or persistentVolumeClaim.claimName",
-        )
-    };
-    let Some(BackupVolume { host_path: directory, persistent_volume_claim: claim }) = spec.backup.clone() else {
-        return Ok(None);
-    };
-    match (directory.map(|directory| directory.path), claim) {
-        (Some(Some(path)), None) if path.len() > 1 => Ok(Some(host_path(BACKUP, &path))),
-        (None, Some(claim)) if !claim.claim_name.is_empty() => Ok(Some(Volume {
-            name: BACKUP.into(),
-            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name: claim.claim_name,
-                ..PersistentVolumeClaimVolumeSource::default()
-            }),
-            ..Volume::default()
-        })),
-        _ => Err(invalid()),
-    }
-}
-
-/// The backup that the spec names, if it can be one.
-fn restored_from(cr: &Cassandra, has_volume: bool) -> Result<Option<Backup>, NotReady> {
-    let Some(of) = restore::source(cr) else { return Ok(None) };
-    let invalid = |why: &str| Err(NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.{why}")));
-    if of.directory().is_none() {
-        return invalid("restoreFrom: no backup can be called so; name it as status.backups does");
-    }
-    if !has_volume {
-        return invalid("restoreFrom: there is no volume to find it on; name it in serviceConfiguration.backup");
-    }
-    Ok(Some(of))
+    resize::changing(&status.own.leaving)
+        .or_else(|| procedure::moving(&status.contract.members, &Reports::of_observed(observed)))
 }
 
 /// Says how well the ring is kept. Gives back the repair that is due.
@@ -387,11 +304,8 @@ fn highest(cr: &Cassandra) -> u32 {
 /// How members' agents are reached, and what members are called.
 ///
 /// # Errors
-/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+/// `InvalidSpec` when there is no port for them.
 pub fn agents(cr: &Cassandra, cluster_domain: &str) -> Result<Agents, NotReady> {
-    let common = &cr.spec.common_configuration;
-    certificates::issuer(common)?;
-    certificates::lifetime_of_members(common)?;
     Ok(Agents::of(OPERATOR, cr, ports::agent(&cr.spec.service_configuration)?, cluster_domain))
 }
 
@@ -414,6 +328,7 @@ fn files(
     ensemble: &Ensemble<'_, Cassandra>,
     role: Role,
     passwords: &SecretData,
+    login: Option<&Login>,
     initialized: bool,
     collectors: Option<&Connection>,
 ) -> Result<Files, NotReady> {
@@ -426,6 +341,7 @@ fn files(
         spec,
         keystore_password: passwords.get(KEYSTORE_PASSWORD).unwrap_or_default(),
         truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
+        asks: login.is_some_and(Login::is_asked),
     };
     let seeds = seeds::of(members);
     let mut files = Files::default();
@@ -438,12 +354,25 @@ fn files(
         files.member(MEMBER_FILE, address, format!("{uid}/{id}\n"));
     }
     for address in &addresses {
-        files.member_secret(config::YAML_FILE, address, ring.yaml(config::YAML_FILE, address, &seeds)?);
-        if initialized {
-            let others = seeds::joining(&seeds, address).unwrap_or_else(|| seeds.clone());
-            files.member_secret(config::JOINING_FILE, address, ring.yaml(config::JOINING_FILE, address, &others)?);
+        let mut add = |file: &str, seeds: &[&str], door| -> Result<(), NotReady> {
+            files.member_secret(file, address, ring.yaml(file, address, seeds, door)?);
+            Ok(())
+        };
+        let others = initialized.then(|| seeds::joining(&seeds, address).unwrap_or_else(|| seeds.clone()));
+        add(config::YAML_FILE, &seeds, Door::Clients)?;
+        others.as_ref().map_or(Ok(()), |others| add(config::JOINING_FILE, others, Door::Clients))?;
+        if ring.asks {
+            add(config::PRIVATE_FILE, &seeds, Door::Agent)?;
+            others.as_ref().map_or(Ok(()), |others| add(config::JOINING_PRIVATE_FILE, others, Door::Agent))?;
         }
-        files.member(config::CQLSH_FILE, address, config::cqlshrc(spec, address)?);
+        let cqlshrc = config::cqlshrc(spec, address, login.map(|login| login.password.as_str()))?;
+        match login {
+            Some(_) => files.member_secret(config::CQLSH_FILE, address, cqlshrc),
+            None => files.member(config::CQLSH_FILE, address, cqlshrc),
+        }
+    }
+    if let Some(login) = login {
+        files.shared_secret(LOGIN_FILE, config::login_file(&login.password)?);
     }
     if let Some(container) = ensemble.container(nodemanager::CONTAINER.name) {
         let settings = nodemanager::Settings {
@@ -540,7 +469,7 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         (spec.reaper_app_port != usual::REAPER_APP, "reaperAppPort", "Reaper does not run"),
         (spec.reaper_adm_port != usual::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
     ];
-    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let initialized = cr.is_initialized();
     let restored = cr.status.as_ref().is_some_and(|status| status.own.restored.is_some());
     let late = (spec.restore_from.is_some() && initialized && !restored).then(|| {
         "spec.serviceConfiguration.restoreFrom: the ring was brought up before; a backup is taken in by a new resource alone"

@@ -14,7 +14,7 @@ use tf_plan::{
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
-    step::{Request, Step},
+    step::{Request, Step, Target},
 };
 
 use crate::{config::jvm::DAEMON, membership::LEAVING};
@@ -50,6 +50,11 @@ pub fn told<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<Vec<(
         Some((pod, facts(pod, reports)?))
     };
     members.iter().map(told).collect()
+}
+
+/// Has a pod's agent change something, for a reason.
+pub fn ask(pod: &Pod, change: Change, why: String) -> Step {
+    Step::Ask(Target::of(pod, why), Request::Ring(change))
 }
 
 /// Completes a plan. `contents`: the configuration of the member on each node. `decided`: what is to be done about the ring, where that can be

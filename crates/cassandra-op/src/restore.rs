@@ -6,27 +6,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use tf_api::{Cassandra, Managed as _, RestoreSource, contract::MemberStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+use tf_api::{
+    Cassandra, Managed as _, RestoreSource, RestoredStatus,
+    contract::{ConditionType, Draft, MemberStatus, Reason},
+};
 use tf_plan::{
     node::cassandra::{
-        Change, Facts,
+        AUTH_KEYSPACE, Change, Facts,
         backup::{Backup, Folder, Found, Restored},
     },
-    observed::Pod,
+    observed::{Observed, Pod},
+    plan::{News, NotReady, Plan},
     reports::{Clarity, Reports},
-    step::{Request, Step, Target},
+    status::whole_seconds,
+    step::Step,
 };
 
 use crate::procedure;
 
 /// Until what did not succeed is tried again, and until somebody looks again who found something amiss.
-pub const AGAIN: SignedDuration = SignedDuration::from_mins(1);
+const AGAIN: SignedDuration = SignedDuration::from_mins(1);
+
+/// Field of the status.
+pub const FIELD: &str = "restored";
 
 type Seen<'a> = (&'a MemberStatus, &'a Pod, &'a Facts);
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
+enum Progress {
     /// All of it was taken in.
     Done,
     /// Something goes on, or has to happen first.
@@ -37,15 +47,72 @@ pub enum Progress {
     Refused(String, Option<Step>),
 }
 
-/// The backup that the spec names.
-pub fn source(cr: &Cassandra) -> Option<Backup> {
+/// The backup that the spec names, if it can be one.
+///
+/// # Errors
+/// `InvalidSpec` when it cannot be.
+pub fn source(cr: &Cassandra, has_volume: bool) -> Result<Option<Backup>, NotReady> {
+    let Some(of) = named(cr) else { return Ok(None) };
+    let invalid = |why: &str| Err(NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.{why}")));
+    if of.directory().is_none() {
+        return invalid("restoreFrom: no backup can be called so; name it as status.backups does");
+    }
+    if !has_volume {
+        return invalid("restoreFrom: there is no volume to find it on; name it in serviceConfiguration.backup");
+    }
+    Ok(Some(of))
+}
+
+/// Has a ring that was not brought up yet take in a backup, and says so of one that did.
+pub fn take_in(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>, source: Option<Backup>) {
+    if let Some(restored) = cr.status.as_ref().and_then(|status| status.own.restored.as_ref()) {
+        plan.own_status.insert(FIELD.to_owned(), json!(restored));
+        return;
+    }
+    let Some(of) = source else { return };
+    let what = format!("backup {} of {}/{}", of.name, of.namespace, of.ring);
+    let why = match look(&of, &plan.members, &Reports::of_observed(observed), observed.now) {
+        Progress::Done => {
+            let of = RestoredStatus {
+                completed: Some(Time(whole_seconds(observed.now))),
+                of: format!("{}/{}", of.namespace, of.ring),
+                backup: of.name,
+            };
+            plan.own_status.insert(FIELD.to_owned(), json!(of));
+            plan.news.push(News { is_bad: false, reason: "RestoreCompleted", note: format!("{what} was taken in") });
+            return;
+        }
+        Progress::Waits(why) => why,
+        Progress::Next(step) => {
+            let why = step.explain();
+            plan.step = plan.step.take().or(Some(step));
+            why
+        }
+        Progress::Refused(why, step) => {
+            plan.step = plan.step.take().or(step);
+            plan.again = Some(AGAIN.unsigned_abs());
+            let held = (Reason::InvalidSpec, format!("{what} is not taken in: {why}"));
+            plan.held = plan.held.take().or(Some(held));
+            why
+        }
+    };
+    if plan.held.is_none() {
+        plan.under_way = plan.under_way.take().or(Some(format!("{what} is taken in: {why}")));
+    }
+    // Whoever comes now finds less than there will be.
+    let empty =
+        Draft::fails(ConditionType::Available, Reason::DataMigrationRunning, format!("{what} is not taken in yet"));
+    plan.drafts.push(empty);
+}
+
+fn named(cr: &Cassandra) -> Option<Backup> {
     let RestoreSource { namespace, name, backup } = cr.spec.service_configuration.restore_from.clone()?;
     let namespace = namespace.unwrap_or_else(|| cr.home().to_owned());
     Some(Backup { namespace, ring: name, name: backup })
 }
 
 /// Looks at a ring that was not brought up yet.
-pub fn look(of: &Backup, members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Progress {
+fn look(of: &Backup, members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Progress {
     if reports.clarity() != Clarity::Clear {
         return Progress::Waits("its members cannot be asked yet".to_owned());
     }
@@ -64,7 +131,7 @@ fn proceed(of: &Backup, ring: &[Seen<'_>], now: Timestamp) -> Progress {
     }
     let look = |(_, pod, _): &Seen<'_>| {
         let why = format!("pod {} looks for backup {}", pod.name, of.name);
-        ask(pod, Change::Look { of: of.clone() }, why)
+        procedure::ask(pod, Change::Look { of: of.clone() }, why)
     };
     if let Some(unasked) = ring.iter().find(|(_, _, facts)| found(of, facts).is_none()) {
         return Progress::Next(look(unasked));
@@ -92,8 +159,8 @@ fn in_use(of: &Backup, ring: &[Seen<'_>]) -> Option<String> {
             "rows of backup {name} of {namespace}/{ring} were taken in already; make another resource"
         ));
     }
-    let keyspaces: BTreeSet<&str> =
-        ring.iter().flat_map(|(_, _, facts)| facts.keyspaces.keys().map(String::as_str)).collect();
+    let all = ring.iter().flat_map(|(_, _, facts)| facts.keyspaces.keys().map(String::as_str));
+    let keyspaces: BTreeSet<&str> = all.filter(|keyspace| *keyspace != AUTH_KEYSPACE).collect();
     let has_data = restored.is_empty() && !keyspaces.is_empty();
     has_data.then(|| {
         let keyspaces = keyspaces.into_iter().collect::<Vec<_>>().join(", ");
@@ -162,7 +229,7 @@ fn schema(of: &Backup, ring: &[Seen<'_>]) -> Progress {
     };
     let factor = u32::try_from(ring.len()).unwrap_or_default();
     let why = format!("pod {} makes the keyspaces and tables of backup {}", pod.name, of.name);
-    Progress::Next(ask(pod, Change::RestoreSchema { of: of.clone(), folder, factor }, why))
+    Progress::Next(procedure::ask(pod, Change::RestoreSchema { of: of.clone(), folder, factor }, why))
 }
 
 /// Has members take in folders that nobody has taken in; none when there is none left.
@@ -204,7 +271,11 @@ fn rows(of: &Backup, ring: &[Seen<'_>], folders: &BTreeSet<u32>) -> Option<Progr
         let left: BTreeSet<u32> = part.difference(&under_way).copied().collect();
         if facts.doing.is_none() && !left.is_empty() {
             let why = format!("pod {} takes in the rows of backup {} that members {left:?} held", pod.name, of.name);
-            return Some(Progress::Next(ask(pod, Change::RestoreRows { of: of.clone(), folders: left }, why)));
+            return Some(Progress::Next(procedure::ask(
+                pod,
+                Change::RestoreRows { of: of.clone(), folders: left },
+                why,
+            )));
         }
     }
     Some(Progress::Waits(busy(ring).unwrap_or_default()))
@@ -223,7 +294,11 @@ fn repair(ring: &[Seen<'_>]) -> Progress {
         return Progress::Done;
     };
     let why = format!("pod {} brings each row of keyspace {keyspace} to all members", pod.name);
-    Progress::Next(ask(pod, Change::Repair { keyspace: keyspace.clone(), factor: *factor, routine: true }, why))
+    Progress::Next(procedure::ask(
+        pod,
+        Change::Repair { keyspace: keyspace.clone(), factor: *factor, routine: true },
+        why,
+    ))
 }
 
 fn busy(ring: &[Seen<'_>]) -> Option<String> {
@@ -236,10 +311,6 @@ fn busy(ring: &[Seen<'_>]) -> Option<String> {
         };
         Some(format!("pod {} {what}", pod.name))
     })
-}
-
-fn ask(pod: &Pod, change: Change, why: String) -> Step {
-    Step::Ask(Target::of(pod, why), Request::Ring(change))
 }
 
 #[cfg(test)]

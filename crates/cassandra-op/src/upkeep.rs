@@ -12,7 +12,7 @@ use tf_plan::{
     node::cassandra::{Change, Facts, Failed},
     observed::Pod,
     reports::Reports,
-    step::{Request, Step, Target},
+    step::Step,
 };
 
 use crate::procedure;
@@ -89,7 +89,7 @@ fn repair(keyspace: &str, members: usize, ring: &[(&Pod, &Facts)], now: Timestam
     let factor = u32::try_from(members).ok()?;
     let change = Change::Repair { keyspace: keyspace.to_owned(), factor, routine: true };
     let why = format!("pod {} repairs keyspace {keyspace}, as is done from time to time", pod.name);
-    Some(Step::Ask(Target::of(pod, why), Request::Ring(change)))
+    Some(procedure::ask(pod, change, why))
 }
 
 fn failed(facts: &Facts) -> Option<&Failed> {

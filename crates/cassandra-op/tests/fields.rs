@@ -8,6 +8,7 @@ fn sample(path: &str) -> Option<Value> {
     Some(match path {
         "serviceConfiguration.minHeapSize" => json!("1G"),
         "serviceConfiguration.maxHeapSize" => json!("2G"),
+        "serviceConfiguration.authentication" => json!("Password"),
         "serviceConfiguration.startRPC" => json!(false),
         "serviceConfiguration.restoreFrom" => json!({"name": "configdb1", "backup": "first"}),
         _ => return None,

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use cassandra_op::login;
 use cassandra_op::plan::{KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD, passwords_name, plan};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::json;
 use tf_api::{
-    Cassandra,
+    Authentication, Cassandra,
     contract::{ConditionStatus, ConditionType, Reason},
 };
 use tf_plan::{
@@ -282,6 +283,59 @@ fn a_ring_that_was_not_repaired_for_too_long_is_told_with_the_cause() {
     let mut known = resource();
     known.status.as_mut().unwrap().own.repaired_since = serde_json::from_value(since.clone().unwrap()).unwrap();
     assert_eq!(plan(&known, &blind).unwrap().own_status.remove("repairedSince"), since);
+}
+
+/// A ring whose clients are to be asked for a password.
+fn asking() -> Cassandra {
+    let mut resource = resource();
+    resource.spec.service_configuration.authentication = Some(Authentication::Password);
+    resource
+}
+
+/// Its members when their servers say this, and none asks yet.
+fn unasked(change: Said<'_>) -> Observed<Cassandra> {
+    let mut observed = running();
+    observed.secrets.get_mut(&passwords_name(&asking())).unwrap().insert(login::PASSWORD, "secret");
+    for index in 0..THREE.len() {
+        let mut facts = facts(index);
+        facts.has_login = true;
+        facts.keyspaces.insert("system_auth".into(), 3);
+        change(index, &mut facts);
+        observed.agents.insert(format!("pod-{index}"), agent(index, Some(facts)));
+    }
+    observed
+}
+
+#[test]
+fn clients_are_asked_for_a_password_when_every_member_knows_it_and_holds_the_users() {
+    let recorded = |plan: &Plan| plan.own_status.get("authentication").cloned();
+    let ready = plan(&asking(), &unasked(&|_, _| {})).unwrap();
+    assert_eq!(recorded(&ready), Some(json!("Password")));
+    assert!(ready.record.contains(&"authentication") && ready.notes.is_empty(), "{ready:?}");
+    let cases: [(Said<'_>, &str); 4] = [
+        (&|index, facts| facts.has_login = index != 1, "-1 does not know it"),
+        (&|_, facts| facts.keyspaces.extend([("system_auth".to_owned(), 1)]), "each member is to hold the users"),
+        (&|index, facts| facts.joined = index == 2, "each member is to hold the users"),
+        (&|index, facts| facts.schema = format!("schema-{index}"), "different versions of the schema"),
+    ];
+    for (change, why) in cases {
+        let waits = plan(&asking(), &unasked(change)).unwrap();
+        assert_eq!(recorded(&waits), Some(json!("None")), "{why}");
+        assert!(waits.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", waits.notes);
+    }
+}
+
+#[test]
+fn who_is_no_longer_asked_goes_on_to_be_given_a_password() {
+    let mut resource = asking();
+    resource.status.as_mut().unwrap().own.authentication = Some(Authentication::Password);
+    for (wanted, recorded) in [(None, "Password"), (Some(Authentication::None), "None")] {
+        resource.spec.service_configuration.authentication = wanted;
+        let plan = plan(&resource, &unasked(&|_, _| {})).unwrap();
+        assert_eq!(plan.own_status.get("authentication"), Some(&json!(recorded)));
+        let is_given = plan.objects.iter().any(|object| object.name == "configdb1-cassandra-connection");
+        assert!(is_given, "{wanted:?}");
+    }
 }
 
 #[test]

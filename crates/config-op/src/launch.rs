@@ -1,16 +1,14 @@
 //! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
 
-use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Agent, Identity, Launch, OnChange, Place, Probe, Unusable, When, port},
+    node::launch::{Launch, OnChange, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
     vnc_api,
 };
 
 use crate::{
-    OPERATOR,
     config::{self, Cluster, api, device_manager, dnsmasq, workers},
     containers::{API, DEVICE_MANAGER, DNSMASQ, SCHEMA},
 };
@@ -63,16 +61,9 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
         tls: true,
         contains: None,
     };
-    launch.agent =
-        Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") });
-    launch.identity = Some(Identity {
-        services: agents.services.clone(),
-        lifetime_seconds: agents.lifetime_seconds,
-        required: true,
-        host_files: None,
-        // It reads them for each connection (config-daemons-observed).
-        reload: None,
-    });
+    launch.agent = agents.api()?;
+    // It reads it for each connection (config-daemons-observed).
+    launch.identity = Some(agents.certificate());
     Ok(launch)
 }
 

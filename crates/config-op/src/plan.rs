@@ -48,7 +48,7 @@ const GRACE_SECONDS: i64 = 60;
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot
 /// be.
 pub fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {
-    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let initialized = cr.is_initialized();
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed);
     // Whatever else is missing, the conditions tell how the services are.
@@ -93,7 +93,6 @@ fn carry_out(
             highest: 0,
             has_data: false,
             uses_auth: true,
-            has_certificates: true,
             takes_over: false,
             changing: None,
         },
@@ -153,11 +152,8 @@ fn carry_out(
 /// How members' agents are reached, and what members are called: by their own names, and by that of the API's Service.
 ///
 /// # Errors
-/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+/// `InvalidSpec` when there is no port for them.
 pub fn agents(cr: &Config, cluster_domain: &str) -> Result<Agents, NotReady> {
-    let common = &cr.spec.common_configuration;
-    certificates::issuer(common)?;
-    certificates::lifetime_of_members(common)?;
     let port = Agents::port_above("apiPort", cr.spec.service_configuration.api_port)?;
     let mut agents = Agents::of(OPERATOR, cr, port, cluster_domain);
     agents.services.extend(service_names(&front(&Identity::of(OPERATOR, cr)), cr.home(), cluster_domain));

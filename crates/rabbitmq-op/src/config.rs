@@ -6,19 +6,18 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use tf_api::{RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
-use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+        launch::{Drain, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
         rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
     },
     nodemanager::NodeType,
 };
 
-use crate::{OPERATOR, definitions, nodes::Node, ports::Ports};
+use crate::{definitions, distribution, nodes::Node, ports::Ports};
 
 /// Directory of the database and, as the home of the server's user, of [`COOKIE_FILE`].
 pub const DATA_DIR: &str = "/var/lib/rabbitmq";
@@ -30,6 +29,8 @@ pub const CONFIG_FILE: &str = "rabbitmq.conf";
 pub const FORMATION_FILE: &str = "rabbitmq-formation.conf";
 /// The environment: what has to be known before the configuration is read, by the server and by its command line tools.
 pub const ENV_FILE: &str = "rabbitmq-env.conf";
+/// Its variable with arguments for the server's Erlang.
+pub const SERVER_ARGUMENTS: &str = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS";
 /// Addresses of the members by name.
 pub const INETRC_FILE: &str = "erl_inetrc";
 /// Plugins to load.
@@ -44,9 +45,8 @@ const DRAIN_SECONDS: u32 = 60;
 /// Erlang looks every second whether files with certificates are others, for what a server shows and for whom it trusts: by default
 /// every two minutes. Without its cache (`bypass_pem_cache`) it would never trust another authority while a connection is open, since
 /// only what is in the cache is looked at (`ssl_pem_cache:pem_cache_validate/2`, `ssl_pkix_db:add_trusted_certs/3`, ssl 10.8.7).
+/// Distribution has a cache of its own, which goes by the same setting, since RabbitMQ loads the application before it starts distribution.
 const FRESH_CERTIFICATES: &str = "-ssl ssl_pem_cache_clean 1000";
-/// Erlang that finds members by IPv6 addresses.
-const IPV6_DISTRIBUTION: &str = "-proto_dist inet6_tcp";
 
 /// A cluster, for its files to be written.
 pub struct Cluster<'a> {
@@ -62,6 +62,8 @@ pub struct Cluster<'a> {
     pub memory: Option<u64>,
     /// Ports.
     pub ports: Ports,
+    /// Whether members speak TLS with each other.
+    pub tls: bool,
     /// Members in the order they joined.
     pub nodes: &'a [Node],
 }
@@ -182,12 +184,10 @@ impl Cluster<'_> {
             .set("ERL_EPMD_PORT", self.ports.epmd)
             // Loopback is always among them.
             .set("ERL_EPMD_ADDRESS", node.address);
-        let mut arguments = vec![FRESH_CERTIFICATES];
-        if node.address.is_ipv6() {
-            arguments.push(IPV6_DISTRIBUTION);
-            file.set("RABBITMQ_CTL_ERL_ARGS", IPV6_DISTRIBUTION);
-        }
-        file.set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments.join(" "));
+        let distribution = distribution::arguments(node.address, self.tls, &in_run_dir(distribution::FILE));
+        file.set_if_some("RABBITMQ_CTL_ERL_ARGS", distribution.as_ref());
+        let arguments: Vec<&str> = [FRESH_CERTIFICATES].into_iter().chain(distribution.as_deref()).collect();
+        file.set(SERVER_ARGUMENTS, arguments.join(" "));
         file.render()
     }
 
@@ -223,12 +223,12 @@ pub fn environment() -> Vec<(String, String)> {
     ]
 }
 
-/// How the agent runs the server.
+/// How the agent runs the server. `tls`: whether members speak TLS with each other.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
-    Launch {
+pub fn launch_file(ports: &Ports, agents: &Agents, tls: bool) -> Result<String, Unusable> {
+    let mut launch = Launch {
         working_directory: Some(DATA_DIR.into()),
         files: BTreeMap::from([
             (CONFIG_FILE.into(), OnChange::Restart),
@@ -258,19 +258,15 @@ pub fn launch_file(ports: &Ports, agents: &Agents) -> Result<String, Unusable> {
             port: port("ready.port", ports.amqp)?,
             management: port("ready.management", ports.management)?,
         },
-        agent: Some(Agent { port: port("agent.port", ports.agent)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
-        identity: Some(Identity {
-            services: agents.services.clone(),
-            lifetime_seconds: agents.lifetime_seconds,
-            // The server does not start without the files.
-            required: true,
-            host_files: None,
-            // It looks every second.
-            reload: None,
-        }),
+        agent: agents.api()?,
+        // It looks every second.
+        identity: Some(agents.certificate()),
         ..Launch::new(vec!["rabbitmq-server".into()])
+    };
+    if tls {
+        launch.files.insert(distribution::FILE.into(), OnChange::Restart);
     }
-    .render()
+    launch.render()
 }
 
 /// What a listener shows and trusts.

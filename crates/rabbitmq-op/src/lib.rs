@@ -2,10 +2,11 @@
 //!
 //! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
 //! [`settled`], what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
-//! contents are in [`config`] and [`definitions`].
+//! contents are in [`config`], [`definitions`] and [`distribution`].
 
 pub mod config;
 pub mod definitions;
+pub mod distribution;
 pub mod login;
 mod membership;
 pub mod memory;

@@ -25,13 +25,13 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     reports::{Clarity, Reports},
-    resize::{Decision, Record},
+    resize::{self, Decision, Record},
 };
 
 use crate::{
     OPERATOR,
     config::{self, Cluster},
-    definitions,
+    definitions, distribution,
     login::{self, Login},
     membership::{self, Situation},
     memory,
@@ -57,8 +57,6 @@ const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     let common = &cr.spec.common_configuration;
-    certificates::lifetime_of_members(common)?;
-    certificates::issuer(common)?;
     let changing = changing(cr);
     let mut ensemble = Ensemble::prepare(
         cr,
@@ -74,15 +72,15 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             highest: highest(cr),
             has_data: true,
             uses_auth: false,
-            has_certificates: true,
             takes_over: false,
             changing: changing.as_deref(),
         },
     )?;
     let login = Login::of(cr, observed)?;
-    let settled = Settled::of(cr, observed, &ensemble.identity);
+    let settled = Settled::of(cr, observed, &ensemble);
     let cookie = cookie(cr, observed, &settled)?;
     let epmd = settled.epmd_port(spec.erl_epmd_port);
+    let tls = settled.tls(spec.tls.as_ref().and_then(|tls| tls.distribution));
     let ports = Ports::of(spec.port, epmd.value)?;
     let joins =
         membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
@@ -103,12 +101,16 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         log_level: common.log_level.unwrap_or_default(),
         memory: memory::limit(common, CONTAINER),
         ports,
+        tls: tls.value,
         nodes: &nodes,
     };
 
     let agents = Agents::of(OPERATOR, cr, ports.agent, &observed.operator.cluster_domain);
     let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
-    files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents)?);
+    files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents, tls.value)?);
+    if tls.value {
+        files.shared(distribution::FILE, distribution::options_file(&ensemble.identity));
+    }
     let contents = files.content_hashes(ensemble.members());
 
     let identity = &ensemble.identity;
@@ -145,7 +147,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let mut plan = ensemble.plan(additions)?;
     record.keep(&mut plan);
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
-    hold(&mut plan, [cookie.held, epmd.held, unasked].into_iter().flatten());
+    hold(&mut plan, [cookie.held, epmd.held, tls.held, unasked].into_iter().flatten());
     procedure::complete(&mut plan, cr, observed, &contents, decided);
     hibernation::finish(&mut plan);
     Ok(plan)
@@ -153,8 +155,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
 
 /// The change of who is a member that has begun and is not over.
 fn changing(cr: &Rabbitmq) -> Option<String> {
-    let own = &cr.status.as_ref()?.own;
-    Record { leaving: own.leaving.clone(), ..Record::default() }.changing()
+    resize::changing(&cr.status.as_ref()?.own.leaving)
 }
 
 /// What is to be done about who is a member; none while the kubelet's word is all there is, or they are being founded.

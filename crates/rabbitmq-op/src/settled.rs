@@ -1,20 +1,21 @@
 //! What the members of a running cluster have been told and cannot be told otherwise one at a time.
 //!
-//! A node's name is the name of its data: a renamed node is a new one (stateful-services 2.2). Cookie and port mapper are
+//! A node's name is the name of its data: a renamed node is a new one (stateful-services 2.2). Cookie, port mapper and TLS between them are
 //! how members find and trust each other: a member that is restarted with another one waits for its peers in vain and stops
-//! the roll-out. So all three are read back from the files that the members were given, by this operator or by the Go
+//! the roll-out. So all of them are read back from the files that the members were given, by this operator or by the Go
 //! tf-operator, whose installations are adopted. That way they outlive a change of the spec, of the operator's settings and
-//! of the Secret they once came from.
+//! of the Secret they once came from. While the cluster sleeps no member runs, and all but the names follow the spec.
 
-use tf_api::{Managed, Rabbitmq, contract::MemberStatus, schema::Port};
+use tf_api::{Managed, Rabbitmq, contract::MemberStatus, names::ANNOTATION_HIBERNATE, schema::Port};
 use tf_plan::{
     build::{configuration, identity::Identity},
     component::References,
+    ensemble::Ensemble,
     observed::Observed,
     secret::SecretData,
 };
 
-use crate::{OPERATOR, config, nodes};
+use crate::{OPERATOR, config, distribution, nodes};
 
 /// The Go tf-operator's file with the settings all its members share.
 const FOREIGN_FILE: &str = "rabbitmq-common.env";
@@ -54,7 +55,8 @@ pub struct Kept<T> {
 
 impl<'a> Settled<'a> {
     /// What was observed of the resource's files.
-    pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, identity: &Identity) -> Self {
+    pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, ensemble: &Ensemble<'_, Rabbitmq>) -> Self {
+        let identity = &ensemble.identity;
         let mut files: Vec<(&str, &str)> = Vec::new();
         for (key, text) in config_maps(identity).iter().filter_map(|name| observed.config_maps.get(name)).flatten() {
             if files.iter().all(|(other, _)| other != key) {
@@ -62,9 +64,9 @@ impl<'a> Settled<'a> {
             }
         }
         let contract = cr.contract();
-        let initialized = contract.is_some_and(|contract| contract.initialized == Some(true));
         Self {
-            running: initialized || files.iter().any(|(key, _)| *key == FOREIGN_FILE),
+            running: (cr.is_initialized() || files.iter().any(|(key, _)| *key == FOREIGN_FILE))
+                && !ensemble.is_fast_asleep(),
             files,
             secrets: observed.secrets.get(&configuration::secret_name(identity)),
             members: contract.map(|contract| contract.members.as_slice()).unwrap_or_default(),
@@ -73,7 +75,7 @@ impl<'a> Settled<'a> {
 
     /// The host parts of the nodes' names that members were told.
     pub fn hosts(&self) -> impl Iterator<Item = &'a str> {
-        self.files.iter().filter(|(key, _)| key.starts_with(config::ENV_FILE)).filter_map(|(_, text)| host(text))
+        self.ours().filter_map(host)
     }
 
     /// The host part of the name that this member was told, if it was a member before or the cluster is being adopted.
@@ -89,11 +91,21 @@ impl<'a> Settled<'a> {
 
     /// The port of the port mapper.
     pub fn epmd_port(&self, wanted: Port) -> Kept<Port> {
-        let ours = self.files.iter().filter(|(key, _)| key.starts_with(config::ENV_FILE)).map(|(_, text)| *text);
-        let told = ours.chain(self.file(FOREIGN_FILE)).find_map(|text| variable(text, EPMD_PORT)?.parse().ok());
+        let told = self.ours().chain(self.file(FOREIGN_FILE)).find_map(|text| variable(text, EPMD_PORT)?.parse().ok());
         let value = told.filter(|_| self.running).map_or(wanted, Port);
         let held = (value != wanted).then(|| held("erlEpmdPort", &format!("set it back to {value}")));
         Kept { value, held }
+    }
+
+    /// Whether members speak TLS with each other. Who does not say keeps what there is, and a cluster is founded with it. Members of
+    /// the Go tf-operator do not.
+    pub fn tls(&self, wanted: Option<bool>) -> Kept<bool> {
+        let arguments = |file| variable(file, config::SERVER_ARGUMENTS).unwrap_or_default();
+        let told = self.ours().next().map(|file| distribution::is_tls(arguments(file)));
+        let told = told.or_else(|| self.file(FOREIGN_FILE).map(|_| false));
+        let value = told.filter(|_| self.running || wanted.is_none()).or(wanted).unwrap_or(true);
+        let differs = wanted.is_some_and(|wanted| wanted != value);
+        Kept { value, held: differs.then(|| held("tls.distribution", &format!("set it back to {value}"))) }
     }
 
     /// The cookie. `wanted` is the spec's, `stored` the one in the operator's Secret, made at random if it was missing.
@@ -112,6 +124,11 @@ impl<'a> Settled<'a> {
         Some(Kept { value, held })
     }
 
+    /// The environments that this operator gave to members.
+    fn ours(&self) -> impl Iterator<Item = &'a str> {
+        self.files.iter().filter(|(key, _)| key.starts_with(config::ENV_FILE)).map(|(_, text)| *text)
+    }
+
     fn file(&self, name: &str) -> Option<&'a str> {
         self.files.iter().find(|(key, _)| *key == name).map(|(_, text)| *text)
     }
@@ -120,7 +137,8 @@ impl<'a> Settled<'a> {
 fn held(field: &str, what_to_do: &str) -> String {
     format!(
         "serviceConfiguration.{field} differs from what the members run with; a change needs all of them stopped at once, \
-         which this release does not do, so the former value is kept: {what_to_do}"
+         so the former value is kept: {what_to_do}, or have the cluster hibernate (the annotation {ANNOTATION_HIBERNATE}), and wake it \
+         when no pod is left"
     )
 }
 
@@ -172,6 +190,33 @@ mod tests {
     fn without_former_members_the_cluster_is_adopted_by_address() {
         let files = [("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME=rabbit@10.0.0.2")];
         assert_eq!(settled(&files, &[]).host(&member(1, "a", "10.0.0.2")), Some("10.0.0.2"));
+    }
+
+    #[test]
+    fn members_speak_tls_with_each_other_if_they_were_founded_with_it() {
+        let env = |arguments: &str| format!("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='{arguments}'\n");
+        let plain = env("-ssl ssl_pem_cache_clean 1000");
+        let tls = env("-proto_dist inet_tls -ssl_dist_optfile /etc/contrail/inter_node_tls.config");
+        let key = "rabbitmq-env.conf.10.0.0.1";
+        let foreign = (FOREIGN_FILE, "export RABBITMQ_ERLANG_COOKIE=C");
+        // What was told, by whom; what is wanted; what they speak while they run and while nobody does.
+        for (files, wanted, running, stopped) in [
+            (vec![], None, true, true),
+            (vec![], Some(false), false, false),
+            (vec![(key, plain.as_str())], None, false, false),
+            (vec![(key, plain.as_str())], Some(true), false, true),
+            (vec![(key, tls.as_str())], None, true, true),
+            (vec![(key, tls.as_str())], Some(false), true, false),
+            (vec![foreign], None, false, false),
+            (vec![foreign], Some(true), false, true),
+            (vec![(key, tls.as_str()), foreign], None, true, true),
+        ] {
+            for (runs, expected) in [(true, running), (false, stopped)] {
+                let told = Settled { running: runs, ..settled(&files, &[]) }.tls(wanted);
+                assert_eq!(told.value, expected, "{files:?} {wanted:?} {runs}");
+                assert_eq!(told.held.is_some(), wanted.is_some_and(|wanted| wanted != expected), "{files:?} {runs}");
+            }
+        }
     }
 
     #[test]

@@ -4,10 +4,10 @@ use rabbitmq_op::Component;
 use serde_json::Value;
 use tf_testing::laws::fields::Stage;
 
-/// The server's own value of both is true.
+/// All of them are true by default.
 fn sample(path: &str) -> Option<Value> {
-    let options = ["serviceConfiguration.tcpListenOptions.lingerOn", "serviceConfiguration.tcpListenOptions.nodelay"];
-    options.contains(&path).then_some(Value::Bool(false))
+    let options = ["tcpListenOptions.lingerOn", "tcpListenOptions.nodelay", "tls.distribution"];
+    path.strip_prefix("serviceConfiguration.").is_some_and(|path| options.contains(&path)).then_some(Value::Bool(false))
 }
 
 #[test]

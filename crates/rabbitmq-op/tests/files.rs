@@ -95,16 +95,18 @@ fn ipv6_addresses_stand_without_brackets_and_switch_the_distribution() {
     assert_eq!(settings["listeners.ssl.default"], "fd00::1:5673");
     let variables = env::parse(&files["rabbitmq-env.conf.fd00--1"]).unwrap();
     assert_eq!(variables["ERL_EPMD_ADDRESS"], "fd00::1");
-    let arguments = "-ssl ssl_pem_cache_clean 1000 -proto_dist inet6_tcp";
+    let distribution = "-proto_dist inet6_tls -ssl_dist_optfile /etc/contrail/inter_node_tls.config";
+    let arguments = format!("-ssl ssl_pem_cache_clean 1000 {distribution}");
     assert_eq!(variables["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"], arguments);
-    assert_eq!(variables["RABBITMQ_CTL_ERL_ARGS"], "-proto_dist inet6_tcp");
+    assert_eq!(variables["RABBITMQ_CTL_ERL_ARGS"], distribution);
     assert!(files["erl_inetrc"].contains("{inet6, true}."));
     assert_eq!(hosts(&files["erl_inetrc"])[0], ("fd00::1".parse().unwrap(), "cp1.cluster.local".to_owned()));
 }
 
 #[test]
 fn the_environment_names_the_node_before_the_configuration_is_read() {
-    let variables = env::parse(&files(&planned(&THREE, &json!({})))["rabbitmq-env.conf.10.0.0.2"]).unwrap();
+    let plain = planned(&THREE, &json!({ "tls": { "distribution": false } }));
+    let variables = env::parse(&files(&plain)["rabbitmq-env.conf.10.0.0.2"]).unwrap();
     let expected = [
         ("RABBITMQ_NODENAME", "rabbit@cp2.cluster.local"),
         ("RABBITMQ_USE_LONGNAME", "true"),
@@ -113,6 +115,27 @@ fn the_environment_names_the_node_before_the_configuration_is_read() {
         ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-ssl ssl_pem_cache_clean 1000"),
     ];
     assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+}
+
+#[test]
+fn members_find_each_other_over_tls_as_servers_and_as_tools_do() {
+    let (plain, tls) = (planned(&THREE, &json!({ "tls": { "distribution": false } })), planned(&THREE, &json!({})));
+    let (plain, tls) = (files(&plain), files(&tls));
+    let of = |files: &BTreeMap<String, String>| env::parse(&files["rabbitmq-env.conf.10.0.0.2"]).unwrap();
+    let (before, mut after) = (of(&plain), of(&tls));
+    let tools = after.remove("RABBITMQ_CTL_ERL_ARGS").unwrap();
+    let server = after.get_mut("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS").unwrap();
+    *server = server.strip_suffix(&format!(" {tools}")).unwrap().to_owned();
+    assert_eq!(before, after);
+    assert_eq!(tools, "-proto_dist inet_tls -ssl_dist_optfile /etc/contrail/inter_node_tls.config");
+    let options = &tls["inter_node_tls.config"];
+    for side in ["{server, [", "{client, ["] {
+        let options = options.split_once(side).unwrap().1;
+        assert!(options.contains("{verify, verify_peer}"), "{side}");
+        assert!(options.contains(r#""rabbitmq1-rabbitmq-members.tf.svc""#), "{side}");
+    }
+    assert!(options.contains("{fail_if_no_peer_cert, true}"));
+    assert!(!plain.contains_key("inter_node_tls.config"));
 }
 
 #[test]

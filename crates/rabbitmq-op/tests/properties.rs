@@ -10,13 +10,13 @@ use std::{
 use proptest::{collection::btree_map, option, prelude::*};
 use rabbitmq_op::plan::plan;
 use serde_json::{Value, json};
-use tf_api::{Rabbitmq, contract::Reason};
+use tf_api::{Rabbitmq, contract::Reason, names::ANNOTATION_HIBERNATE};
 use tf_plan::{
     files::{
         env,
         read::{self, Cuttlefish},
     },
-    observed::Observed,
+    observed::{Observed, Workload},
     plan::Plan,
 };
 
@@ -52,11 +52,14 @@ fn service() -> impl Strategy<Value = Value> {
     let credentials = (option::of(credential()), option::of(credential()), option::of(credential()));
     let modes = prop::sample::select(vec!["exactly", "all", "nodes"]);
     let handling = prop::sample::select(vec!["ignore", "autoheal", "pause_minority"]);
-    (1..=65535_u16, 1..=65535_u16, credentials, option::of("[ -~]{0,40}"), option::of(modes), handling).prop_map(
-        |(port, epmd, (user, password, vhost), cookie, mode, handling)| {
+    let cookie = option::of("[ -~]{0,40}");
+    let tls = option::of(any::<bool>());
+    (1..=65535_u16, 1..=65535_u16, credentials, cookie, option::of(modes), handling, tls).prop_map(
+        |(port, epmd, (user, password, vhost), cookie, mode, handling, tls)| {
             json!({
                 "port": port, "erlEpmdPort": epmd, "user": user, "password": password, "vhost": vhost,
                 "erlangCookie": cookie, "mirroredQueueMode": mode, "clusterPartitionHandling": handling,
+                "tls": {"distribution": tls},
             })
         },
     )
@@ -71,6 +74,11 @@ fn cluster(name: &str, service: &Value, status: &Value) -> Rabbitmq {
     resource(name, &json!({ "serviceConfiguration": service }), status)
 }
 
+/// The cookie that a spec states.
+fn stated_cookie(service: &Value) -> Option<String> {
+    service["erlangCookie"].as_str().filter(|cookie| !cookie.is_empty()).map(str::to_owned)
+}
+
 /// The snapshot after the plan was carried out and the cluster came up, and the status then.
 fn carried_out(plan: &Plan, before: &Observed<Rabbitmq>, name: &str) -> (Observed<Rabbitmq>, Value) {
     let mut after = before.clone();
@@ -80,6 +88,11 @@ fn carried_out(plan: &Plan, before: &Observed<Rabbitmq>, name: &str) -> (Observe
     let own = support::data(plan, tf_plan::object::SECRET, &format!("{name}-secret")).into_iter().collect();
     after.secrets.insert(format!("{name}-secret"), own);
     (after, json!({ "contract": "v1", "initialized": true, "members": plan.members }))
+}
+
+/// Whether members speak TLS with each other.
+fn is_tls(plan: &Plan) -> bool {
+    files(plan).contains_key("inter_node_tls.config")
 }
 
 fn names(plan: &Plan) -> Vec<String> {
@@ -127,7 +140,7 @@ proptest! {
 
     /// Whatever changes afterwards, the members keep their names and their cookie, and so find their data and each other.
     #[test]
-    fn a_running_cluster_keeps_names_and_cookie(
+    fn a_running_cluster_keeps_names_cookie_and_how_its_members_speak(
         nodes in nodes(),
         before in service(),
         after in service(),
@@ -145,9 +158,37 @@ proptest! {
         prop_assert_eq!(names(&first), names(&second));
         let cookie = |plan: &Plan| secret_files(plan)[".erlang.cookie"].clone();
         prop_assert_eq!(cookie(&first), cookie(&second));
-        let differs = after["erlangCookie"].as_str().is_some_and(|wanted| !wanted.is_empty() && wanted != cookie(&first))
-            || after["erlEpmdPort"] != before["erlEpmdPort"];
+        let differs = stated_cookie(&after).is_some_and(|wanted| wanted != cookie(&first))
+            || after["erlEpmdPort"] != before["erlEpmdPort"]
+            || after["tls"]["distribution"].as_bool().is_some_and(|wanted| wanted != is_tls(&first));
+        prop_assert_eq!(is_tls(&first), is_tls(&second));
         prop_assert_eq!(second.held.is_some(), differs, "{:?}", second.held);
+    }
+
+    /// While nobody runs, the members get what the spec says, and keep their names. They wake with it.
+    #[test]
+    fn a_cluster_that_sleeps_follows_the_spec(nodes in nodes(), before in service(), after in service()) {
+        let observed = snapshot("rabbitmq1", &nodes);
+        let Ok(first) = plan(&cluster("rabbitmq1", &before, &json!({})), &observed) else { return Ok(()) };
+        let (mut night, status) = carried_out(&first, &observed, "rabbitmq1");
+        let workload = "rabbitmq1-rabbitmq-statefulset".to_owned();
+        let asleep = Workload { name: workload.clone(), current: true, ..Workload::default() };
+        night.workloads.insert(workload, asleep);
+        let awake = cluster("rabbitmq1", &after, &status);
+        let mut sleeping = awake.clone();
+        let annotations = sleeping.metadata.annotations.get_or_insert_default();
+        annotations.insert(ANNOTATION_HIBERNATE.to_owned(), "true".to_owned());
+        let Ok(second) = plan(&sleeping, &night) else { return Ok(()) };
+        prop_assert_eq!(names(&first), names(&second));
+        let wanted = after["tls"]["distribution"].as_bool();
+        prop_assert_eq!(is_tls(&second), wanted.unwrap_or(is_tls(&first)));
+        let cookie = secret_files(&second)[".erlang.cookie"].clone();
+        prop_assert_eq!(cookie, stated_cookie(&after).unwrap_or_else(|| secret_files(&first)[".erlang.cookie"].clone()));
+
+        let (morning, _) = carried_out(&second, &night, "rabbitmq1");
+        let third = plan(&awake, &morning).unwrap();
+        prop_assert_eq!(files(&third), files(&second));
+        prop_assert_eq!(third.held, None);
     }
 
     #[test]

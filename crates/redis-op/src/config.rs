@@ -5,18 +5,17 @@
 use std::{collections::BTreeMap, fmt::Display, net::IpAddr};
 
 use tf_api::common::LogLevel;
-use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     files::{RedisConf, Separator, Settings as _, Unrepresentable},
     node::{
         self, KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Unusable, When, port},
+        launch::{Drain, Identity, Launch, OnChange, Place, Probe, Unusable, When, port},
         redis::{DIRECTORY, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
     },
 };
 
-use crate::{OPERATOR, password::Password, plan::CONTAINER, ports::Ports};
+use crate::{password::Password, plan::CONTAINER, ports::Ports};
 
 /// The configuration.
 pub const CONFIG_FILE: &str = "redis.conf";
@@ -130,15 +129,8 @@ pub fn launch_file(ports: Ports, agents: &Agents, replication: Option<&Replicati
             (PASSWORD_FILE.into(), OnChange::Nothing),
         ]),
         ready: Probe::Redis { port: port("ready.port", ports.redis)?, replication: replication.cloned() },
-        agent: Some(Agent { port: port("agent.port", ports.agent)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
-        identity: Some(Identity {
-            services: agents.services.clone(),
-            lifetime_seconds: agents.lifetime_seconds,
-            // The server does not start without the files.
-            required: true,
-            host_files: None,
-            reload: Some(node::reload(CONTAINER)),
-        }),
+        agent: agents.api()?,
+        identity: Some(Identity { reload: Some(node::reload(CONTAINER)), ..agents.certificate() }),
         ..Launch::new(vec!["redis-server".into(), format!("{RUN_DIR}/{CONFIG_FILE}")])
     };
     if replication.is_some() {

@@ -1,6 +1,10 @@
 //! Desired state of the servers of a resource.
 
-use tf_api::{Redis, contract::Protocol, kinds::RedisMode};
+use tf_api::{
+    Redis,
+    contract::{Protocol, Reason},
+    kinds::RedisMode,
+};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -77,11 +81,17 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
             highest: 0,
             has_data: false,
             uses_auth: false,
-            has_certificates: true,
-            takes_over: false,
+            takes_over: true,
             changing: None,
         },
     )?;
+    if mode == RedisMode::Sentinel && ensemble.is_mixed() {
+        return Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            "spec.serviceConfiguration.mode is Sentinel, and servers of the Go tf-operator, which are there, are on their own; remove it \
+             to take them over",
+        ));
+    }
     let ports = Ports::of(spec)?;
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let replication = mode::replication(cr, mode, ensemble.members(), ports)?;
@@ -161,11 +171,8 @@ fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec
 /// How members' agents are reached, and what members are called.
 ///
 /// # Errors
-/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+/// `InvalidSpec` when there is no port for them.
 pub fn agents(cr: &Redis, cluster_domain: &str) -> Result<Agents, NotReady> {
-    let common = &cr.spec.common_configuration;
-    certificates::issuer(common)?;
-    certificates::lifetime_of_members(common)?;
     Ok(Agents::of(OPERATOR, cr, Ports::of(&cr.spec.service_configuration)?.agent, cluster_domain))
 }
 

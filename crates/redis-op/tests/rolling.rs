@@ -4,11 +4,11 @@
 
 use redis_op::plan::plan;
 use serde_json::{Value, json};
-use tf_api::Redis;
+use tf_api::{Redis, contract::Reason};
 use tf_plan::{
     node::{redis::Facts, state::Status},
     observed::{Agent, Observed, Pod, Source, Workload},
-    plan::Plan,
+    plan::{NotReady, Obstacle, Plan},
     step::Step,
 };
 use tf_testing::three::{self, THREE};
@@ -22,8 +22,12 @@ fn facts() -> Facts {
     Facts { release: "7.0.15".into(), ..Facts::default() }
 }
 
+fn says(index: usize, facts: Option<Facts>) -> Status {
+    Status { redis: facts, ..three::status(SET, "redis", index) }
+}
+
 fn agent(index: usize, facts: Option<Facts>) -> Agent {
-    Agent::Says(Box::new(Status { redis: facts, ..three::status(SET, "redis", index) }))
+    Agent::Says(Box::new(says(index, facts)))
 }
 
 /// Three members, each of whom runs with an old configuration.
@@ -91,6 +95,29 @@ fn a_server_that_somebody_made_a_copy_of_another_one_is_told_and_holds_nobody() 
     let [(pod, why)] = plan.troubles.iter().collect::<Vec<_>>()[..] else { panic!("{:?}", plan.troubles) };
     assert_eq!(pod, &format!("{SET}-1"));
     assert!(why.starts_with("its server copies 10.0.0.9:6379 and takes no writes"), "{why}");
+}
+
+/// Without a status of ours.
+fn taking_over(spec: &Value, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
+    plan(&resource("redis1", spec, &json!({"active": true})), observed)
+}
+
+#[test]
+fn pods_of_the_go_tf_operator_are_taken_over_one_after_the_other() {
+    let observed = observed("redis1", &THREE, "password");
+    let plan = |observed: &Observed<_>| taking_over(&json!({}), observed).unwrap();
+    let looks = |plan: &Plan| assert_eq!(plan.members, three::recorded());
+    let order = three::taken_over(observed, SET, plan, |index| says(index, Some(facts())), looks);
+    assert_eq!(order, [2, 1, 0]);
+}
+
+#[test]
+fn servers_of_the_go_tf_operator_do_not_become_copies_of_one_another() {
+    let mut observed = observed("redis1", &THREE, "password");
+    observed.pods = Source::Known((0..3).map(|index| three::former(SET, index)).collect());
+    let refused = taking_over(&json!({"serviceConfiguration": {"mode": "Sentinel"}}), &observed).unwrap_err();
+    assert_eq!((refused.obstacle, refused.reason), (Obstacle::Invalid, Reason::InvalidSpec));
+    assert!(refused.message.contains("mode is Sentinel"), "{}", refused.message);
 }
 
 #[test]

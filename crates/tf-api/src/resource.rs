@@ -37,6 +37,11 @@ pub trait Managed:
         self.spec_paused() || self.is_annotated(crate::names::ANNOTATION_PAUSED)
     }
 
+    /// Whether it was available once: its servers hold something.
+    fn is_initialized(&self) -> bool {
+        self.contract().is_some_and(|contract| contract.initialized == Some(true))
+    }
+
     /// Whether its servers shall not run, see [`ANNOTATION_HIBERNATE`](crate::names::ANNOTATION_HIBERNATE).
     fn hibernates(&self) -> bool {
         self.is_annotated(crate::names::ANNOTATION_HIBERNATE)

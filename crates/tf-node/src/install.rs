@@ -54,16 +54,10 @@ fn executable(from: &Path, to: &Path) -> Result<()> {
 /// Gives a directory and everything below it to a user and its group. The top comes last, so one that is right already has
 /// been done completely and is left alone, however large it is. Links are not followed, other file systems not entered.
 pub fn give(directory: &Path, user: i64) -> Result<()> {
-    let id = u32::try_from(user).context("not the number of a user")?;
-    let owner = Owner { user: Uid::from_raw(id), group: Gid::from_raw(id) };
-    let context = || format!("give {} to user {user}", directory.display());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let top = open(directory, flags, Mode::empty()).with_context(context)?;
-    let stat = fstat(&top).with_context(context)?;
-    if owner.has(&stat) && Mode::from_raw_mode(stat.st_mode).contains(DIRECTORY) {
-        return Ok(());
-    }
-    owner.give_tree(&top, &stat, 0).with_context(context)
+    given(directory, user, |owner, top, stat| {
+        let is_right = owner.has(stat) && Mode::from_raw_mode(stat.st_mode).contains(DIRECTORY);
+        if is_right { Ok(()) } else { owner.give_tree(top, stat, 0) }
+    })
 }
 
 /// Gives a directory alone to a user and its group, unless it is theirs already.
@@ -71,17 +65,17 @@ pub fn give(directory: &Path, user: i64) -> Result<()> {
 /// # Errors
 /// When its file system does not let anybody do so, say.
 pub fn give_top(directory: &Path, user: i64) -> Result<()> {
-    let id = u32::try_from(user).context("not the number of a user")?;
-    let owner = Owner { user: Uid::from_raw(id), group: Gid::from_raw(id) };
+    given(directory, user, |owner, top, stat| if owner.has(stat) { Ok(()) } else { owner.give(top, stat) })
+}
+
+/// Opens a directory that is no link, and has it given to a user and its group.
+fn given(directory: &Path, user: i64, give: impl FnOnce(&Owner, &OwnedFd, &Stat) -> Result<()>) -> Result<()> {
     let context = || format!("give {} to user {user}", directory.display());
+    let owner = Owner::of(user).with_context(context)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let top = open(directory, flags, Mode::empty()).with_context(context)?;
     let stat = fstat(&top).with_context(context)?;
-    if owner.has(&stat) {
-        return Ok(());
-    }
-    fchown(&top, Some(owner.user), Some(owner.group)).with_context(context)?;
-    fchmod(&top, permissions(stat.st_mode) | DIRECTORY).with_context(context)
+    give(&owner, &top, &stat).with_context(context)
 }
 
 struct Owner {
@@ -90,6 +84,17 @@ struct Owner {
 }
 
 impl Owner {
+    fn of(user: i64) -> Result<Self> {
+        let id = u32::try_from(user).context("not the number of a user")?;
+        Ok(Self { user: Uid::from_raw(id), group: Gid::from_raw(id) })
+    }
+
+    fn give(&self, directory: &OwnedFd, stat: &Stat) -> Result<()> {
+        fchown(directory, Some(self.user), Some(self.group))?;
+        fchmod(directory, permissions(stat.st_mode) | DIRECTORY)?;
+        Ok(())
+    }
+
     fn has(&self, stat: &Stat) -> bool {
         (stat.st_uid, stat.st_gid) == (self.user.as_raw(), self.group.as_raw())
     }
@@ -109,9 +114,7 @@ impl Owner {
                 self.give_tree(&directory, &stat, depth + 1).with_context(|| name.to_string_lossy().into_owned())?;
             }
         }
-        fchown(directory, Some(self.user), Some(self.group))?;
-        fchmod(directory, permissions(stat.st_mode) | DIRECTORY)?;
-        Ok(())
+        self.give(directory, stat)
     }
 
     /// Gives what is no directory, and opens what is one.

@@ -21,8 +21,8 @@ use crate::{
 };
 
 /// Makes the copies of a set. The directories exist: one that is missing is a volume that is not mounted, and creating it
-/// would hide that.
-pub fn place(set: &Set, paths: &Paths) -> Result<()> {
+/// would hide that. `is_private`: those by which nobody but the agent reaches the daemon, too.
+pub fn place(set: &Set, paths: &Paths, is_private: bool) -> Result<()> {
     let lists = own_lists(set, paths)?;
     for Place { file, to, when, private } in &set.launch.place {
         let target = paths.at(to);
@@ -31,7 +31,9 @@ pub fn place(set: &Set, paths: &Paths) -> Result<()> {
             When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
             When::New { served } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
             When::New { served } => atomic::replace(&paths.at(launch::begun(served)), b"", 0o644)?,
-            When::Always | When::Absent => {}
+            When::Private { .. } if !is_private => continue,
+            When::Private { served: Some(served) } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
+            When::Always | When::Absent | When::Private { .. } => {}
             When::NewestList { config, ensemble, .. } => {
                 let is_own = lists.contains_key(config.as_str());
                 if !is_own {
@@ -138,7 +140,7 @@ mod tests {
     }
 
     fn place_in(set: &Set, root: &Path) -> Result<()> {
-        super::place(set, &Paths::below(root))
+        super::place(set, &Paths::below(root), false)
     }
 
     fn files(root: &tempfile::TempDir) -> BTreeMap<String, String> {
@@ -171,6 +173,33 @@ mod tests {
             note_served(&launch, &Paths::below(root.path())).unwrap();
             assert_eq!(placed(), "usual");
         }
+    }
+
+    #[test]
+    fn a_daemon_that_nobody_is_to_reach_gets_the_file_for_that_whether_it_is_new_or_not() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("data")).unwrap();
+        let served = || "/data/.served".to_owned();
+        let place = |file: &str, when| Place { file: file.into(), to: "/data/conf".into(), when, private: false };
+        let mut launch = Launch::new(vec!["d".into()]);
+        launch.place = vec![
+            place("conf", When::Always),
+            place("joining", When::New { served: served() }),
+            place("private", When::Private { served: None }),
+            place("joining-private", When::Private { served: Some(served()) }),
+        ];
+        let text = launch.render().unwrap();
+        let files = ["conf", "joining", "private", "joining-private"].map(|name| (name, name.as_bytes()));
+        let files = [&files[..], &[("d.launch", text.as_bytes())]].concat();
+        let set = Set::select(&content(&files), "d", "n").unwrap();
+        let paths = Paths::below(root.path());
+        let placed = |is_private| {
+            super::place(&set, &paths, is_private).unwrap();
+            fs::read_to_string(root.path().join("data/conf")).unwrap()
+        };
+        assert_eq!((placed(true), placed(false)), ("joining-private".to_owned(), "joining".to_owned()));
+        note_served(&launch, &paths).unwrap();
+        assert_eq!((placed(true), placed(false)), ("private".to_owned(), "conf".to_owned()));
     }
 
     const ALONE: &str = "server.1=a:1:2:participant;a:3\n";

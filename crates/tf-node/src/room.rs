@@ -1,6 +1,6 @@
 //! Whether a daemon has room for what it writes.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use tf_plan::node::launch::{Launch, Probe};
 
@@ -21,11 +21,29 @@ pub fn wanting(launch: &Launch, paths: &Paths) -> Option<String> {
 
 fn full(name: &str, directory: &Path) -> Option<String> {
     // What cannot be looked at is told by who needs it.
-    let disk = rustix::fs::statvfs(directory).ok()?;
-    let (left, all) = (disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize);
+    let Room { left, all } = Room::of(directory).ok()?;
     // The kernel's own file systems have no blocks at all.
     (left < LEAST && all > 0)
         .then(|| format!("the disk of {name} is full: {} of {} MiB are left", left >> 20, all >> 20))
+}
+
+/// Bytes of a file system.
+pub struct Room {
+    /// What those without special rights can still use.
+    pub left: u64,
+    all: u64,
+}
+
+impl Room {
+    /// That of the file system of a directory.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn of(directory: &Path) -> io::Result<Self> {
+        let disk = rustix::fs::statvfs(directory)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Ok(Self { left: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
+    }
 }
 
 #[cfg(test)]

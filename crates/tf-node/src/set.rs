@@ -1,6 +1,6 @@
 //! What one daemon needs of its member's content.
 
-use std::{cell::OnceCell, collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt};
 
 use anyhow::{Context as _, Result, bail};
 use tf_plan::{
@@ -61,15 +61,18 @@ impl Set {
     /// When one is missing or not readable, or the node cannot complete it. The message names the file and shows nothing of it.
     pub fn select(content: &Content, daemon: &str, node: &str) -> Result<Self> {
         let mut files = BTreeMap::new();
-        let facts: OnceCell<Facts> = OnceCell::new();
+        let mut facts: Option<Facts> = None;
         let mut take = |name: &str| -> Result<()> {
             let Some(file) = content.files.get(name) else { return Ok(()) };
             let bytes = if file.template {
-                if facts.get().is_none() {
-                    let parameters = content.files.get(PARAMETERS_FILE).map(|file| file.bytes.as_slice());
-                    let _ = facts.set(Facts::look(parameters, node)?);
-                }
-                local::complete(name, &file.bytes, facts.get().unwrap_or(&Facts::default()))?
+                let known = match &mut facts {
+                    Some(known) => known,
+                    empty => {
+                        let parameters = content.files.get(PARAMETERS_FILE).map(|file| file.bytes.as_slice());
+                        empty.insert(Facts::look(parameters, node)?)
+                    }
+                };
+                local::complete(name, &file.bytes, known)?
             } else {
                 file.bytes.clone()
             };

@@ -3,7 +3,7 @@
 //! A loop over what happens: files changed, a child ended, a signal came, a time has come. What follows is decided in
 //! [`crate::activation`] and [`crate::back_off`]; here it is carried out. Times are those of a clock that nobody sets.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use rustix::process::Pid;
@@ -13,7 +13,11 @@ use tf_plan::node::{
     launch::{Launch, Signal},
     state::{Exit, LastExit, Phase, State},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
 
 use crate::{
     VERSION,
@@ -74,6 +78,11 @@ struct Supervisor {
     staged: Option<Staged>,
     wanted: Wanted,
     back_off: BackOff,
+    /// Whether nobody but the agent reaches the daemon that runs.
+    is_private: bool,
+    /// What goes on until its server knows what clients log in with, and that it does.
+    introduction: Option<JoinHandle<()>>,
+    introduced: Arc<Notify>,
     starts: u32,
     last_exit: Option<LastExit>,
     /// What is waited for.
@@ -112,6 +121,9 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         staged: None,
         wanted: Wanted::Unset,
         back_off: BackOff::default(),
+        is_private: false,
+        introduction: None,
+        introduced: Arc::default(),
         starts: 0,
         last_exit: None,
         waits: None,
@@ -120,6 +132,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
     };
     supervisor.log("started", json!({"version": VERSION}));
     let mut certificate = supervisor.agent.report();
+    let introduced = Arc::clone(&supervisor.introduced);
     loop {
         supervisor.reap();
         // In this order no change falls in between.
@@ -144,6 +157,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
                         break;
                     }
                 }
+                () = introduced.notified() => supervisor.introduced(),
                 () = sleep_until(due.unwrap_or(look_again)), if due.is_some() => supervisor.elapsed(),
             }
         }
@@ -264,6 +278,7 @@ impl Supervisor {
                 self.log("signals the daemon", json!({"signal": signal}));
                 process::signal(pid, *signal);
             }
+            self.introduce();
         }
     }
 
@@ -323,7 +338,12 @@ impl Supervisor {
             return;
         }
         self.state_file.publish(State { phase: Phase::Starting, pid: None, ..self.state() });
-        let prepared = store::prepare(set, &self.paths).and_then(|()| place::place(set, &self.paths));
+        let mut is_private = false;
+        let prepared = store::prepare(set, &self.paths).and_then(|()| {
+            // What another member left may have been put aside.
+            is_private = store::is_private(set, &self.paths);
+            place::place(set, &self.paths, is_private)
+        });
         let started = prepared.and_then(|()| {
             process::spawn(set).map_err(|error| anyhow::anyhow!("start {}: {error}", set.launch.argv[0]))
         });
@@ -333,6 +353,8 @@ impl Supervisor {
                 self.starts += 1;
                 self.trouble = None;
                 self.process = Process::Running { pid, since: Instant::now() };
+                self.is_private = is_private;
+                self.introduce();
             }
             Err(error) => {
                 let error = format!("{error:#}");
@@ -340,6 +362,28 @@ impl Supervisor {
                 self.ended(Exit::NotStarted(error));
                 self.process = Process::BackOff { until: Instant::now() + self.back_off.after(Duration::ZERO) };
             }
+        }
+    }
+
+    /// Has the daemon's server know what clients log in with.
+    fn introduce(&mut self) {
+        if let Some(former) = self.introduction.take() {
+            former.abort();
+        }
+        let Some(set) = &self.set else { return };
+        let Some(work) = store::introduce(&set.launch, self.pod.address, &self.paths, self.is_private) else { return };
+        let introduced = Arc::clone(&self.introduced);
+        self.introduction = Some(tokio::spawn(async move {
+            work.await;
+            introduced.notify_one();
+        }));
+    }
+
+    /// Starts the daemon anew, for everybody, if nobody could reach it.
+    fn introduced(&mut self) {
+        if self.is_private && matches!(self.process, Process::Running { .. }) {
+            self.log("starts the daemon for clients, too", json!({}));
+            self.stop(After::Start);
         }
     }
 

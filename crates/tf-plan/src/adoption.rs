@@ -3,14 +3,20 @@
 //! Its workloads have the names and selectors of ours, so its pods can be ours without a restart. A server's identity is its
 //! pod's ordinal plus one, and its data is on the node where the pod is (peer-operator 1.2, 1.3). So the members are read from
 //! its pods, once; from then on they are in the status. Its pods lack the annotation that every template of ours has.
+//!
+//! They are replaced as in every roll-out. Members that keep data stay who they are until the last of them is.
 
 use std::collections::BTreeSet;
 
-use tf_api::contract::{MemberStatus, Reason};
+use tf_api::{
+    common::Storage,
+    contract::{MemberStatus, Reason},
+};
 
 use crate::{
+    members::{self, Membership, Wish},
     observed::{Node, Pod},
-    plan::NotReady,
+    plan::{NotReady, Obstacle},
 };
 
 /// Whether another operator made this pod. It has no node agent.
@@ -27,8 +33,41 @@ pub fn members(pods: &[Pod], nodes: &[Node], workload: &str) -> Result<Vec<Membe
     if !own.iter().any(|pod| is_foreign(pod)) {
         return Ok(Vec::new());
     }
-    let refused = |why| NotReady::waiting(Reason::ReplicasUnavailable, format!("cannot take over its pods: {why}"));
-    of_pods(&own, nodes).map_err(refused)
+    of_pods(&own, nodes).map_err(|why| refused(Reason::ReplicasUnavailable, &why))
+}
+
+/// Sees to it that new pods find the data of the former ones, which is in a directory of the node. `usual`: whether it is the one that is
+/// used where the spec names none; `directory`: which one the Go tf-operator used.
+///
+/// # Errors
+/// When they would begin without data.
+pub fn finds_data(storage: Option<&Storage>, usual: bool, directory: &str) -> Result<(), NotReady> {
+    let elsewhere = |storage: &Storage| storage.persistent_volume_claim.is_some() || storage.empty_dir.is_some();
+    let stated = storage.and_then(|storage| storage.host_path.as_ref()?.path.as_ref()).is_some();
+    if (stated || usual) && !storage.is_some_and(elsewhere) {
+        return Ok(());
+    }
+    let why = format!(
+        "new ones would not find their data; say by storage.hostPath.path alone in which directory of the nodes it is, {directory} with \
+         the Go tf-operator"
+    );
+    Err(NotReady { obstacle: Obstacle::Invalid, ..refused(Reason::InvalidSpec, &why) })
+}
+
+/// Its pods stay as they are, because of this.
+fn refused(reason: Reason, why: &str) -> NotReady {
+    NotReady::waiting(reason, format!("cannot take over its pods: {why}"))
+}
+
+/// Members that keep data, while another operator's pods are among theirs: the same ones, wherever their nodes are reached now.
+pub fn membership(members: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
+    let now = |member: &MemberStatus| {
+        let node = nodes.iter().find(|node| node.name == member.node);
+        let address = node.and_then(|node| node.address.clone()).unwrap_or_else(|| member.address.clone());
+        MemberStatus { address, ..member.clone() }
+    };
+    let members: Vec<MemberStatus> = members.iter().map(now).collect();
+    members::unchanged(&members, nodes, wish, "every pod is this operator's")
 }
 
 /// Members by the ordinals of their pods.
@@ -59,7 +98,13 @@ fn member(pod: &Pod, nodes: &[Node]) -> Result<MemberStatus, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::{
+        members::{Joining, Leaving, SizeRule},
+        placement::Placement,
+    };
 
     fn pod(ordinal: u32, node: Option<&str>) -> Pod {
         Pod { name: format!("set-{ordinal}"), node: node.map(str::to_owned), ..Pod::default() }
@@ -75,6 +120,43 @@ mod tests {
         let members = found(&[pod(1, Some("7")), pod(0, Some("9")), pod(2, Some("8"))]).unwrap();
         let seen: Vec<_> = members.iter().map(|it| (it.id, it.node.as_str(), it.address.as_str())).collect();
         assert_eq!(seen, [(1, "9", "10.0.0.9"), (2, "7", "10.0.0.7"), (3, "8", "10.0.0.8")]);
+    }
+
+    #[test]
+    fn members_stay_the_same_whoever_is_wanted_and_wherever_their_nodes_are_reached() {
+        let before = found(&[pod(0, Some("7")), pod(1, Some("8"))]).unwrap();
+        let node =
+            |name: &str, address: &str| Node { name: name.into(), address: Some(address.into()), ..Node::default() };
+        let wish = Wish {
+            placement: &Placement::Everywhere,
+            replicas: Some(3),
+            rule: SizeRule::OddUpTo(5),
+            joining: Joining::Anytime,
+            leaving: Leaving::Released,
+            highest: 0,
+        };
+        let after = membership(&before, &[node("7", "10.0.0.70"), node("9", "10.0.0.9")], &wish);
+        let addresses: Vec<_> = after.members.iter().map(|it| (it.id, it.address.as_str())).collect();
+        assert_eq!(addresses, [(1, "10.0.0.70"), (2, "10.0.0.8")]);
+        assert_eq!((after.wanted, after.held), (2, None));
+        let [asked, lost] = after.notes.as_slice() else { panic!("{:?}", after.notes) };
+        assert!(asked.starts_with("3 members are asked for and there are 2"), "{asked}");
+        assert!(lost.starts_with("node 8 of member 2 is gone"), "{lost}");
+    }
+
+    #[test]
+    fn who_would_not_find_the_data_is_refused() {
+        let storage = |json: serde_json::Value| serde_json::from_value::<Storage>(json).unwrap();
+        let finds = |storage: Option<&Storage>, usual| finds_data(storage, usual, "/data").is_ok();
+        let (stated, unstated) = (storage(json!({"hostPath": {"path": "/data"}})), storage(json!({"hostPath": {}})));
+        assert!(finds(Some(&stated), false) && finds(Some(&stated), true));
+        assert!(finds(None, true) && finds(Some(&unstated), true));
+        assert!(!finds(None, false) && !finds(Some(&unstated), false));
+        for elsewhere in [json!({"emptyDir": {}}), json!({"persistentVolumeClaim": {"size": "1Gi"}})] {
+            assert!(!finds(Some(&storage(elsewhere)), true));
+        }
+        let refused = finds_data(None, false, "/data").unwrap_err();
+        assert_eq!((refused.obstacle, refused.reason), (Obstacle::Invalid, Reason::InvalidSpec));
     }
 
     #[test]

@@ -42,11 +42,21 @@ pub fn lifetime(common: &PodConfiguration, bounds: RangeInclusive<Duration>) -> 
     }
 }
 
-/// How long the certificates of a resource's members are good.
+/// Looks whether members can have certificates as a resource asks for them.
 ///
 /// # Errors
-/// When the resource says what is no duration, or none that members' certificates can have.
-pub fn lifetime_of_members(common: &PodConfiguration) -> Result<Duration, NotReady> {
+/// `InvalidSpec` when it names nobody who could sign them, or says what is no duration or none that they can have.
+pub fn check(common: &PodConfiguration) -> Result<(), NotReady> {
+    issuer(common)?;
+    lifetime_of_members(common).map(drop)
+}
+
+/// How long the certificates of a resource's members are good, in seconds. Of one that [`check`] refuses, as long as those that say nothing.
+pub fn lifetime_seconds(common: &PodConfiguration) -> u32 {
+    lifetime_of_members(common).unwrap_or(DEFAULT_LIFETIME).as_secs().try_into().unwrap_or(u32::MAX)
+}
+
+fn lifetime_of_members(common: &PodConfiguration) -> Result<Duration, NotReady> {
     Ok(lifetime(common, SHORTEST_LIFETIME..=AUTHORITY_LIFETIME)?.unwrap_or(DEFAULT_LIFETIME))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tf_api::{Managed, contract::Reason, schema::Port};
-use tf_pki::member::{DEFAULT_LIFETIME, service_names};
+use tf_pki::member::{OPERATOR_DOMAIN, service_names};
 
 use crate::{
     build::identity::Identity,
@@ -11,6 +11,7 @@ use crate::{
     credentials::Credential,
     declaration::Declaration,
     dependency::Dependency,
+    node::launch::{self, Unusable},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
 };
@@ -33,6 +34,8 @@ pub struct Agents {
     pub services: BTreeSet<String>,
     /// Seconds a certificate is good for.
     pub lifetime_seconds: u32,
+    /// DNS name of the operator that may ask them.
+    pub client: String,
 }
 
 /// How far above the port for clients that of the node agent is, where the spec has no field for it.
@@ -61,9 +64,33 @@ impl Agents {
         Self {
             port,
             services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
-            // The plan says so of one that cannot be.
-            lifetime_seconds: certificates::lifetime_of_members(cr.common()).unwrap_or(DEFAULT_LIFETIME).as_secs()
-                as u32,
+            lifetime_seconds: certificates::lifetime_seconds(cr.common()),
+            client: Self::client(operator),
+        }
+    }
+
+    /// The name by which agents know an operator.
+    pub fn client(operator: &str) -> String {
+        format!("{operator}.{OPERATOR_DOMAIN}")
+    }
+
+    /// The agent API of a pod, for a launch file.
+    ///
+    /// # Errors
+    /// When the port cannot be one.
+    pub fn api(&self) -> Result<Option<launch::Agent>, Unusable> {
+        Ok(Some(launch::Agent { port: launch::port("agent.port", self.port)?, client: self.client.clone() }))
+    }
+
+    /// The certificate of a pod, for a launch file. Its daemon does not start without one, looks itself for another one, and does not use the
+    /// node's files.
+    pub fn certificate(&self) -> launch::Identity {
+        launch::Identity {
+            services: self.services.clone(),
+            lifetime_seconds: self.lifetime_seconds,
+            required: true,
+            host_files: None,
+            reload: None,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
         storage::Data,
         workload::{self, Members},
     },
+    certificates,
     files::Unrepresentable,
     hibernation::{self, Hibernation},
     images::{self, Builtin, Chosen, Release},
@@ -62,8 +63,6 @@ pub struct Traits<'a> {
     pub has_data: bool,
     /// Whether the component uses `authParameters`.
     pub uses_auth: bool,
-    /// Whether members get certificates.
-    pub has_certificates: bool,
     /// Whether pods that the Go tf-operator made are taken over.
     pub takes_over: bool,
     /// A change of who is a member that has begun: a hibernation waits for its end.
@@ -88,6 +87,7 @@ pub struct Ensemble<'a, Cr> {
     pub membership: Membership,
     hibernation: Hibernation,
     takes_over: bool,
+    is_mixed: bool,
     ignored: Vec<String>,
 }
 
@@ -135,6 +135,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// When no node matches, nodes cannot be read, or the spec asks for what does not exist.
     pub fn prepare(cr: &'a Cr, observed: &'a Observed<Cr>, traits: &Traits<'_>) -> Result<Self, NotReady> {
         let common = cr.common();
+        certificates::check(common)?;
         let selection = Selection::of(
             cr,
             &observed.operator,
@@ -146,7 +147,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
                     storage: traits.has_data,
                     auth: traits.uses_auth,
                     replicas: true,
-                    certificates: traits.has_certificates,
+                    certificates: true,
                     ..Uses::default()
                 },
             },
@@ -160,6 +161,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         } else {
             recorded
         };
+        let is_mixed = traits.takes_over && Reports::of_observed(observed).pods.iter().any(adoption::is_foreign);
         let wish = Wish {
             placement: &placement,
             replicas: common.replicas,
@@ -179,6 +181,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         let membership = match hibernation {
             // Nobody comes or goes meanwhile, whatever becomes of nodes.
             Hibernation::Asleep => hibernation::membership(&recorded, nodes, &wish),
+            _ if is_mixed && traits.has_data => adoption::membership(&recorded, nodes, &wish),
             Hibernation::Awake | Hibernation::Held(..) => members::choose(&recorded, nodes, &wish),
         };
         if membership.members.is_empty() {
@@ -196,12 +199,36 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         }
         let Selection { release, containers, ignored } = selection;
         let takes_over = traits.takes_over;
-        Ok(Self { identity, cr, observed, release, containers, recorded, membership, hibernation, takes_over, ignored })
+        Ok(Self {
+            identity,
+            cr,
+            observed,
+            release,
+            containers,
+            recorded,
+            membership,
+            hibernation,
+            takes_over,
+            is_mixed,
+            ignored,
+        })
     }
 
     /// Whether its servers are stopped: nothing can be asked of them, and nothing is decided about them.
     pub fn is_asleep(&self) -> bool {
         self.hibernation == Hibernation::Asleep
+    }
+
+    /// Whether it sleeps and no pod is left.
+    pub fn is_fast_asleep(&self) -> bool {
+        let live = self.observed.workloads.get(&self.identity.workload_name("statefulset"));
+        let is_stopped = live.is_some_and(|live| live.current && live.wanted == 0);
+        self.is_asleep() && is_stopped && self.observed.pods.known().is_ok_and(Vec::is_empty)
+    }
+
+    /// Whether pods of another operator are being taken over.
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
     }
 
     /// Members in the order they joined.

@@ -74,7 +74,7 @@ impl Hibernation {
 impl<Cr: Managed> Question<'_, Cr> {
     /// What has begun and is ended first.
     fn unfinished(&self) -> Option<String> {
-        let initialized = self.cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+        let initialized = self.cr.is_initialized();
         if !initialized || self.recorded.is_empty() {
             return Some("its first bring-up is not complete".to_owned());
         }
@@ -104,22 +104,7 @@ fn loses_data(storage: Option<&Storage>) -> Option<&'static str> {
 
 /// The members of a resource that sleeps: those that are recorded, with what will be done when it is awake.
 pub fn membership(recorded: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
-    let count = recorded.len() as i32;
-    let asked = wish.replicas.filter(|replicas| *replicas != count);
-    let asked = asked
-        .map(|asked| format!("{asked} members are asked for and there are {count}, which is changed when it is awake"));
-    let is_there =
-        |member: &MemberStatus| nodes.iter().any(|node| node.name == member.node && wish.placement.matches(node));
-    let lost = recorded.iter().filter(|member| !is_there(member));
-    let lost = lost.map(|MemberStatus { id, node, .. }| {
-        format!("node {node} of member {id} is gone or no longer matches, which is seen to when it is awake")
-    });
-    Membership {
-        members: recorded.to_vec(),
-        wanted: count,
-        notes: asked.into_iter().chain(lost).chain(members::explain_size(wish.replicas, wish.rule)).collect(),
-        held: None,
-    }
+    members::unchanged(recorded, nodes, wish, "it is awake")
 }
 
 /// Ends the planning of a resource: one that sleeps has nothing done to it, and one that shall and does not says why.

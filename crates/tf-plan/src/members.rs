@@ -206,6 +206,26 @@ pub fn explain_homeless(member: &MemberStatus) -> String {
     format!("node {node} of member {id} is gone or no longer matches; the member is kept until it is replaced")
 }
 
+/// Members that stay who they are until later. `then`: when what is asked for is seen to, for people.
+pub fn unchanged(members: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>, then: &str) -> Membership {
+    let count = members.len() as i32;
+    let asked = wish.replicas.filter(|replicas| *replicas != count);
+    let asked =
+        asked.map(|asked| format!("{asked} members are asked for and there are {count}, which is changed when {then}"));
+    let is_there =
+        |member: &MemberStatus| nodes.iter().any(|node| node.name == member.node && wish.placement.matches(node));
+    let lost = members.iter().filter(|member| !is_there(member));
+    let lost = lost.map(|MemberStatus { id, node, .. }| {
+        format!("node {node} of member {id} is gone or no longer matches, which is seen to when {then}")
+    });
+    Membership {
+        members: members.to_vec(),
+        wanted: count,
+        notes: asked.into_iter().chain(lost).chain(explain_size(wish.replicas, wish.rule)).collect(),
+        held: None,
+    }
+}
+
 /// What a person should know about a number of members that was asked for.
 pub fn explain_size(replicas: Option<i32>, rule: SizeRule) -> Option<String> {
     let is_odd_rule = matches!(rule, SizeRule::OddUpTo(_));

@@ -45,16 +45,9 @@ pub fn complete<Cr: Managed>(
     contents: &BTreeMap<String, ContentHash>,
 ) {
     let reports = Reports::of_observed(observed);
-    let clarity = reports.clarity();
-    plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, &reports, clarity));
-    match clarity {
+    match hear(plan, cr, observed, &reports) {
         // The kubelet's word is all there is.
-        Clarity::Blind => {}
-        Clarity::Unheard => {
-            // What one may conclude from the kubelet's word alone is not for members that can be asked.
-            plan.step = None;
-            plan.under_way = reports::being_asked(cr);
-        }
+        Clarity::Blind | Clarity::Unheard => {}
         Clarity::Clear => {
             roll(store, plan, observed, &reports, contents);
             plan.troubles = reports.troubles();
@@ -75,15 +68,11 @@ pub fn complete_nodes<Cr: Managed>(
     contents: &BTreeMap<String, ContentHash>,
 ) {
     let reports = Reports::of_observed(observed);
-    let clarity = reports.clarity();
-    plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, &reports, clarity));
+    let clarity = hear(plan, cr, observed, &reports);
     let templates = plan.rollout.as_ref().map(|rollout| rollout.workloads.as_slice()).unwrap_or_default();
     match clarity {
         Clarity::Blind => plan.step = rollout::of_pods(reports.pods, &observed.workloads, templates).restart(),
-        Clarity::Unheard => {
-            plan.step = None;
-            plan.under_way = reports::being_asked(cr);
-        }
+        Clarity::Unheard => {}
         Clarity::Clear => {
             let of_node = |pod: &Pod| Some((pod.node.clone()?, contents.get(pod.workload())?.clone()));
             let contents: BTreeMap<String, ContentHash> = reports.pods.iter().filter_map(of_node).collect();
@@ -100,6 +89,18 @@ pub fn complete_nodes<Cr: Managed>(
             plan.troubles = on_nodes(reports.pods, troubles);
         }
     }
+}
+
+/// Tells of certificates, and does nothing while members that can be asked were not: what one may conclude from the kubelet's word alone
+/// is not for them.
+fn hear<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, reports: &Reports<'_>) -> Clarity {
+    let clarity = reports.clarity();
+    plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, reports, clarity));
+    if clarity == Clarity::Unheard {
+        plan.step = None;
+        plan.under_way = reports::being_asked(cr);
+    }
+    clarity
 }
 
 /// Troubles with the names of the nodes, which the names of a DaemonSet's pods do not tell.

@@ -96,6 +96,11 @@ impl Decision {
 /// Fields of the status that [`Record::keep`] fills.
 pub const FIELDS: [&str; 2] = ["highestId", "leaving"];
 
+/// The change that has begun and is not over, for people. `leaving`: the members that are marked.
+pub fn changing(leaving: &[u32]) -> Option<String> {
+    leaving.first().map(|id| format!("member {id} is leaving"))
+}
+
 impl Record {
     /// Puts what is kept in the status beside the members into a plan, to be stored before anything is done.
     pub fn keep(&self, plan: &mut Plan) {
@@ -115,11 +120,6 @@ impl Record {
             highest: members.iter().map(|member| member.id).fold(highest, u32::max),
             leaving: leaving.iter().copied().filter(is_there).collect(),
         }
-    }
-
-    /// The change that has begun and is not over, for people.
-    pub fn changing(&self) -> Option<String> {
-        self.leaving.first().map(|id| format!("member {id} is leaving"))
     }
 
     /// Whether a member is on its way out.

@@ -1,5 +1,7 @@
 //! Three members of a store as its operator observes them: what plans of every store are tried with.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a plan that asks for something else is a panicking test")]
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -7,6 +9,8 @@ use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::state::{Health, Phase, State, Status},
     observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    plan::Plan,
+    step::Step,
 };
 
 /// Their nodes, each with its address.
@@ -34,6 +38,55 @@ pub fn pod(set: &str, index: usize) -> Pod {
         certificate: Some(Certificate { not_after: CERTIFIED_UNTIL, issuer: "00ff".into() }),
         ..Pod::default()
     }
+}
+
+/// The same, as the Go tf-operator made it: nobody can ask its server.
+pub fn former(set: &str, index: usize) -> Pod {
+    Pod { template: None, certificate: None, ..pod(set, index) }
+}
+
+/// Does what plans say until nothing is left to do, beginning with pods of the Go tf-operator and a StatefulSet of ours. Their ordinals in
+/// the order in which they were replaced. `says`: what the agent of a new pod says; `looks`: what is to be true of every plan.
+///
+/// # Panics
+/// When a plan asks for anything but that one pod is made anew, or that its agent takes a configuration.
+pub fn taken_over<Cr>(
+    observed: Observed<Cr>,
+    set: &str,
+    plan: impl Fn(&Observed<Cr>) -> Plan,
+    says: impl Fn(usize) -> Status,
+    looks: impl Fn(&Plan),
+) -> Vec<usize> {
+    let index = |uid: &str| (0..THREE.len()).find(|index| uid == format!("pod-{index}")).expect("a pod");
+    let mut pods: Vec<Pod> = (0..THREE.len()).map(|index| former(set, index)).collect();
+    let mut observed =
+        Observed { agents: BTreeMap::new(), ..of(observed, set, |index| Agent::Says(Box::new(says(index)))) };
+    if let Some(workload) = observed.workloads.get_mut(set) {
+        workload.current = true;
+    }
+    let mut order = Vec::new();
+    for _ in 0..4 * THREE.len() {
+        observed.pods = Source::Known(pods.clone());
+        let plan = plan(&observed);
+        looks(&plan);
+        let (uid, said) = match plan.step.clone() {
+            None => break,
+            Some(Step::Restart(target)) => {
+                let index = index(&target.uid);
+                pods[index] = Pod { template: Some(plan.workload().1.to_owned()), ..pod(set, index) };
+                order.push(index);
+                (target.uid, says(index))
+            }
+            Some(Step::Activate(target, hash)) => {
+                let mut said = says(index(&target.uid));
+                said.daemons.values_mut().for_each(|state| state.active = Some(hash.clone()));
+                (target.uid, said)
+            }
+            Some(step) => panic!("{step:?}"),
+        };
+        observed.agents.insert(uid, Agent::Says(Box::new(said)));
+    }
+    order
 }
 
 /// What the agent of a member says whose daemon serves with an old configuration. Facts about the store are for its tests to add.

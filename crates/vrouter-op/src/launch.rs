@@ -1,17 +1,15 @@
 //! How the node agent runs the daemons of a node: command lines (tf-components 3.5 and 8.1), the files that they read, when they serve.
 
-use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Agent, Identity, Launch, OnChange, Probe, port},
+    node::launch::{Launch, OnChange, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
     vnc_api,
 };
 
 use crate::{
-    OPERATOR,
     config::{agent, clients},
     parameters::Parameters,
     services::Services,
@@ -53,15 +51,8 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
         tls: agent::introspect_tls(parameters)?,
         functional: !services.xmpp_servers(parameters)?.is_empty(),
     };
-    launch.agent =
-        Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") });
-    launch.identity = Some(Identity {
-        services: agents.services.clone(),
-        lifetime_seconds: agents.lifetime_seconds,
-        required: true,
-        host_files: None,
-        reload: None,
-    });
+    launch.agent = agents.api()?;
+    launch.identity = Some(agents.certificate());
     Ok(launch)
 }
 

@@ -57,7 +57,7 @@ const LISTED_AGENTS: usize = 100;
 /// # Errors
 /// When the spec asks for what cannot be, or names a Secret that does not exist.
 pub fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
-    let initialized = cr.contract().is_some_and(|contract| contract.initialized == Some(true));
+    let initialized = cr.is_initialized();
     let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed)?;
     let drafts = resolved.drafts.clone();
     let services = Services::find(&resolved, observed.config_maps.get(&services::map_name(&identity(cr))));
@@ -83,6 +83,7 @@ fn complete(
     let identity = identity(cr);
     let groups = groups::of(cr);
     groups::distinct(&groups)?;
+    certificates::check(cr.common())?;
     groups::alone(cr, &groups, &observed.siblings)?;
     let selection = Selection::of(
         cr,
@@ -155,16 +156,14 @@ fn complete(
 /// since nobody reaches an agent by the name of a service.
 ///
 /// # Errors
-/// `InvalidSpec` when there is no port for them, or certificates cannot be good for as long as the spec says.
+/// `InvalidSpec` when there is no port for them.
 pub fn agents(cr: &Vrouter, parameters: &Parameters) -> Result<Agents, NotReady> {
-    let common = &cr.spec.common_configuration;
-    certificates::issuer(common)?;
-    let lifetime = certificates::lifetime_of_members(common)?;
     let field = "envVariablesConfig[VROUTER_AGENT_INTROSPECT_PORT]";
     Ok(Agents {
         port: Agents::port_above(field, agent::introspect_port(parameters)?)?,
         services: BTreeSet::new(),
-        lifetime_seconds: lifetime.as_secs() as u32,
+        lifetime_seconds: certificates::lifetime_seconds(cr.common()),
+        client: Agents::client(OPERATOR),
     })
 }
 

@@ -14,18 +14,15 @@ use tf_api::{
     kinds::{ClientAuthentication, PlainClients, QuorumTlsMode},
     schema::Port,
 };
-use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     files::{Properties, Settings as _, Unrepresentable},
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Agent, HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+        launch::{HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
         zookeeper::{SUPER_FILE, Server},
     },
 };
-
-use crate::OPERATOR;
 
 /// The user that may change the list of members.
 const SUPER: &str = "super";
@@ -181,8 +178,6 @@ pub fn launch_file(
     // A server that starts with an older list than it had may form a quorum of its own.
     let newest =
         When::NewestList { id: ID_FILE.into(), config: STATIC_FILE.into(), ensemble: Some(ensemble.to_owned()) };
-    let agent_port = port("agent.port", agents.port)?;
-    let port = port("ready.port", spec.client_port)?;
     Launch {
         working_directory: Some(DATA_DIR.into()),
         // Where the script looks for the configuration of its logging.
@@ -198,17 +193,10 @@ pub fn launch_file(
         ]),
         place: vec![in_data(STATIC_FILE, When::Always), in_data(ID_FILE, When::Always), in_data(DYNAMIC_FILE, newest)],
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
-        ready: Probe::ZooKeeper { port, host: None, tls: false },
-        agent: Some(Agent { port: agent_port, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
-        identity: Some(Identity {
-            services: agents.services.clone(),
-            lifetime_seconds: agents.lifetime_seconds,
-            // Clients and servers without TLS do not need one.
-            required: false,
-            host_files,
-            // It watches the files.
-            reload: None,
-        }),
+        ready: Probe::ZooKeeper { port: port("ready.port", spec.client_port)?, host: None, tls: false },
+        agent: agents.api()?,
+        // Clients and servers without TLS do not need one. It watches the files.
+        identity: Some(Identity { required: false, host_files, ..agents.certificate() }),
         ..Launch::new(vec!["zkServer.sh".into(), "start-foreground".into(), format!("{DATA_DIR}/{STATIC_FILE}")])
     }
     .render()

@@ -9,6 +9,7 @@ use tf_api::{
     kinds::{CertificatesMode, ClientAuthentication, Modes, PlainClients, QuorumTlsMode},
 };
 use tf_plan::{
+    adoption,
     build::{
         configuration::Files,
         identity::Identity,
@@ -46,6 +47,10 @@ pub const PASSWORD: &str = "password";
 const ENDPOINT: &str = "client";
 /// The endpoint for those that do.
 const TLS_ENDPOINT: &str = "client-tls";
+/// Name of the resource whose directory is the Go tf-operator's.
+const LEGACY: [&str; 1] = ["zookeeper1"];
+/// Where it kept data.
+const LEGACY_DIRECTORY: &str = "/var/lib/contrail/zookeeper";
 /// Volume with what the administrator put on the node.
 const HOST_FILES: &str = "host-files";
 /// The daemon of a member.
@@ -59,8 +64,6 @@ const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zooke
 pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     ports::check(cr)?;
-    tf_plan::certificates::lifetime_of_members(&cr.spec.common_configuration)?;
-    tf_plan::certificates::issuer(&cr.spec.common_configuration)?;
     let changing = changing(cr);
     let mut ensemble = Ensemble::prepare(
         cr,
@@ -76,11 +79,14 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             highest: 0,
             has_data: true,
             uses_auth: false,
-            has_certificates: true,
             takes_over: true,
             changing: changing.as_deref(),
         },
     )?;
+    if ensemble.is_mixed() {
+        let usual = storage::adopts(&LEGACY, &ensemble.identity);
+        adoption::finds_data(cr.spec.common_configuration.storage.as_ref(), usual, LEGACY_DIRECTORY)?;
+    }
     let recorded = ensemble.recorded.clone();
     let sight = Sight::of(cr, observed, RULE, &recorded);
     let decided = decided(&sight).filter(|_| !ensemble.is_asleep());
@@ -100,7 +106,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let contents = files.content_hashes(ensemble.members());
 
     let identity = &ensemble.identity;
-    let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &["zookeeper1"], identity);
+    let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &LEGACY, identity);
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
     let tls_port = spec.tls.as_ref().and_then(|tls| tls.client_port);
     let mut ports = vec![

@@ -12,8 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _, api::DeleteParams};
-use serde_json::json;
-use tf_api::kinds::ZOOKEEPER;
+use tf_api::kinds::{KindInfo, REDIS, ZOOKEEPER};
 use tf_testing::{
     Cluster, Entry, Lab, Options, Verb,
     cluster::define_all,
@@ -25,7 +24,7 @@ use tf_testing::{
 };
 
 use crate::{
-    former::{self, OWNER, members, pods, running},
+    former::{self, members, pods, running},
     stage::{HOME, start},
 };
 
@@ -37,6 +36,7 @@ const DRAWN_FROM: usize = 15;
 const LIMIT: Duration = Duration::from_secs(90);
 
 struct Scene {
+    kind: KindInfo,
     lab: Arc<Lab>,
     nodes: Cluster,
     proxy: Proxy,
@@ -45,29 +45,31 @@ struct Scene {
 }
 
 impl Scene {
-    async fn set() -> Result<Self> {
+    async fn set(operator: &'static str, kind: KindInfo) -> Result<Self> {
         let lab = Arc::new(Lab::start(Options::fleet(0, 0)).await?);
         define_all(&lab).await?;
         Cluster::empty(&lab, HOME).await?;
         let nodes = Cluster::empty(&lab, "nodes").await?;
         nodes.nodes(3, 0).await?;
-        let running = start(&lab, "zookeeper-op").await?;
-        Ok(Self { lab, nodes, proxy: running.proxy, operator: running.operator, user: running.user })
+        let running = start(&lab, operator).await?;
+        Ok(Self { kind, lab, nodes, proxy: running.proxy, operator: running.operator, user: running.user })
     }
 
-    /// Takes an ensemble over, with the operator killed after so many writes. Whether there were so many.
+    /// Takes a store over, with the operator killed after so many writes. Whether there were so many.
     async fn take_over(&self, after: u64) -> Result<bool> {
-        let (client, namespace) = (&self.nodes.client, format!("former-{after}"));
-        Cluster::empty(&self.lab, &namespace).await?;
+        let (client, kind, namespace) = (&self.nodes.client, self.kind, format!("former-{after}"));
+        let namespace = namespace.as_str();
+        let owner = former::owner(kind);
+        Cluster::empty(&self.lab, namespace).await?;
         let selector = self.nodes.control_plane();
         // The operator is away while the other one makes its pods.
         self.operator().process.kill()?;
-        let spec = json!({"commonConfiguration": {"nodeSelector": selector}});
-        let uid = resources::apply(client, ZOOKEEPER, &namespace, OWNER, spec).await?.uid().context("no uid")?;
-        self.lab.apply(&former::workload(&namespace, &selector, &uid, 3).to_string()).await?;
-        let before = running(client, &namespace, 3, 3).await?;
+        let spec = former::spec(namespace, &selector);
+        let uid = resources::apply(client, kind, namespace, &owner, spec).await?.uid().context("no uid")?;
+        self.lab.apply(&former::workload(kind, namespace, &selector, &uid, 3).to_string()).await?;
+        let before = running(client, kind, namespace, 3, 3).await?;
         let mark = self.lab.audit_mark().await?;
-        let killed = self.trap(&namespace, after);
+        let killed = self.trap(namespace, after);
         self.operator().process.restart()?;
 
         let mut restarted = false;
@@ -76,13 +78,13 @@ impl Scene {
                 self.operator().process.restart()?;
                 restarted = true;
             }
-            let are_replaced = former::are_replaced(client, &namespace, &before).await?;
-            let zookeeper = resources::get(client, ZOOKEEPER, &namespace, OWNER).await?;
-            let is_ready = zookeeper.as_ref().is_some_and(Resource::is_ready);
+            let are_replaced = former::are_replaced(client, kind, namespace, &before).await?;
+            let resource = resources::get(client, kind, namespace, &owner).await?;
+            let is_ready = resource.as_ref().is_some_and(Resource::is_ready);
             Ok((are_replaced && is_ready).then_some(()))
         })
         .await?;
-        let resource = resources::get(client, ZOOKEEPER, &namespace, OWNER).await?.context("no resource")?;
+        let resource = resources::get(client, kind, namespace, &owner).await?.context("no resource")?;
         let recorded = former::recorded(&resource)?;
         ensure!(recorded == members(&before)?, "the members are {recorded:?}");
         let (entries, _) = self.lab.audit().entries_since(mark)?;
@@ -93,10 +95,10 @@ impl Scene {
         let by_operator = deletions.iter().filter(|(user, _)| **user == self.user).count();
         ensure!(by_operator == 3, "{deletions:?}");
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        namespaces.delete(&namespace, &DeleteParams::default()).await?;
+        namespaces.delete(namespace, &DeleteParams::default()).await?;
         // The next one's pods use the same ports of the same nodes.
-        eventually("the pods to be gone", LIMIT, async || Ok(pods(client, &namespace).await?.is_empty().then_some(())))
-            .await?;
+        let are_gone = async || Ok(pods(client, kind, namespace).await?.is_empty().then_some(()));
+        eventually("the pods to be gone", LIMIT, are_gone).await?;
         Ok(restarted)
     }
 
@@ -118,9 +120,18 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+async fn servers_of_zookeeper_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    wherever_it_is_killed("zookeeper-op", ZOOKEEPER).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_of_redis_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    wherever_it_is_killed("redis-op", REDIS).await
+}
+
+async fn wherever_it_is_killed(operator: &'static str, kind: KindInfo) -> Result<()> {
     let sample = Sample::from_environment(DEFAULT)?;
-    let scene = Scene::set().await?;
+    let scene = Scene::set(operator, kind).await?;
     let points: Vec<u64> = match sample {
         // Until there is no such write.
         Sample::All => (1..100).collect(),
@@ -130,13 +141,13 @@ async fn pods_are_taken_over_once_each_wherever_the_operator_is_killed() -> Resu
     for after in points {
         let label = || format!("killed after write {after}{sample}");
         let is_killed = scene.take_over(after).await.with_context(label)?;
-        println!("{}: {}", label(), if is_killed { "the same members" } else { "there is no such write" });
+        println!("{operator}: {}: {}", label(), if is_killed { "the same members" } else { "there is no such write" });
         reached += u64::from(is_killed);
         if !is_killed {
             break;
         }
     }
-    println!("{reached} crash points of a take-over");
+    println!("{operator}: {reached} crash points of a take-over");
     ensure!(reached > 0, "the operator was never killed{sample}");
     Ok(())
 }

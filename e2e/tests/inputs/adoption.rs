@@ -1,8 +1,10 @@
 //! Pods that the Go tf-operator made, and a StatefulSet of its kind. Members are simulated here and have no agents, so the kubelet's
 //! word is all there is; `real` takes over servers that run.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::{ResourceExt as _, api::Api};
 use serde_json::json;
 use tf_api::kinds::ZOOKEEPER;
@@ -13,41 +15,56 @@ use tf_testing::{
 };
 
 use crate::{
-    former::{self, OWNER, WORKLOAD, members, pods, running},
+    former::{self, members, pods, running},
     support::{SOON, cluster, told},
 };
 
 #[tokio::test]
-async fn pods_of_the_go_tf_operator_are_taken_over_where_they_are_once_each_has_a_node() -> Result<()> {
+async fn pods_of_the_go_tf_operator_are_taken_over_where_they_are_once_each_has_a_node_and_finds_its_data() -> Result<()>
+{
     let mut cluster = cluster("in-adoption", &[]).await?;
     cluster.nodes(4, 0).await?;
     let (client, namespace) = (cluster.client.clone(), cluster.namespace.clone());
-    let spec = json!({"commonConfiguration": {"nodeSelector": cluster.control_plane()}});
-    let resource = resources::apply(&client, ZOOKEEPER, &namespace, OWNER, spec).await?;
+    let owner = former::owner(ZOOKEEPER);
+    let elsewhere = json!({"commonConfiguration": {"nodeSelector": cluster.control_plane()}});
+    let resource = resources::apply(&client, ZOOKEEPER, &namespace, &owner, elsewhere).await?;
     let uid = resource.uid().context("no uid")?;
-    let former = |replicas| former::workload(&namespace, &cluster.control_plane(), &uid, replicas);
+    let former = |replicas| former::workload(ZOOKEEPER, &namespace, &cluster.control_plane(), &uid, replicas);
     let (too_many, as_many) = (former(5), former(3));
     cluster.apply_object(&too_many).await?;
-    running(&client, &namespace, 5, 4).await?;
+    running(&client, ZOOKEEPER, &namespace, 5, 4).await?;
 
     cluster.add(&["zookeeper-op"], &Install::default(), &Run::default()).await?;
-    let message = told(&cluster, ZOOKEEPER, OWNER, ("Ready", "False", "ReplicasUnavailable")).await?;
+    let message = told(&cluster, ZOOKEEPER, &owner, ("Ready", "False", "ReplicasUnavailable")).await?;
     ensure!(message.contains("cannot take over its pods: pod") && message.contains("has no node yet"), "{message}");
+    let name = former::workload_name(ZOOKEEPER);
     let workloads: Api<StatefulSet> = Api::namespaced(client.clone(), &namespace);
-    ensure!(workloads.get(WORKLOAD).await?.spec.context("no spec")?.replicas == Some(5), "it was touched");
+    ensure!(workloads.get(&name).await?.spec.context("no spec")?.replicas == Some(5), "it was touched");
 
     cluster.apply_object(&as_many).await?;
-    let before = running(&client, &namespace, 3, 3).await?;
+    let before = running(&client, ZOOKEEPER, &namespace, 3, 3).await?;
     let wanted = members(&before)?;
+    let message = told(&cluster, ZOOKEEPER, &owner, ("Ready", "False", "InvalidSpec")).await?;
+    ensure!(message.contains("new ones would not find their data"), "{message}");
+    let spec = workloads.get(&name).await?.spec.and_then(|spec| spec.template.spec).context("no spec")?;
+    ensure!(spec.containers.iter().any(|container| container.name == "sidecar"), "{:?}", spec.containers);
+    ensure!(uids(&pods(&client, ZOOKEEPER, &namespace).await?) == uids(&before), "pods were replaced");
+
+    let spec = former::spec(&namespace, &cluster.control_plane());
+    resources::apply(&client, ZOOKEEPER, &namespace, &owner, spec).await?;
     eventually("every pod to be ours", 4 * SOON, async || {
-        Ok(former::are_replaced(&client, &namespace, &before).await?.then_some(()))
+        Ok(former::are_replaced(&client, ZOOKEEPER, &namespace, &before).await?.then_some(()))
     })
     .await?;
-    let resource = cluster.ready(ZOOKEEPER, OWNER).await?;
+    let resource = cluster.ready(ZOOKEEPER, &owner).await?;
     let recorded = former::recorded(&resource)?;
     ensure!(recorded == wanted, "{recorded:?}, not {wanted:?}");
-    ensure!(members(&pods(&client, &namespace).await?)? == wanted, "pods have moved");
-    let template = workloads.get(WORKLOAD).await?.spec.and_then(|spec| spec.template.spec).context("no spec")?;
+    ensure!(members(&pods(&client, ZOOKEEPER, &namespace).await?)? == wanted, "pods have moved");
+    let template = workloads.get(&name).await?.spec.and_then(|spec| spec.template.spec).context("no spec")?;
     ensure!(template.containers.iter().all(|container| container.name != "sidecar"), "{:?}", template.containers);
     Ok(())
+}
+
+fn uids(pods: &BTreeMap<String, Pod>) -> Vec<Option<String>> {
+    pods.values().map(Pod::uid).collect()
 }

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, Pod},
+};
 use kube::{
     ResourceExt as _,
     api::{Api, DeleteParams, ListParams},
@@ -207,6 +210,35 @@ async fn what_happens_to_a_store_that_sleeps_is_told_and_done_when_it_wakes_and_
         Ok((gone && left == 0).then_some(()))
     })
     .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_members_of_rabbitmq_speak_is_kept_while_they_run_and_changes_while_it_sleeps() -> Result<()> {
+    let cluster = cluster("in-speech", &["rabbitmq-op"]).await?;
+    cluster.nodes(1, 0).await?;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let is_tls = async || -> Result<bool> {
+        let files = maps.get("rabbitmq1-rabbitmq-files").await?.data.unwrap_or_default();
+        let environment = files.iter().find(|(file, _)| file.starts_with("rabbitmq-env.conf"));
+        let is_tls = environment.context("no environment")?.1.contains("-proto_dist inet_tls");
+        ensure!(files.contains_key("inter_node_tls.config") == is_tls, "{:?}", files.keys());
+        Ok(is_tls)
+    };
+    member(&cluster, RABBITMQ, "rabbitmq1", json!({})).await?;
+    cluster.ready(RABBITMQ, "rabbitmq1").await?;
+    ensure!(is_tls().await?, "it is founded without TLS");
+    let wish = json!({"spec": {"serviceConfiguration": {"tls": {"distribution": false}}}});
+    merge(&cluster, RABBITMQ, "rabbitmq1", wish).await?;
+    let message = told(&cluster, RABBITMQ, "rabbitmq1", ("Ready", "False", "InvalidSpec")).await?;
+    ensure!(message.contains("tls.distribution") && message.contains(ANNOTATION_HIBERNATE), "{message}");
+    ensure!(is_tls().await?, "it changed while it ran");
+    hibernate(&cluster, RABBITMQ, "rabbitmq1", json!("true")).await?;
+    asleep(&cluster, RABBITMQ, "rabbitmq1").await?;
+    ensure!(!is_tls().await?, "it did not change while it slept");
+    hibernate(&cluster, RABBITMQ, "rabbitmq1", Value::Null).await?;
+    cluster.ready(RABBITMQ, "rabbitmq1").await?;
+    ensure!(!is_tls().await?, "it woke as what it was");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

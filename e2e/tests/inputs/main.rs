@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod adoption;
+mod authentication;
 mod authority;
 mod claims;
 #[path = "../shared/former.rs"]

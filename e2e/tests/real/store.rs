@@ -227,6 +227,18 @@ impl Store {
         .await
     }
 
+    /// A node that the operator is not on.
+    pub async fn node_without_operator(&self, lab: &Lab, client: &Client) -> Result<RealNode> {
+        operator::node_without(lab, client, self.operator, NAMESPACE).await
+    }
+
+    /// The pod of the member on a node.
+    pub async fn pod_on(&self, client: &Client, node: &RealNode) -> Result<Pod> {
+        let is_there = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node.name());
+        let found = self.pods(client).await?.into_values().find(is_there);
+        found.with_context(|| format!("no member on {}", node.name()))
+    }
+
     /// Puts another node, with another address, in the place of one that is gone for good.
     pub async fn replace_node(&self, lab: &Lab, client: &Client, lost: &RealNode) -> Result<RealNode> {
         let nodes = lab.real_nodes()?;
@@ -260,13 +272,14 @@ impl Store {
         let pods = resources::pods(client, self.kind, NAMESPACE).await?;
         Ok(pods.into_iter().map(|pod| (pod.name_any(), pod)).collect())
     }
-}
 
-/// The directory of a member on its node.
-pub fn directory(pod: &Pod) -> Result<String> {
-    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).context("no volumes")?;
-    let data = volumes.iter().find(|volume| volume.name == "data").and_then(|volume| volume.host_path.as_ref());
-    Ok(data.context("no directory of the node")?.path.clone())
+    /// The directory of a member on its node; none where nothing is kept there.
+    pub async fn directory(&self, client: &Client) -> Result<Option<String>> {
+        let pod = self.pods(client).await?.into_values().next().context("no pod")?;
+        let volumes = pod.spec.and_then(|spec| spec.volumes).context("no volumes")?;
+        let data = volumes.into_iter().find(|volume| volume.name == "data");
+        Ok(data.and_then(|volume| volume.host_path).map(|directory| directory.path))
+    }
 }
 
 /// The certificates of the authorities that members are told to trust.

@@ -24,7 +24,11 @@ const REFUSAL: Duration = Duration::from_secs(3);
 
 /// How clients connect.
 #[derive(Clone)]
-pub struct Access(Arc<ClientConfig>);
+pub struct Access {
+    tls: Arc<ClientConfig>,
+    /// User and password, for those that are asked for them.
+    pub login: Option<(String, String)>,
+}
 
 impl Access {
     /// What trusts the authority of the namespace and shows nothing.
@@ -45,18 +49,24 @@ impl Access {
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(rustls::DEFAULT_VERSIONS)?
             .with_root_certificates(roots);
-        Ok(Self(Arc::new(match pair {
+        let tls = Arc::new(match pair {
             Some((chain, key)) => {
                 builder.with_client_auth_cert(certificates(chain)?, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?
             }
             None => builder.with_no_client_auth(),
-        })))
+        });
+        Ok(Self { tls, login: None })
+    }
+
+    /// The same with a user and a password.
+    pub fn logging_in(&self, user: &str, password: &str) -> Self {
+        Self { login: Some((user.to_owned(), password.to_owned())), ..self.clone() }
     }
 
     /// A connection to a port of a server whose certificate is good for its address.
     pub async fn stream(&self, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect((address, port)).await?;
-        Ok(TlsConnector::from(Arc::clone(&self.0)).connect(ServerName::from(IpAddr::from(address)), stream).await?)
+        Ok(TlsConnector::from(Arc::clone(&self.tls)).connect(ServerName::from(IpAddr::from(address)), stream).await?)
     }
 
     /// Whether a port of a server keeps a connection, which it cuts when it has looked at a certificate that it does not like.

@@ -9,26 +9,44 @@ use kube::{
     api::{Api, ListParams},
 };
 use serde_json::{Value, json};
-use tf_api::contract::MemberStatus;
+use tf_api::{contract::MemberStatus, kinds::KindInfo};
 use tf_testing::{resources::Resource, wait::eventually};
 
-/// The Zookeeper it belongs to.
-pub const OWNER: &str = "zk";
-/// Its name.
-pub const WORKLOAD: &str = "zk-zookeeper-statefulset";
 /// For its controller, the scheduler and simulated kubelets on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
+/// The resource it belongs to, as that operator calls it.
+pub fn owner(kind: KindInfo) -> String {
+    format!("{}1", kind_of(kind))
+}
+
+/// A spec for nodes of this selector. Who keeps data has to be told where it is: only certain names have the directories of that operator.
+pub fn spec(namespace: &str, nodes: &Value) -> Value {
+    let path = format!("/var/lib/contrail/{namespace}");
+    json!({"commonConfiguration": {"nodeSelector": nodes, "storage": {"hostPath": {"path": path}}}})
+}
+
+/// What it calls a kind.
+pub fn kind_of(kind: KindInfo) -> String {
+    kind.kind.to_lowercase()
+}
+
+/// The name of the StatefulSet.
+pub fn workload_name(kind: KindInfo) -> String {
+    format!("{}-{}-statefulset", owner(kind), kind_of(kind))
+}
+
 /// The StatefulSet, for the resource of this uid and nodes of this selector.
-pub fn workload(namespace: &str, nodes: &Value, uid: &str, replicas: i32) -> Value {
-    let labels = json!({"tf_manager": "zookeeper", "zookeeper": OWNER});
+pub fn workload(kind: KindInfo, namespace: &str, nodes: &Value, uid: &str, replicas: i32) -> Value {
+    let daemon = kind_of(kind);
+    let labels = json!({"tf_manager": daemon, daemon.as_str(): owner(kind)});
     let alone = json!({"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"});
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet",
         "metadata": {
-            "name": WORKLOAD, "namespace": namespace, "labels": labels,
+            "name": workload_name(kind), "namespace": namespace, "labels": labels,
             "ownerReferences": [{
-                "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Zookeeper", "name": OWNER, "uid": uid, "controller": true,
+                "apiVersion": "tf.tungsten.io/v1alpha1", "kind": kind.kind, "name": owner(kind), "uid": uid, "controller": true,
             }],
         },
         "spec": {
@@ -40,7 +58,7 @@ pub fn workload(namespace: &str, nodes: &Value, uid: &str, replicas: i32) -> Val
                     "priorityClassName": "system-node-critical",
                     "tolerations": [{"operator": "Exists"}],
                     "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}},
-                    "containers": [{"name": "zookeeper", "image": "theirs"}, {"name": "sidecar", "image": "theirs"}],
+                    "containers": [{"name": daemon, "image": "theirs"}, {"name": "sidecar", "image": "theirs"}],
                 },
             },
         },
@@ -48,16 +66,22 @@ pub fn workload(namespace: &str, nodes: &Value, uid: &str, replicas: i32) -> Val
 }
 
 /// The pods it selects, by name.
-pub async fn pods(client: &Client, namespace: &str) -> Result<BTreeMap<String, Pod>> {
+pub async fn pods(client: &Client, kind: KindInfo, namespace: &str) -> Result<BTreeMap<String, Pod>> {
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let list = api.list(&ListParams::default().labels(&format!("zookeeper={OWNER}"))).await?;
+    let list = api.list(&ListParams::default().labels(&format!("{}={}", kind_of(kind), owner(kind)))).await?;
     Ok(list.items.into_iter().map(|pod| (pod.name_any(), pod)).collect())
 }
 
 /// Waits for so many pods, of which so many are Ready.
-pub async fn running(client: &Client, namespace: &str, count: usize, ready: usize) -> Result<BTreeMap<String, Pod>> {
+pub async fn running(
+    client: &Client,
+    kind: KindInfo,
+    namespace: &str,
+    count: usize,
+    ready: usize,
+) -> Result<BTreeMap<String, Pod>> {
     eventually("pods of the former operator", SOON, async || {
-        let pods = pods(client, namespace).await?;
+        let pods = pods(client, kind, namespace).await?;
         Ok((pods.len() == count && pods.values().filter(|pod| is_ready(pod)).count() == ready).then_some(pods))
     })
     .await
@@ -74,8 +98,13 @@ fn is_ready(pod: &Pod) -> bool {
 ///
 /// # Errors
 /// When two are away at once.
-pub async fn are_replaced(client: &Client, namespace: &str, before: &BTreeMap<String, Pod>) -> Result<bool> {
-    let now = pods(client, namespace).await?;
+pub async fn are_replaced(
+    client: &Client,
+    kind: KindInfo,
+    namespace: &str,
+    before: &BTreeMap<String, Pod>,
+) -> Result<bool> {
+    let now = pods(client, kind, namespace).await?;
     let away = before.len() - now.values().filter(|pod| is_ready(pod)).count();
     ensure!(away <= 1, "{away} pods are away at once");
     let is_other = |name: &String| before.get(name).is_some_and(|former| former.uid() != now[name].uid());

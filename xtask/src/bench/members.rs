@@ -1,7 +1,7 @@
 //! The life of a real store, in seconds and requests: as many nodes as members, the operator a pod of its chart.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     path::Path,
     time::{Duration, Instant},
@@ -23,7 +23,7 @@ use tf_api::{
 use tf_testing::{
     Lab,
     audit::service_account,
-    real::{image, operator},
+    real::{image, operator, whole},
     resources::{self, Resource},
     wait::eventually,
     work,
@@ -75,7 +75,7 @@ impl Store {
     fn spec(self, members: u32, level: &str) -> Value {
         let mut spec = json!({"commonConfiguration": {"replicas": members, "logLevel": level}});
         if self == Self::Cassandra {
-            spec["serviceConfiguration"] = json!({"minHeapSize": "64M", "maxHeapSize": "192M"});
+            spec["serviceConfiguration"] = json!(BTreeMap::from(whole::SMALL_HEAP));
         }
         spec
     }
@@ -199,16 +199,13 @@ impl Bench {
 
     /// A member's node loses its power, and comes back with its disk.
     async fn fail(&mut self) -> Result<()> {
-        let beside = operator::node_of(&self.client, self.kind.operator, NAMESPACE).await?;
-        let carrying = self.pods().await?.into_iter().filter_map(|pod| pod.spec?.node_name);
-        let victim = carrying.into_iter().find(|node| *node != beside);
-        let victim = victim.context("no member is on another node than the operator")?;
+        let victim = operator::node_without(&self.lab, &self.client, self.kind.operator, NAMESPACE).await?;
         self.timed("a node without power to its being told", async |bench| {
-            bench.lab.real_nodes()?.stop(&victim).await?;
+            bench.lab.real_nodes()?.stop(victim.name()).await?;
             bench.until("not Ready", |store| !store.is_ready()).await
         })
         .await?;
-        self.lab.real_nodes()?.start(&victim).await?;
+        self.lab.real_nodes()?.start(victim.name()).await?;
         self.timed("its power back, the node Ready, to Ready", async |bench| {
             bench.until("Ready", Resource::is_ready).await
         })

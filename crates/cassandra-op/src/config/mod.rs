@@ -7,6 +7,8 @@
 //! | [`CQLSH_FILE`] | `.cassandra` in [`CONF_DIR`], the home of every process in the container | people and node managers |
 //! | `cassandra.env` ([`jvm`]) | the server's environment | the server |
 //! | `member` | nowhere: it is read by the agent, which puts aside what another member left | the agent |
+//! | [`PRIVATE_FILE`] or [`JOINING_PRIVATE_FILE`], over both | the same | a server that clients log in to and that was not told with what |
+//! | `login.env` | nowhere: it is read by the agent, which tells the server what clients log in with | the agent |
 //! | `stores.env` | nowhere: it is read by the agent, which makes the stores | the agent |
 //! | `cassandra.launch` | nowhere | the agent |
 //!
@@ -19,21 +21,20 @@ pub mod yaml;
 use std::collections::BTreeMap;
 
 use tf_api::CassandraConfiguration;
-use tf_pki::member::OPERATOR_DOMAIN;
 use tf_plan::{
     component::Agents,
     files::{EnvFile, Ini, Settings as _, Unrepresentable},
     node::{
         self,
-        cassandra::{MEMBER_FILE, SERVED_FILE},
-        launch::{Agent, Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+        cassandra::{self, LOGIN_FILE, MEMBER_FILE, PASSWORD, SERVED_FILE, USER},
+        launch::{Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
     },
 };
 
 pub use jvm::thrift;
-pub use yaml::Ring;
+pub use yaml::{Door, Ring};
 
-use crate::OPERATOR;
+use crate::login;
 
 /// Configuration directory of the images.
 pub const CONF_DIR: &str = "/etc/cassandra";
@@ -45,6 +46,10 @@ pub const LOG_DIR: &str = "/var/log/cassandra";
 pub const YAML_FILE: &str = "cassandra.yaml";
 /// The configuration of a member whose disk is new, see [`crate::seeds`].
 pub const JOINING_FILE: &str = "cassandra-joining.yaml";
+/// The configuration of a server that nobody but its agent is to reach.
+pub const PRIVATE_FILE: &str = "cassandra-private.yaml";
+/// The same of a member whose disk is new.
+pub const JOINING_PRIVATE_FILE: &str = "cassandra-joining-private.yaml";
 /// Logging: console and one file, at the level of the property `tf.log.level`.
 pub const LOG_FILE: &str = "logback.xml";
 /// Content of [`LOG_FILE`].
@@ -59,22 +64,35 @@ pub const DRAIN_SECONDS: u32 = 900;
 /// Seconds that a server has to end. One that was not drained writes what is only in memory, too.
 pub const STOP_SECONDS: u32 = 900;
 
-/// How the agent runs the server. `initialized`: the ring was brought up, so there is a [`JOINING_FILE`] for members that are new.
+/// How the agent runs the server. `initialized`: the ring was brought up, so there is a [`JOINING_FILE`] for members that are new. `login`: how
+/// clients log in, if they are given anything.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: bool) -> Result<String, Unusable> {
+pub fn launch_file(
+    spec: &CassandraConfiguration,
+    agents: &Agents,
+    initialized: bool,
+    login: Option<cassandra::Login>,
+) -> Result<String, Unusable> {
     let place = |file: &str, to: &str, when| Place { file: file.into(), to: to.into(), when, private: false };
     let in_conf = |file: &str| format!("{CONF_DIR}/{file}");
     let nodetool =
         |command: &str| ["nodetool", "-p", &spec.jmx_local_port.to_string(), command].map(str::to_owned).into();
-    let joining =
-        || place(JOINING_FILE, &in_conf(YAML_FILE), When::New { served: format!("{DATA_DIR}/{SERVED_FILE}") });
-    let copies = [Some(place(YAML_FILE, &in_conf(YAML_FILE), When::Always)), initialized.then(joining)];
+    let served = || format!("{DATA_DIR}/{SERVED_FILE}");
+    let yaml = |file, when| place(file, &in_conf(YAML_FILE), when);
+    let asked = login.is_some_and(|login| login.asked);
+    let copies = [
+        Some(yaml(YAML_FILE, When::Always)),
+        initialized.then(|| yaml(JOINING_FILE, When::New { served: served() })),
+        asked.then(|| yaml(PRIVATE_FILE, When::Private { served: None })),
+        (asked && initialized).then(|| yaml(JOINING_PRIVATE_FILE, When::Private { served: Some(served()) })),
+    ];
     let others = [
         place(LOG_FILE, &in_conf(LOG_FILE), When::Always),
-        place(CQLSH_FILE, &format!("{CQLSH_DIR}/{CQLSH_FILE}"), When::Always),
+        Place { private: login.is_some(), ..place(CQLSH_FILE, &format!("{CQLSH_DIR}/{CQLSH_FILE}"), When::Always) },
     ];
+    let login_file = login.map(|_| (LOGIN_FILE.into(), OnChange::Nothing));
     Launch {
         // Java leaves here what it knew when it crashed.
         working_directory: Some(LOG_DIR.into()),
@@ -85,7 +103,10 @@ pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: 
             // For the agent; the server has the passwords in its configuration.
             (node::STORES_FILE.into(), OnChange::Nothing),
             (MEMBER_FILE.into(), OnChange::Nothing),
-        ]),
+        ])
+        .into_iter()
+        .chain(login_file)
+        .collect(),
         place: copies.into_iter().flatten().chain(others).collect(),
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         drain: Some(Drain { argv: nodetool("drain"), seconds: DRAIN_SECONDS }),
@@ -93,31 +114,42 @@ pub fn launch_file(spec: &CassandraConfiguration, agents: &Agents, initialized: 
             port: port("ready.port", spec.cql_port)?,
             jmx: port("ready.jmx", spec.jmx_local_port)?,
             data: DATA_DIR.into(),
+            login,
         },
-        agent: Some(Agent { port: port("agent.port", agents.port)?, client: format!("{OPERATOR}.{OPERATOR_DOMAIN}") }),
-        identity: Some(Identity {
-            services: agents.services.clone(),
-            lifetime_seconds: agents.lifetime_seconds,
-            // The server does not start without the stores.
-            required: true,
-            host_files: None,
-            // By itself it looks every ten minutes. 3.11 knows no such command, and says so.
-            reload: Some(nodetool("reloadssl")),
-        }),
+        agent: agents.api()?,
+        // By itself it looks every ten minutes. 3.11 knows no such command, and says so.
+        identity: Some(Identity { reload: Some(nodetool("reloadssl")), ..agents.certificate() }),
         ..Launch::new(vec!["cassandra".into(), "-f".into()])
     }
     .render()
 }
 
-/// `cqlshrc`: how to reach the member's own server.
+/// `cqlshrc`: how to reach the member's own server. `password`: what clients log in with, if they are given anything.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn cqlshrc(spec: &CassandraConfiguration, address: &str) -> Result<String, Unrepresentable> {
+pub fn cqlshrc(
+    spec: &CassandraConfiguration,
+    address: &str,
+    password: Option<&str>,
+) -> Result<String, Unrepresentable> {
     let mut file = Ini::python(CQLSH_FILE);
     file.section("connection").set("hostname", address).set("port", spec.cql_port).set("ssl", true);
     // SSLv23 is Python's name for the highest version both sides know; the default of cqlsh 3.11 is TLS 1.0.
     file.section("ssl").set("certfile", node::CA_BUNDLE).set("validate", true).set("version", "SSLv23");
+    if let Some(password) = password {
+        file.section("authentication").set("username", login::USER).set("password", password);
+    }
+    file.render()
+}
+
+/// `login.env`: what clients and the agent log in with.
+///
+/// # Errors
+/// When the password cannot be expressed in the file.
+pub fn login_file(password: &str) -> Result<String, Unrepresentable> {
+    let mut file = EnvFile::new(LOGIN_FILE);
+    file.set(USER, login::USER).set(PASSWORD, password);
     file.render()
 }
 
@@ -150,7 +182,8 @@ mod tests {
     #[test]
     fn cqlsh_reaches_the_own_server_over_tls() {
         let spec = CassandraConfiguration::default();
-        let read = read::python(&cqlshrc(&spec, "fd00::1").unwrap()).unwrap();
+        let read = read::python(&cqlshrc(&spec, "fd00::1", None).unwrap()).unwrap();
+        assert!(!read.contains_key("authentication"));
         assert_eq!(read["connection"]["hostname"], "fd00::1");
         assert_eq!(read["connection"]["port"], "9041");
         assert_eq!(read["connection"]["ssl"], "true");
@@ -158,10 +191,20 @@ mod tests {
     }
 
     #[test]
+    fn cqlsh_and_the_agent_log_in_where_clients_do() {
+        let spec = CassandraConfiguration::default();
+        let read = read::python(&cqlshrc(&spec, "10.0.0.1", Some("secret")).unwrap()).unwrap();
+        assert_eq!(read["authentication"]["username"], "tf");
+        assert_eq!(read["authentication"]["password"], "secret");
+        let read = env::parse(&login_file("secret").unwrap()).unwrap();
+        assert_eq!((read["USER"].as_str(), read["PASSWORD"].as_str()), ("tf", "secret"));
+    }
+
+    #[test]
     fn the_agent_reads_the_passwords_as_they_are() {
         let spec = CassandraConfiguration::default();
         let (keystore_password, truststore_password) = ("it's \"$HOME\" 100%", "ü#;=");
-        let ring = Ring { cluster_name: "c", spec: &spec, keystore_password, truststore_password };
+        let ring = Ring { cluster_name: "c", spec: &spec, keystore_password, truststore_password, asks: false };
         let read = env::parse(&stores(&ring).unwrap()).unwrap();
         assert_eq!(read["KEYSTORE_PASSWORD"], keystore_password);
         assert_eq!(read["TRUSTSTORE_PASSWORD"], truststore_password);

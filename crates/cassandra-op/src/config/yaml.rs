@@ -26,15 +26,30 @@ pub struct Ring<'a> {
     pub keystore_password: &'a str,
     /// Password of [`node::TRUSTSTORE`].
     pub truststore_password: &'a str,
+    /// Whether clients have to log in.
+    pub asks: bool,
 }
+
+/// Whom a server lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Clients.
+    Clients,
+    /// Its agent alone, by the loopback address and the certificate of a member, and without a password: none is known yet.
+    Agent,
+}
+
+/// The loopback address.
+const LOOPBACK: &str = "127.0.0.1";
 
 impl Ring<'_> {
     /// The file of the member with this address; `seeds` are those that this member goes by.
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn yaml(&self, file: &str, address: &str, seeds: &[&str]) -> Result<String, Unrepresentable> {
+    pub fn yaml(&self, file: &str, address: &str, seeds: &[&str], door: Door) -> Result<String, Unrepresentable> {
         let spec = self.spec;
+        let is_private = door == Door::Agent;
         let tuning = &spec.cassandra_parameters;
         yaml::render(
             file,
@@ -44,7 +59,8 @@ impl Ring<'_> {
                 partitioner: "org.apache.cassandra.dht.Murmur3Partitioner",
                 // Data centre and rack of existing data are datacenter1 and rack1; a snitch with others loses it.
                 endpoint_snitch: "SimpleSnitch",
-                authenticator: "AllowAllAuthenticator",
+                authenticator: if self.asks && !is_private { "PasswordAuthenticator" } else { "AllowAllAuthenticator" },
+                // Whoever is let in is a service of Tungsten Fabric, and makes keyspaces.
                 authorizer: "AllowAllAuthorizer",
                 seed_provider: [SeedProvider {
                     class_name: "org.apache.cassandra.locator.SimpleSeedProvider",
@@ -52,7 +68,7 @@ impl Ring<'_> {
                 }],
                 listen_address: address,
                 broadcast_address: address,
-                rpc_address: address,
+                rpc_address: if is_private { LOOPBACK } else { address },
                 broadcast_rpc_address: address,
                 // 3.11 encrypts what goes to the second of them, later servers what goes to the first.
                 storage_port: spec.ssl_storage_port,
@@ -88,7 +104,7 @@ impl Ring<'_> {
                     enabled: true,
                     optional: false,
                     // The clients of Tungsten Fabric have no certificate for CQL (tf-components 1.7).
-                    require_client_auth: false,
+                    require_client_auth: is_private,
                     stores: self.stores(),
                 },
             },
@@ -186,9 +202,34 @@ mod tests {
     use super::*;
 
     fn rendered(spec: &CassandraConfiguration, address: &str, seeds: &[&str], password: &str) -> Value {
+        let ring = Ring {
+            cluster_name: "ContrailConfigDB",
+            spec,
+            keystore_password: password,
+            truststore_password: "trust",
+            asks: false,
+        };
+        read(&ring, address, seeds, Door::Clients)
+    }
+
+    fn read(ring: &Ring<'_>, address: &str, seeds: &[&str], door: Door) -> Value {
+        serde_saphyr::from_str(&ring.yaml("cassandra.yaml", address, seeds, door).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_server_asks_everybody_for_a_password_or_is_reached_by_its_agent_alone() {
+        let spec = CassandraConfiguration::default();
         let ring =
-            Ring { cluster_name: "ContrailConfigDB", spec, keystore_password: password, truststore_password: "trust" };
-        serde_saphyr::from_str(&ring.yaml("cassandra.yaml", address, seeds).unwrap()).unwrap()
+            Ring { cluster_name: "c", spec: &spec, keystore_password: "k", truststore_password: "t", asks: true };
+        let facts = |door| {
+            let file = read(&ring, "10.0.0.1", &["10.0.0.1"], door);
+            let mutual = file["client_encryption_options"]["require_client_auth"].clone();
+            [file["authenticator"].clone(), file["rpc_address"].clone(), mutual, file["broadcast_rpc_address"].clone()]
+        };
+        let clients = [json!("PasswordAuthenticator"), json!("10.0.0.1"), json!(false), json!("10.0.0.1")];
+        assert_eq!(facts(Door::Clients), clients);
+        let agent = [json!("AllowAllAuthenticator"), json!("127.0.0.1"), json!(true), json!("10.0.0.1")];
+        assert_eq!(facts(Door::Agent), agent);
     }
 
     #[test]
@@ -235,8 +276,10 @@ mod tests {
     #[test]
     fn a_password_that_the_server_could_not_read_is_refused_without_showing_it() {
         let spec = CassandraConfiguration::default();
-        let ring = Ring { cluster_name: "c", spec: &spec, keystore_password: "secret😀", truststore_password: "t" };
-        let refused = ring.yaml("cassandra.yaml", "10.0.0.1", &["10.0.0.1"]).err().unwrap().to_string();
+        let (keystore_password, truststore_password) = ("secret😀", "t");
+        let ring = Ring { cluster_name: "c", spec: &spec, keystore_password, truststore_password, asks: false };
+        let refused = ring.yaml("cassandra.yaml", "10.0.0.1", &["10.0.0.1"], Door::Clients);
+        let refused = refused.err().unwrap().to_string();
         assert!(refused.contains("keystore_password") && !refused.contains("secret"), "{refused}");
     }
 }

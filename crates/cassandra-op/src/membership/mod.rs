@@ -21,10 +21,10 @@ mod view;
 use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::cassandra::Change,
-    observed::{Node, Pod},
+    observed::Node,
     reports::Reports,
     resize::{Decision, Record, Room},
-    step::{Request, Step, Target},
+    step::{Step, Target},
 };
 
 pub use self::view::LEAVING;
@@ -143,7 +143,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
         }
         (_, Some(_)) => match (view.situation.fragile(&[]), leaver.pod) {
             (None, Some(pod)) => {
-                decision.step = Some(ask(
+                decision.step = Some(procedure::ask(
                     pod,
                     Change::Decommission,
                     format!("member {id} on node {node} hands over what it holds"),
@@ -171,8 +171,4 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
         (Some(true), None) => "its server does not answer".to_owned(),
     };
     decision.waits = Some(format!("member {id} on node {node} leaves: {waits}"));
-}
-
-fn ask(pod: &Pod, change: Change, why: String) -> Step {
-    Step::Ask(Target::of(pod, why), Request::Ring(change))
 }

@@ -13,7 +13,8 @@ use tf_plan::{
         cassandra::{Facts, Failed, NORMAL, Peer, backup::Backup},
         state::{Phase, State, Status},
     },
-    observed::{self, Agent, Certificate},
+    observed::{self, Agent, Certificate, Pod},
+    step::Request,
 };
 
 use super::{view::LEAVING, *};

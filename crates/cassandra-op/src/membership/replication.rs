@@ -5,7 +5,8 @@ use tf_plan::{
     step::Step,
 };
 
-use super::{Seen, View, ask};
+use super::{Seen, View};
+use crate::procedure::ask;
 
 /// The next thing to do so that each row is on so many members, or what that waits for; none if there is nothing to do.
 pub fn next(count: usize, view: &View<'_>) -> Option<Result<Step, String>> {

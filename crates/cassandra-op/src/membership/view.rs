@@ -13,8 +13,8 @@ use tf_plan::{
     step::Step,
 };
 
-use super::{Situation, ask};
-use crate::config::jvm::DAEMON;
+use super::Situation;
+use crate::{config::jvm::DAEMON, procedure::ask};
 
 /// State of a member that hands over what it holds, as gossip has it.
 pub const LEAVING: &str = "LEAVING";

@@ -111,6 +111,16 @@ impl Default for CassandraParameters {
     }
 }
 
+/// Whether servers ask clients for the user and the password that clients are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Authentication {
+    /// They do not.
+    #[default]
+    None,
+    /// They do. The password is generated.
+    Password,
+}
+
 /// Where backups are kept, which every member mounts.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -186,6 +196,8 @@ pub struct CassandraConfiguration {
     /// Whether each keyspace is repaired before its members forget what was deleted (gc_grace_seconds). False where something else does that.
     /// Default: true.
     pub automatic_repair: Option<bool>,
+    /// Whether servers ask clients for a password. With either value clients are given one. Default: as the ring has it, and None for a new one.
+    pub authentication: Option<Authentication>,
     /// Where backups are kept, which are made at the annotation tf.tungsten.io/backup. Default: nowhere.
     pub backup: Option<BackupVolume>,
     /// A backup on the volume of backup that a new ring takes in before it is Ready. Default: none, it begins empty.
@@ -220,6 +232,7 @@ impl Default for CassandraConfiguration {
             max_heap_size: None,
             minimum_disk_gb: 4,
             automatic_repair: None,
+            authentication: None,
             backup: None,
             restore_from: None,
             reaper_enabled: false,
@@ -245,6 +258,8 @@ pub struct CassandraOwnStatus {
     /// Identities of members that are on their way out of the ring.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<u32>,
+    /// Whether servers ask clients for a password. Absent where clients were never given one.
+    pub authentication: Option<Authentication>,
     /// Every keyspace has been repaired since then, seen from the last time that all members could be asked. Absent until each has been.
     pub repaired_since: Option<Time>,
     /// The last backups, the newest first.

@@ -121,6 +121,19 @@ pub struct RabbitmqConfiguration {
     pub cluster_partition_handling: PartitionHandling,
     /// Options of the listening sockets.
     pub tcp_listen_options: Option<TcpListenOptions>,
+    /// Where TLS is spoken beside the ports for clients and management, where nothing else is. Default: between the members of a
+    /// cluster that is founded.
+    pub tls: Option<RabbitmqTls>,
+}
+
+/// Where members speak TLS that need not, with their own certificates.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RabbitmqTls {
+    /// Whether the members speak TLS with each other (Erlang distribution), on port + 20000. It can change while the cluster hibernates.
+    /// Default: as it is, and true for a cluster that is founded.
+    pub distribution: Option<bool>,
 }
 
 impl Default for RabbitmqConfiguration {
@@ -137,6 +150,7 @@ impl Default for RabbitmqConfiguration {
             mirrored_queue_mode: None,
             cluster_partition_handling: PartitionHandling::default(),
             tcp_listen_options: None,
+            tls: None,
         }
     }
 }

@@ -103,7 +103,9 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         redis: None,
     };
     let mut health = probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await;
-    if let Some(full) = room::wanting(launch, paths).filter(|_| !health.serves) {
+    if !health.serves
+        && let Some(full) = room::wanting(launch, paths)
+    {
         health.message = format!("{full}; {}", health.message);
     }
     status.health = Some(health);

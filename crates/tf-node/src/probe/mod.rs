@@ -149,7 +149,12 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
 
 /// Connects to a daemon.
 pub async fn connect(target: &Target, paths: &Paths) -> Result<Box<dyn Stream>> {
-    let address = SocketAddr::new(target.host, target.port);
+    connect_at(target.host, target, paths).await
+}
+
+/// Connects to a daemon at another address than the one that its certificate is for.
+pub async fn connect_at(host: IpAddr, target: &Target, paths: &Paths) -> Result<Box<dyn Stream>> {
+    let address = SocketAddr::new(host, target.port);
     let stream = TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
     if !target.tls {
         return Ok(Box::new(stream));

@@ -75,7 +75,7 @@ impl Store {
                 let management = Target { host: address, port: management.get(), tls: true };
                 Some(Self::RabbitMq { management, data: launch.working_directory.clone().unwrap_or_default() })
             }
-            Probe::Cassandra { port, jmx, data } => {
+            Probe::Cassandra { port, jmx, data, .. } => {
                 let clients = Target { host: address, port: port.get(), tls: true };
                 Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone() }))
             }
@@ -113,6 +113,24 @@ impl Store {
             Self::ZooKeeper(_) | Self::RabbitMq { .. } | Self::Cassandra(_) => bail!("cannot be asked to"),
         }
     }
+}
+
+/// Whether a daemon is to be started so that nobody but the agent reaches it.
+pub fn is_private(set: &Set, paths: &Paths) -> bool {
+    let Probe::Cassandra { login: Some(login), data, .. } = &set.launch.ready else { return false };
+    login.asked && !cassandra::login::is_known(&paths.at(data), paths)
+}
+
+/// What there is to do beside a daemon that runs, until its server knows what clients log in with.
+pub fn introduce(
+    launch: &Launch,
+    address: IpAddr,
+    paths: &Paths,
+    is_private: bool,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let Probe::Cassandra { login: Some(login), .. } = &launch.ready else { return None };
+    let Some(Store::Cassandra(server)) = Store::of(launch, address) else { return None };
+    Some(cassandra::login::introduce(server, *login, paths.clone(), is_private))
 }
 
 /// What has to happen beside a store before its daemon is started.

@@ -22,6 +22,28 @@ pub const MEMBER_FILE: &str = "member";
 /// Among a server's data, where it has served with it ([`super::launch::When::New`]).
 pub const SERVED_FILE: &str = ".tf-served";
 
+/// File of the launch file's set with what clients and the agent log in with: the variables [`USER`] and [`PASSWORD`].
+pub const LOGIN_FILE: &str = "login.env";
+/// See [`LOGIN_FILE`].
+pub const USER: &str = "USER";
+/// See [`LOGIN_FILE`].
+pub const PASSWORD: &str = "PASSWORD";
+
+/// The server's own keyspace with the users and their passwords.
+pub const AUTH_KEYSPACE: &str = "system_auth";
+
+/// How clients log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Login {
+    /// Whether the server asks them to. It is started for nobody else to reach ([`super::launch::When::Private`]) until it knows what they
+    /// log in with.
+    pub asked: bool,
+    /// Members of a ring that is being founded, on each of which the users are to be. Default: it was founded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub founders: Option<u32>,
+}
+
 /// What an agent is asked to do to the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "change")]
@@ -130,7 +152,8 @@ pub struct Facts {
     pub schema: String,
     /// The other members of the ring by their addresses.
     pub peers: BTreeMap<IpAddr, Peer>,
-    /// Keyspaces of clients whose rows are on a number of members wherever these are (`SimpleStrategy`), with that number.
+    /// Keyspaces of clients whose rows are on a number of members wherever these are (`SimpleStrategy`), with that number; with clients that log in
+    /// [`AUTH_KEYSPACE`], too.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub keyspaces: BTreeMap<String, u32>,
     /// Keyspaces that the server has repaired last ([`Change::Repair`]), each with the number of members it was to be on then.
@@ -158,6 +181,9 @@ pub struct Facts {
     /// What it has taken in of a backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
+    /// Whether the ring knows what clients log in with ([`LOGIN_FILE`]), as this server told or was told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_login: bool,
     /// Whether it left the ring as it was asked to ([`Change::Decommission`]).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,

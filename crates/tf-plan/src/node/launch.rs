@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tf_api::schema::Port;
 use tf_pki::member::SHORTEST_LIFETIME;
 
-use super::redis;
+use super::{cassandra, redis};
 
 /// Name of a daemon's launch file.
 pub fn file_name(daemon: &str) -> String {
@@ -118,6 +118,15 @@ pub enum When {
         /// ([`begun`]) when it starts as a new one.
         served: String,
     },
+    /// Before the starts of a server that clients log in to and that does not know yet with what, over the copies that stand before this one in
+    /// the list: for a configuration by which nobody but the agent reaches it. The agent tells it, and starts it anew. Only with
+    /// [`Probe::Cassandra`].
+    Private {
+        /// Absolute path of the file of [`Self::New`], where it is for servers that have not served yet with the data they have. Default:
+        /// for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        served: Option<String>,
+    },
     /// For ZooKeeper's list of members: before each start, unless the server has noted a list beside it that is not older
     /// (`<to>.<version>`). A copy that lags behind the ensemble would let a server of a large one go on as that of a small one.
     NewestList {
@@ -198,6 +207,9 @@ pub enum Probe {
         jmx: NonZeroU16,
         /// Its data directory, as the daemon sees it.
         data: String,
+        /// How clients log in. Default: they are given nothing to log in with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<cassandra::Login>,
     },
     /// The server answers requests, which it does not while it loads data.
     Redis {
@@ -374,8 +386,8 @@ impl Launch {
                     let is_placed = |file: &String| self.place.iter().any(|place| place.file == *file);
                     ensure("place.when", "goes by a file that is not placed", is_placed(id) && is_placed(config))?;
                 }
-                When::New { served } => absolute("place.when.served", served)?,
-                When::Always | When::Absent => {}
+                When::New { served } | When::Private { served: Some(served) } => absolute("place.when.served", served)?,
+                When::Always | When::Absent | When::Private { served: None } => {}
             }
         }
         self.awaits.iter().try_for_each(|path| absolute("awaits", path))?;

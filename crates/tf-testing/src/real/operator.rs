@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use crate::operators::Install;
-use crate::{Lab, Options};
+use crate::{Lab, Options, RealNode};
 
 /// A lab of control-plane nodes that have these images, with an operator installed from its chart.
 pub async fn installed(
@@ -36,6 +36,13 @@ pub async fn label_control_plane(lab: &Lab, node: &str) -> Result<()> {
         "metadata": {"name": node, "labels": {"node-role.kubernetes.io/control-plane": ""}},
     });
     lab.apply(&node.to_string()).await.map(drop)
+}
+
+/// A node that an operator's pod is not on: what happens to that one would happen to the operator, too.
+pub async fn node_without(lab: &Lab, client: &Client, operator: &str, namespace: &str) -> Result<RealNode> {
+    let beside = node_of(client, operator, namespace).await?;
+    let mut nodes = lab.real_nodes()?.all()?.into_iter();
+    nodes.find(|node| node.name() != beside).with_context(|| format!("no node without {operator}"))
 }
 
 /// The node that an operator's pod is on.

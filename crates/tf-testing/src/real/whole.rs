@@ -32,8 +32,9 @@ const OTHERS: [&str; 6] = [
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
 const AGENT_ALONE: &str =
     "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
-/// Three members of two rings on one small machine.
-const HEAP: &str = "serviceConfiguration: {minHeapSize: 64M, maxHeapSize: 192M}";
+
+/// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
+pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];
 
 /// Archives of all images.
 pub fn archives() -> Vec<&'static str> {
@@ -46,14 +47,15 @@ pub fn archives() -> Vec<&'static str> {
 /// When it looks otherwise than it did.
 pub fn manifest() -> Result<String> {
     let example = std::fs::read_to_string(repository().join("examples/manager.yaml"))?;
+    let heap = |separator: &str| SMALL_HEAP.map(|(field, size)| format!("{field}: {size}")).join(separator);
     let small = example
         .replace(
             "- metadata: {name: configdb1}\n",
-            &format!("- metadata: {{name: configdb1}}\n        spec: {{{HEAP}}}\n"),
+            &format!("- metadata: {{name: configdb1}}\n        spec: {{serviceConfiguration: {{{}}}}}\n", heap(", ")),
         )
         .replace(
             "          serviceConfiguration:\n",
-            "          serviceConfiguration:\n            minHeapSize: 64M\n            maxHeapSize: 192M\n",
+            &format!("          serviceConfiguration:\n            {}\n", heap("\n            ")),
         )
         .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");

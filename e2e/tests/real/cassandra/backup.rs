@@ -14,7 +14,7 @@ use tf_testing::{Lab, RealNode};
 
 use super::writer::Writer;
 use super::{Long, NAME, OPERATOR, STORE, good, on_a_small_machine, ring, table};
-use crate::store::{BRING_UP, NAMESPACE, Store, directory};
+use crate::store::{BRING_UP, NAMESPACE, Store};
 use crate::tls::Access;
 
 /// The ring that begins with the backup.
@@ -101,7 +101,7 @@ async fn backed_up(lab: &Lab, client: &Client) -> Result<Vec<i64>> {
     println!("backed up after {:.1?}: {}", begun.elapsed(), made.object.data["status"]["backups"][0]);
     ensure!(made.is_ready() && made.is("Progressing", "False"), "a backup is no roll-out: {made:?}");
     good("under a backup", &writer.end().await?)?;
-    let folders = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
+    let folders = STORE.directory(client).await?.context("no directory")?;
     let nodes = lab.real_nodes()?.all()?;
     for node in &nodes {
         let left = node.run("find", &[&folders, "-path", "*/snapshots/tf-backup"]).await?;

@@ -24,14 +24,15 @@ const QUORUM: u16 = 4;
 impl Access {
     /// A session with one server.
     pub async fn connect(&self, address: Ipv4Addr) -> Result<Session<TlsStream<TcpStream>>> {
-        timeout(PATIENCE, async { Session::begin(self.stream(address, CQL_PORT).await?).await }).await?
+        let login = self.login.as_ref();
+        timeout(PATIENCE, async { Session::begin(self.stream(address, CQL_PORT).await?, login).await }).await?
     }
 }
 
 /// Whether a server answers a client that does not speak TLS.
 pub async fn answers_without_tls(address: Ipv4Addr) -> Result<bool> {
     let stream = TcpStream::connect((address, CQL_PORT)).await?;
-    Ok(timeout(REFUSAL, Session::begin(stream)).await.is_ok_and(|session| session.is_ok()))
+    Ok(timeout(REFUSAL, Session::begin(stream, None)).await.is_ok_and(|session| session.is_ok()))
 }
 
 /// A session with a server.
@@ -40,7 +41,7 @@ pub struct Session<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
-    async fn begin(stream: S) -> Result<Self> {
+    async fn begin(stream: S, login: Option<&(String, String)>) -> Result<Self> {
         let mut session = Self { stream };
         let mut body = 1_u16.to_be_bytes().to_vec();
         for text in ["CQL_VERSION", "3.0.0"] {
@@ -48,6 +49,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             body.extend(text.as_bytes());
         }
         let (opcode, _) = session.ask(1, &body).await?;
+        if opcode == 3 {
+            let (user, password) = login.context("a password is asked for")?;
+            let token = format!("\0{user}\0{password}");
+            let mut body = (token.len() as u32).to_be_bytes().to_vec();
+            body.extend(token.as_bytes());
+            let (opcode, _) = session.ask(15, &body).await?;
+            ensure!(opcode == 16, "a password is answered with message {opcode}");
+            return Ok(session);
+        }
         ensure!(opcode == 2, "the session begins with message {opcode}");
         Ok(session)
     }

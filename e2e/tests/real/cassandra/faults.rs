@@ -1,5 +1,6 @@
 //! Nodes of a ring fail for a while: it is told what fails, clients with a quorum go on, and in the end all is as before by itself.
 
+use kube::ResourceExt as _;
 use tf_testing::RealNode;
 
 use super::*;
@@ -22,12 +23,8 @@ impl<'a> Scene<'a> {
     /// The one that suffers is not beside the operator, which would see what it sees.
     async fn set(lab: &Lab, client: &'a Client) -> Result<Self> {
         let (access, addresses) = whole(lab, client).await?;
-        let beside = operator::node_of(client, OPERATOR, NAMESPACE).await?;
-        let nodes = lab.real_nodes()?.all()?;
-        let victim = nodes.into_iter().find(|node| node.name() != beside).context("a node without the operator")?;
-        let pods = STORE.pods(client).await?;
-        let on = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(victim.name());
-        let pod = pods.into_iter().find(|(_, pod)| on(pod)).context("no member there")?.0;
+        let victim = STORE.node_without_operator(lab, client).await?;
+        let pod = STORE.pod_on(client, &victim).await?.name_any();
         Ok(Self { client, access, addresses, victim, pod })
     }
 

@@ -1,30 +1,30 @@
 //! A real Cassandra on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod auth;
 mod backup;
 mod cql;
 mod crash;
 mod faults;
 mod writer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::{Value, json};
 use tf_api::kinds::CASSANDRA;
 use tf_pki::authority::Authority;
 use tf_testing::Lab;
-use tf_testing::real::{image, operator};
+use tf_testing::real::{image, whole::SMALL_HEAP};
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
-use crate::store::{NAMESPACE, Store, authorities, authority, directory, replace_authority};
+use crate::store::{NAMESPACE, Store, authorities, authority, replace_authority};
 use crate::tls::Access;
 
 const NAME: &str = "configdb1";
@@ -61,10 +61,12 @@ pub enum Long {
     CutOff,
     Hibernation,
     Backup,
+    Founded,
+    Asked,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Backup as usize + 1;
+    pub const ALL: usize = Self::Asked as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -74,7 +76,7 @@ impl Long {
 
 /// A spec with what a small machine has for three servers.
 fn on_a_small_machine(mut spec: Value) -> Value {
-    spec["serviceConfiguration"] = json!({"minHeapSize": "64M", "maxHeapSize": "192M"});
+    spec["serviceConfiguration"] = json!(BTreeMap::from(SMALL_HEAP));
     spec
 }
 
@@ -346,8 +348,7 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = whole(lab, client).await?;
             let writer = Writer::begin(&access, &addresses);
-            let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
-            let lost = lab.real_nodes()?.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+            let lost = STORE.node_without_operator(lab, client).await?;
             let begun = Instant::now();
             STORE.replace_node(lab, client, &lost).await?;
             STORE.told(client).await?;
@@ -368,7 +369,7 @@ async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = whole(lab, client).await?;
-            let directory = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
+            let directory = STORE.directory(client).await?.context("no directory")?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             let writer = Writer::begin(&access, &addresses);
             let begun = Instant::now();

@@ -126,12 +126,14 @@ pub enum Name {
     ZookeeperNodes,
     CassandraSizes,
     CassandraChanges,
+    RedisSizes,
+    RedisChanges,
 }
 
 impl Name {
     /// Rounds of which every run tries a case.
     const QUICK: usize = Self::RabbitmqChanges as usize + 1;
-    const ALL: usize = Self::CassandraChanges as usize + 1;
+    const ALL: usize = Self::RedisChanges as usize + 1;
 }
 
 /// Cases of a test that can be drawn: eight writes of three procedures, since every procedure has about so many.

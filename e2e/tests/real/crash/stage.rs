@@ -18,7 +18,7 @@ use tf_testing::wait::eventually;
 use tokio::sync::oneshot;
 
 use super::{Disturbance, Round, Wish};
-use crate::store::{NAMESPACE, Store, Turn, directory, members};
+use crate::store::{NAMESPACE, Store, Turn, members};
 
 /// A store as its procedures are disturbed.
 pub trait Subject: Sized {
@@ -28,6 +28,7 @@ pub trait Subject: Sized {
     type Clients;
 
     const STORE: Store;
+    const NODES: u32 = 3;
     /// Archives of images that wishes name.
     const IMAGES: &'static [&'static str];
     /// For a procedure that is disturbed once.
@@ -76,7 +77,7 @@ pub struct Stage<S: Subject> {
 impl<S: Subject> Stage<S> {
     /// A lab with the store as it is before the round; none where its images cannot be made.
     pub async fn set(round: Round<S::Wish>) -> Result<Option<Self>> {
-        let Some(lab) = S::STORE.lab(3, &["replicaCount=0"], S::IMAGES).await? else { return Ok(None) };
+        let Some(lab) = S::STORE.lab(S::NODES, &["replicaCount=0"], S::IMAGES).await? else { return Ok(None) };
         let proxy = lab.proxy().await?;
         let how = Run {
             endpoint: Some(Endpoint { url: proxy.url(), ca: None }),
@@ -189,10 +190,12 @@ impl<S: Subject> Stage<S> {
     /// Deletes the resource, waits until nothing of it is left, and empties the directories of its members.
     async fn delete(&mut self) -> Result<()> {
         let Site { lab, client } = &self.site;
-        let directory = directory(S::STORE.pods(client).await?.values().next().context("no pod")?)?;
+        let directory = S::STORE.directory(client).await?;
         S::STORE.deleted::<S::Component>(client).await?;
-        for node in lab.real_nodes()?.all()? {
-            node.run("rm", &["-rf", &directory]).await?;
+        if let Some(directory) = directory {
+            for node in lab.real_nodes()?.all()? {
+                node.run("rm", &["-rf", &directory]).await?;
+            }
         }
         self.subject.deleted();
         Ok(())

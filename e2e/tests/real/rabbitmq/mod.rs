@@ -1,6 +1,7 @@
 //! A real RabbitMQ on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod crash;
+mod distribution;
 mod traffic;
 
 use std::net::Ipv4Addr;
@@ -16,7 +17,7 @@ use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
 use tf_plan::metrics;
 use tf_testing::operators::Install;
-use tf_testing::real::{image, operator};
+use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::wait::eventually;
@@ -25,7 +26,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, directory, members, replace_authority};
+use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, members, replace_authority};
 use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
@@ -67,10 +68,12 @@ pub enum Long {
     Partition,
     OwnQueues,
     Hibernation,
+    Distribution,
+    DistributionChange,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Hibernation as usize + 1;
+    pub const ALL: usize = Self::DistributionChange as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -160,9 +163,8 @@ async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
     STORE.certified(client).await?;
     STORE.through(client, handling).await?;
     let (access, nodes) = (Access::of(client).await?, lab.real_nodes()?);
-    let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
     let all = nodes.all()?;
-    let cut = all.iter().find(|node| node.name() != operator).context("one node")?;
+    let cut = STORE.node_without_operator(lab, client).await?;
     let others: Vec<&str> = all.iter().map(RealNode::name).filter(|name| *name != cut.name()).collect();
     let traffic = Traffic::begin(&access, &nodes.addresses()?).await?;
     let begun = Instant::now();
@@ -402,7 +404,7 @@ async fn a_member_that_lost_its_data_joins_again_by_itself() -> Result<()> {
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let directory = directory(STORE.pods(client).await?.values().next().context("no pod")?)?;
+            let directory = STORE.directory(client).await?.context("no directory")?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             node.run("rm", &["-rf", &format!("{directory}/mnesia")]).await?;
@@ -423,8 +425,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_another_node() -> R
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
-            let lost = lab.real_nodes()?.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+            let lost = STORE.node_without_operator(lab, client).await?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             let new = STORE.replace_node(lab, client, &lost).await?;
             let address = new.address().to_string();

@@ -95,6 +95,12 @@ impl Journal {
         .await
     }
 
+    /// The same, when these are the servers that are left.
+    pub fn among(mut self, servers: &[Ipv4Addr]) -> Self {
+        self.addresses = servers.to_vec();
+        self
+    }
+
     /// Ends when more was written, and looks for every write on the server that the Sentinels name.
     pub async fn end(self) -> Result<Summary> {
         self.goes_on(Duration::from_secs(30)).await?;

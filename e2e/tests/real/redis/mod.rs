@@ -1,6 +1,7 @@
 //! Real Redis servers on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod client;
+mod crash;
 mod journal;
 mod sentinel;
 mod visitor;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
 use kube::api::{Api, DeleteParams};
+use kube::{Client, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tf_api::kinds::REDIS;
@@ -20,16 +20,18 @@ use super::{Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, anothe
 use crate::store::NAMESPACE;
 
 /// Until another server takes writes (stateful-services 5).
-const CONVERGED: Duration = Duration::from_secs(30);
+pub const CONVERGED: Duration = Duration::from_secs(30);
 /// Longest time without a write when nothing fails: another server takes them within two seconds, and the machine is a busy one.
 const HANDED_OVER: Duration = Duration::from_secs(10);
 
-/// The spec of members that copy one of them.
+/// A spec whose members copy one of them.
+pub fn with_sentinels(mut spec: Value) -> Value {
+    spec["serviceConfiguration"] = json!({"mode": "Sentinel"});
+    spec
+}
+
 fn spec(replicas: usize, level: &str) -> Value {
-    json!({
-        "commonConfiguration": {"replicas": replicas, "logLevel": level},
-        "serviceConfiguration": {"mode": "Sentinel"},
-    })
+    with_sentinels(json!({"commonConfiguration": {"replicas": replicas, "logLevel": level}}))
 }
 
 /// Three members, one of whom takes writes that the others copy.
@@ -95,13 +97,12 @@ async fn when_the_server_that_takes_writes_is_killed_or_its_pod_deleted_another_
             let journal = Journal::begin(&login, &addresses);
             journal.goes_on(CONVERGED).await?;
             let node = master(lab, &login, &addresses).await?;
-            let pods = STORE.pods(client).await?;
-            let on_it = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node.name());
-            let name = pods.values().find(on_it).and_then(|pod| pod.metadata.name.clone()).context("no pod")?;
+            let pod = STORE.pod_on(client, &node).await?;
+            let name = pod.name_any();
             Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(&name, &DeleteParams::default()).await?;
             eventually("another pod", ROLL, async || {
                 let now = STORE.uids(client).await?;
-                Ok((now.len() == 3 && now.get(&name) != pods.get(&name).map(|pod| &pod.metadata.uid)).then_some(()))
+                Ok((now.len() == 3 && now.get(&name) != Some(&pod.metadata.uid)).then_some(()))
             })
             .await?;
             through(client, "the pod's return").await?;

@@ -29,7 +29,7 @@ async fn an_ensemble_whose_majority_is_lost_is_brought_back_from_a_survivor_by_t
         let survivor = nodes.node(&first.node)?;
         let lost: Vec<_> = nodes.all()?.into_iter().filter(|node| node.name() != survivor.name()).collect();
         let before = pods(client).await?;
-        let directory = store::directory(before.values().next().context("no pod")?)?;
+        let directory = STORE.directory(client).await?.context("no directory")?;
         // Whatever the operator is beside: who stays is asked until it has moved there.
         for node in &lost {
             nodes.stop(node.name()).await?;

@@ -115,10 +115,8 @@ impl Scene {
         self.members.iter().map(RealNode::address).collect()
     }
 
-    /// The pod of the member on a node.
     async fn pod(&self, node: &RealNode) -> Result<Pod> {
-        let on_node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node.name());
-        pods(&self.client).await?.into_values().find(on_node).with_context(|| format!("no member on {}", node.name()))
+        STORE.pod_on(&self.client, node).await
     }
 
     /// The member that plays a part, and is not beside the operator: from there the operator would see what it sees.

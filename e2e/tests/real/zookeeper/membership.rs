@@ -85,8 +85,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_a_new_node_with_ano
         let (before, version) = resize(client, 3, 2 * ONE_MOVE).await?;
         certified(client).await?;
         let (journal, watchman) = (Journal::begin(&before).await?, Watchman::begin(client, Watch::Any));
-        let (nodes, operator) = (lab.real_nodes()?, operator::node_of(client, OPERATOR, NAMESPACE).await?);
-        let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+        let lost = STORE.node_without_operator(lab, client).await?;
 
         let new = STORE.replace_node(lab, client, &lost).await?;
         let address = new.address().to_string();

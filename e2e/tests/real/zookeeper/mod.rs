@@ -200,8 +200,7 @@ async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_pow
         one_is_evicted_at_a_time(lab, client).await?;
 
         // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.
-        let operator = operator::node_of(client, OPERATOR, NAMESPACE).await?;
-        let lost = nodes.all()?.into_iter().find(|node| node.name() != operator).context("one node")?;
+        let lost = STORE.node_without_operator(lab, client).await?;
         nodes.stop(lost.name()).await?;
         let others: Vec<Ipv4Addr> = addresses.iter().copied().filter(|address| *address != lost.address()).collect();
         eventually("the others to serve", Duration::from_secs(30), async || {

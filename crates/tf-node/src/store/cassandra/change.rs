@@ -121,8 +121,7 @@ impl Changer {
             let why = format!("{keyspace}: from {from} to {to} members is more than one step");
             return Err(Failure::Refused(why));
         }
-        let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {to}}}");
-        let statement = format!("ALTER KEYSPACE {} WITH replication = {replication}", quoted(keyspace));
+        let statement = replicated(keyspace, to);
         in_time(async { session(&self.server.clients, &self.paths).await?.execute(&statement).await }).await?;
         Ok(())
     }
@@ -160,7 +159,7 @@ impl Changer {
 
     /// Fails if a keyspace is to be on another number of members.
     async fn holds(&self, keyspace: &str, factor: u32) -> Result<(), Failure> {
-        let keyspaces = async { keyspaces(&mut session(&self.server.clients, &self.paths).await?).await };
+        let keyspaces = async { keyspaces(&mut session(&self.server.clients, &self.paths).await?, &self.paths).await };
         let found = in_time(keyspaces).await?.get(keyspace).copied();
         if found == Some(factor) {
             return Ok(());
@@ -181,6 +180,12 @@ impl Changer {
 /// What a server answers, unless it takes too long.
 pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
     timeout(SCHEMA_PATIENCE, answer).await.context("the server does not answer in time")?
+}
+
+/// The statement by which each row of a keyspace is to be on so many members.
+pub(super) fn replicated(keyspace: &str, members: u32) -> String {
+    let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {members}}}");
+    format!("ALTER KEYSPACE {} WITH replication = {replication}", quoted(keyspace))
 }
 
 /// A name in CQL.

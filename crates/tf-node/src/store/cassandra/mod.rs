@@ -1,9 +1,10 @@
-//! A Cassandra server by its system tables, which ask for no JVM and no password.
+//! A Cassandra server by its system tables, which ask for no JVM.
 
 mod backup;
 pub mod change;
 mod disk;
 mod heartbeats;
+pub mod login;
 mod save;
 mod wire;
 
@@ -15,12 +16,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tf_plan::node::cassandra::{Facts, Peer};
+use tf_plan::node::cassandra::{AUTH_KEYSPACE, Facts, Peer};
 
 pub use self::disk::prepare;
 use self::{
     change::Tasks,
     heartbeats::{Count, Heartbeats},
+    login::Login,
     wire::{Connection, Row, texts},
 };
 use super::answer;
@@ -56,6 +58,7 @@ pub async fn facts(server: &Server, paths: &Paths, tasks: &Tasks) -> Facts {
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
+    facts.has_login = login::is_known(&data, paths);
     tasks.describe(&mut facts);
     facts
 }
@@ -65,7 +68,7 @@ async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
     let local = server.query("SELECT host_id, release_version, schema_version FROM system.local").await?;
     let mut facts = read_local(&local)?;
     facts.peers = read_peers(&server.query("SELECT peer, host_id FROM system.peers").await?)?;
-    facts.keyspaces = keyspaces(&mut server).await?;
+    facts.keyspaces = keyspaces(&mut server, paths).await?;
     facts.grace = read_grace(&server.query("SELECT keyspace_name, gc_grace_seconds FROM system_schema.tables").await?)?;
     facts.grace.retain(|keyspace, _| facts.keyspaces.contains_key(keyspace));
     // Servers before 4.1 have no such table.
@@ -78,8 +81,9 @@ async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
 }
 
 async fn session(target: &Target, paths: &Paths) -> Result<Connection> {
+    let login = Login::read(paths)?;
     let mut server = Connection::open(target, paths).await?;
-    server.start().await?;
+    server.start(login.as_ref()).await?;
     Ok(server)
 }
 
@@ -111,12 +115,20 @@ fn read_all_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, bool>> {
     Ok(keyspaces)
 }
 
-/// Keyspaces of clients, each with how many members hold a row. Those of the server itself, and those that somebody placed by data centre,
-/// are not among them.
-async fn keyspaces(server: &mut Connection) -> Result<BTreeMap<String, u32>> {
+/// Keyspaces of clients, each with how many members hold a row; where clients log in, that of the users, too. Others of the server itself, and
+/// those that somebody placed by data centre, are not among them.
+async fn keyspaces(server: &mut Connection, paths: &Paths) -> Result<BTreeMap<String, u32>> {
+    let mut keyspaces = simple_keyspaces(server).await?;
+    let have_users = Login::read(paths)?.is_some();
+    keyspaces.retain(|name, _| !name.starts_with("system") || have_users && name == AUTH_KEYSPACE);
+    Ok(keyspaces)
+}
+
+async fn simple_keyspaces(server: &mut Connection) -> Result<BTreeMap<String, u32>> {
     read_keyspaces(&server.query("SELECT keyspace_name, replication FROM system_schema.keyspaces").await?)
 }
 
+/// All keyspaces whose rows are on a number of members wherever these are, with that number.
 fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
     let mut keyspaces = BTreeMap::new();
     for row in rows {
@@ -124,7 +136,7 @@ fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
         let (name, replication) = (text(name), texts(replication)?);
         let is_simple = replication.get("class").is_some_and(|class| class.ends_with("SimpleStrategy"));
         let factor = replication.get("replication_factor").and_then(|factor| factor.parse().ok());
-        if let Some(factor) = factor.filter(|_| is_simple && !name.starts_with("system")) {
+        if let Some(factor) = factor.filter(|_| is_simple) {
             keyspaces.insert(name, factor);
         }
     }

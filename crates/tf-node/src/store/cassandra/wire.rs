@@ -1,11 +1,15 @@
 //! As much of the native protocol as questions to system tables need (Cassandra, `native_protocol_v4.spec`): version 4, which
 //! every server since 3.0 speaks.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::login::Login;
 use crate::{
     paths::Paths,
     probe::{self, Stream, Target},
@@ -17,6 +21,10 @@ const RESPONSE: u8 = 0x84;
 const LARGEST_BODY: u32 = 1024 * 1024;
 /// Of the local server alone.
 const CONSISTENCY_ONE: u16 = 1;
+/// Of most members that are to have it.
+const CONSISTENCY_QUORUM: u16 = 4;
+/// Where a server listens that nobody else is to reach.
+const BESIDE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What frames are about.
 mod opcode {
@@ -28,6 +36,8 @@ mod opcode {
     pub(super) const SUPPORTED: u8 = 0x06;
     pub(super) const QUERY: u8 = 0x07;
     pub(super) const RESULT: u8 = 0x08;
+    pub(super) const AUTH_RESPONSE: u8 = 0x0f;
+    pub(super) const AUTH_SUCCESS: u8 = 0x10;
 }
 
 /// A row: its values as the protocol has them, absent where there is none.
@@ -41,7 +51,16 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, and makes sure that the server answers.
     pub(super) async fn open(target: &Target, paths: &Paths) -> Result<Self> {
-        let mut connection = Self { stream: probe::connect(target, paths).await? };
+        Self::over(probe::connect(target, paths).await?).await
+    }
+
+    /// The same with a server that nobody else is to reach.
+    pub(super) async fn open_beside(target: &Target, paths: &Paths) -> Result<Self> {
+        Self::over(probe::connect_at(BESIDE, target, paths).await?).await
+    }
+
+    async fn over(stream: Box<dyn Stream>) -> Result<Self> {
+        let mut connection = Self { stream };
         let (opcode, _) = connection.ask(opcode::OPTIONS, &[]).await?;
         ensure!(
             opcode == opcode::SUPPORTED,
@@ -50,14 +69,19 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Begins a session.
-    pub(super) async fn start(&mut self) -> Result<()> {
+    /// Begins a session. Gives back whether the server asked who begins it.
+    pub(super) async fn start(&mut self, login: Option<&Login>) -> Result<bool> {
         let mut options = 1_u16.to_be_bytes().to_vec();
         string(&mut options, "CQL_VERSION");
         string(&mut options, "3.0.0");
         match self.ask(opcode::STARTUP, &options).await? {
-            (opcode::READY, _) => Ok(()),
-            (opcode::AUTHENTICATE, _) => bail!("the server wants a password, and the agent has none"),
+            (opcode::READY, _) => Ok(false),
+            (opcode::AUTHENTICATE, _) => {
+                let login = login.context("the server wants a password, and the agent has none")?;
+                let (opcode, _) = self.ask(opcode::AUTH_RESPONSE, &bytes(&login.token())).await?;
+                ensure!(opcode == opcode::AUTH_SUCCESS, "the server answers a password with message {opcode}");
+                Ok(true)
+            }
             (other, _) => bail!("the server answers the beginning of a session with message {other}"),
         }
     }
@@ -69,9 +93,17 @@ impl Connection {
 
     /// What a statement results in.
     pub(super) async fn execute(&mut self, query: &str) -> Result<Vec<u8>> {
-        let mut body = (query.len() as u32).to_be_bytes().to_vec();
-        body.extend(query.as_bytes());
-        body.extend(CONSISTENCY_ONE.to_be_bytes());
+        self.execute_with(CONSISTENCY_ONE, query).await
+    }
+
+    /// Has most of the members know something.
+    pub(super) async fn tell(&mut self, statement: &str) -> Result<()> {
+        self.execute_with(CONSISTENCY_QUORUM, statement).await.map(drop)
+    }
+
+    async fn execute_with(&mut self, consistency: u16, query: &str) -> Result<Vec<u8>> {
+        let mut body = bytes(query.as_bytes());
+        body.extend(consistency.to_be_bytes());
         // No flags.
         body.push(0);
         let (opcode, body) = self.ask(opcode::QUERY, &body).await?;
@@ -104,6 +136,13 @@ fn frame(opcode: u8, body: &[u8]) -> Vec<u8> {
     frame.extend((body.len() as u32).to_be_bytes());
     frame.extend(body);
     frame
+}
+
+/// A long string, or bytes, which are alike.
+fn bytes(value: &[u8]) -> Vec<u8> {
+    let mut bytes = (value.len() as u32).to_be_bytes().to_vec();
+    bytes.extend(value);
+    bytes
 }
 
 fn string(to: &mut Vec<u8>, text: &str) {

@@ -26,6 +26,8 @@ use sha2::{Digest as _, Sha256};
 use tf_plan::node::cassandra::backup::Backup;
 use tokio::sync::oneshot;
 
+use crate::room::Room;
+
 pub(super) use self::{
     read::{STAGING, find, stage},
     schema::{is_harmless, schema},
@@ -163,8 +165,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Fails if a file system has no room for so many bytes.
 fn make_sure_of_room(directory: &Path, bytes: u64) -> Result<()> {
-    let found = rustix::fs::statvfs(directory).with_context(|| format!("look at {}", directory.display()))?;
-    has_room(directory, bytes, found.f_bavail.saturating_mul(found.f_frsize))
+    let room = Room::of(directory).with_context(|| format!("look at {}", directory.display()))?;
+    has_room(directory, bytes, room.left)
 }
 
 fn has_room(directory: &Path, bytes: u64, free: u64) -> Result<()> {

@@ -1,0 +1,185 @@
+//! Clients that log in: a ring that asks for a password from its beginning, and one that begins to ask, and ceases, while it serves.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::Api;
+use serde_json::{Value, json};
+use tf_api::kinds::CASSANDRA;
+use tf_testing::resources::{self, Resource};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::writer::Writer;
+use super::{Long, NAME, RESIZED, STORE, good, on_a_small_machine, table};
+use crate::store::NAMESPACE;
+use crate::tls::Access;
+
+/// Between two visits.
+const PACE: Duration = Duration::from_millis(100);
+
+fn spec(replicas: u32, authentication: &str) -> Value {
+    let mut spec = on_a_small_machine(json!({"commonConfiguration": {"replicas": replicas}}));
+    spec["serviceConfiguration"]["authentication"] = json!(authentication);
+    spec
+}
+
+/// What a client logs in with, as the operator tells clients.
+async fn login(client: &Client) -> Result<Access> {
+    let resource = resources::get(client, CASSANDRA, NAMESPACE, NAME).await?.context("it is gone")?;
+    let name = resource.object.data["status"]["connectionSecretRef"]["name"].as_str().context("no Secret")?.to_owned();
+    let secret = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(&name).await?.data.unwrap_or_default();
+    let text = |key: &str| Ok::<_, anyhow::Error>(String::from_utf8(secret.get(key).context("no key")?.0.clone())?);
+    Ok(Access::of(client).await?.logging_in(&text("username")?, &text("password")?))
+}
+
+/// Somebody who tries without a password, with the one that every server makes for itself, and with a wrong one of the right user.
+fn strangers(access: &Access) -> [Access; 3] {
+    [access.clone(), access.logging_in("cassandra", "cassandra"), access.logging_in("tf", "cassandra")]
+}
+
+/// Strangers who knock at every door all the time.
+struct Visitor {
+    seen: Arc<Mutex<Seen>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    let_in: Vec<String>,
+    turned_away: BTreeMap<Ipv4Addr, usize>,
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Visitor {
+    fn begin(client: &Client, addresses: Vec<Ipv4Addr>) -> Self {
+        let seen = Arc::default();
+        let task = tokio::spawn(visit(client.clone(), addresses, Arc::clone(&seen)));
+        Self { seen, task }
+    }
+
+    /// Nobody was let in, and each of these turned somebody away.
+    fn end(self, addresses: &[Ipv4Addr]) -> Result<()> {
+        let seen = self.seen.lock().unwrap();
+        println!("strangers turned away: {:?}", seen.turned_away);
+        ensure!(seen.let_in.is_empty(), "{seen:?}");
+        ensure!(addresses.iter().all(|address| seen.turned_away.contains_key(address)), "{seen:?}");
+        Ok(())
+    }
+}
+
+async fn visit(client: Client, addresses: Vec<Ipv4Addr>, seen: Arc<Mutex<Seen>>) {
+    loop {
+        // There is no authority at first, and no server without one.
+        let Ok(access) = Access::of(&client).await else {
+            sleep(PACE).await;
+            continue;
+        };
+        for address in &addresses {
+            for (who, stranger) in strangers(&access).iter().enumerate() {
+                match stranger.connect(*address).await {
+                    Ok(_) => seen.lock().unwrap().let_in.push(format!("stranger {who} by {address}")),
+                    Err(error) if is_refusal(&error) => {
+                        *seen.lock().unwrap().turned_away.entry(*address).or_default() += 1;
+                    }
+                    // Nobody listens.
+                    Err(_) => break,
+                }
+            }
+        }
+        sleep(PACE).await;
+    }
+}
+
+/// Whether a server said that it does not like who comes.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let text = format!("{error:#}");
+    ["password is asked for", "are incorrect", "not permitted to log in"].iter().any(|words| text.contains(words))
+}
+
+/// Whether each server asks for a password.
+async fn asks(client: &Client, addresses: &[Ipv4Addr], does: bool) -> Result<()> {
+    for address in addresses {
+        for (who, stranger) in strangers(&Access::of(client).await?).iter().enumerate() {
+            let came = stranger.connect(*address).await;
+            ensure!(came.is_err() == does, "stranger {who} by {address}: {:?}", came.err());
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_that_is_founded_with_a_password_lets_in_no_stranger_at_any_moment_nor_does_who_joins() -> Result<()> {
+    if !Long::Founded.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(2, &[], &[], async |lab, client| {
+            let all = lab.real_nodes()?.addresses()?;
+            let visitor = Visitor::begin(client, all.clone());
+            let begun = Instant::now();
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(1, "Password")).await?;
+            STORE.certified(client).await?;
+            STORE.through(client, "the bring-up").await?;
+            println!("founded after {:.0?}", begun.elapsed());
+            let access = login(client).await?;
+            let first = all.iter().find(|address| visitor.seen.lock().unwrap().turned_away.contains_key(address));
+            table(&access, &[*first.context("nobody was turned away")?]).await?;
+            let begun = Instant::now();
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(2, "Password")).await?;
+            let writer = Writer::begin(&access, &all);
+            STORE.resized(client, 2, RESIZED).await?;
+            let summary = writer.end().await?;
+            println!("two members after {:.0?}: {summary}", begun.elapsed());
+            ensure!(summary.lost == 0, "{summary}");
+            let factor = access.connect(all[0]).await?.factor("system_auth").await?;
+            ensure!(factor == "2", "users are on {factor} of 2 members");
+            visitor.end(&all)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_begin_and_cease_to_ask_for_a_password_while_clients_go_on() -> Result<()> {
+    if !Long::Asked.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let all = lab.real_nodes()?.addresses()?;
+            let visitor = Visitor::begin(client, all.clone());
+            let begun = Instant::now();
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(3, "Password")).await?;
+            STORE.certified(client).await?;
+            STORE.through(client, "the bring-up").await?;
+            println!("founded after {:.0?}", begun.elapsed());
+            visitor.end(&all)?;
+            let access = login(client).await?;
+            let factor = access.connect(all[0]).await?.factor("system_auth").await?;
+            ensure!(factor == "3", "users are on {factor} of 3 members");
+            table(&access, &all).await?;
+            for (authentication, does) in [("None", false), ("Password", true)] {
+                let writer = Writer::begin(&access, &all);
+                let begun = Instant::now();
+                resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(3, authentication)).await?;
+                let is_recorded = |it: &Resource| it.object.data["status"]["authentication"] == json!(authentication);
+                STORE.until(client, "recorded", RESIZED, is_recorded).await?;
+                STORE.through(client, "the change").await?;
+                println!("{authentication} after {:.0?}", begun.elapsed());
+                asks(client, &all, does).await?;
+                good(authentication, &writer.end().await?)?;
+            }
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,104 @@
+//! What of servers that copy one of them is disturbed: how many they are, and their configuration.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use tf_api::contract::MemberStatus;
+use tf_testing::Lab;
+
+use super::client::Login;
+use super::journal::Journal;
+use super::sentinel::{CONVERGED, with_sentinels};
+use super::{ROLL, STORE};
+use crate::crash::{Common, Name, Round, Site, Subject, servers, tests_of};
+use crate::store::Store;
+
+/// What is wished of them.
+#[derive(Clone, Copy, Debug)]
+struct Wish(Common);
+
+impl Wish {
+    const fn members(members: usize, level: &'static str) -> Self {
+        Self(Common::members(members).at(level))
+    }
+}
+
+impl crate::crash::Wish for Wish {
+    fn common(self) -> Common {
+        self.0
+    }
+
+    fn spec(self) -> Value {
+        with_sentinels(self.0.spec())
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Grow, and shrink.
+const SIZES: Round<Wish> = Round {
+    name: Name::RedisSizes,
+    wishes: &[Wish::members(5, "info"), Wish::members(3, "info")],
+    other: Wish::members(3, "warning"),
+};
+
+/// Change the configuration, and change it back.
+const CHANGES: Round<Wish> = Round {
+    name: Name::RedisChanges,
+    wishes: &[Wish::members(3, "debug"), Wish::members(3, "info")],
+    other: Wish::members(3, "warning"),
+};
+
+struct Servers;
+
+impl Subject for Servers {
+    type Component = redis_op::Component;
+    type Wish = Wish;
+    type Clients = Journal;
+
+    const STORE: Store = STORE;
+    const NODES: u32 = 5;
+    const IMAGES: &'static [&'static str] = &[];
+    const LIMIT: Duration = ROLL;
+    // Sentinels learn of servers by and by.
+    const SAID: Duration = CONVERGED;
+
+    async fn begin(_lab: &Lab, _round: &Round<Wish>) -> Result<Self> {
+        Ok(Self)
+    }
+
+    async fn ask(&mut self, site: &Site, wish: Wish, members: &[MemberStatus]) -> Result<()> {
+        let (login, addresses) = (Login::by_sentinel(&site.client).await?, servers(members)?);
+        let counted = login.counted(&addresses).await?;
+        ensure!(counted == (addresses.len() - 1, addresses.len()), "copies and Sentinels: {counted:?}");
+        let level = redis_op::config::log_level(serde_json::from_value(wish.0.level.into())?);
+        for address in addresses {
+            let says = login.connect(address).await?.ask(&["CONFIG", "GET", "loglevel"]).await?;
+            ensure!(says == format!("loglevel {level}"), "{address}: {says}");
+        }
+        Ok(())
+    }
+
+    async fn clients(&self, site: &Site) -> Result<Journal> {
+        let login = Login::by_sentinel(&site.client).await?;
+        let journal = Journal::begin(&login, &site.lab.real_nodes()?.addresses()?);
+        journal.goes_on(CONVERGED).await?;
+        Ok(journal)
+    }
+
+    async fn end(journal: Journal, servers: &[Ipv4Addr]) -> Result<String> {
+        let summary = journal.among(servers).end().await?;
+        ensure!(summary.lost == 0 && summary.at_once == 0, "{summary}");
+        Ok(summary.to_string())
+    }
+}
+
+tests_of!(sizes, Servers, SIZES);
+tests_of!(changes, Servers, CHANGES);
