@@ -118,6 +118,16 @@ async fn asks(client: &Client, addresses: &[Ipv4Addr], does: bool) -> Result<()>
     Ok(())
 }
 
+/// Founds a ring of so many members that asks for a password from the beginning.
+async fn founded(client: &Client, members: usize) -> Result<()> {
+    let begun = Instant::now();
+    resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(members, "Password")).await?;
+    STORE.certified(client).await?;
+    STORE.through(client, "the bring-up").await?;
+    println!("founded after {:.0?}", begun.elapsed());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ring_that_is_founded_with_a_password_lets_in_no_stranger_at_any_moment_nor_does_who_joins() -> Result<()> {
     if !Long::Founded.is_drawn()? {
@@ -127,11 +137,7 @@ async fn a_ring_that_is_founded_with_a_password_lets_in_no_stranger_at_any_momen
         .with(2, &[], &[], async |lab, client| {
             let all = lab.real_nodes()?.addresses()?;
             let visitor = Visitor::begin(client, all.clone());
-            let begun = Instant::now();
-            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(1, "Password")).await?;
-            STORE.certified(client).await?;
-            STORE.through(client, "the bring-up").await?;
-            println!("founded after {:.0?}", begun.elapsed());
+            founded(client, 1).await?;
             let access = login(client).await?;
             let first = all.iter().find(|address| visitor.seen.lock().unwrap().turned_away.contains_key(address));
             table(&access, &[*first.context("nobody was turned away")?]).await?;
@@ -158,11 +164,7 @@ async fn three_servers_begin_and_cease_to_ask_for_a_password_while_clients_go_on
         .with(3, &[], &[], async |lab, client| {
             let all = lab.real_nodes()?.addresses()?;
             let visitor = Visitor::begin(client, all.clone());
-            let begun = Instant::now();
-            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(3, "Password")).await?;
-            STORE.certified(client).await?;
-            STORE.through(client, "the bring-up").await?;
-            println!("founded after {:.0?}", begun.elapsed());
+            founded(client, 3).await?;
             visitor.end(&all)?;
             let access = login(client).await?;
             let factor = access.connect(all[0]).await?.factor("system_auth").await?;

@@ -1,69 +1,42 @@
 //! What of a ring is disturbed: its sizes and its configuration.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use tf_api::contract::MemberStatus;
-use tf_testing::Lab;
 
 use super::writer::Writer;
 use super::{JMX_PORT, STORE, on_a_small_machine, ring, table};
-use crate::crash::{Common, Name, Round, Site, Subject, servers, tests_of};
+use crate::crash::{Common, Name, Round, Site, Subject, Wish as _, servers, tests_of};
 use crate::store::Store;
 use crate::tls::Access;
 
 /// Where the agent notes what a server has repaired.
 const REPAIRED: &str = "/var/lib/cassandra/.tf-repaired";
 
-/// What is wished of a ring.
-#[derive(Clone, Copy, Debug)]
-struct Wish(Common);
-
-impl Wish {
-    const fn members(members: usize, level: &'static str) -> Self {
-        Self(Common::members(members).at(level))
-    }
-}
-
-impl crate::crash::Wish for Wish {
-    fn common(self) -> Common {
-        self.0
-    }
-
-    fn spec(self) -> Value {
-        on_a_small_machine(self.0.spec())
-    }
-}
-
-impl fmt::Display for Wish {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Grow by two, and shrink by one, twice.
-const SIZES: Round<Wish> = Round {
+const SIZES: Round<Common> = Round {
     name: Name::CassandraSizes,
-    wishes: &[Wish::members(3, "info"), Wish::members(2, "info"), Wish::members(1, "info")],
-    other: Wish::members(2, "warning"),
+    wishes: &[Common::members(3), Common::members(2), Common::members(1)],
+    other: Common::members(2).at("warning"),
 };
 
 /// Change the configuration, and change it back.
-const CHANGES: Round<Wish> = Round {
+const CHANGES: Round<Common> = Round {
     name: Name::CassandraChanges,
-    wishes: &[Wish::members(3, "debug"), Wish::members(3, "info")],
-    other: Wish::members(3, "warning"),
+    wishes: &[Common::members(3).at("debug"), Common::members(3)],
+    other: Common::members(3).at("warning"),
 };
 
+#[derive(Default)]
 struct Ring;
 
 impl Subject for Ring {
     type Component = cassandra_op::Component;
-    type Wish = Wish;
+    type Wish = Common;
     type Clients = Writer;
 
     const STORE: Store = STORE;
@@ -73,11 +46,11 @@ impl Subject for Ring {
     // Java starts for each question.
     const SAID: Duration = Duration::from_mins(1);
 
-    async fn begin(_lab: &Lab, _round: &Round<Wish>) -> Result<Self> {
-        Ok(Self)
+    fn spec(wish: Common) -> Value {
+        on_a_small_machine(wish.spec())
     }
 
-    async fn ask(&mut self, site: &Site, wish: Wish, members: &[MemberStatus]) -> Result<()> {
+    async fn ask(&mut self, site: &Site, wish: Common, members: &[MemberStatus]) -> Result<()> {
         // What was founded anew has none yet.
         table(&Access::of(&site.client).await?, &servers(members)?).await?;
         ring(&site.lab, &site.client, members.len()).await?;
@@ -85,7 +58,7 @@ impl Subject for Ring {
         for pod in STORE.pods(&site.client).await?.keys() {
             let levels = STORE.exec(&site.lab, pod, &["nodetool", "-p", JMX_PORT, "getlogginglevels"])?;
             let root = levels.lines().find_map(|line| line.strip_prefix("ROOT")).context("no root logger")?;
-            ensure!(root.trim().eq_ignore_ascii_case(wish.0.level), "{pod} logs {root}, not {}", wish.0.level);
+            ensure!(root.trim().eq_ignore_ascii_case(wish.level), "{pod} logs {root}, not {}", wish.level);
             // There is none before the first repair.
             let noted = STORE.exec(&site.lab, pod, &["cat", REPAIRED]).unwrap_or_else(|_| "{}".to_owned());
             repaired.push(serde_json::from_str::<BTreeMap<String, usize>>(&noted)?.get("lab").copied());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result};
 use kube::Client;
+use serde_json::Value;
 use tf_api::contract::MemberStatus;
 use tf_plan::component::Component;
 use tf_testing::Lab;
@@ -21,7 +22,7 @@ use super::{Disturbance, Round, Wish};
 use crate::store::{NAMESPACE, Store, Turn, members};
 
 /// A store as its procedures are disturbed.
-pub trait Subject: Sized {
+pub trait Subject: Default {
     type Component: Component;
     type Wish: Wish;
     /// Clients that keep account of what was acknowledged.
@@ -36,8 +37,15 @@ pub trait Subject: Sized {
     /// How long servers may say something else than the status.
     const SAID: Duration;
 
-    /// What the round needs beside the operator.
-    async fn begin(lab: &Lab, round: &Round<Self::Wish>) -> Result<Self>;
+    /// Sets up what the round needs beside the operator.
+    async fn begin(&mut self, _lab: &Lab, _round: &Round<Self::Wish>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The spec that says so, whole.
+    fn spec(wish: Self::Wish) -> Value {
+        wish.spec()
+    }
 
     /// Whether what is not common to all stores is told to be as wished.
     async fn is_told(&self, _wish: Self::Wish, _resource: &Resource) -> Result<bool> {
@@ -87,7 +95,8 @@ impl<S: Subject> Stage<S> {
         let operator = lab.operate(S::STORE.operator, NAMESPACE, &how).await?;
         operator.ready().await?;
         let operator = Arc::new(Mutex::new(operator));
-        let subject = S::begin(&lab, &round).await?;
+        let mut subject = S::default();
+        subject.begin(&lab, &round).await?;
         let site = Site { client: lab.client().await?, lab };
         let mut stage = Self { site, proxy, operator, subject, round, now: round.rest(), servers: Vec::new() };
         stage.found(round.rest()).await?;
@@ -101,7 +110,7 @@ impl<S: Subject> Stage<S> {
     }
 
     async fn wish(&self, wish: S::Wish) -> Result<()> {
-        S::STORE.apply(&self.site.client, wish.spec()).await
+        S::STORE.apply(&self.site.client, S::spec(wish)).await
     }
 
     /// Puts another node in the place of the one that has been there for the longest time.

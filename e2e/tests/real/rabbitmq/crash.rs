@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tf_api::contract::MemberStatus;
-use tf_testing::Lab;
 
 use super::STORE;
 use super::traffic::{Access, Traffic};
@@ -35,6 +34,7 @@ const NODES: Round<Common> = Round {
 const SAYS: &str = "{length(rabbit_mnesia:cluster_nodes(all)), length(rabbit_mnesia:cluster_nodes(running)), \
                     rabbit_node_monitor:partitions(), maps:get(level, logger:get_primary_config())}.";
 
+#[derive(Default)]
 struct Cluster;
 
 impl Subject for Cluster {
@@ -47,10 +47,6 @@ impl Subject for Cluster {
     const LIMIT: Duration = ROLL;
     // Erlang starts for each question.
     const SAID: Duration = Duration::from_secs(30);
-
-    async fn begin(_lab: &Lab, _round: &Round<Common>) -> Result<Self> {
-        Ok(Self)
-    }
 
     async fn ask(&mut self, site: &Site, wish: Common, members: &[MemberStatus]) -> Result<()> {
         let pods = STORE.pods(&site.client).await?;

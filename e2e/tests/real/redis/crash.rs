@@ -1,66 +1,39 @@
 //! What of servers that copy one of them is disturbed: how many they are, and their configuration.
 
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use tf_api::contract::MemberStatus;
-use tf_testing::Lab;
 
 use super::client::Login;
 use super::journal::Journal;
 use super::sentinel::{CONVERGED, with_sentinels};
 use super::{ROLL, STORE};
-use crate::crash::{Common, Name, Round, Site, Subject, servers, tests_of};
+use crate::crash::{Common, Name, Round, Site, Subject, Wish as _, servers, tests_of};
 use crate::store::Store;
 
-/// What is wished of them.
-#[derive(Clone, Copy, Debug)]
-struct Wish(Common);
-
-impl Wish {
-    const fn members(members: usize, level: &'static str) -> Self {
-        Self(Common::members(members).at(level))
-    }
-}
-
-impl crate::crash::Wish for Wish {
-    fn common(self) -> Common {
-        self.0
-    }
-
-    fn spec(self) -> Value {
-        with_sentinels(self.0.spec())
-    }
-}
-
-impl fmt::Display for Wish {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Grow, and shrink.
-const SIZES: Round<Wish> = Round {
+const SIZES: Round<Common> = Round {
     name: Name::RedisSizes,
-    wishes: &[Wish::members(5, "info"), Wish::members(3, "info")],
-    other: Wish::members(3, "warning"),
+    wishes: &[Common::members(5), Common::members(3)],
+    other: Common::members(3).at("warning"),
 };
 
 /// Change the configuration, and change it back.
-const CHANGES: Round<Wish> = Round {
+const CHANGES: Round<Common> = Round {
     name: Name::RedisChanges,
-    wishes: &[Wish::members(3, "debug"), Wish::members(3, "info")],
-    other: Wish::members(3, "warning"),
+    wishes: &[Common::members(3).at("debug"), Common::members(3)],
+    other: Common::members(3).at("warning"),
 };
 
+#[derive(Default)]
 struct Servers;
 
 impl Subject for Servers {
     type Component = redis_op::Component;
-    type Wish = Wish;
+    type Wish = Common;
     type Clients = Journal;
 
     const STORE: Store = STORE;
@@ -70,15 +43,15 @@ impl Subject for Servers {
     // Sentinels learn of servers by and by.
     const SAID: Duration = CONVERGED;
 
-    async fn begin(_lab: &Lab, _round: &Round<Wish>) -> Result<Self> {
-        Ok(Self)
+    fn spec(wish: Common) -> Value {
+        with_sentinels(wish.spec())
     }
 
-    async fn ask(&mut self, site: &Site, wish: Wish, members: &[MemberStatus]) -> Result<()> {
+    async fn ask(&mut self, site: &Site, wish: Common, members: &[MemberStatus]) -> Result<()> {
         let (login, addresses) = (Login::by_sentinel(&site.client).await?, servers(members)?);
         let counted = login.counted(&addresses).await?;
         ensure!(counted == (addresses.len() - 1, addresses.len()), "copies and Sentinels: {counted:?}");
-        let level = redis_op::config::log_level(serde_json::from_value(wish.0.level.into())?);
+        let level = redis_op::config::log_level(serde_json::from_value(wish.level.into())?);
         for address in addresses {
             let says = login.connect(address).await?.ask(&["CONFIG", "GET", "loglevel"]).await?;
             ensure!(says == format!("loglevel {level}"), "{address}: {says}");

@@ -164,6 +164,7 @@ impl Others {
     }
 }
 
+#[derive(Default)]
 struct Ensemble {
     others: Option<Others>,
     /// Of the list of members.
@@ -181,10 +182,11 @@ impl Subject for Ensemble {
     const LIMIT: Duration = tls::ROTATION;
     const SAID: Duration = HONEST_WITHIN;
 
-    async fn begin(lab: &Lab, round: &Round<Wish>) -> Result<Self> {
-        let has_others = round.wishes.iter().any(|wish| wish.signer != Signer::Operators);
-        let others = if has_others { Some(Others::begin(lab).await?) } else { None };
-        Ok(Self { others, version: 0 })
+    async fn begin(&mut self, lab: &Lab, round: &Round<Wish>) -> Result<()> {
+        if round.wishes.iter().any(|wish| wish.signer != Signer::Operators) {
+            self.others = Some(Others::begin(lab).await?);
+        }
+        Ok(())
     }
 
     async fn is_told(&self, wish: Wish, zookeeper: &Resource) -> Result<bool> {

@@ -87,7 +87,7 @@ struct Sight {
     quorum: bool,
     /// Who has a vote, in the words of a server that serves.
     voters: Option<BTreeSet<u32>>,
-    /// Members whose servers do not run.
+    /// Members whose servers do not run: nobody listens. One that is slow to answer on a busy machine is not among them.
     down: BTreeSet<u32>,
 }
 
@@ -100,11 +100,11 @@ impl Sight {
             members.iter().filter_map(|member| Some((member.id, member.address.parse().ok()?))).collect();
         let answers = |word| join_all(servers.iter().map(move |(_, server)| answer(*server, word)));
         let (modes, runs) = tokio::join!(answers("srvr"), answers("ruok"));
-        let who = |answers: &[Option<String>], text: &str| -> Vec<(u32, Ipv4Addr)> {
-            let says = |answer: &Option<String>| answer.as_ref().is_some_and(|answer| answer.contains(text));
-            servers.iter().zip(answers).filter(|(_, answer)| says(answer)).map(|(server, _)| *server).collect()
+        let who = |answers: &[Answer], is: fn(&Answer) -> bool| -> Vec<(u32, Ipv4Addr)> {
+            servers.iter().zip(answers).filter(|(_, answer)| is(answer)).map(|(server, _)| *server).collect()
         };
-        let (serving, running) = (who(&modes, "Mode: "), who(&runs, "imok"));
+        let serving = who(&modes, |answer| matches!(answer, Answer::Said(text) if text.contains("Mode: ")));
+        let down = who(&runs, |answer| matches!(answer, Answer::Refused)).into_iter().map(|(id, _)| id).collect();
         let voters = match serving.first() {
             Some((_, server)) => timeout(PATIENCE, membership::list(*server)).await.ok().and_then(Result::ok),
             None => None,
@@ -113,14 +113,25 @@ impl Sight {
         let is_served =
             |voters: &BTreeSet<u32>| 2 * serving.iter().filter(|(id, _)| voters.contains(id)).count() > voters.len();
         let quorum = voters.as_ref().is_some_and(is_served);
-        let is_down = |(id, _): &&(u32, Ipv4Addr)| running.iter().all(|(running, _)| running != id);
-        let down = servers.iter().filter(is_down).map(|(id, _)| *id).collect();
         (!members.is_empty()).then_some(Self { zookeeper, members, quorum, voters, down })
     }
 }
 
-async fn answer(server: Ipv4Addr, word: &str) -> Option<String> {
-    timeout(PATIENCE, ask(server, word)).await.ok()?.ok()
+/// What became of a question to a server.
+enum Answer {
+    Said(String),
+    /// Nobody listens, or hangs up.
+    Refused,
+    /// Nothing was said in time.
+    Silence,
+}
+
+async fn answer(server: Ipv4Addr, word: &str) -> Answer {
+    match timeout(PATIENCE, ask(server, word)).await {
+        Ok(Ok(text)) => Answer::Said(text),
+        Ok(Err(_)) => Answer::Refused,
+        Err(_) => Answer::Silence,
+    }
 }
 
 /// What was seen before, as far as it matters.
