@@ -1,5 +1,6 @@
 //! Desired state of a ring.
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Container, VolumeMount},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -252,14 +253,17 @@ fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
 /// Says how well the ring is kept. Gives back the repair that is due.
 fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<Step> {
     let upkeep = upkeep::look(&plan.members, &Reports::of_observed(observed), observed.now);
-    let known = cr.status.as_ref().and_then(|status| status.own.repaired_since.clone());
-    if let Some(since) = upkeep.repaired_since.map(|since| Time(whole_seconds(since))).or(known) {
-        plan.own_status.insert("repairedSince".to_owned(), json!(since));
-    }
+    let known = cr.status.as_ref().map(|status| &status.own).filter(|_| !upkeep.is_whole);
+    let mut tell = |name: &str, moment: Option<Timestamp>, known: Option<&Time>| {
+        let moment = moment.map(|moment| Time(whole_seconds(moment))).or_else(|| known.cloned());
+        plan.own_status.extend(moment.map(|moment| (name.to_owned(), json!(moment))));
+    };
+    tell("repairedSince", upkeep.repaired_since, known.and_then(|known| known.repaired_since.as_ref()));
     // Others repair what nobody here is told of.
     if cr.spec.service_configuration.automatic_repair == Some(false) {
         return None;
     }
+    tell("repairBy", upkeep.repair_by, known.and_then(|known| known.repair_by.as_ref()));
     plan.notes.extend(upkeep.overdue);
     upkeep.step
 }

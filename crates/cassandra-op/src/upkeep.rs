@@ -30,8 +30,12 @@ const SKEW: SignedDuration = SignedDuration::from_hours(1);
 /// How well a ring is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
+    /// Whether these are all keyspaces that remember deletions: none changes how many members its rows are on, and every member tells.
+    pub is_whole: bool,
     /// Since when every keyspace that remembers deletions has been repaired, where each has been.
     pub repaired_since: Option<Timestamp>,
+    /// When what was deleted in the first of them may come back.
+    pub repair_by: Option<Timestamp>,
     /// Keyspaces in which what was deleted may come back, for people.
     pub overdue: Vec<String>,
     /// The repair that is due, if one is.
@@ -46,13 +50,13 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
     let last = |keyspace: &str| ring.iter().filter_map(|(_, facts)| repaired(facts, keyspace, now)).max();
     let is_past = |keyspace: &str, span| last(keyspace).is_none_or(|last| now.duration_since(last) >= span);
     let due = keyspaces.iter().find(|(keyspace, grace)| is_past(keyspace, interval(**grace)));
-    let overdue = keyspaces.iter().filter(|(keyspace, grace)| {
-        let forgotten = SignedDuration::from_secs((**grace).into()).max(SOONEST);
-        last(keyspace).is_some() && is_past(keyspace, forgotten)
-    });
+    let repair_by = |keyspace: &str, grace: u32| last(keyspace)?.checked_add(forgotten(grace)).ok();
+    let overdue = keyspaces.iter().filter(|(keyspace, grace)| repair_by(keyspace, **grace).is_some_and(|by| by <= now));
     Upkeep {
+        is_whole: members.len() == 1 || ring.first().is_some_and(|(_, facts)| facts.grace.len() == keyspaces.len()),
         // One that never was comes before every time.
         repaired_since: keyspaces.keys().map(|keyspace| last(keyspace)).min().flatten(),
+        repair_by: keyspaces.iter().filter_map(|(keyspace, grace)| repair_by(keyspace, *grace)).min(),
         overdue: overdue.map(|(keyspace, grace)| explain(keyspace, *grace, &ring)).collect(),
         step: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
     }
@@ -71,6 +75,11 @@ fn keyspaces<'a>(ring: &[(&Pod, &'a Facts)], members: usize) -> BTreeMap<&'a str
     };
     let graces = first.grace.iter().map(|(keyspace, grace)| (keyspace.as_str(), *grace));
     graces.filter(|(keyspace, _)| is_everywhere(keyspace)).collect()
+}
+
+/// For how long deletions are remembered, as far as repairs follow.
+fn forgotten(grace: u32) -> SignedDuration {
+    SignedDuration::from_secs(grace.into()).max(SOONEST)
 }
 
 fn interval(grace: u32) -> SignedDuration {

@@ -278,11 +278,14 @@ fn a_ring_that_was_not_repaired_for_too_long_is_told_with_the_cause() {
     assert!(late.under_way.is_none() && late.troubles.is_empty(), "it serves");
     let since = planned(&repaired([Some(2), Some(3), None], why)).own_status.remove("repairedSince");
     assert_eq!(since, Some(json!("2026-11-19T10:00:00Z")));
+    assert_eq!(late.own_status["repairBy"], json!("2026-11-20T10:00:00Z"));
     let mut blind = settled();
     blind.agents.clear();
     let mut known = resource();
     known.status.as_mut().unwrap().own.repaired_since = serde_json::from_value(since.clone().unwrap()).unwrap();
     assert_eq!(plan(&known, &blind).unwrap().own_status.remove("repairedSince"), since);
+    let unknown = planned(&repaired([Some(2), None, None], |_, facts| facts.grace.clear())).own_status;
+    assert!(!unknown.contains_key("repairBy") && !unknown.contains_key("repairedSince"), "{unknown:?}");
 }
 
 /// A ring whose clients are to be asked for a password.

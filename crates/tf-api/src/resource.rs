@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::NamespaceResourceScope;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -35,6 +36,11 @@ pub trait Managed:
     /// Whether reconciling is suspended, by the spec or by [`ANNOTATION_PAUSED`](crate::names::ANNOTATION_PAUSED).
     fn paused(&self) -> bool {
         self.spec_paused() || self.is_annotated(crate::names::ANNOTATION_PAUSED)
+    }
+
+    /// When what it stores is no longer safe unless it was looked after, in status where the kind has such a thing.
+    fn upkeep_by(&self) -> Option<&Time> {
+        None
     }
 
     /// Whether it was available once: its servers hold something.
@@ -76,7 +82,7 @@ pub trait Managed:
 
 /// Implements [`Managed`] for kinds whose spec has the common fields.
 macro_rules! managed {
-    ($($kind:ident = $info:ident),* $(,)?) => {
+    ($($kind:ident = $info:ident $({ $($own:item)* })?),* $(,)?) => {
         $(impl $crate::resource::Managed for $crate::kinds::$kind {
             const INFO: $crate::kinds::KindInfo = $crate::kinds::$info;
 
@@ -95,6 +101,8 @@ macro_rules! managed {
             fn contract(&self) -> Option<&$crate::contract::Contract> {
                 self.status.as_ref().map(|status| &status.contract)
             }
+
+            $($($own)*)?
         })*
     };
 }

@@ -60,6 +60,7 @@ impl<Cr: Managed> View<Cr> {
 
     fn facts(&self, key: &Key, cr: &Cr) -> Facts {
         let mut facts = Facts::of(cr.contract());
+        facts.repair_late = cr.upkeep_by().map(|moment| moment.0);
         if !self.world.declaration.calls_agents || cr.meta().deletion_timestamp.is_some() {
             return facts;
         }

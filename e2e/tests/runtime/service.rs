@@ -35,7 +35,7 @@ use crate::support::{
 /// Series of the table that a probe tells, with their labels: it has no members with agents.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let told = metrics::OPERATOR.into_iter().chain(metrics::PROCESS);
-    let told = told.filter(|metric| metric.told != Told::OfMembers);
+    let told = told.filter(|metric| !matches!(metric.told, Told::OfMembers | Told::OfRings));
     let series = told.flat_map(|metric| {
         let suffixes: &[(&str, &[&str])] = match metric.kind {
             Type::Histogram => &[("_bucket", &["le"]), ("_sum", &[]), ("_count", &[])],

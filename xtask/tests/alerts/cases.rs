@@ -34,8 +34,10 @@ pub fn cases(subject: &Subject) -> Result<Vec<Case>> {
     if subject.has_agents {
         all.extend(of_certificates(subject));
     }
-    if subject.operator == "rabbitmq-op" {
-        all.extend(of_rabbitmq(subject));
+    match subject.operator {
+        "cassandra-op" => all.extend(of_cassandra(subject)),
+        "rabbitmq-op" => all.extend(of_rabbitmq(subject)),
+        _ => {}
     }
     Ok(all)
 }
@@ -196,6 +198,16 @@ fn of_certificates(subject: &Subject) -> Vec<Case> {
             &[(79, &[]), (200, &[])],
         ),
         case("the authority is not replaced", authority, &[(119, &[]), (123, &["TfAuthorityOverdue"])]),
+    ]
+}
+
+fn of_cassandra(subject: &Subject) -> Vec<Case> {
+    let overdue = subject.alert("RepairOverdue");
+    let due = |values: &str| Scene::well(subject).number("tf_repair_overdue_timestamp_seconds", values);
+    vec![
+        case("a ring is not repaired", due(&always(3600)), &[(119, &[]), (123, &[&overdue]), (180, &[&overdue])]),
+        case("a ring is repaired late", due(&from(100, 3600, 7_000_000)), &[(99, &[]), (180, &[])]),
+        case("a ring that sleeps is not repaired", due(&always(3600)).turns("Hibernated", 10, true), &[(180, &[])]),
     ]
 }
 

@@ -202,11 +202,11 @@ pub struct CassandraConfiguration {
     pub backup: Option<BackupVolume>,
     /// A backup on the volume of backup that a new ring takes in before it is Ready. Default: none, it begins empty.
     pub restore_from: Option<RestoreSource>,
-    /// Accepted for compatibility, has no effect yet: whether Cassandra Reaper repairs the ring on a schedule.
+    /// Accepted for compatibility, has no effect: whether Cassandra Reaper repairs the ring. The operator has it repaired, see `automaticRepair`.
     pub reaper_enabled: bool,
-    /// Accepted for compatibility, has no effect yet: port of Reaper's user interface and API.
+    /// Accepted for compatibility, has no effect: port of Reaper's user interface and API.
     pub reaper_app_port: Port,
-    /// Accepted for compatibility, has no effect yet: port of Reaper's administration.
+    /// Accepted for compatibility, has no effect: port of Reaper's administration.
     pub reaper_adm_port: Port,
     /// Tuning of one server, under the names of cassandra.yaml.
     pub cassandra_parameters: CassandraParameters,
@@ -262,6 +262,8 @@ pub struct CassandraOwnStatus {
     pub authentication: Option<Authentication>,
     /// Every keyspace has been repaired since then, seen from the last time that all members could be asked. Absent until each has been.
     pub repaired_since: Option<Time>,
+    /// What was deleted may come back from then on, unless the next repair has succeeded. Absent where nothing is to be repaired, or somebody else does it.
+    pub repair_by: Option<Time>,
     /// The last backups, the newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backups: Vec<BackupStatus>,

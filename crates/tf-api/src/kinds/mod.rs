@@ -161,7 +161,11 @@ crate::resource::managed! {
     Analytics = ANALYTICS,
     AnalyticsAlarm = ANALYTICS_ALARM,
     AnalyticsSnmp = ANALYTICS_SNMP,
-    Cassandra = CASSANDRA,
+    Cassandra = CASSANDRA {
+        fn upkeep_by(&self) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time> {
+            self.status.as_ref()?.own.repair_by.as_ref()
+        }
+    },
     Config = CONFIG,
     Control = CONTROL,
     Kubemanager = KUBEMANAGER,

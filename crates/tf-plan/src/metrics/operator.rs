@@ -148,8 +148,19 @@ pub const AUTHORITY_LATE: Metric = of_members(gauge(
     "When the authority of a namespace is late with its replacement: five sixths of its life",
 ));
 
+/// When a repair is late.
+pub const REPAIR_LATE: Metric = Metric {
+    told: Told::OfRings,
+    ..gauge(
+        "tf_repair_overdue_timestamp_seconds",
+        RESOURCE,
+        Unit::Moment,
+        "When what was deleted in a Cassandra ring may come back, unless the next repair has succeeded: status.repairBy",
+    )
+};
+
 /// What operators register.
-pub const OPERATOR: [&Metric; 22] = [
+pub const OPERATOR: [&Metric; 23] = [
     &AGENTS,
     &API_REQUESTS,
     &AUTHORITY_END,
@@ -168,6 +179,7 @@ pub const OPERATOR: [&Metric; 22] = [
     &RECONCILES,
     &RESOURCES,
     &IN_BACKOFF,
+    &REPAIR_LATE,
     &RESOURCES_OMITTED,
     &UNDECODABLE,
     &WATCH_ERRORS,

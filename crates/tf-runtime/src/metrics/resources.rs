@@ -65,6 +65,8 @@ pub struct Facts {
     pub certificate_end: Option<Timestamp>,
     /// When the first one is late with its renewal.
     pub certificate_late: Option<Timestamp>,
+    /// When a repair is late.
+    pub repair_late: Option<Timestamp>,
 }
 
 impl Facts {
@@ -140,6 +142,7 @@ pub(super) struct Resources {
     agents: IntGaugeVec,
     certificate_end: IntGaugeVec,
     certificate_late: IntGaugeVec,
+    repair_late: IntGaugeVec,
     authority_end: IntGaugeVec,
     authority_late: IntGaugeVec,
 }
@@ -157,6 +160,7 @@ impl Resources {
             agents: new.gauges(&table::AGENTS)?,
             certificate_end: new.gauges(&table::CERTIFICATE_END)?,
             certificate_late: new.gauges(&table::CERTIFICATE_LATE)?,
+            repair_late: new.gauges(&table::REPAIR_LATE)?,
             authority_end: new.gauges(&table::AUTHORITY_END)?,
             authority_late: new.gauges(&table::AUTHORITY_LATE)?,
         })
@@ -204,6 +208,7 @@ impl Resources {
             (&self.ready, facts.ready.map(i64::from)),
             (&self.certificate_end, second(facts.certificate_end)),
             (&self.certificate_late, second(facts.certificate_late)),
+            (&self.repair_late, second(facts.repair_late)),
         ];
         // Nobody is told of a certificate that ended in 1970.
         for (gauge, value) in numbers {
@@ -213,9 +218,9 @@ impl Resources {
         }
     }
 
-    fn all(&self) -> [&IntGaugeVec; 12] {
+    fn all(&self) -> [&IntGaugeVec; 13] {
         let Self { counts, omitted, conditions, since, initialized, wanted, ready, agents, .. } = self;
-        let Self { certificate_end, certificate_late, authority_end, authority_late, .. } = self;
+        let Self { certificate_end, certificate_late, repair_late, authority_end, authority_late, .. } = self;
         [
             counts,
             omitted,
@@ -227,6 +232,7 @@ impl Resources {
             agents,
             certificate_end,
             certificate_late,
+            repair_late,
             authority_end,
             authority_late,
         ]
@@ -268,6 +274,7 @@ pub(super) mod tests {
             agents: Some(Answers { answering: 2, silent: 1, unheard: 0 }),
             certificate_end: Some(at(3000)),
             certificate_late: Some(at(2000)),
+            repair_late: Some(at(4000)),
             ..Facts::of(Some(&status(&[("Ready", "False"), ("Available", "True"), ("Paused", "True")])))
         };
         Snapshot {
@@ -316,6 +323,7 @@ pub(super) mod tests {
         is_told("tf_initialized{N,S} 1");
         is_told("tf_certificate_expiry_timestamp_seconds{N,S} 3000");
         is_told("tf_certificate_overdue_timestamp_seconds{N,S} 2000");
+        is_told("tf_repair_overdue_timestamp_seconds{N,S} 4000");
         let text = String::from_utf8(metrics.page(Some(&full())).unwrap()).unwrap();
         assert!(
             text.contains(

@@ -10,6 +10,7 @@ use tf_api::kinds::RABBITMQ;
 use tf_api::names::ANNOTATION_HIBERNATE;
 use tf_testing::Lab;
 use tf_testing::resources::{self, Resource};
+use tf_testing::wait::eventually;
 
 use super::traffic::{Access, Traffic};
 use super::{AMQP_PORT, Long, NAME, STORE, good, resize, three};
@@ -19,6 +20,8 @@ use crate::tls;
 const PORT: u16 = AMQP_PORT + 20_000;
 /// Between two servers that are killed while the authority is replaced: some in each step, which takes a minute.
 const TURN: Duration = Duration::from_secs(40);
+/// For a server's own tool.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// By which an Erlang speaks as the members do.
 const AS_MEMBERS: [&str; 4] = ["-proto_dist", "inet_tls", "-ssl_dist_optfile", "/etc/contrail/inter_node_tls.config"];
 /// By which it speaks TLS without a certificate, and takes any.
@@ -29,7 +32,11 @@ async fn answers(lab: &Lab, client: &Client, arguments: &[&str]) -> Result<usize
     let pods = STORE.pods(client).await?;
     let mut names = Vec::new();
     for pod in pods.keys() {
-        names.push(STORE.exec(lab, pod, &["rabbitmqctl", "eval", "node()."])?.trim().to_owned());
+        // Its tool speaks TLS, too, and gives up early on a busy machine.
+        let name = eventually("the name of a server", PATIENCE, async || {
+            Ok(STORE.exec(lab, pod, &["rabbitmqctl", "eval", "node()."]).ok())
+        });
+        names.push(name.await?.trim().to_owned());
     }
     let host = names[0].trim_matches('\'').split_once('@').context("no host")?.1;
     let ask = format!("[io:format(\"~p~n\", [net_adm:ping(Name)]) || Name <- [{}]], halt().", names.join(","));

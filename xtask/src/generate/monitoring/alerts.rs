@@ -66,8 +66,10 @@ pub fn all(target: &Target) -> Vec<Alert> {
     if target.has_agents {
         alerts.extend(of_certificates(target));
     }
-    if target.operator == "rabbitmq-op" {
-        alerts.extend(of_rabbitmq(target));
+    match target.operator {
+        "cassandra-op" => alerts.push(of_cassandra(target)),
+        "rabbitmq-op" => alerts.extend(of_rabbitmq(target)),
+        _ => {}
     }
     alerts
 }
@@ -355,6 +357,24 @@ fn of_certificates(target: &Target) -> [Alert; 2] {
             ],
         ),
     ]
+}
+
+fn of_cassandra(target: &Target) -> Alert {
+    let (named, on) = (Named(target), Resources(target));
+    let late = on.one("min", &table::REPAIR_LATE, &[]);
+    named.alert(
+        "RepairOverdue",
+        unless(&format!("{late} < time()"), &[on.is_wished()]),
+        "1h",
+        Severity::Warning,
+        [
+            format!("{SUBJECT} was not repaired in time"),
+            format!(
+                "What was deleted in {SUBJECT} may come back since {{{{ $value | humanizeTimestamp }}}}: its members forget deletions, and not every keyspace was \
+                 repaired before. WorkloadReady names the keyspaces with the cause; while a member is away, nothing can be repaired."
+            ),
+        ],
+    )
 }
 
 fn of_rabbitmq(target: &Target) -> [Alert; 2] {

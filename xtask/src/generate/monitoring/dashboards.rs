@@ -136,6 +136,9 @@ pub fn of(target: &Target) -> Result<String> {
         panels.push(Panel::chart("Node agents", "none", vec![(agents, "{{resource_name}} {{state}}")]));
         panels.push(Panel::number("First certificate ends in", "s", vec![(left(&table::CERTIFICATE_END), name)]));
         panels.push(Panel::number("Renewal is late in", "s", vec![(left(&table::CERTIFICATE_LATE), name)]));
+        if target.operator == "cassandra-op" {
+            panels.push(Panel::number("Repair is late in", "s", vec![(left(&table::REPAIR_LATE), name)]));
+        }
     }
     panels.extend(of_servers(target));
     let variables = vec![
