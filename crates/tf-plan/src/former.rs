@@ -79,10 +79,9 @@ pub fn trusts<Cr>(observed: &Observed<Cr>) -> Result<(), NotReady> {
     let cure = "put that authority with its key into Secret tf-ca (docs/cassandra.md says how)";
     let map = |name: &str, key: &str| Some(observed.config_maps.get(name)?.get(key)?.as_str());
     let Some(theirs) = map(AUTHORITY, BUNDLE) else {
-        let why = format!(
+        return Err(invalid(&format!(
             "ConfigMap {AUTHORITY} with {BUNDLE} is not there, so nobody knows which authority they trust; make it with that one, and {cure}"
-        );
-        return Err(refused(Reason::ConfigMapNotFound, &why));
+        )));
     };
     let unreadable = |place: &str, error: CertificateError| invalid(&format!("{place}: {error}"));
     let theirs = Bundle::from_pem(theirs).map_err(|error| unreadable(&format!("ConfigMap {AUTHORITY}"), error))?;
@@ -195,7 +194,7 @@ mod tests {
         assert!(message(trusts(&observed(&[published], Some(&ours)))).contains("the one in use is "));
         assert!(message(trusts(&observed(&[published], None))).contains("there is none yet"));
         let unknown = trusts(&observed(&[], Some(&theirs)));
-        assert_eq!(unknown.as_ref().unwrap_err().reason, Reason::ConfigMapNotFound);
+        assert_eq!(unknown.as_ref().unwrap_err().obstacle, Obstacle::Invalid);
         assert!(message(unknown).contains("nobody knows which authority they trust"));
         // Theirs is wanted and trusted, and ours still signs.
         let both = format!("{ours}{theirs}");

@@ -327,6 +327,34 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_another_operator_tells_its_images_and_where_on_its_node_it_has_what() {
+        let spec = json!({
+            "containers": [
+                {"name": "cassandra", "image": "theirs:1", "volumeMounts": [
+                    {"name": "database-cassandra-data", "mountPath": "/var/lib/cassandra"}, {"name": "files", "mountPath": "/etc/files"},
+                ]},
+                {"name": "provisioner", "image": "theirs:2"},
+            ],
+            "volumes": [
+                {"name": "database-cassandra-data", "hostPath": {"path": "/var/lib/contrail/database"}},
+                {"name": "files", "configMap": {"name": "files"}},
+            ],
+        });
+        let made = |annotations: Value| {
+            let object =
+                json!({"metadata": {"name": "a", "namespace": "tf", "annotations": annotations}, "spec": spec});
+            pod(serde_json::from_value(object).unwrap()).1.pod.former
+        };
+        let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let former = observed::Former {
+            images: text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]),
+            directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]),
+        };
+        assert_eq!(made(json!({})), Some(former));
+        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})), None, "ours is known by its template");
+    }
+
+    #[test]
     fn what_keeps_a_container_from_running_is_told_with_what_people_look_for() {
         let waiting = |reason: &str, last: Value| {
             let state = json!({"waiting": {"reason": reason}});
