@@ -49,7 +49,8 @@ pub fn check(ensemble: &Ensemble<'_, Cassandra>, observed: &Observed<Cassandra>)
         return Ok(());
     }
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
-    if let Some(chosen) = ensemble.container(DAEMON) {
+    // From the first pod on it is for the user to say: it may not run under this operator, and another one of the same release may.
+    if let Some(chosen) = ensemble.container(DAEMON).filter(|_| !is_recorded(cr)) {
         former::keeps_image(pods, DAEMON, &chosen.image)?;
     }
     if former::keeps_directory(pods, config::DATA_DIR, directory::used(cr).as_deref())?.is_none() {

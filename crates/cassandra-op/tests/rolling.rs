@@ -20,7 +20,7 @@ use tf_plan::{
         cassandra::{Change, Facts, Failed, Peer},
         state::{self, Status},
     },
-    observed::{Agent, Node, Observed, Pod, Source},
+    observed::{Agent, Former, Node, Observed, Pod, Source},
     plan::Plan,
     step::{Request, Step},
 };
@@ -475,6 +475,23 @@ fn a_ring_of_the_go_tf_operator_is_taken_over_one_pod_after_the_other_and_nothin
     let says = |index| Status { cassandra: Some(facts(index)), ..three::status(SET, "cassandra", index) };
     assert_eq!(three::taken_over(trusted(), SET, plan, says, looks), [2, 1, 0]);
     assert_eq!(resource.borrow().status.as_ref().unwrap().own.authentication, Some(Authentication::None));
+}
+
+#[test]
+fn nothing_begins_with_another_image_and_one_that_does_not_run_is_no_dead_end() {
+    let mut observed = trusted();
+    let former = |index| {
+        let images = BTreeMap::from([("cassandra".to_owned(), "theirs:3.11".to_owned())]);
+        Pod { former: Some(Former { images, ..Former::default() }), ..three::former(SET, index) }
+    };
+    observed.pods = Source::Known((0..3).map(former).collect());
+    let mut resource = left();
+    let refused = plan(&resource, &observed).unwrap_err();
+    assert!(refused.message.contains("name theirs:3.11 in serviceConfiguration.containers"), "{}", refused.message);
+    let status = resource.status.as_mut().unwrap();
+    status.own.cluster_name = Some("ContrailConfigDB".into());
+    status.contract.members = three::recorded();
+    assert!(plan(&resource, &observed).is_ok());
 }
 
 #[test]
