@@ -147,7 +147,6 @@ fn ring(
         },
     )?;
     former::check(&ensemble, observed)?;
-    let begins = former::is_beginning(&ensemble);
     let taken_over = former::cluster_name(&ensemble);
     let founded = initialized || taken_over.is_some();
     // Nobody looks for it later.
@@ -159,31 +158,13 @@ fn ring(
     claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
     let mut passwords = passwords(cr, observed)?;
-    let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided.as_ref());
-    // A server that is told users tells the others, and who is let in is not changed before all pods are this operator's.
-    let login = if begins { None } else { Login::of(cr, observed, founded, unready)? };
-    if let Some(login) = &login {
-        passwords.insert(login::PASSWORD, &login.password);
-    }
-    if begins && spec.authentication.is_some() {
-        let why = "clients are given no password yet: that begins when every pod is this operator's";
-        ensemble.membership.notes.push(why.to_owned());
-        if let Some(password) = login::stored(cr, observed) {
-            passwords.insert(login::PASSWORD, password);
-        }
-    }
+    let login = given(&mut ensemble, founded, &mut passwords, decided.as_ref())?;
     if !founded {
         ensemble.membership.notes.extend(elsewhere(&ensemble, role));
     }
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster_name = taken_over.clone().unwrap_or_else(|| role.cluster_name(&ensemble.identity));
-    let ring = Ring {
-        cluster_name: &cluster_name,
-        spec,
-        keystore_password: passwords.get(KEYSTORE_PASSWORD).unwrap_or_default(),
-        truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
-        asks: login.as_ref().is_some_and(Login::is_asked),
-    };
+    let ring = settings(spec, &cluster_name, &passwords, login.as_ref());
     let files = |founded| -> Result<Files, NotReady> {
         let mut files = files(&ensemble, role, &ring, login.as_ref(), founded, collectors)?;
         let founders = (!founded).then(|| ensemble.members().len());
@@ -240,6 +221,49 @@ fn ring(
     restore::take_in(&mut plan, cr, observed, source);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// What clients log in with, which is put among the passwords.
+fn given(
+    ensemble: &mut Ensemble<'_, Cassandra>,
+    founded: bool,
+    passwords: &mut SecretData,
+    decided: Option<&Decision>,
+) -> Result<Option<Login>, NotReady> {
+    let (cr, observed) = (ensemble.cr, ensemble.observed);
+    // A server that is told users tells the others, and who is let in is not changed before all pods are this operator's.
+    if former::is_beginning(ensemble) {
+        if cr.spec.service_configuration.authentication.is_some() {
+            let why = "clients are given no password yet: that begins when every pod is this operator's";
+            ensemble.membership.notes.push(why.to_owned());
+        }
+        if let Some(password) = login::stored(cr, observed) {
+            passwords.insert(login::PASSWORD, password);
+        }
+        return Ok(None);
+    }
+    let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided);
+    let login = Login::of(cr, observed, founded, unready)?;
+    if let Some(login) = &login {
+        passwords.insert(login::PASSWORD, &login.password);
+    }
+    Ok(login)
+}
+
+/// What the files of the ring's members have in common.
+fn settings<'a>(
+    spec: &'a CassandraConfiguration,
+    cluster_name: &'a str,
+    passwords: &'a SecretData,
+    login: Option<&Login>,
+) -> Ring<'a> {
+    Ring {
+        cluster_name,
+        spec,
+        keystore_password: passwords.get(KEYSTORE_PASSWORD).unwrap_or_default(),
+        truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
+        asks: login.is_some_and(Login::is_asked),
+    }
 }
 
 fn has_server(spec: &CassandraConfiguration) -> Result<(), NotReady> {

@@ -85,21 +85,20 @@ pub fn trusts<Cr>(observed: &Observed<Cr>) -> Result<(), NotReady> {
     };
     let unreadable = |place: &str, error: CertificateError| invalid(&format!("{place}: {error}"));
     let theirs = Bundle::from_pem(theirs).map_err(|error| unreadable(&format!("ConfigMap {AUTHORITY}"), error))?;
-    let (signers, above) = match map(names::AUTHORITY, SIGNERS) {
-        Some(signers) => (signers.to_owned(), map(names::AUTHORITY, BUNDLE).unwrap_or_default().to_owned()),
+    let (signers, above) = if let Some(signers) = map(names::AUTHORITY, SIGNERS) {
+        (signers.to_owned(), map(names::AUTHORITY, BUNDLE).unwrap_or_default().to_owned())
+    } else {
         // Taken as it is when the first member needs it.
-        None => {
-            let secret = observed.secrets.get(names::AUTHORITY);
-            let part = |key| secret.and_then(|secret| secret.get(key)).unwrap_or_default();
-            (part(CHAIN[0]).to_owned(), CHAIN.map(part).join("\n"))
-        }
+        let secret = observed.secrets.get(names::AUTHORITY);
+        let part = |key| secret.and_then(|secret| secret.get(key)).unwrap_or_default();
+        (part(CHAIN[0]).to_owned(), CHAIN.map(part).join("\n"))
     };
     let read = |pem: &str| Bundle::from_pem(pem).map_err(|error| unreadable("authority tf-ca", error));
     let (signers, above) = (read(&signers)?, read(&above)?);
     if leads_to(&signers, &above, &theirs) {
         return Ok(());
     }
-    let named: Vec<String> = theirs.certificates().iter().map(|authority| authority.subject()).collect();
+    let named: Vec<String> = theirs.certificates().iter().map(Certificate::subject).collect();
     let ours = signers
         .certificates()
         .first()
@@ -150,11 +149,12 @@ mod tests {
 
     #[test]
     fn another_image_is_refused_while_a_pod_of_another_operator_is_there() {
-        let theirs = pod("registry/theirs:1", None);
-        assert!(keeps_image(&[theirs.clone()], "server", "registry/theirs:1").is_ok());
-        assert!(keeps_image(&[theirs.clone()], "another", "registry/ours:2").is_ok());
-        let refused = message(keeps_image(&[theirs.clone()], "server", "registry/ours:2"));
+        let theirs = [pod("registry/theirs:1", None)];
+        assert!(keeps_image(&theirs, "server", "registry/theirs:1").is_ok());
+        assert!(keeps_image(&theirs, "another", "registry/ours:2").is_ok());
+        let refused = message(keeps_image(&theirs, "server", "registry/ours:2"));
         assert!(refused.contains("name registry/theirs:1 in"), "{refused}");
+        let [theirs] = theirs;
         let ours = Pod { template: Some("hash".into()), ..theirs };
         assert!(keeps_image(&[ours, Pod::default()], "server", "registry/ours:2").is_ok());
     }
