@@ -119,7 +119,7 @@ async fn asks(client: &Client, addresses: &[Ipv4Addr], does: bool) -> Result<()>
 }
 
 /// Founds a ring of so many members that asks for a password from the beginning.
-async fn founded(client: &Client, members: usize) -> Result<()> {
+async fn founded(client: &Client, members: u32) -> Result<()> {
     let begun = Instant::now();
     resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec(members, "Password")).await?;
     STORE.certified(client).await?;
