@@ -21,7 +21,7 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]
-# owned: configuration files of the members and the discovery of their endpoints; read: endpoints of collectors that the spec names
+# owned: configuration files of the members and the discovery of their endpoints; read: endpoints of collectors that the spec names, and the authority that servers of the Go tf-operator trust
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]

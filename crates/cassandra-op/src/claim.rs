@@ -12,7 +12,7 @@ use tf_api::{
 };
 use tf_plan::{nodemanager, observed::Observed, placement::Placement, plan::NotReady};
 
-use crate::{directory::used, plan, ports, role::Role};
+use crate::{directory::used, former, plan, ports, role::Role};
 
 /// Makes sure that `members` have the ring's directory and ports on their nodes to themselves. Of two rings the one that was
 /// brought up keeps them, of two equal ones the older.
@@ -67,7 +67,7 @@ fn ports(cr: &Cassandra) -> Vec<Port> {
 
 /// How good the claim of a ring is: less is better.
 fn strength(cr: &Cassandra) -> (bool, Option<&Time>, &str, &str) {
-    let brought_up = cr.is_initialized();
+    let brought_up = cr.is_initialized() || former::is_recorded(cr);
     (!brought_up, cr.metadata.creation_timestamp.as_ref(), cr.home(), cr.title())
 }
 

@@ -8,6 +8,11 @@ use crate::{OPERATOR, role::Role};
 /// Below this are the directories of all data.
 pub const DATA_BASE: &str = "/var/lib/contrail";
 
+/// The Go tf-operator's directory of a ring that is not the only one.
+pub fn legacy(role: Role) -> String {
+    format!("{DATA_BASE}/{}", role.node_type().name())
+}
+
 /// The ring's directory if the spec names none.
 pub fn usual(cr: &Cassandra) -> String {
     Role::of(cr.title()).directory(DATA_BASE, &Identity::of(OPERATOR, cr))

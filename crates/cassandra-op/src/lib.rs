@@ -1,12 +1,13 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
-//! [`claim`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], who they are in `membership`, what is done to members that run in
+//! [`claim`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], what is special about one that the Go tf-operator made in `former`, who they are in `membership`, what is done to members that run in
 //! `procedure`, what from time to time in `upkeep`, backups are in `backup`, and what a new ring begins with in `restore`.
 
 mod backup;
 pub mod claim;
 pub mod config;
 pub mod directory;
+mod former;
 pub mod login;
 mod membership;
 pub mod plan;
@@ -66,7 +67,9 @@ impl component::Component for Component {
             }],
             reads: vec![
                 Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
-                Read::ConfigMaps { reason: "endpoints of collectors that the spec names" },
+                Read::ConfigMaps {
+                    reason: "endpoints of collectors that the spec names, and the authority that servers of the Go tf-operator trust",
+                },
             ],
             restarts_pods: true,
             calls_agents: true,
@@ -84,7 +87,11 @@ impl component::Component for Component {
     }
 
     fn references(cr: &Cassandra) -> References {
-        login::references(cr)
+        let (login, former) = (login::references(cr), former::references(cr));
+        References {
+            secrets: [login.secrets, former.secrets].concat(),
+            config_maps: [login.config_maps, former.config_maps].concat(),
+        }
     }
 
     fn agents(cr: &Cassandra, cluster_domain: &str) -> Option<Agents> {

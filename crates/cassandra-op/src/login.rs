@@ -36,6 +36,11 @@ fn is_given(cr: &Cassandra) -> bool {
     cr.spec.service_configuration.authentication.or(recorded(cr)).is_some()
 }
 
+/// The password that was made for clients.
+pub fn stored<'a>(cr: &Cassandra, observed: &'a Observed<Cassandra>) -> Option<&'a str> {
+    observed.secrets.get(&plan::passwords_name(cr))?.get(PASSWORD)
+}
+
 /// What has to be in the operator's own Secret.
 pub fn credential(cr: &Cassandra) -> Option<Credential> {
     is_given(cr).then(|| Credential::new(plan::passwords_name(cr), PASSWORD, Generator::Alphanumeric { length: 32 }))
@@ -72,7 +77,7 @@ impl Login {
             return Ok(None);
         }
         let secret = plan::passwords_name(cr);
-        let stored = observed.secrets.get(&secret).and_then(|data| data.get(PASSWORD));
+        let stored = stored(cr, observed);
         let mut notes = Vec::new();
         let password = match told(cr, observed).filter(|_| initialized) {
             Some(told) => {

@@ -47,7 +47,7 @@ use tf_plan::{
 use crate::{
     OPERATOR, backup, claim, config,
     config::{Door, Ring},
-    directory,
+    directory, former,
     login::{self, Login},
     membership::{self, Situation},
     ports, procedure, restore,
@@ -69,7 +69,8 @@ const LOGS: &str = "logs";
 const CONF: &str = "cassandra-conf";
 const CQLSH: &str = "cqlsh";
 /// Fields of the status that are stored before anything is done.
-const RECORD: [&str; 5] = [resize::FIELDS[0], resize::FIELDS[1], backup::FIELD, restore::FIELD, AUTHENTICATION];
+const RECORD: [&str; 6] =
+    [resize::FIELDS[0], resize::FIELDS[1], backup::FIELD, restore::FIELD, AUTHENTICATION, former::FIELD];
 const AUTHENTICATION: &str = "authentication";
 /// The first operator of Tungsten Fabric gave a drain half an hour.
 const GRACE_SECONDS: i64 = config::DRAIN_SECONDS as i64 + config::STOP_SECONDS as i64;
@@ -128,8 +129,6 @@ fn ring(
     has_server(spec)?;
     let changing = changing(cr, observed);
     let backup_volume = backup::volume(spec)?;
-    // Nobody looks for it later.
-    let source = if initialized { None } else { restore::source(cr, backup_volume.is_some())? };
     let mut ensemble = Ensemble::prepare(
         cr,
         observed,
@@ -144,10 +143,15 @@ fn ring(
             highest: highest(cr),
             has_data: true,
             uses_auth: false,
-            takes_over: false,
+            takes_over: true,
             changing: changing.as_deref(),
         },
     )?;
+    former::check(&ensemble, observed)?;
+    let taken_over = former::cluster_name(&ensemble);
+    let founded = initialized || taken_over.is_some();
+    // Nobody looks for it later.
+    let source = if founded { None } else { restore::source(cr, backup_volume.is_some())? };
     let kept = recorded(cr, &ensemble);
     let decided = decided(observed, &ensemble, &kept, initialized);
     let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
@@ -155,24 +159,22 @@ fn ring(
     claim::claim(cr, ensemble.members(), observed)?;
     let role = Role::of(cr.title());
     let mut passwords = passwords(cr, observed)?;
-    let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided.as_ref());
-    let login = Login::of(cr, observed, initialized, unready)?;
-    if let Some(login) = &login {
-        passwords.insert(login::PASSWORD, &login.password);
-    }
-    if !initialized {
+    let login = given(&mut ensemble, founded, &mut passwords, decided.as_ref())?;
+    if !founded {
         ensemble.membership.notes.extend(elsewhere(&ensemble, role));
     }
     let agents = agents(cr, &observed.operator.cluster_domain)?;
-    let files = |initialized| -> Result<Files, NotReady> {
-        let mut files = files(&ensemble, role, &passwords, login.as_ref(), initialized, collectors)?;
-        let founders = (!initialized).then(|| ensemble.members().len());
+    let cluster_name = taken_over.clone().unwrap_or_else(|| role.cluster_name(&ensemble.identity));
+    let ring = settings(spec, &cluster_name, &passwords, login.as_ref());
+    let files = |founded| -> Result<Files, NotReady> {
+        let mut files = files(&ensemble, role, &ring, login.as_ref(), founded, collectors)?;
+        let founders = (!founded).then(|| ensemble.members().len());
         let how = login.as_ref().map(|login| login.launch(founders));
-        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, initialized, how)?);
+        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, founded, how)?);
         Ok(files)
     };
     let founding = files(false)?.content_hashes(ensemble.members());
-    let files = files(initialized)?;
+    let files = files(founded)?;
     let contents = procedure::wanted(files.content_hashes(ensemble.members()), &founding, observed);
     let open_ports = ports::named(spec)?;
     let identity = &ensemble.identity;
@@ -190,7 +192,8 @@ fn ring(
     let init = ensemble.container(config::jvm::DAEMON).map(copy_of_configuration);
     let objects = vec![publish::credentials(identity, &passwords_name(cr), &passwords)];
     let endpoints = vec![ensemble.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
-    let unasked = (decided.is_none() && !ensemble.is_asleep()).then(|| unasked(&ensemble)).flatten();
+    let is_mixed = ensemble.is_mixed();
+    let unasked = (decided.is_none() && !ensemble.is_asleep() && !is_mixed).then(|| unasked(&ensemble)).flatten();
     let mut plan = ensemble.plan(Parts {
         files,
         daemons,
@@ -206,19 +209,62 @@ fn ring(
         grace_seconds: GRACE_SECONDS,
         drafts,
         ignored: ignored(cr),
-        own_status: own_status(spec, login.as_ref()),
+        own_status: own_status(spec, login.as_ref(), taken_over),
         ..Parts::default()
     })?;
     plan.notes.extend(unasked);
     plan.notes.extend(login.into_iter().flat_map(|login| login.notes));
     record.keep(&mut plan);
     plan.record = &RECORD;
-    let repair = keep_up(&mut plan, cr, observed);
+    let repair = keep_up(&mut plan, cr, observed).filter(|_| !is_mixed);
     let backup = backup::keep(&mut plan, cr, observed, decided.is_some());
     procedure::complete(&mut plan, cr, observed, &contents, decided, backup.or(repair));
     restore::take_in(&mut plan, cr, observed, source);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// What clients log in with, which is put among the passwords.
+fn given(
+    ensemble: &mut Ensemble<'_, Cassandra>,
+    founded: bool,
+    passwords: &mut SecretData,
+    decided: Option<&Decision>,
+) -> Result<Option<Login>, NotReady> {
+    let (cr, observed) = (ensemble.cr, ensemble.observed);
+    // A server that is told users tells the others, and who is let in is not changed before all pods are this operator's.
+    if former::is_beginning(ensemble) {
+        if cr.spec.service_configuration.authentication.is_some() {
+            let why = "clients are given no password yet: that begins when every pod is this operator's";
+            ensemble.membership.notes.push(why.to_owned());
+        }
+        if let Some(password) = login::stored(cr, observed) {
+            passwords.insert(login::PASSWORD, password);
+        }
+        return Ok(None);
+    }
+    let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided);
+    let login = Login::of(cr, observed, founded, unready)?;
+    if let Some(login) = &login {
+        passwords.insert(login::PASSWORD, &login.password);
+    }
+    Ok(login)
+}
+
+/// What the files of the ring's members have in common.
+fn settings<'a>(
+    spec: &'a CassandraConfiguration,
+    cluster_name: &'a str,
+    passwords: &'a SecretData,
+    login: Option<&Login>,
+) -> Ring<'a> {
+    Ring {
+        cluster_name,
+        spec,
+        keystore_password: passwords.get(KEYSTORE_PASSWORD).unwrap_or_default(),
+        truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
+        asks: login.is_some_and(Login::is_asked),
+    }
 }
 
 fn has_server(spec: &CassandraConfiguration) -> Result<(), NotReady> {
@@ -232,7 +278,7 @@ fn has_server(spec: &CassandraConfiguration) -> Result<(), NotReady> {
 }
 
 /// What the status says of this kind alone, whoever the members are.
-fn own_status(spec: &CassandraConfiguration, login: Option<&Login>) -> Map<String, Value> {
+fn own_status(spec: &CassandraConfiguration, login: Option<&Login>, taken_over: Option<String>) -> Map<String, Value> {
     let port = |port: Port| port.to_string();
     let ports = json!({
         "port": config::thrift(spec).map(port),
@@ -240,7 +286,8 @@ fn own_status(spec: &CassandraConfiguration, login: Option<&Login>) -> Map<Strin
         "jmxPort": port(spec.jmx_local_port),
     });
     let authentication = login.map(|login| (AUTHENTICATION.to_owned(), json!(login.authentication)));
-    [("ports".to_owned(), ports)].into_iter().chain(authentication).collect()
+    let taken_over = taken_over.map(|name| (former::FIELD.to_owned(), json!(name)));
+    [("ports".to_owned(), ports)].into_iter().chain(authentication).chain(taken_over).collect()
 }
 
 /// The change of who is a member that has begun and is not over. A repair that is broken off is begun anew.
@@ -279,7 +326,7 @@ fn unasked(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
     })
 }
 
-/// What is to be done about the ring; none before it was brought up, or while the kubelet's word is all there is.
+/// What is to be done about the ring; none before it was brought up, while the kubelet's word is all there is, or while not all of its pods are ours.
 fn decided(
     observed: &Observed<Cassandra>,
     ensemble: &Ensemble<'_, Cassandra>,
@@ -287,7 +334,8 @@ fn decided(
     initialized: bool,
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
-    if !initialized || ensemble.recorded.is_empty() || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
+    let is_ours = initialized && !ensemble.recorded.is_empty() && !ensemble.is_mixed();
+    if !is_ours || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
         return None;
     }
     let places = ensemble.places();
@@ -331,28 +379,21 @@ fn passwords(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<SecretDat
 fn files(
     ensemble: &Ensemble<'_, Cassandra>,
     role: Role,
-    passwords: &SecretData,
+    ring: &Ring<'_>,
     login: Option<&Login>,
-    initialized: bool,
+    founded: bool,
     collectors: Option<&Connection>,
 ) -> Result<Files, NotReady> {
-    let spec = &ensemble.cr.spec.service_configuration;
+    let spec = ring.spec;
     let log_level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
     let members = ensemble.members();
     let addresses = ensemble.addresses();
-    let ring = Ring {
-        cluster_name: &role.cluster_name(&ensemble.identity),
-        spec,
-        keystore_password: passwords.get(KEYSTORE_PASSWORD).unwrap_or_default(),
-        truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
-        asks: login.is_some_and(Login::is_asked),
-    };
     let seeds = seeds::of(members);
     let mut files = Files::default();
     let ipv6 = addresses.iter().any(|address| address.contains(':'));
     files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, log_level, ipv6)?);
     files.shared(config::LOG_FILE, config::LOGBACK);
-    files.shared_secret(node::STORES_FILE, config::stores(&ring)?);
+    files.shared_secret(node::STORES_FILE, config::stores(ring)?);
     let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
     for MemberStatus { id, address, .. } in members {
         files.member(MEMBER_FILE, address, format!("{uid}/{id}\n"));
@@ -362,7 +403,7 @@ fn files(
             files.member_secret(file, address, ring.yaml(file, address, seeds, door)?);
             Ok(())
         };
-        let others = initialized.then(|| seeds::joining(&seeds, address).unwrap_or_else(|| seeds.clone()));
+        let others = founded.then(|| seeds::joining(&seeds, address).unwrap_or_else(|| seeds.clone()));
         add(config::YAML_FILE, &seeds, Door::Clients)?;
         others.as_ref().map_or(Ok(()), |others| add(config::JOINING_FILE, others, Door::Clients))?;
         if ring.asks {
@@ -473,7 +514,7 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         (spec.reaper_app_port != usual::REAPER_APP, "reaperAppPort", "Reaper does not run"),
         (spec.reaper_adm_port != usual::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
     ];
-    let initialized = cr.is_initialized();
+    let initialized = cr.is_initialized() || former::is_recorded(cr);
     let restored = cr.status.as_ref().is_some_and(|status| status.own.restored.is_some());
     let late = (spec.restore_from.is_some() && initialized && !restored).then(|| {
         "spec.serviceConfiguration.restoreFrom: the ring was brought up before; a backup is taken in by a new resource alone"

@@ -17,7 +17,7 @@ use tf_plan::{
 
 /// Name of both rings of the Go tf-operator. A server refuses to start on data that was written under another name, so
 /// this stays for what is taken over, although the images' own default for analytics is `Contrail` (tf-components 2.1).
-const ADOPTED_CLUSTER_NAME: &str = "ContrailConfigDB";
+pub const ADOPTED_CLUSTER_NAME: &str = "ContrailConfigDB";
 
 /// One of the two databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,11 @@ impl Role {
         }
     }
 
+    /// Whether the directories of the resource are the Go tf-operator's unless the spec says otherwise.
+    pub fn is_usual(self, identity: &Identity) -> bool {
+        storage::adopts(&[self.usual_name()], identity)
+    }
+
     /// Directory of the nodes for data or logs below `base`.
     pub fn directory(self, base: &str, identity: &Identity) -> String {
         storage::node_directory(base, self.node_type().name(), &[self.usual_name()], identity)
@@ -66,7 +71,7 @@ impl Role {
     /// Name of the ring. Unique where nothing is taken over: members that meet by a reused address must not take each other
     /// for the same ring. A namespace has no dot, so no two resources share a name.
     pub fn cluster_name(self, identity: &Identity) -> String {
-        if storage::adopts(&[self.usual_name()], identity) {
+        if self.is_usual(identity) {
             ADOPTED_CLUSTER_NAME.to_owned()
         } else {
             format!("{}.{}", identity.namespace, identity.name)
@@ -75,7 +80,7 @@ impl Role {
 
     /// Where the Go tf-operator kept the data of this ring if it was the only one; none if that is the same place.
     pub fn elsewhere(self, base: &str, identity: &Identity) -> Option<String> {
-        (self == Self::Configuration && storage::adopts(&[self.usual_name()], identity))
+        (self == Self::Configuration && self.is_usual(identity))
             .then(|| format!("{base}/{}", NodeType::Database.name()))
     }
 }

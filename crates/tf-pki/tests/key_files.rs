@@ -1,10 +1,14 @@
 //! Keys as other programs write them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::{io, process::Command};
+use std::{env, fs, io, process, process::Command, time::Duration};
 
+use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
-use tf_pki::key_file::{KeyFileError, pkcs8};
+use tf_pki::{
+    authority::Authority,
+    key_file::{KeyFileError, pkcs8},
+};
 
 /// What `openssl` prints; none where there is no `openssl`.
 fn openssl(arguments: &str) -> Option<String> {
@@ -32,6 +36,21 @@ fn every_form_of_a_key_is_taken_and_becomes_pkcs8() {
         assert!(key.starts_with("-----BEGIN PRIVATE KEY-----\n"), "{arguments}");
         assert_eq!(pkcs8(&key).as_ref(), Ok(&key), "{arguments}: PKCS #8 stays as it is");
     }
+}
+
+#[test]
+fn an_authority_as_the_go_tf_operator_makes_it_signs_for_members() {
+    let Some(key) = openssl("genrsa -traditional 4096") else { return };
+    let file = env::temp_dir().join(format!("tf-pki-{}.key", process::id()));
+    fs::write(&file, &key).unwrap();
+    let usage = "keyUsage=critical,keyEncipherment,digitalSignature,keyCertSign";
+    let subject = "/C=US/ST=CA/L=Sunnyvale/O=LFN/OU=TF/CN=tf_csr_singer";
+    let certificate =
+        openssl(&format!("req -x509 -days 3650 -key {} -subj {subject} -addext {usage}", file.display())).unwrap();
+    fs::remove_file(&file).unwrap();
+    let authority = Authority::from_pem(&certificate, &key).unwrap();
+    let signed = authority.operator("some-op", Duration::from_hours(1), Timestamp::now()).unwrap();
+    assert!(signed.issued.certificate.is_issued_by(authority.certificate()));
 }
 
 #[test]

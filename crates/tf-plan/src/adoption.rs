@@ -55,7 +55,7 @@ pub fn finds_data(storage: Option<&Storage>, usual: bool, directory: &str) -> Re
 }
 
 /// Its pods stay as they are, because of this.
-fn refused(reason: Reason, why: &str) -> NotReady {
+pub(crate) fn refused(reason: Reason, why: &str) -> NotReady {
     NotReady::waiting(reason, format!("cannot take over its pods: {why}"))
 }
 

@@ -14,6 +14,7 @@ pub mod declaration;
 pub mod dependency;
 pub mod ensemble;
 pub mod files;
+pub mod former;
 pub mod hash;
 pub mod hibernation;
 pub mod images;

@@ -99,6 +99,20 @@ pub struct Pod {
     /// Its certificate, as the operator that signed it noted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// What it was made of, where another operator made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<Former>,
+}
+
+/// What of another operator's pod tells how ours has to be to go on in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Former {
+    /// Images, by containers.
+    pub images: BTreeMap<String, String>,
+    /// Directories of the node, by where a container has them; of two containers that of the first.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub directories: BTreeMap<String, String>,
 }
 
 /// What is noted of a certificate in the annotation of the pod that holds it.

@@ -12,7 +12,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _, api::DeleteParams};
-use tf_api::kinds::{KindInfo, REDIS, ZOOKEEPER};
+use serde_json::json;
+use tf_api::kinds::{CASSANDRA, KindInfo, REDIS, ZOOKEEPER};
 use tf_testing::{
     Cluster, Entry, Lab, Options, Verb,
     cluster::define_all,
@@ -64,7 +65,14 @@ impl Scene {
         let selector = self.nodes.control_plane();
         // The operator is away while the other one makes its pods.
         self.operator().process.kill()?;
-        let spec = former::spec(namespace, &selector);
+        let mut spec = former::spec(namespace, &selector);
+        if kind == CASSANDRA {
+            let (authority, published) = former::authority(namespace)?;
+            for object in [published, former::signed_by(&authority, namespace)] {
+                self.lab.apply(&object.to_string()).await?;
+            }
+            spec["serviceConfiguration"] = json!({"containers": [{"name": "cassandra", "image": former::IMAGE}]});
+        }
         let uid = resources::apply(client, kind, namespace, &owner, spec).await?.uid().context("no uid")?;
         self.lab.apply(&former::workload(kind, namespace, &selector, &uid, 3).to_string()).await?;
         let before = running(client, kind, namespace, 3, 3).await?;
@@ -127,6 +135,11 @@ async fn servers_of_zookeeper_are_taken_over_once_each_wherever_the_operator_is_
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_redis_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
     wherever_it_is_killed("redis-op", REDIS).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_of_cassandra_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    wherever_it_is_killed("cassandra-op", CASSANDRA).await
 }
 
 async fn wherever_it_is_killed(operator: &'static str, kind: KindInfo) -> Result<()> {

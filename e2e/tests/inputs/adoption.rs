@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::{ResourceExt as _, api::Api};
-use serde_json::json;
-use tf_api::kinds::ZOOKEEPER;
+use serde_json::{Value, json};
+use tf_api::kinds::{CASSANDRA, ZOOKEEPER};
 use tf_testing::{
+    Cluster,
     operators::{Install, Run},
-    resources,
+    resources::{self, Resource},
     wait::eventually,
 };
 
@@ -62,6 +63,60 @@ async fn pods_of_the_go_tf_operator_are_taken_over_where_they_are_once_each_has_
     ensure!(members(&pods(&client, ZOOKEEPER, &namespace).await?)? == wanted, "pods have moved");
     let template = workloads.get(&name).await?.spec.and_then(|spec| spec.template.spec).context("no spec")?;
     ensure!(template.containers.iter().all(|container| container.name != "sidecar"), "{:?}", template.containers);
+    Ok(())
+}
+
+/// Waits until `Ready` says this of a ring.
+async fn says(cluster: &Cluster, owner: &str, what: &str) -> Result<Resource> {
+    let is_said = |resource: &Resource| resource.condition("Ready").is_some_and(|it| it.message.contains(what));
+    cluster.until(CASSANDRA, owner, what, is_said).await
+}
+
+#[tokio::test]
+async fn a_ring_of_the_go_tf_operator_is_taken_over_with_its_image_its_data_and_its_authority_alone() -> Result<()> {
+    let mut cluster = cluster("in-ring", &[]).await?;
+    cluster.nodes(3, 0).await?;
+    let (client, namespace, selector) = (cluster.client.clone(), cluster.namespace.clone(), cluster.control_plane());
+    let owner = former::owner(CASSANDRA);
+    let ring = async |common: Value, image: &str| {
+        let mut spec = json!({"serviceConfiguration": {"containers": [{"name": "cassandra", "image": image}]}});
+        spec["commonConfiguration"] = common;
+        spec["commonConfiguration"]["nodeSelector"] = selector.clone();
+        resources::apply(&client, CASSANDRA, &namespace, &owner, spec).await
+    };
+    let uid = ring(json!({}), "ours").await?.uid().context("no uid")?;
+    let mut workload = former::workload(CASSANDRA, &namespace, &selector, &uid, 3);
+    let pod = &mut workload["spec"]["template"]["spec"];
+    pod["volumes"] = json!([{"name": "data", "hostPath": {"path": "/var/lib/contrail/database"}}]);
+    pod["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/var/lib/cassandra"}]);
+    cluster.apply_object(&workload).await?;
+    let before = running(&client, CASSANDRA, &namespace, 3, 3).await?;
+    cluster.add(&["cassandra-op"], &Install::default(), &Run::default()).await?;
+
+    says(&cluster, &owner, "runs image theirs, and new ones would run ours").await?;
+    ring(json!({}), former::IMAGE).await?;
+    says(&cluster, &owner, "set storage.hostPath.path to /var/lib/contrail/database").await?;
+    ring(json!({"storage": {"hostPath": {"path": "/var/lib/contrail/database"}}}), former::IMAGE).await?;
+    says(&cluster, &owner, "ConfigMap csr-signer-ca with ca-bundle.crt is not there").await?;
+    let (authority, published) = former::authority(&namespace)?;
+    cluster.apply_object(&published).await?;
+    says(&cluster, &owner, "there is none yet").await?;
+    let (other, _) = former::authority("elsewhere")?;
+    cluster.apply_object(&former::signed_by(&other, &namespace)).await?;
+    let refused = says(&cluster, &owner, "the one in use is").await?;
+    let status = &refused.object.data["status"];
+    ensure!(status["members"].is_null() && status["clusterName"].is_null(), "{status:#}");
+    ensure!(uids(&pods(&client, CASSANDRA, &namespace).await?) == uids(&before), "pods were replaced");
+
+    cluster.apply_object(&former::signed_by(&authority, &namespace)).await?;
+    eventually("every pod to be ours", 4 * SOON, async || {
+        Ok(former::are_replaced(&client, CASSANDRA, &namespace, &before).await?.then_some(()))
+    })
+    .await?;
+    let resource = cluster.ready(CASSANDRA, &owner).await?;
+    ensure!(former::recorded(&resource)? == members(&before)?, "{:?}", former::recorded(&resource)?);
+    let name = &resource.object.data["status"]["clusterName"];
+    ensure!(name == "ContrailConfigDB", "{name}");
     Ok(())
 }
 

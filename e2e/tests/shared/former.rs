@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, ResourceExt as _,
@@ -10,6 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tf_api::{contract::MemberStatus, kinds::KindInfo};
+use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, Curve};
 use tf_testing::{resources::Resource, wait::eventually};
 
 /// For its controller, the scheduler and simulated kubelets on a busy machine.
@@ -58,10 +60,31 @@ pub fn workload(kind: KindInfo, namespace: &str, nodes: &Value, uid: &str, repli
                     "priorityClassName": "system-node-critical",
                     "tolerations": [{"operator": "Exists"}],
                     "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}},
-                    "containers": [{"name": daemon, "image": "theirs"}, {"name": "sidecar", "image": "theirs"}],
+                    "containers": [{"name": daemon, "image": IMAGE}, {"name": "sidecar", "image": IMAGE}],
                 },
             },
         },
+    })
+}
+
+/// Image of its containers.
+pub const IMAGE: &str = "theirs";
+
+/// An authority, and the ConfigMap in which that operator tells its pods to trust it.
+pub fn authority(namespace: &str) -> Result<(Authority, Value)> {
+    let authority = Authority::generate("tf_csr_singer", Curve::P256, AUTHORITY_LIFETIME, Timestamp::now())?;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "csr-signer-ca", "namespace": namespace},
+        "data": {"ca-bundle.crt": authority.certificates_pem()},
+    });
+    Ok((authority, map))
+}
+
+/// The Secret by which new members are signed by an authority.
+pub fn signed_by(authority: &Authority, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"name": "tf-ca", "namespace": namespace},
+        "stringData": {"tls.crt": authority.certificates_pem(), "tls.key": authority.key_pem()},
     })
 }
 

@@ -269,6 +269,8 @@ pub struct CassandraOwnStatus {
     pub backups: Vec<BackupStatus>,
     /// The backup that the ring began with. Absent until all of it was taken in.
     pub restored: Option<RestoredStatus>,
+    /// Name of a ring that was taken over from the Go tf-operator, as its servers have it on their disks. Absent with any other ring.
+    pub cluster_name: Option<String>,
 }
 
 /// How far a backup is.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
-        core::v1::{ContainerStatus, Pod},
+        core::v1::{ContainerStatus, Pod, PodSpec, Volume},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -214,6 +214,8 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
         .filter(|condition| condition.status == "False")
         .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
     let revision = labels.get(CONTROLLER_REVISION).cloned();
+    let template = annotations.get(names::ANNOTATION_RESTART_HASH).cloned();
+    let former = template.is_none().then(|| former(&spec));
     let entry = PodEntry {
         labels,
         pod: observed::Pod {
@@ -224,14 +226,31 @@ pub fn pod(pod: Pod) -> (Key, PodEntry) {
             ready: is("Ready", "True"),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             revision,
-            template: annotations.get(names::ANNOTATION_RESTART_HASH).cloned(),
+            template,
             trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
             agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
             certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
+            former,
         },
     };
     (key, entry)
+}
+
+/// What another operator made a pod of.
+fn former(spec: &PodSpec) -> observed::Former {
+    let path = |volume: &Volume| Some((volume.name.clone(), volume.host_path.as_ref()?.path.clone()));
+    let paths: BTreeMap<String, String> = spec.volumes.iter().flatten().filter_map(path).collect();
+    let mut former = observed::Former::default();
+    for container in &spec.containers {
+        former.images.insert(container.name.clone(), container.image.clone().unwrap_or_default());
+        for mount in container.volume_mounts.iter().flatten() {
+            if let Some(path) = paths.get(&mount.name) {
+                former.directories.entry(mount.mount_path.clone()).or_insert_with(|| path.clone());
+            }
+        }
+    }
+    former
 }
 
 /// Another operator's resource: what consumers see of it, and what an owner needs to know.
@@ -305,6 +324,34 @@ mod tests {
     #[test]
     fn the_agent_is_asked_on_the_port_that_the_pod_has() {
         assert_eq!(reduced(json!({})).agent_port, Some(Port(2183)));
+    }
+
+    #[test]
+    fn a_pod_of_another_operator_tells_its_images_and_where_on_its_node_it_has_what() {
+        let spec = json!({
+            "containers": [
+                {"name": "cassandra", "image": "theirs:1", "volumeMounts": [
+                    {"name": "database-cassandra-data", "mountPath": "/var/lib/cassandra"}, {"name": "files", "mountPath": "/etc/files"},
+                ]},
+                {"name": "provisioner", "image": "theirs:2"},
+            ],
+            "volumes": [
+                {"name": "database-cassandra-data", "hostPath": {"path": "/var/lib/contrail/database"}},
+                {"name": "files", "configMap": {"name": "files"}},
+            ],
+        });
+        let made = |annotations: Value| {
+            let object =
+                json!({"metadata": {"name": "a", "namespace": "tf", "annotations": annotations}, "spec": spec});
+            pod(serde_json::from_value(object).unwrap()).1.pod.former
+        };
+        let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let former = observed::Former {
+            images: text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]),
+            directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]),
+        };
+        assert_eq!(made(json!({})), Some(former));
+        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})), None, "ours is known by its template");
     }
 
     #[test]

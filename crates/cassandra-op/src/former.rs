@@ -1,0 +1,62 @@
+//! A ring that the Go tf-operator made.
+//!
+//! It has data, so it is no new one: no server of it takes itself for its founder. That, and its name, are recorded before anything is done, and
+//! hold when its last pod is replaced and it has not been called Ready yet.
+
+use tf_api::{Cassandra, Managed as _};
+use tf_plan::{adoption, component::References, ensemble::Ensemble, former, observed::Observed, plan::NotReady};
+
+use crate::{
+    config::{self, jvm::DAEMON},
+    directory,
+    role::{ADOPTED_CLUSTER_NAME, Role},
+};
+
+/// Field of the status.
+pub const FIELD: &str = "clusterName";
+
+/// Whether the ring had data before this operator saw it.
+pub fn is_recorded(cr: &Cassandra) -> bool {
+    recorded(cr).is_some()
+}
+
+/// Whether it is being taken over.
+pub fn is_beginning(ensemble: &Ensemble<'_, Cassandra>) -> bool {
+    ensemble.is_mixed() && !ensemble.cr.is_initialized()
+}
+
+/// The name of a ring that is taken over, or was.
+pub fn cluster_name(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
+    recorded(ensemble.cr).or_else(|| is_beginning(ensemble).then(|| ADOPTED_CLUSTER_NAME.to_owned()))
+}
+
+fn recorded(cr: &Cassandra) -> Option<String> {
+    cr.status.as_ref()?.own.cluster_name.clone()
+}
+
+/// What [`check`] looks at.
+pub fn references(cr: &Cassandra) -> References {
+    if cr.is_initialized() { References::default() } else { former::references() }
+}
+
+/// Sees to it that new pods can go on in the place of the former ones.
+///
+/// # Errors
+/// When they could not.
+pub fn check(ensemble: &Ensemble<'_, Cassandra>, observed: &Observed<Cassandra>) -> Result<(), NotReady> {
+    let cr = ensemble.cr;
+    if !is_beginning(ensemble) {
+        return Ok(());
+    }
+    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+    // From the first pod on it is for the user to say: it may not run under this operator, and another one of the same release may.
+    if let Some(chosen) = ensemble.container(DAEMON).filter(|_| !is_recorded(cr)) {
+        former::keeps_image(pods, DAEMON, &chosen.image)?;
+    }
+    if former::keeps_directory(pods, config::DATA_DIR, directory::used(cr).as_deref())?.is_none() {
+        let (role, identity) = (Role::of(cr.title()), &ensemble.identity);
+        let usual = directory::legacy(role);
+        adoption::finds_data(cr.spec.common_configuration.storage.as_ref(), role.is_usual(identity), &usual)?;
+    }
+    former::trusts(observed)
+}
