@@ -35,6 +35,25 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
     }
     if reports.clarity() == Clarity::Clear {
         step_down_first(plan, &reports);
+        recount(plan, &reports);
+    }
+}
+
+/// A Sentinel counts for ever who made itself known to it, and more than half of those it counts have to agree. Members whose pods were there for a
+/// moment are forgotten, by one Sentinel after the other, when nothing of them is left and there is nothing else to do.
+fn recount(plan: &mut Plan, reports: &Reports<'_>) {
+    let (seen, count) = (seen(&plan.members, reports), plan.members.len());
+    let tell = seen.iter().filter(|one| one.facts.sentinel.is_some()).count();
+    if plan.step.is_some() || reports.pods.len() != count || tell != count {
+        return;
+    }
+    let counts = |one: &&Seen<'_>| one.facts.sentinel.as_ref().and_then(|it| it.others).is_some_and(|it| it >= count);
+    if let Some(Seen { pod, .. }) = seen.iter().find(counts) {
+        let why =
+            format!("the Sentinel of pod {} starts anew, since it counts more than the {count} there are", pod.name);
+        let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::Recount));
+        plan.under_way = Some(step.explain());
+        plan.step = Some(step);
     }
 }
 

@@ -12,7 +12,7 @@ use tf_plan::{
         redis::{Change, Copying, Facts, Sentinel},
         state::Status,
     },
-    observed::{Agent, Observed, Source},
+    observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::{Request, Step},
 };
@@ -32,7 +32,7 @@ fn address(index: usize) -> IpAddr {
 }
 
 fn sentinel(master: usize, epoch: u64) -> Sentinel {
-    Sentinel { master: address(master), epoch, refuses: None }
+    Sentinel { master: address(master), epoch, others: Some(2), refuses: None }
 }
 
 /// What the server of a member says where that of `master` takes writes and all is well.
@@ -109,6 +109,38 @@ fn who_takes_writes_is_changed_last_and_hands_them_over_before() {
         says(&mut observed, index, |said| *said = facts(index, 0));
     }
     assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+#[test]
+fn sentinels_that_count_who_is_gone_start_anew_one_after_the_other_when_nothing_else_is_to_be_done() {
+    let counts = |observed: &mut Observed<Redis>, index: usize, others| {
+        says(observed, index, |said| said.sentinel.as_mut().unwrap().others = Some(others));
+    };
+    let mut observed = running(2);
+    counts(&mut observed, 1, 4);
+    assert!(!matches!(planned(&observed).step, Some(Step::Ask(..))), "a change goes first");
+    update(&mut observed, &[0, 1, 2]);
+    counts(&mut observed, 2, 3);
+    for index in [1, 2] {
+        let plan = planned(&observed);
+        let Some(Step::Ask(target, Request::Redis(Change::Recount))) = &plan.step else { panic!("{plan:?}") };
+        assert_eq!(target.uid, format!("pod-{index}"));
+        assert!(plan.under_way.unwrap().contains("counts more than the 3 there are"));
+        let mut starting = observed.clone();
+        says(&mut starting, index, |said| said.sentinel = None);
+        assert_eq!(planned(&starting).step, None, "the others wait for it");
+        let mut leaving = observed.clone();
+        if let Source::Known(pods) = &mut leaving.pods {
+            pods.push(Pod { name: format!("{SET}-3"), uid: "pod-3".into(), ..three::pod(SET, 0) });
+        }
+        assert_eq!(planned(&leaving).step, None, "it would make itself known again");
+        counts(&mut observed, index, 2);
+    }
+    assert_eq!(planned(&observed).step, None);
+    // One that does not know all of them yet learns of them by itself, and an older agent does not tell.
+    counts(&mut observed, 0, 1);
+    says(&mut observed, 1, |said| said.sentinel.as_mut().unwrap().others = None);
+    assert_eq!(planned(&observed).step, None);
 }
 
 #[test]

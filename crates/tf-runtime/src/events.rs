@@ -51,6 +51,7 @@ fn action(request: &Request) -> String {
         Request::Ring(Change::RestoreSchema { .. }) => "RestoreSchema".to_owned(),
         Request::Ring(Change::RestoreRows { .. }) => "RestoreRows".to_owned(),
         Request::Redis(redis::Change::StepDown) => "StepDown".to_owned(),
+        Request::Redis(redis::Change::Recount) => "Recount".to_owned(),
         Request::Membership(Membership::Leave) => "Leave".to_owned(),
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
     }

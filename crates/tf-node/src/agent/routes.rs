@@ -73,7 +73,10 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
             make_change(context, request.into_body(), async |change: &Change| changer.change(change).await).await
         }
         (&Method::POST, REDIS, Some(Store::Redis(server))) => {
-            let make = async |_: &redis::Change| step_down::step_down(&server, &context.paths).await;
+            let make = async |change: &redis::Change| match change {
+                redis::Change::StepDown => step_down::step_down(&server, &context.paths).await,
+                redis::Change::Recount => Ok(store::redis::recount(&server, &context.paths).await?),
+            };
             make_change(context, request.into_body(), make).await
         }
         (_, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(_)))

@@ -49,6 +49,9 @@ pub struct Sentinel {
     pub master: IpAddr,
     /// Number of the failover by which it became that (`config-epoch`); 0 before the first one.
     pub epoch: u64,
+    /// How many other Sentinels it counts (`num-other-sentinels`): whoever made itself known since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<usize>,
     /// Why the Sentinels cannot have another server take writes, in the words of `SENTINEL CKQUORUM`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuses: Option<String>,
@@ -92,6 +95,8 @@ pub fn start(own: IpAddr, replication: &Replication, answers: &BTreeMap<IpAddr, 
 pub enum Change {
     /// Have another server take writes in the place of the one beside it, without the loss of any.
     StepDown,
+    /// Have the Sentinel beside the server forget whom it was not told of.
+    Recount,
 }
 
 /// Facts about one server. What could not be found out is empty.
@@ -151,7 +156,7 @@ mod tests {
 
     fn answers(said: &[(u8, u8, u64)]) -> BTreeMap<IpAddr, Sentinel> {
         let sentinel = |(who, master, epoch): &(u8, u8, u64)| {
-            (address(*who), Sentinel { master: address(*master), epoch: *epoch, refuses: None })
+            (address(*who), Sentinel { master: address(*master), epoch: *epoch, others: None, refuses: None })
         };
         said.iter().map(sentinel).collect()
     }
@@ -194,7 +199,7 @@ mod tests {
         ) {
             let replication = replication(size);
             let mut sentinels: Vec<Sentinel> =
-                (0..size).map(|_| Sentinel { master: address(0), epoch: 0, refuses: None }).collect();
+                (0..size).map(|_| Sentinel { master: address(0), epoch: 0, others: None, refuses: None }).collect();
             let (mut master, mut epoch) = (0, 0);
             let mut runs = vec![false; usize::from(size)];
             for (one, other, what, reach) in steps {
@@ -206,7 +211,7 @@ mod tests {
                         master = one;
                         let learn = (0..size).filter(|index| reach >> index & 1 == 1).chain([one]);
                         for index in learn {
-                            sentinels[usize::from(index)] = Sentinel { master: address(one), epoch, refuses: None };
+                            sentinels[usize::from(index)] = Sentinel { master: address(one), epoch, others: None, refuses: None };
                         }
                     }
                     0 | 1 => runs[usize::from(one)] = false,

@@ -58,6 +58,11 @@ fn unknown(why: String) -> Facts {
 pub async fn reload(server: &Server, paths: &Paths) -> Result<()> {
     let request = ["CONFIG", "SET", "tls-cert-file", KEYSTORE_PEM];
     open(&server.target, paths).await?.is_done("CONFIG SET", &request).await?;
+    recount(server, paths).await
+}
+
+/// Has the Sentinel beside the server, if there is one, start anew.
+pub async fn recount(server: &Server, paths: &Paths) -> Result<()> {
     match &server.replication {
         Some(Replication { sentinel: port, .. }) => {
             sentinel::restart(&Target { port: port.get(), ..server.target }, paths).await

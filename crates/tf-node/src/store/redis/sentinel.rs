@@ -51,10 +51,12 @@ fn read(said: &[String]) -> Result<Sentinel> {
     };
     let master = value("ip")?.parse().context("the Sentinel has no address of the server")?;
     let epoch = value("config-epoch")?.parse().context("the Sentinel has no number of the failover")?;
-    Ok(Sentinel { master, epoch, refuses: None })
+    let others = value("num-other-sentinels")?.parse().context("the Sentinel has no number of others")?;
+    Ok(Sentinel { master, epoch, others: Some(others), refuses: None })
 }
 
-/// Has the Sentinel end, so that its agent starts it again: it reads its certificate when it starts and never again.
+/// Has the Sentinel end, so that its agent starts it again: it reads its certificate when it starts and never again, and knows the other
+/// members alone then ([`prepare`]).
 pub(super) async fn restart(target: &Target, paths: &Paths) -> Result<()> {
     // There is no answer.
     let _ = open_as_peer(target, paths).await?.ask(&["SHUTDOWN"]).await;
@@ -159,9 +161,17 @@ mod tests {
     fn what_a_sentinel_says_is_read_or_refused() {
         let said = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
         // As 7.0.15 answers, in part.
-        let sentinel = read(&said("name r ip fd00::2 port 6389 flags master config-epoch 7 quorum 2")).unwrap();
-        assert_eq!(sentinel, Sentinel { master: "fd00::2".parse().unwrap(), epoch: 7, refuses: None });
-        for half in ["name r", "name r ip x config-epoch 7", "name r ip fd00::2 config-epoch -1", "ip fd00::2"] {
+        let sentinel =
+            read(&said("name r ip fd00::2 port 6389 flags master config-epoch 7 num-other-sentinels 4 quorum 2"))
+                .unwrap();
+        assert_eq!(sentinel, Sentinel { master: "fd00::2".parse().unwrap(), epoch: 7, others: Some(4), refuses: None });
+        for half in [
+            "name r",
+            "name r ip x config-epoch 7",
+            "name r ip fd00::2 config-epoch -1",
+            "ip fd00::2",
+            "ip fd00::2 config-epoch 7",
+        ] {
             assert!(read(&said(half)).is_err(), "{half}");
         }
     }
