@@ -66,14 +66,19 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
 
 /// Counts the tests that such a run would have as skipped, by name and with the reason.
 pub fn skip_all(arguments: &[&str], reason: &str) -> Result<Summary> {
+    let skipped = names(arguments)?.into_iter().map(|name| format!("{name}: {reason}"));
+    Ok(Summary { skipped: skipped.collect(), ..Summary::default() })
+}
+
+/// The tests that such a run would have.
+pub fn names(arguments: &[&str]) -> Result<Vec<String>> {
     let mut command = crate::cargo();
     let divider = (!arguments.contains(&"--")).then_some("--");
     command.args(["test", "--quiet"]).args(arguments).args(divider).args(["--list", "--format", "terse"]);
     let output = command.current_dir(crate::root()?).stderr(Stdio::inherit()).output().context("running cargo test")?;
     ensure!(output.status.success(), "cargo test {} -- --list failed", arguments.join(" "));
     let names = String::from_utf8(output.stdout).context("names of tests")?;
-    let skipped = names.lines().filter_map(|line| line.strip_suffix(": test"));
-    Ok(Summary { skipped: skipped.map(|name| format!("{name}: {reason}")).collect(), ..Summary::default() })
+    Ok(names.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
 /// Takes from a line of libtest's output what it says about a test.

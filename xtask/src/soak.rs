@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 
 use crate::{
@@ -22,7 +22,13 @@ pub enum Soak {
     Faults(Cases),
     /// Kill the operator, and change its resource, after each write of growing, changing and shrinking a real ZooKeeper
     /// ensemble, a RabbitMQ cluster, a Cassandra ring and Redis servers, under clients; needs root
-    Procedures(Cases),
+    Procedures {
+        #[command(flatten)]
+        cases: Cases,
+        /// Only those whose name has this in it, for example zookeeper, rabbitmq::crash::sizes, or deleted
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+    },
 }
 
 /// Which cases.
@@ -38,15 +44,15 @@ pub struct Cases {
 
 /// What is disturbed in the middle of something, of every store.
 const PROCEDURES: &str = "::crash::";
+const DISTURBED: [&str; 6] = ["-p", "e2e", "--test", "real", "--", PROCEDURES];
 
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 22] = [
+const LIFE: [&str; 21] = [
     "-p",
     "e2e",
     "--test",
     "real",
     "--",
-    "--nocapture",
     "--skip",
     PROCEDURES,
     "zookeeper::membership",
@@ -67,12 +73,13 @@ const LIFE: [&str; 22] = [
 
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
-    let (cases, test): (_, &[&str]) = match soak {
-        Soak::CrashPoints(cases) => (cases, &["-p", "e2e", "--test", "crash", "--", "--nocapture"]),
-        Soak::Life(cases) => (cases, &LIFE),
-        Soak::Faults(cases) => (cases, &["-p", "e2e", "--test", "real", "zookeeper::faults", "--", "--nocapture"]),
-        Soak::Procedures(cases) => (cases, &["-p", "e2e", "--test", "real", PROCEDURES, "--", "--nocapture"]),
+    let (cases, test) = match soak {
+        Soak::CrashPoints(cases) => (cases, owned(&["-p", "e2e", "--test", "crash", "--"])),
+        Soak::Life(cases) => (cases, owned(&LIFE)),
+        Soak::Faults(cases) => (cases, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
+        Soak::Procedures { cases, only } => (cases, disturbed(only.as_deref().unwrap_or_default())?),
     };
+    let test: Vec<&str> = test.iter().map(String::as_str).chain(["--nocapture"]).collect();
     let operators = test::prepare()?;
     let images = (!matches!(soak, Soak::CrashPoints(_))).then(build::images).transpose()?;
     let environment = Environment {
@@ -82,6 +89,18 @@ pub fn run(soak: &Soak) -> Result<ExitCode> {
         sample: Some(cases.sample.map_or_else(|| "all".to_owned(), |count| count.to_string())),
         threads: None,
     };
-    let summary = cargo_test::run(test, &environment)?;
+    let summary = cargo_test::run(&test, &environment)?;
     Ok(if summary.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The tests of procedures whose name has this in it.
+fn disturbed(part: &str) -> Result<Vec<String>> {
+    let mut tests = cargo_test::names(&DISTURBED)?;
+    tests.retain(|name| name.contains(part));
+    ensure!(!tests.is_empty(), "no test of procedures has {part} in its name");
+    Ok([owned(&["-p", "e2e", "--test", "real", "--", "--exact"]), tests].concat())
+}
+
+fn owned(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|&argument| argument.to_owned()).collect()
 }

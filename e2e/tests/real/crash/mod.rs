@@ -6,10 +6,13 @@
 //! to expire. The resource is changed after each write of what is not merely told: between two of those a change makes no
 //! difference to another one.
 //!
-//! A case is a write of a procedure and what happens after it. A run tries one, drawn with `TF_TEST_SEED` from those that are quick enough; with
-//! `TF_SAMPLE` it is so many of all, or `all` of them (`cargo xtask soak procedures`).
+//! A case is a write of a procedure and what happens after it, alone. A run tries one, drawn with `TF_TEST_SEED` from those that are quick
+//! enough; with `TF_SAMPLE` it is so many of all. `cargo xtask soak procedures` tries every write of every procedure, one after the other:
+//! operators of which each is killed after its first write carry it out together, and what is changed after a write becomes what it was
+//! before it is changed after the next one.
 
 mod stage;
+mod trap;
 
 use std::fmt;
 
@@ -157,18 +160,16 @@ pub async fn every_round<S: Subject>(round: Round<S::Wish>, disturbance: Disturb
     let Some(mut stage) = Stage::<S>::set(round).await? else { return Ok(()) };
     let disturbed = if sample == Sample::All {
         let mut disturbed = 0;
-        for after in 1.. {
-            match stage.carry_out(round.wishes, after, disturbance).await? {
-                0 => break,
-                number => disturbed += number,
-            }
+        for wish in round.wishes {
+            let number = stage.carry_out_throughout(*wish, disturbance).await?;
+            ensure!(number > 0, "nothing was written on the way to {wish}");
+            disturbed += number;
         }
-        ensure!(disturbed > 0, "no procedure was disturbed");
         disturbed
     } else {
         some(&mut stage, &cases, round, disturbance).await.with_context(|| sample.to_string())?
     };
-    println!("{disturbance:?}: {disturbed} procedures ended as wished{sample}");
+    println!("{:?}, {disturbance:?}: after {disturbed} writes, as wished in the end{sample}", round.name);
     Ok(())
 }
 
@@ -183,7 +184,7 @@ async fn some<S: Subject>(
     for case in cases {
         let (procedure, after) = (case % procedures, case / procedures + 1);
         stage.found(round.wishes[(procedure + procedures - 1) % procedures]).await?;
-        disturbed += stage.carry_out(&round.wishes[procedure..=procedure], after as u64, disturbance).await?;
+        disturbed += usize::from(stage.carry_out(round.wishes[procedure], after as u64, disturbance).await?);
     }
     Ok(disturbed)
 }

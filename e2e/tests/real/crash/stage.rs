@@ -1,11 +1,10 @@
 //! A store whose procedures are disturbed, with the operator as a process behind a proxy.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Context as _, Error, Result, bail};
 use kube::Client;
 use serde_json::Value;
 use tf_api::contract::MemberStatus;
@@ -13,13 +12,16 @@ use tf_plan::component::Component;
 use tf_testing::Lab;
 use tf_testing::kubeconfig::Endpoint;
 use tf_testing::operators::{Operator, Run};
-use tf_testing::proxy::{Point, Proxy};
+use tf_testing::proxy::Proxy;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
-use tokio::sync::oneshot;
 
+use super::trap::Trap;
 use super::{Disturbance, Round, Wish};
 use crate::store::{NAMESPACE, Store, Turn, members};
+
+/// More writes than any procedure has: an operator that is killed after each of them and never gets anywhere is told.
+const NO_END: usize = 500;
 
 /// A store as its procedures are disturbed.
 pub trait Subject: Default {
@@ -157,43 +159,79 @@ impl<S: Subject> Stage<S> {
         Ok(())
     }
 
-    /// Carries a wish out, with a disturbance after a write. Whether there was that write.
-    async fn disturbed(&mut self, wish: S::Wish, after: u64, disturbance: Disturbance) -> Result<bool> {
-        let former = self.now;
-        let armed = Arc::new(AtomicBool::new(true));
-        let (send, sprung) = oneshot::channel();
-        let (is_armed, operator) = (Arc::clone(&armed), Arc::clone(&self.operator));
-        self.proxy.after_nth(disturbance.counts(), after, Point::BeforeDelivery, move |_| async move {
-            if is_armed.load(Ordering::SeqCst) {
-                if disturbance == Disturbance::Killed {
-                    let _ = operator.lock().unwrap().process.kill();
-                }
-                let _ = send.send(());
-            }
-        });
+    /// Lets it happen after the so-manieth write from now on.
+    fn trap(&self, after: u64, disturbance: Disturbance) -> Trap {
+        let victim = (disturbance == Disturbance::Killed).then(|| Arc::clone(&self.operator));
+        Trap::set(&self.proxy, disturbance.counts(), after, victim)
+    }
+
+    /// Begins to carry a wish out.
+    async fn begin(&self, wish: S::Wish) -> Result<()> {
         self.wish(wish).await?;
         if wish.common().replaces_node {
             self.replace_node().await?;
         }
-        let is_sprung = tokio::select! {
+        Ok(())
+    }
+
+    /// Waits until a write springs the trap, or everything is as wished without it. Which one it was.
+    async fn springs(&self, mut trap: Trap, wish: S::Wish) -> Result<bool> {
+        tokio::select! {
             biased;
-            sprung = sprung => sprung.is_ok(),
-            done = self.told(wish) => done.map(|_| false)?,
-        };
-        armed.store(false, Ordering::SeqCst);
+            () = trap.sprung() => Ok(true),
+            told = self.told(wish) => {
+                told?;
+                // The write after which all was told may have sprung it meanwhile.
+                Ok(trap.disarm().await)
+            }
+        }
+    }
+
+    /// Begins to carry a wish out, and has it disturbed after a write: what was there before is there again, or something else,
+    /// or the operator begins anew. Whether there was that write; without it everything is as wished.
+    async fn disturbed(&mut self, wish: S::Wish, after: u64, disturbance: Disturbance) -> Result<bool> {
+        let former = self.now;
+        let trap = self.trap(after, disturbance);
+        self.begin(wish).await?;
+        let is_sprung = self.springs(trap, wish).await?;
         if is_sprung {
             match disturbance {
-                Disturbance::Killed => self.operator.lock().unwrap().process.restart()?,
+                Disturbance::Killed => self.restart()?,
                 Disturbance::Reverted => self.found(former).await?,
                 Disturbance::Changed => self.found(self.round.other).await?,
                 Disturbance::Deleted => self.delete().await?,
             }
-            if disturbance != Disturbance::Killed {
-                self.wish(wish).await?;
-            }
+        }
+        Ok(is_sprung)
+    }
+
+    /// Carries a wish out, with a disturbance after a write. Whether there was that write.
+    async fn disturbed_once(&mut self, wish: S::Wish, after: u64, disturbance: Disturbance) -> Result<bool> {
+        let is_sprung = self.disturbed(wish, after, disturbance).await?;
+        if is_sprung && disturbance != Disturbance::Killed {
+            self.wish(wish).await?;
         }
         self.fulfilled(wish).await?;
         Ok(is_sprung)
+    }
+
+    /// Carries a wish out by operators of which each is killed after its first write. How many there were.
+    async fn killed_throughout(&mut self, wish: S::Wish) -> Result<usize> {
+        let mut trap = self.trap(1, Disturbance::Killed);
+        self.begin(wish).await?;
+        for killed in 0..NO_END {
+            if !self.springs(trap, wish).await? {
+                self.fulfilled(wish).await?;
+                return Ok(killed);
+            }
+            trap = self.trap(1, Disturbance::Killed);
+            self.restart()?;
+        }
+        bail!("no end after {NO_END} writes")
+    }
+
+    fn restart(&self) -> Result<()> {
+        self.operator.lock().unwrap().process.restart()
     }
 
     /// Deletes the resource, waits until nothing of it is left, and empties the directories of its members.
@@ -217,23 +255,67 @@ impl<S: Subject> Stage<S> {
         format!("the operator {state}; its log ends with\n{}", operator.process.tail(20))
     }
 
-    /// Carries out one wish after the other, each with the same disturbance. How many of these procedures were disturbed.
-    pub async fn carry_out(&mut self, wishes: &[S::Wish], after: u64, disturbance: Disturbance) -> Result<usize> {
-        let mut disturbed = 0;
-        for wish in wishes {
-            let what = || format!("{disturbance:?} after write {after} on the way to {wish}");
-            let clients = self.subject.clients(&self.site).await.with_context(what)?;
-            // What they wrote goes with the store.
-            let clients = (disturbance != Disturbance::Deleted).then_some(clients);
-            let outcome = self.disturbed(*wish, after, disturbance).await;
-            let is_disturbed = outcome.with_context(|| self.log()).with_context(what)?;
-            println!("{}: {}", what(), if is_disturbed { "as wished" } else { "there is no such write" });
-            disturbed += usize::from(is_disturbed);
-            if let Some(clients) = clients {
-                println!("{}", S::end(clients, &self.servers).await.with_context(what)?);
-            }
+    /// Carries a wish out with something that disturbs it after this write, under clients. Whether there was that write.
+    pub async fn carry_out(&mut self, wish: S::Wish, after: u64, disturbance: Disturbance) -> Result<bool> {
+        let what = format!("{disturbance:?} after write {after} on the way to {wish}");
+        let act = async |stage: &mut Self| stage.disturbed_once(wish, after, disturbance).await;
+        let is_disturbed = self.under_clients(&what, disturbance, act).await?;
+        println!("{what}: {}", if is_disturbed { "as wished" } else { "there is no such write" });
+        Ok(is_disturbed)
+    }
+
+    /// Carries a wish out with something that disturbs it after every one of its writes, under clients. How many those were.
+    ///
+    /// The operator is killed after each of them in one course. What is set back, changed or deleted is that after the first
+    /// write, then, having become what it was before, after the second one, and so on, until a write more than the
+    /// procedure has is waited for and nothing disturbs it.
+    pub async fn carry_out_throughout(&mut self, wish: S::Wish, disturbance: Disturbance) -> Result<usize> {
+        if disturbance == Disturbance::Killed {
+            let what = format!("Killed after every write on the way to {wish}");
+            let act = async |stage: &mut Self| stage.killed_throughout(wish).await;
+            let killed = self.under_clients(&what, disturbance, act).await?;
+            println!("{what}: as wished after {killed}");
+            return Ok(killed);
         }
-        Ok(disturbed)
+        let former = self.now;
+        let mut after = 0;
+        loop {
+            after += 1;
+            let what = format!("{disturbance:?} after write {after} on the way to {wish}");
+            let act = async |stage: &mut Self| {
+                let is_disturbed = stage.disturbed(wish, after, disturbance).await?;
+                match is_disturbed {
+                    // What was set back is that already.
+                    true if disturbance == Disturbance::Reverted => {}
+                    true => stage.found(former).await?,
+                    false => stage.fulfilled(wish).await?,
+                }
+                Ok(is_disturbed)
+            };
+            if !self.under_clients(&what, disturbance, act).await? {
+                println!("{what}: there is no such write, and it is as wished");
+                return Ok(after as usize - 1);
+            }
+            println!("{what}: as before");
+        }
+    }
+
+    /// Does something while clients use the store, who miss nothing afterwards.
+    async fn under_clients<T>(
+        &mut self,
+        what: &str,
+        disturbance: Disturbance,
+        act: impl AsyncFnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let what = || what.to_owned();
+        let clients = self.subject.clients(&self.site).await.with_context(what)?;
+        // What they wrote goes with the store.
+        let clients = (disturbance != Disturbance::Deleted).then_some(clients);
+        let done = act(self).await.with_context(|| self.log()).with_context(what)?;
+        if let Some(clients) = clients {
+            println!("{}", S::end(clients, &self.servers).await.with_context(what)?);
+        }
+        Ok(done)
     }
 }
 
