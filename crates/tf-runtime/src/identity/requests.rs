@@ -59,6 +59,8 @@ struct Open {
     trusts: u64,
     approved: bool,
     version: String,
+    /// When it was made, by the API server's clock.
+    made: Option<Timestamp>,
 }
 
 impl Pending {
@@ -85,7 +87,18 @@ impl Pending {
             trusts,
             approved: has("Approved"),
             version: request.metadata.resource_version.unwrap_or_default(),
+            made: request.metadata.creation_timestamp.map(|time| time.0),
         })))
+    }
+}
+
+impl Open {
+    /// From when on its certificate is good: from when it was made, so that an operator that noted the certificate and died before
+    /// it handed it out makes the same one again. A request that has been waiting for long is good from now on, and so is one that
+    /// is older than the authority.
+    fn good_from(&self, lifetime: Duration, authority: Timestamp, now: Timestamp) -> Timestamp {
+        let is_fresh = |made: &Timestamp| (authority..=now).contains(made) && *made + lifetime / 100 > now;
+        self.made.filter(is_fresh).unwrap_or(now)
     }
 }
 
@@ -160,7 +173,8 @@ impl<C: Component> Signer<C> {
                         return Ok(());
                     }
                 };
-                let issued = match authority.sign(&approved, Timestamp::now()) {
+                let good_from = open.good_from(approved.lifetime(), authority.validity().not_before, Timestamp::now());
+                let issued = match authority.sign(&approved, good_from) {
                     Ok(issued) => issued,
                     Err(error) => {
                         tracing::warn!(request = %key, %error, "a certificate was not signed");
@@ -169,9 +183,11 @@ impl<C: Component> Signer<C> {
                 };
                 let pod = approved.identity().name().to_owned();
                 let uid = roster.pods.get(&pod).map(|candidate| candidate.uid.as_str()).unwrap_or_default();
-                let end = issued.certificate.validity().not_after;
-                let note = format!("{end} {}", authority.fingerprint());
-                self.note(&owner.namespace, &pod, uid, &note).await?;
+                let note = observed::Certificate {
+                    not_after: issued.certificate.validity().not_after,
+                    issuer: authority.fingerprint().to_string(),
+                };
+                self.note(&owner, &pod, uid, &note).await?;
                 Ok(self.issue(key, open, &pod, &issued).await?)
             }
             Decision::Deny(denial) => Ok(self.deny(key, open, &*cr, &denial).await?),
@@ -227,8 +243,12 @@ impl<C: Component> Signer<C> {
     }
 
     /// Notes the certificate at the pod, before it is handed out: whoever holds one is known from then on.
-    async fn note(&self, namespace: &str, pod: &str, uid: &str, note: &str) -> Result<(), RequestError> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
+    async fn note(&self, owner: &Key, pod: &str, uid: &str, note: &observed::Certificate) -> Result<(), RequestError> {
+        if self.world.pods_of(owner).iter().any(|known| known.uid == uid && known.certificate.as_ref() == Some(note)) {
+            return Ok(());
+        }
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &owner.namespace);
+        let note = format!("{} {}", note.not_after, note.issuer);
         let body = json!({"metadata": {"uid": uid, "annotations": {names::ANNOTATION_CERTIFICATE: note}}});
         let answer = pods.patch(pod, &PatchParams::default(), &Patch::Merge(&body)).await;
         answer.map_err(RequestError::while_doing(format!("noting the certificate of pod {pod}")))?;
@@ -281,5 +301,39 @@ impl<C: Component> Signer<C> {
         let answer = api.patch_approval(&key.name, &PatchParams::default(), &Patch::Merge(&body)).await;
         answer.map_err(RequestError::while_doing(format!("deciding request {key}")))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+
+    fn made(at: Timestamp) -> Open {
+        let request = CertificateSigningRequest::default();
+        let metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            creation_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at)),
+            ..request.metadata
+        };
+        *Pending::of(CertificateSigningRequest { metadata, ..request }).0.unwrap()
+    }
+
+    #[test]
+    fn a_request_that_is_answered_again_gets_the_same_certificate() {
+        let (begun, day) = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(24));
+        let at = begun + day;
+        let open = made(at);
+        for seconds in [0, 1, 600] {
+            assert_eq!(open.good_from(LIFETIME, begun, at + SignedDuration::from_secs(seconds)), at);
+        }
+        let late = at + day;
+        assert_eq!(open.good_from(LIFETIME, begun, late), late, "it has been waiting for more than a hundredth");
+        let now = at + SignedDuration::from_secs(2);
+        assert_eq!(open.good_from(LIFETIME, now, now), now, "the authority is younger than the request");
+        let behind = at - SignedDuration::from_secs(2);
+        assert_eq!(open.good_from(LIFETIME, begun, behind), behind, "the API server's clock is ahead");
     }
 }
