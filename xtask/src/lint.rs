@@ -19,7 +19,7 @@ const OPERATOR: &[&str] = &["tf-api", "tf-pki", "tf-plan", "tf-runtime"];
 const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 16] = [
+const LAYERS: [Layer; 17] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
@@ -34,6 +34,7 @@ const LAYERS: [Layer; 16] = [
     Layer { name: "zookeeper-op", ours: OPERATOR, never: OPERATOR_NEVER },
     // It reads what operators render without what they render it with.
     Layer { name: "tf-sim", ours: &[], never: &["kube"] },
+    Layer { name: "tf-cli", ours: &["tf-api"], never: &["rand", "hyper", "reqwest"] },
     Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime"], never: &[] },
     Layer { name: "e2e", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
     Layer {

@@ -3,6 +3,7 @@
 // Says to clippy that the helpers below are tests, too, and may unwrap.
 #![cfg(test)]
 
+mod cli;
 mod columns;
 mod declarations;
 mod definitions;

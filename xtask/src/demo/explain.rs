@@ -1,5 +1,6 @@
 //! Why a cluster is not Ready: which condition of which resource waits for what.
 
+use tf_api::contract::is_telling;
 use tf_testing::resources::Resource;
 
 /// A paragraph for each resource that is not Ready.
@@ -26,19 +27,9 @@ fn one(resource: &Resource) -> Vec<String> {
             resource.generation
         ));
     }
-    let telling =
-        conditions.iter().filter(|condition| is_telling(&condition.type_, &condition.status, &condition.reason));
+    let telling = conditions.iter().filter(|condition| is_telling(condition));
     lines.extend(telling.map(|condition| resource.explain(&condition.type_)));
     lines
-}
-
-/// Whether a condition's status is other than one hopes for.
-fn is_telling(kind: &str, status: &str, reason: &str) -> bool {
-    match kind {
-        "Progressing" | "Degraded" | "Reconciling" | "Stalled" | "Paused" | "Hibernated" | "Deleting"
-        | "FieldsIgnored" => status == "True",
-        _ => status != "True" && reason != "NotRequested",
-    }
 }
 
 #[cfg(test)]

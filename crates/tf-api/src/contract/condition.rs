@@ -1,6 +1,20 @@
-//! Condition types and the draft of a condition, before time and generation are added.
+//! Condition types, the draft of a condition, before time and generation are added, and what of a condition a person has to know.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Reason;
+
+/// Whether a condition says something other than one hopes for. Types that are not known count as positive ones.
+pub fn is_telling(condition: &Condition) -> bool {
+    use ConditionType::{Degraded, Progressing};
+    let kind: Option<ConditionType> = condition.type_.parse().ok();
+    let is_bad_if_true = kind.is_some_and(|kind| kind.is_abnormal_true() || matches!(kind, Progressing | Degraded));
+    if is_bad_if_true {
+        condition.status == ConditionStatus::True.as_ref()
+    } else {
+        condition.status != ConditionStatus::True.as_ref() && condition.reason != Reason::NotRequested.as_ref()
+    }
+}
 
 /// The three values of a condition. Ordered from bad to good for positive conditions.
 #[derive(

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
-pub use condition::{ConditionStatus, ConditionType, Draft};
+pub use condition::{ConditionStatus, ConditionType, Draft, is_telling};
 pub use endpoint::{Endpoint, Protocol};
 pub use peer::PeerStatus;
 pub use reason::Reason;
