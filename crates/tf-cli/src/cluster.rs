@@ -48,7 +48,7 @@ pub async fn read(client: &Client, namespace: Option<&str>) -> Result<Found> {
 }
 
 /// The resources as they are, and anew after every change. Never ends by itself.
-pub fn watch(client: &Client, namespace: Option<&str>) -> impl Stream<Item = Result<Found>> {
+pub fn watch(client: &Client, namespace: Option<&str>) -> impl Stream<Item = Found> {
     let events = kinds::ALL.map(|kind| {
         let watched = watcher(api(client, kind, namespace), watcher::Config::default());
         let watched = kube::runtime::WatchStreamExt::default_backoff(watched);
@@ -60,7 +60,7 @@ pub fn watch(client: &Client, namespace: Option<&str>) -> impl Stream<Item = Res
             seen.take(kind, event);
             seen.take_all(TOGETHER, &mut events).await;
             if seen.knows_all() {
-                return Some((Ok(seen.found()), (events, seen)));
+                return Some((seen.found(), (events, seen)));
             }
         }
     })

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use futures::TryStreamExt as _;
+use futures::StreamExt as _;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -84,7 +84,7 @@ async fn tell(options: &Status) -> Result<bool> {
     if options.watch {
         let mut changes = std::pin::pin!(cluster::watch(&client, namespace));
         let mut last = String::new();
-        while let Some(found) = changes.try_next().await? {
+        while let Some(found) = changes.next().await {
             let text = show(&found, options.output)?;
             if text != last {
                 print(&text, true)?;

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use anyhow::{Context as _, Result};
-use futures::TryStreamExt as _;
+use futures::StreamExt as _;
 use http::Method;
 use serde_json::json;
 use tf_cli::cluster::{self, Found};
@@ -25,7 +25,7 @@ async fn status_tells_what_there_is_and_each_change_of_it() -> Result<()> {
     let mut changes = pin!(cluster::watch(&client, Some(NAMESPACE)));
     let mut until = async |wanted: &str| {
         timeout(SOON, async {
-            while let Some(found) = changes.try_next().await? {
+            while let Some(found) = changes.next().await {
                 if told(&found) == wanted {
                     return anyhow::Ok(());
                 }
