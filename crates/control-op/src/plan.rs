@@ -228,7 +228,10 @@ fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotRea
         .filter(|(set, _)| *set && !containers::serves_dns(spec))
         .map(|(_, name)| field(name, "containers does not list dns and named"));
     let subnet = elsewhere(spec, members)?.map(|why| field("dataSubnet", &why));
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    // That there is one is enough.
+    let config = cr.spec.dependencies.config.as_ref().and_then(|source| source.external.as_ref());
+    let config = config.map(|_| format!("spec.dependencies.config.external.endpoints: {REGISTRATION}"));
+    let dependencies = dependency::ignored(&services::dependencies(cr)).into_iter().chain(config);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
     Ok(registered.chain(of_dns).chain(subnet).chain(dependencies).chain(host_files).collect())
 }
