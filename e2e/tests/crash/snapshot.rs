@@ -37,9 +37,10 @@ impl Masks {
 
 /// Every kind that an operator owns or reconciles.
 pub fn kinds() -> BTreeSet<Kind> {
-    let declarations: [fn() -> Declaration; 7] = [
+    let declarations: [fn() -> Declaration; 8] = [
         cassandra_op::Component::declaration,
         config_op::Component::declaration,
+        control_op::Component::declaration,
         manager_op::Component::declaration,
         rabbitmq_op::Component::declaration,
         redis_op::Component::declaration,
