@@ -67,6 +67,21 @@ fn what_keeps_a_daemon_from_being_functional_is_told_with_its_member() {
 }
 
 #[test]
+fn a_dns_daemon_that_does_not_serve_beside_one_that_does_is_told() {
+    for (ready, told) in [(false, true), (true, false)] {
+        let mut observed = running();
+        let mut status = three::status(SET, "control", 1);
+        status.daemons.insert("dns".into(), State { phase: Phase::Running, ..State::default() });
+        observed.agents.insert("pod-1".into(), Agent::Says(Box::new(status)));
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[1].ready = ready;
+        }
+        let why = planned(&observed).troubles.get(&format!("{SET}-1")).cloned().unwrap_or_default();
+        assert_eq!(why.contains("dns or named beside it does not"), told, "{why}");
+    }
+}
+
+#[test]
 fn a_name_server_that_does_not_run_is_told_with_its_member() {
     for (phase, told) in
         [(Phase::BackOff, true), (Phase::Waiting, true), (Phase::Running, false), (Phase::Starting, false)]
