@@ -11,6 +11,7 @@ const CONTROL: &str = "contrail-control.conf.10.0.0.2";
 const DNS: &str = "contrail-dns.conf.10.0.0.2";
 
 /// What the daemons of the second member go by. Who reads the files was written without what writes them, and ends at what it does not know.
+#[expect(clippy::unwrap_used, reason = "a file that its daemon does not take is a failing test")]
 fn read(planned: &Planned) -> [Options; 2] {
     [(Daemon::Control, CONTROL), (Daemon::Dns, DNS)]
         .map(|(daemon, file)| Options::read(daemon, &planned.file(file)).unwrap())

@@ -21,6 +21,7 @@ fn running() -> Observed<Control> {
     three::of(World::default().observed(), SET, says)
 }
 
+#[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
 fn planned(observed: &Observed<Control>) -> Plan {
     let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
     control_op::plan::plan(&with_status(control(json!({})), status), observed).unwrap()

@@ -82,7 +82,7 @@ fn file(arguments: &[String]) -> Result<String, Exit> {
 
 /// The port for machines, if all that is needed stands there.
 fn read(text: &str) -> Option<u16> {
-    let after = |words: &str| text.split_once(words)?.1.split(|c: char| c == ' ' || c == '"').next();
+    let after = |words: &str| text.split_once(words)?.1.split([' ', '"']).next();
     let is_known = after("secret \"").is_some_and(|secret| secret.len() % 4 == 0 && !secret.is_empty());
     let port = after("listen-on port ")?.parse().ok()?;
     (is_known && text.contains(&format!("inet 127.0.0.1 port {CONTROL}"))).then_some(port)
