@@ -19,7 +19,7 @@ const OPERATOR: &[&str] = &["tf-api", "tf-pki", "tf-plan", "tf-runtime"];
 const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 17] = [
+const LAYERS: [Layer; 18] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
@@ -27,6 +27,7 @@ const LAYERS: [Layer; 17] = [
     Layer { name: "tf-runtime", ours: &["tf-api", "tf-pki", "tf-plan"], never: &["reqwest"] },
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "control-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "redis-op", ours: OPERATOR, never: OPERATOR_NEVER },
@@ -42,6 +43,7 @@ const LAYERS: [Layer; 17] = [
         ours: &[
             "cassandra-op",
             "config-op",
+            "control-op",
             "e2e",
             "manager-op",
             "rabbitmq-op",

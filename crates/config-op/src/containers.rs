@@ -35,19 +35,6 @@ pub const CONTAINERS: [Builtin; 6] = [
     nodemanager::CONTAINER,
 ];
 
-const HOST: &str = "it sets up the host (kernel settings, tools in /usr/bin), which is the vRouter's business";
-const PREFETCH: &str = "it only pulls an image for tools on the host, which are the vRouter's business";
-/// Why what concerns objects in the config API has no effect yet.
-pub const REGISTRATION: &str =
-    "the operator registers nodes and settings in the config API itself, from a later release on";
-/// Containers of the Go tf-operator that are not needed (tf-components 9.1 and 9.2).
-pub const OBSOLETE: [(&str, &str); 4] = [
-    ("nodeinit", HOST),
-    ("nodeinit-status-prefetch", PREFETCH),
-    ("nodeinit-tools-prefetch", PREFETCH),
-    ("provisioner", REGISTRATION),
-];
-
 /// Name of the API's endpoint, and of its port.
 pub const ENDPOINT: &str = "api";
 /// Name of the port of the API's administration, which is on the loopback address.

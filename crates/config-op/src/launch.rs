@@ -5,11 +5,12 @@ use tf_plan::{
     keystone, node,
     node::launch::{Launch, OnChange, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
+    services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
 
 use crate::{
-    config::{self, Cluster, api, device_manager, dnsmasq, workers},
+    config::{Cluster, api, device_manager, dnsmasq, workers},
     containers::{API, DEVICE_MANAGER, DNSMASQ, SCHEMA},
 };
 
@@ -101,8 +102,8 @@ fn daemon(argv: Vec<String>, cluster: &Cluster<'_>) -> Launch {
     let files = [
         Some(vnc_api::FILE),
         cluster.keystone.map(|_| keystone::FILE),
-        services.cassandra.ca.as_ref().map(|_| config::CASSANDRA_CA),
-        services.rabbitmq.ca.as_ref().map(|_| config::RABBITMQ_CA),
+        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
+        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
     ];
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
     Launch { files, awaits: certificates(), ..Launch::new(argv) }

@@ -24,16 +24,16 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure, vnc_api,
+    procedure,
+    selection::{OBSOLETE, REGISTRATION},
+    services::{CASSANDRA_CA, RABBITMQ_CA},
+    vnc_api,
 };
 
 use crate::{
     OPERATOR,
     config::{self, Cluster, api, device_manager, dnsmasq, workers},
-    containers::{
-        self, ADMIN, API, CONTAINERS, DEVICE_MANAGER, DNSMASQ, ENDPOINT, LOGS, OBSOLETE, REGISTRATION, SCHEMA,
-        SVC_MONITOR,
-    },
+    containers::{self, ADMIN, API, CONTAINERS, DEVICE_MANAGER, DNSMASQ, ENDPOINT, LOGS, SCHEMA, SVC_MONITOR},
     launch,
     procedure::MEMBERS,
     services::{self, Services},
@@ -187,8 +187,7 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
         }
         None => files.shared(vnc_api::FILE, library),
     }
-    let authorities =
-        [(config::CASSANDRA_CA, &cluster.services.cassandra.ca), (config::RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
+    let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
     for (file, certificates) in authorities {
         if let Some(certificates) = certificates {
             files.shared(file, certificates.clone());

@@ -5,26 +5,22 @@
 
 use tf_api::{
     Config,
-    contract::{ConditionType, Draft, Endpoint, Reason},
+    contract::{ConditionType, Endpoint},
     kinds::{ANALYTICS, CASSANDRA, KindInfo, RABBITMQ, ZOOKEEPER},
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
-    files::url,
     nodemanager::COLLECTOR,
     object::Kind,
     plan::NotReady,
+    services::{AMQP, CQL, Cassandra, Rabbitmq, unusable},
 };
 
 /// Endpoints of the services.
-const CQL: &str = "cql";
 const CLIENT: &str = "client";
-const AMQP: &str = "amqp";
 const ANALYTICS_API: &str = "api";
 /// Port that the Cassandra driver takes when the list names none.
 const DRIVER_PORT: u16 = 9042;
-/// Key of a connection Secret with the certificates that a service's own is checked against.
-const CA: &str = "ca.crt";
 
 /// What a Config needs, and what it uses when it is there.
 pub fn dependencies(cr: &Config) -> Vec<Dependency> {
@@ -63,49 +59,6 @@ pub struct Services {
     pub notes: Vec<String>,
 }
 
-/// The database.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cassandra {
-    /// Servers as the daemons' parser takes them.
-    pub servers: Vec<String>,
-    /// Whether they speak TLS.
-    pub tls: bool,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
-    /// User and password, if they ask for any.
-    pub login: Option<Login>,
-}
-
-/// The message bus.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rabbitmq {
-    /// Servers with port.
-    pub servers: Vec<String>,
-    /// Whether they speak TLS.
-    pub tls: bool,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
-    /// User and password.
-    pub login: Login,
-    /// Virtual host.
-    pub vhost: String,
-}
-
-/// User and password. `Debug` shows neither.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Login {
-    /// User.
-    pub user: String,
-    /// Password.
-    pub password: String,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Login")
-    }
-}
-
 impl Services {
     /// Checks what was resolved.
     ///
@@ -113,27 +66,19 @@ impl Services {
     /// When the daemons could not use it.
     pub fn of(resolved: &Resolved) -> Result<Self, NotReady> {
         let connection = |condition| resolved.connection(condition).cloned().unwrap_or_default();
+        let cassandra = connection(ConditionType::CassandraReady);
         let (analytics, notes) = match resolved.connection(ConditionType::CollectorReady) {
             Some(connection) => analytics(connection),
             None => (None, Vec::new()),
         };
         Ok(Self {
-            cassandra: cassandra(&connection(ConditionType::CassandraReady))?,
+            cassandra: Cassandra::of(&cassandra, cassandra_servers(&cassandra)?),
             zookeeper: zookeeper(&connection(ConditionType::ZookeeperReady))?,
-            rabbitmq: rabbitmq(&connection(ConditionType::RabbitmqReady))?,
+            rabbitmq: Rabbitmq::of(&connection(ConditionType::RabbitmqReady))?,
             analytics,
             notes,
         })
     }
-}
-
-fn cassandra(connection: &Connection) -> Result<Cassandra, NotReady> {
-    let key = |key| connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
-    let login = match (key("username"), key("password")) {
-        (Some(user), Some(password)) => Some(Login { user, password }),
-        _ => None,
-    };
-    Ok(Cassandra { servers: cassandra_servers(connection)?, tls: connection.tls(CQL), ca: key(CA), login })
 }
 
 /// The parser splits each item at its first colon, takes an item it cannot split as a host without port, and the first port
@@ -167,35 +112,6 @@ fn zookeeper(connection: &Connection) -> Result<Vec<String>, NotReady> {
     Ok(connection.authorities(CLIENT))
 }
 
-fn rabbitmq(connection: &Connection) -> Result<Rabbitmq, NotReady> {
-    let key = |name, is_safe: fn(&str) -> bool| match connection.credentials.get(name) {
-        None | Some("") => Err(format!("has no {name}")),
-        Some(value) if is_safe(value) => Ok(value.to_owned()),
-        Some(_) => Err(format!("has a {name} that URLs would change (use ASCII letters, digits, `-`, `_` and `.`)")),
-    };
-    // Who writes a Secret by hand and names no virtual host means RabbitMQ's own default.
-    let named = connection.credentials.get("vhost").is_some_and(|vhost| !vhost.is_empty());
-    let vhost = if named { key("vhost", url::is_safe_vhost) } else { Ok("/".to_owned()) };
-    let (user, password) = (key("username", url::is_safe), key("password", url::is_safe));
-    let (Ok(user), Ok(password), Ok(vhost)) = (&user, &password, &vhost) else {
-        let wrong: Vec<String> = [user, password, vhost].into_iter().filter_map(Result::err).collect();
-        let message = format!(
-            "the connection Secret of RabbitMQ {}; change that, and where RabbitMQ comes from a ConfigMap, which holds no \
-             secrets, name it by ref or as external with a secretRef",
-            wrong.join(", ")
-        );
-        let drafts = broken(ConditionType::RabbitmqReady, Reason::SecretInvalid, &message);
-        return Err(NotReady::waiting(Reason::SecretInvalid, message).with_drafts(drafts));
-    };
-    Ok(Rabbitmq {
-        servers: connection.authorities(AMQP),
-        tls: connection.tls(AMQP),
-        ca: connection.credentials.get(CA).filter(|certificates| !certificates.is_empty()).map(str::to_owned),
-        login: Login { user: user.clone(), password: password.clone() },
-        vhost: vhost.clone(),
-    })
-}
-
 /// Analytics without what the daemons cannot reach: they split the address of a collector at every colon (upstream
 /// `sandesh_state_machine.py`, `_create_session`), and the service monitor would not even start with an IPv6 address in its
 /// list (upstream `vrouter_scheduler.py`, `_get_analytics_clients`).
@@ -214,17 +130,6 @@ fn analytics(connection: &Connection) -> (Option<Connection>, Vec<String>) {
     ((!connection.endpoints.is_empty()).then_some(connection), left_out.then(|| note.to_owned()).into_iter().collect())
 }
 
-/// Collectors with port.
-pub fn collectors(analytics: Option<&Connection>) -> Vec<String> {
-    analytics.map(|connection| connection.authorities(COLLECTOR)).unwrap_or_default()
-}
-
-/// Whether collectors speak TLS; what the daemons assume where there are none.
-pub fn collector_tls(analytics: Option<&Connection>) -> bool {
-    let listed = analytics.filter(|connection| connection.endpoints.contains_key(COLLECTOR));
-    listed.is_none_or(|connection| connection.tls(COLLECTOR))
-}
-
 /// The API of analytics: hosts, port, and whether it speaks TLS.
 pub fn analytics_api(analytics: Option<&Connection>) -> Option<(Vec<String>, u16, bool)> {
     let connection = analytics?;
@@ -233,14 +138,4 @@ pub fn analytics_api(analytics: Option<&Connection>) -> Option<(Vec<String>, u16
 
 fn is_ipv6(host: &str) -> bool {
     host.contains(':')
-}
-
-/// A dependency that is there and that the daemons cannot use as it is.
-fn unusable(condition: ConditionType, message: String) -> NotReady {
-    let drafts = broken(condition, Reason::InvalidSpec, &message);
-    NotReady::invalid(Reason::InvalidSpec, message).with_drafts(drafts)
-}
-
-fn broken(condition: ConditionType, reason: Reason, message: &str) -> [Draft; 2] {
-    [condition, ConditionType::DependenciesReady].map(|kind| Draft::fails(kind, reason, message))
 }

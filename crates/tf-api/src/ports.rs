@@ -55,6 +55,10 @@ pub const CONTROL_INTROSPECT: Port = Port(8083);
 pub const DNS: Port = Port(53);
 /// DNS introspect.
 pub const DNS_INTROSPECT: Port = Port(8092);
+/// XMPP of the DNS daemon, for agents; it cannot be moved.
+pub const DNS_XMPP: Port = Port(8093);
+/// Control channel of the name server on loopback; it cannot be moved.
+pub const NAMED_CONTROL: Port = Port(8094);
 /// Analytics API.
 pub const ANALYTICS_API: Port = Port(8081);
 /// Analytics API introspect.

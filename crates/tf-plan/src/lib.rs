@@ -35,6 +35,7 @@ pub mod rollout;
 pub mod sandesh;
 pub mod secret;
 pub mod selection;
+pub mod services;
 pub mod status;
 pub mod step;
 pub mod vnc_api;

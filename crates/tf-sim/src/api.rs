@@ -1,6 +1,7 @@
 //! contrail-api: it serves once all stores are there, says 503 until its database is in order, and 200 from then on.
 //!
-//! Of the objects it knows virtual networks: one that is created with `POST /virtual-networks` is in the database with a quorum, told to
+//! A bgp-router that is made with `POST /bgp-routers` is in the database by its name, where the control node of that name looks for it.
+//! Otherwise it knows of virtual networks alone: one that is created with `POST /virtual-networks` is in the database with a quorum, told to
 //! every member over the message bus, and read from any of them with `GET /virtual-network/ID`.
 
 use std::{
@@ -20,6 +21,7 @@ use tokio::{sync::mpsc, time::sleep};
 use zookeeper_client::Client;
 
 use crate::{
+    control,
     exit::{Exit, exception},
     http::{self, Answer, Question},
     introspect, log,
@@ -29,7 +31,7 @@ use crate::{
 };
 
 /// Where objects are.
-const KEYSPACE: &str = "config_db_uuid";
+pub const KEYSPACE: &str = "config_db_uuid";
 const NAMES: &str = "/fq-name-to-uuid";
 const JSON: &str = "application/json; charset=UTF-8";
 const RETRY: Duration = Duration::from_secs(1);
@@ -100,6 +102,7 @@ impl Api {
                 Ok(answer) => answer,
                 Err(error) => failed(&error),
             },
+            ("POST", "/bgp-routers") => self.register(&question.body).await.unwrap_or_else(|error| failed(&error)),
             ("GET", path) => match path.strip_prefix("/virtual-network/").filter(|id| is_identifier(id)) {
                 Some(id) => self.read(id).await.unwrap_or_else(|error| failed(&error)),
                 None => (StatusCode::NOT_FOUND, "text/plain", "Unknown object".into()),
@@ -126,6 +129,17 @@ impl Api {
             sleep(RETRY).await;
         }
         Ok((StatusCode::OK, JSON, text))
+    }
+
+    /// Keeps a bgp-router by the last part of its name, which is its node's.
+    async fn register(&self, body: &[u8]) -> Result<Answer> {
+        let object: Value = serde_json::from_slice(body).unwrap_or_default();
+        let name = object["bgp-router"]["fq_name"].as_array().and_then(|name| name.last()?.as_str());
+        let Some(key) = name.and_then(control::key) else {
+            return Ok((StatusCode::BAD_REQUEST, "text/plain", "no bgp-router with a name".into()));
+        };
+        self.database.put(KEYSPACE, &key, &object.to_string()).await?;
+        Ok((StatusCode::OK, JSON, object.to_string()))
     }
 
     /// The object, and whether this member was told of it.

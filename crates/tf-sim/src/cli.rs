@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use crate::{
-    api, dnsmasq,
+    api, control, dnsmasq,
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
     log,
@@ -52,6 +52,10 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             dnsmasq::run(&arguments).await?;
         } else if called == vrouter::NAME {
             vrouter::run(&arguments).await?;
+        } else if called == control::named::NAME {
+            control::named::run(&arguments).await?;
+        } else if let Some(daemon) = control::options::Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
+            control::run(daemon, &arguments).await?;
         } else if let Some(daemon) = Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
             start(daemon, &arguments, &mandate, &exit).await?;
         } else {

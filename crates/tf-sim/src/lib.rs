@@ -4,13 +4,16 @@
 //! (config-daemons-observed, tf-components 1.3 and 1.4): separators, `%`, spellings of booleans, exit codes. Then it connects to every
 //! store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
 //!
-//! The vRouter agent it plays as far as that goes without the kernel module and without control nodes ([`vrouter`]).
+//! The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
+//! ([`control`]).
 //!
 //! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
 //! the daemons: it does check the certificate of Cassandra.
 
 mod api;
+pub mod boost;
 mod cli;
+pub mod control;
 mod dnsmasq;
 mod elected;
 mod exit;

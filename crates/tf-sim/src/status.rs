@@ -56,14 +56,38 @@ pub struct Status {
     module: &'static str,
     instance: String,
     node: String,
+    table: &'static str,
     peers: Mutex<BTreeMap<Peer, State>>,
+    lack: Mutex<Option<&'static str>>,
 }
 
 impl Status {
     /// That of a daemon with connections to these.
     pub fn new(module: &'static str, instance: &str, node: &str, peers: &[Peer]) -> Self {
         let peers = peers.iter().map(|peer| (*peer, State::Initializing)).collect();
-        Self { module, instance: instance.to_owned(), node: node.to_owned(), peers: Mutex::new(peers) }
+        Self {
+            module,
+            instance: instance.to_owned(),
+            node: node.to_owned(),
+            table: "ObjectConfigNode",
+            peers: Mutex::new(peers),
+            lack: Mutex::default(),
+        }
+    }
+
+    /// That of a daemon whose node is in another table than Config's.
+    pub fn in_table(self, table: &'static str) -> Self {
+        Self { table, ..self }
+    }
+
+    /// What the daemon lacks besides connections, if it lacks anything.
+    pub fn lacks(&self, what: Option<&'static str>) {
+        *self.lack.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// What [`Self::lacks`] was last told.
+    pub fn lack(&self) -> Option<&'static str> {
+        *self.lack.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A connection is like this now. What is new is said.
@@ -102,8 +126,9 @@ impl Status {
                 Connection { kind, name: name.to_owned(), state: state.clone() }
             })
             .collect();
-        let description = down(&connections);
-        let process = Process { table: "ObjectConfigNode", module: self.module, instance: &self.instance };
+        let reasons: Vec<String> = down(&connections).into_iter().chain(self.lack().map(str::to_owned)).collect();
+        let description = (!reasons.is_empty()).then(|| reasons.join(", "));
+        let process = Process { table: self.table, module: self.module, instance: &self.instance };
         page(&process, &self.node, &connections, description.as_deref())
     }
 }

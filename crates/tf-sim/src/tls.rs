@@ -1,29 +1,54 @@
 //! TLS with the files that a configuration names. They are read for each connection, as by the daemons.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context as _, Result};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    server::WebPkiClientVerifier,
 };
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::options::Pair;
 
+/// Connects to a server, and lets it go again. With TLS it has to be who the authorities say.
+pub async fn connect(server: &str, tls: Option<&(Pair, PathBuf)>) -> Result<()> {
+    let stream = TcpStream::connect(server).await?;
+    if let Some((pair, authorities)) = tls {
+        let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']).to_owned();
+        TlsConnector::from(client(authorities, Some(pair))?).connect(ServerName::try_from(host)?, stream).await?;
+    }
+    Ok(())
+}
+
 /// A client that checks who it talks to by these authorities, and shows this.
 pub fn client(authorities: &Path, shown: Option<&Pair>) -> Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(authorities)? {
-        roots.add(certificate).with_context(|| authorities.display().to_string())?;
-    }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
+        .with_root_certificates(roots(authorities)?);
     Ok(Arc::new(match shown {
         Some(pair) => builder.with_client_auth_cert(certificates(&pair.certificate)?, key(&pair.key)?)?,
         None => builder.with_no_client_auth(),
     }))
+}
+
+/// A server that shows this, and lets in who shows a certificate of these authorities.
+pub fn mutual(pair: &Pair, authorities: &Path) -> Result<Arc<ServerConfig>> {
+    let provider = Arc::new(ring::default_provider());
+    let roots = Arc::new(roots(authorities)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(certificates(&pair.certificate)?, key(&pair.key)?)?;
+    Ok(Arc::new(config))
 }
 
 /// A server that shows this and asks for nothing.
@@ -38,6 +63,14 @@ pub fn server(pair: &Pair) -> Result<Arc<ServerConfig>> {
 /// The text of a file.
 pub fn text(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("FileNotFoundError: {}", path.display()))
+}
+
+fn roots(authorities: &Path) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(authorities)? {
+        roots.add(certificate).with_context(|| authorities.display().to_string())?;
+    }
+    Ok(roots)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {

@@ -47,11 +47,11 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 6 * 3 + 4, "six services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == 7 * 3 + 4, "seven services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
-    for (kind, name) in [(kinds::CONFIG, "config1"), (kinds::REDIS, "redis1")] {
+    for (kind, name) in [(kinds::CONFIG, "config1"), (kinds::CONTROL, "control1"), (kinds::REDIS, "redis1")] {
         cluster.until(kind, name, "four members", four).await?;
     }
     let five = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("5/5");
@@ -66,7 +66,11 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(2)).await?;
     let grown = pods(&cluster).await?;
     none_replaced(&before, &grown)?;
-    ensure!(grown.len() == before.len() + 3, "one more of Config and of Redis, and one agent: {:?}", grown.keys());
+    ensure!(
+        grown.len() == before.len() + 4,
+        "one more of Config, of Control and of Redis, and one agent: {:?}",
+        grown.keys()
+    );
     cluster.manager_ready("sdn").await?;
 
     without_analyticsdb(&cluster, &manager, &grown).await?;
@@ -118,7 +122,7 @@ async fn without_analyticsdb(cluster: &Cluster, manager: &Value, before: &Uids) 
     cluster.manager_ready("sdn").await?;
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
-    ensure!(all.len() == 7 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    ensure!(all.len() == 8 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     let others = before.iter().filter(|(name, _)| !name.starts_with("analyticsdb1"));
     none_replaced(&others.map(|(name, uid)| (name.clone(), uid.clone())).collect(), &pods(cluster).await?)
 }

@@ -26,10 +26,11 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 7] = [
+const EVERYTHING: [&str; 8] = [
     "Cassandra analyticsdb1",
     "Cassandra configdb1",
     "Config config1",
+    "Control control1",
     "Rabbitmq rabbitmq1",
     "Redis redis1",
     "Vrouter vrouter1",
@@ -233,6 +234,7 @@ async fn without_analytics(cluster: &Cluster) -> Result<()> {
     turn.check_history(&[
         "Cassandra configdb1",
         "Config config1",
+        "Control control1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Vrouter vrouter1",
@@ -255,6 +257,7 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "Cassandra analyticsdb1",
         "Cassandra configdb1",
         "Config config1",
+        "Control control1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Zookeeper zookeeper1",

@@ -69,6 +69,7 @@ fn listed(version: &Version, endpoint: &str) -> usize {
 async fn nothing_starts_before_what_it_needs() -> Result<()> {
     let history = History::record("order").await?;
     config_waits_for_every_member_of_its_database(&history)?;
+    control_waits_for_the_database_to_be_made(&history)?;
     workloads_follow_what_their_pods_mount(&history)?;
     each_pod_started_once(&history.versions)?;
     Ok(())
@@ -107,6 +108,14 @@ fn config_waits_for_every_member_of_its_database(history: &History) -> Result<()
             && version.condition("DependenciesReady").is_some_and(|(status, _)| status == "False")
     })?;
     ensure!(waiting.revision < complete.revision);
+    Ok(())
+}
+
+/// Config makes the keyspace that control nodes read.
+fn control_waits_for_the_database_to_be_made(history: &History) -> Result<()> {
+    let started = history.created("StatefulSet", "control1-control-statefulset")?;
+    let config = history.first("Config", "config1", "Ready", Version::is_ready)?;
+    ensure!(config.revision < started.revision, "Control was started before {} could be used", config.label());
     Ok(())
 }
 

@@ -87,7 +87,7 @@ fn explained(definition: &CustomResourceDefinition) -> String {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 6] {
+fn specs() -> [(KindInfo, &'static str, Value); 7] {
     let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
     let external = |endpoints: Value, secret: Option<&str>| match secret {
         Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
@@ -98,9 +98,15 @@ fn specs() -> [(KindInfo, &'static str, Value); 6] {
         "zookeeper": external(endpoint("client", "TCP", 2181), None),
         "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
     } });
+    let control = json!({ "dependencies": {
+        "cassandra": external(endpoint("cql", "TCP", 9042), None),
+        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
+        "config": external(endpoint("api", "HTTPS", 8082), None),
+    } });
     [
         (kinds::CASSANDRA, "configdb1", json!({})),
         (kinds::CONFIG, "config1", config),
+        (kinds::CONTROL, "control1", control),
         (kinds::RABBITMQ, "rabbitmq1", json!({})),
         (kinds::REDIS, "redis1", json!({})),
         (kinds::VROUTER, "vrouter1", json!({})),
@@ -170,7 +176,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
         install(&mut cluster, operator).await?;
     }
     cluster.example().await?;
-    // What needs no other component; Config needs all stores.
+    // What needs no other component; Config needs all stores, and Control needs Config.
     let independent = [
         (kinds::CASSANDRA, "analyticsdb1"),
         (kinds::CASSANDRA, "configdb1"),

@@ -106,10 +106,11 @@ pub fn user(operator: &str) -> String {
 }
 
 /// What the operators own and read, with a resource of the story that each has.
-pub fn declarations() -> [(Declaration, &'static str); 7] {
+pub fn declarations() -> [(Declaration, &'static str); 8] {
     [
         (cassandra_op::Component::declaration(), "configdb1"),
         (config_op::Component::declaration(), "config1"),
+        (control_op::Component::declaration(), "control1"),
         (manager_op::Component::declaration(), NAME),
         (rabbitmq_op::Component::declaration(), "rabbitmq1"),
         (redis_op::Component::declaration(), "redis1"),
@@ -210,7 +211,7 @@ fn first_manager() -> Result<Value> {
         "authMode": "keystone",
         "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": KEYSTONE },
     });
-    let kept = ["cassandras", "config", "rabbitmq", "redis", "vrouters", "zookeeper"];
+    let kept = ["cassandras", "config", "controls", "rabbitmq", "redis", "vrouters", "zookeeper"];
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
     services.retain(|key, _| kept.contains(&key.as_str()));
     let rabbitmq = &mut services["rabbitmq"]["spec"]["serviceConfiguration"];

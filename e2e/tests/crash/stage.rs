@@ -84,7 +84,7 @@ struct Pool {
     last: Option<String>,
 }
 
-/// A lab with the seven operators.
+/// A lab with the eight operators.
 pub struct Stage {
     lab: Arc<Lab>,
     client: Client,

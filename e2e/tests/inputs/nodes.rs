@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_testing::{Cluster, IpFamily, Options, operators, resources};
 
 use crate::support::{alone, cluster, made, member, told};
@@ -36,6 +36,7 @@ async fn twelve_control_nodes_carry_as_many_members_as_are_of_use() -> Result<()
         (RABBITMQ, "rabbitmq1", "5/5"),
         (REDIS, "redis1", "12/12"),
         (CONFIG, "config1", "12/12"),
+        (CONTROL, "control1", "12/12"),
     ];
     for (kind, name, members) in wanted {
         let resource = cluster.get(kind, name).await?;
@@ -57,6 +58,12 @@ async fn nodes_with_ipv6_addresses_give_a_cluster_and_files_with_brackets() -> R
     let mut manager = cluster.example_manager()?;
     manager["spec"]["services"]["cassandras"][0]["spec"]["serviceConfiguration"]["cqlPort"] = json!(9042);
     manager["spec"]["services"]["cassandras"][1]["spec"]["serviceConfiguration"]["cqlPort"] = json!(9043);
+    cluster.apply_object(&manager).await?;
+    cluster.ready(CONFIG, "config1").await?;
+    // Control nodes find no store over IPv6, whatever its port.
+    let message = told(&cluster, CONTROL, "control1", ("CassandraReady", "False", "InvalidSpec")).await?;
+    assert!(message.contains("IPv4 addresses and names only"), "{message}");
+    manager["spec"]["services"].as_object_mut().context("no services")?.remove("controls");
     cluster.apply_object(&manager).await?;
     cluster.manager_ready("sdn").await?;
 

@@ -27,6 +27,7 @@ pub fn generated(resources: &[Resource]) -> Result<BTreeSet<Name>> {
     for resource in resources {
         add::<cassandra_op::Component>(resource, &mut names)?;
         add::<config_op::Component>(resource, &mut names)?;
+        add::<control_op::Component>(resource, &mut names)?;
         add::<manager_op::Component>(resource, &mut names)?;
         add::<rabbitmq_op::Component>(resource, &mut names)?;
         add::<redis_op::Component>(resource, &mut names)?;

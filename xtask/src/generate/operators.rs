@@ -22,7 +22,7 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 7] = [
+pub const OPERATORS: [Operator; 8] = [
     Operator {
         name: "cassandra-op",
         description: "Operator for Cassandra rings of Tungsten Fabric",
@@ -32,6 +32,11 @@ pub const OPERATORS: [Operator; 7] = [
         name: "config-op",
         description: "Operator for the config API of Tungsten Fabric and its companions",
         declaration: config_op::Component::declaration,
+    },
+    Operator {
+        name: "control-op",
+        description: "Operator for the control nodes of Tungsten Fabric",
+        declaration: control_op::Component::declaration,
     },
     Operator {
         name: "manager-op",

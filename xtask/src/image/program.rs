@@ -42,7 +42,10 @@ const OTHERS: [Program; 3] = [
         arguments: &[],
         names: &[
             "contrail-api",
+            "contrail-control",
             "contrail-device-manager",
+            "contrail-dns",
+            "contrail-named",
             "contrail-schema",
             "contrail-svc-monitor",
             "contrail-vrouter-agent",

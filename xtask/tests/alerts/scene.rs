@@ -24,6 +24,7 @@ impl Subject {
         let (kind, has_agents, rollout_hours, unready_minutes) = match operator {
             "cassandra-op" => ("Cassandra", true, 6, 15),
             "config-op" => ("Config", true, 1, 15),
+            "control-op" => ("Control", true, 1, 15),
             "manager-op" => ("Manager", false, 1, 60),
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
@@ -36,7 +37,7 @@ impl Subject {
 
     /// Whether its resources cannot be well while a store of their namespace hibernates.
     pub fn needs_stores(&self) -> bool {
-        matches!(self.operator, "config-op" | "manager-op")
+        matches!(self.operator, "config-op" | "control-op" | "manager-op")
     }
 
     /// The name of an alert about its resources.

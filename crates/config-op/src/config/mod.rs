@@ -24,17 +24,14 @@ use tf_plan::{
     },
     keystone::Keystone,
     node, sandesh,
+    services::{collector_tls, collectors},
     vnc_api::{self, Library},
 };
 
-use crate::services::{self, Services};
+use crate::services::Services;
 
 /// Directory of logs.
 pub const LOG_DIR: &str = "/var/log/contrail";
-/// Certificates of a Cassandra that is not the cluster's own.
-pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
-/// Certificates of a RabbitMQ that is not the cluster's own.
-pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
 
 const DEFAULTS: &str = "DEFAULTS";
 /// The introspect server of Python daemons opens an IPv4 socket only (upstream `sandesh_http.py`), so it gets no member's
@@ -94,7 +91,7 @@ impl Cluster<'_> {
         let Services { cassandra, zookeeper, rabbitmq, .. } = self.services;
         defaults.list("cassandra_server_list", Blank, &cassandra.servers).set("cassandra_use_ssl", cassandra.tls);
         if cassandra.tls {
-            defaults.set("cassandra_ca_certs", trust(cassandra.ca.is_some(), CASSANDRA_CA));
+            defaults.set("cassandra_ca_certs", cassandra.trust());
         }
         defaults
             .list("zk_server_ip", Comma, zookeeper)
@@ -108,7 +105,7 @@ impl Cluster<'_> {
                 .set("kombu_ssl_version", "tlsv1_2")
                 .set("kombu_ssl_keyfile", node::CERTIFICATE_KEY)
                 .set("kombu_ssl_certfile", node::CERTIFICATE)
-                .set("kombu_ssl_ca_certs", trust(rabbitmq.ca.is_some(), RABBITMQ_CA));
+                .set("kombu_ssl_ca_certs", rabbitmq.trust());
         }
     }
 
@@ -131,18 +128,13 @@ impl Cluster<'_> {
     }
 
     fn sandesh(&self, file: &mut Ini) {
-        let tls = services::collector_tls(self.services.analytics.as_ref());
+        let tls = collector_tls(self.services.analytics.as_ref());
         sandesh::fill(file.section(sandesh::SECTION), tls);
     }
 
     fn collectors(&self) -> Vec<String> {
-        services::collectors(self.services.analytics.as_ref())
+        collectors(self.services.analytics.as_ref())
     }
-}
-
-/// Path of the certificates that a service's own is checked against.
-fn trust(foreign: bool, file: &str) -> String {
-    if foreign { format!("{}/{file}", node::RUN_DIR) } else { node::CA_BUNDLE.to_owned() }
 }
 
 /// The port of the first API worker, and those of the others: `offset` above and counted on (tf-components 3.1). None if

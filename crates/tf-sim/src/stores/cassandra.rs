@@ -61,10 +61,15 @@ impl Database {
         {
             tls::text(path).map_err(|error| exception(format!("{error:#}")))?;
         }
-        let database = Self { options: options.clone(), status: Arc::clone(status), session: Mutex::new(None) };
+        let database = Self::new(options, status);
         let first = database.execute("SELECT key FROM system.local").await;
         first.map_err(|error| exception(format!("cassandra.cluster.NoHostAvailable: {error:#}")))?;
-        Ok(Arc::new(database))
+        Ok(database)
+    }
+
+    /// One that is not connected yet.
+    pub fn new(options: &Cassandra, status: &Arc<Status>) -> Arc<Self> {
+        Arc::new(Self { options: options.clone(), status: Arc::clone(status), session: Mutex::new(None) })
     }
 
     /// Looks every now and then whether it is there, and connects again when it was not.

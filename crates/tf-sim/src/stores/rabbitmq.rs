@@ -70,11 +70,11 @@ impl Bus {
                     self.status.set(Peer::RabbitMq, State::Down("the connection ended".into()));
                 }
                 Err(error) => {
+                    self.status.set(Peer::RabbitMq, State::Down(format!("{server}: {}", brief(&error))));
                     if let Some(refusal) = refusal(&error) {
                         let _ = exit.send(exception(refusal)).await;
                         return;
                     }
-                    self.status.set(Peer::RabbitMq, State::Down(format!("{server}: {}", brief(&error))));
                 }
             }
             sleep(RETRY).await;

@@ -1,9 +1,9 @@
-//! contrail-vrouter-agent, as far as it goes without the kernel module: nothing is forwarded, and no control node is spoken XMPP with.
+//! contrail-vrouter-agent, as far as it goes without the kernel module: nothing is forwarded, and over the connections to control nodes and
+//! DNS daemons no XMPP is spoken.
 //!
 //! It looks whether the interfaces and addresses of its file are those of the node, connects to the servers that are named there, and says
 //! by introspection what it has: never `Functional`, since nobody gives it the configuration of its node (tf-components 1.9).
 
-pub mod boost;
 pub mod options;
 
 use std::{
@@ -15,14 +15,9 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Context as _;
 use hyper::StatusCode;
-use rustls::pki_types::ServerName;
-use tokio::{
-    net::TcpStream,
-    time::{sleep, timeout},
-};
-use tokio_rustls::TlsConnector;
+use tokio::time::{sleep, timeout};
 
 use self::options::Options;
 use crate::{
@@ -37,12 +32,17 @@ use crate::{
 /// Name of the program, and of the module in NodeStatus.
 pub const NAME: &str = "contrail-vrouter-agent";
 const FILE: &str = "/etc/contrail/contrail-vrouter-agent.conf";
+/// Where DNS daemons listen for agents, whatever port of theirs the file names for machines (upstream `controller_init.cc`).
+const DNS_XMPP: u16 = 8093;
 /// Of the control nodes and DNS servers it uses so many.
 const USED: usize = 2;
 /// For a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two attempts, and two looks at a connection.
 const PERIOD: Duration = Duration::from_secs(2);
+
+/// How connections to DNS daemons are called.
+const DNS: &str = "dns-server:";
 
 type Tls = Option<(Pair, PathBuf)>;
 
@@ -72,14 +72,15 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
     tokio::spawn(http::serve(ports, None, unknown));
     for (kind, prefix, servers, tls) in [
         ("XMPP", "control-node:", options.control.iter().take(USED), &options.xmpp_tls),
-        ("XMPP", "dns-server:", options.dns.iter().take(USED), &options.xmpp_tls),
+        ("XMPP", DNS, options.dns.iter().take(USED), &options.xmpp_tls),
         ("Collector", "", options.collectors.iter().take(1), &options.collector_tls),
     ] {
         for server in servers {
             let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
             let name = if prefix.is_empty() { kind.to_owned() } else { format!("{prefix}{host}") };
+            let server = if prefix == DNS { format!("{host}:{DNS_XMPP}") } else { server.clone() };
             connections.set(kind, &name, State::Initializing);
-            tokio::spawn(watch(Arc::clone(&connections), kind, name, server.clone(), tls.clone()));
+            tokio::spawn(watch(Arc::clone(&connections), kind, name, server, tls.clone()));
         }
     }
     if options.control.is_empty() {
@@ -109,7 +110,7 @@ fn look(options: &Options) -> Result<(), Exit> {
 /// Keeps a connection to a server. Nothing is said over it.
 async fn watch(connections: Arc<Connections>, kind: &'static str, name: String, server: String, tls: Tls) {
     loop {
-        let connected = timeout(PATIENCE, connect(&server, tls.as_ref())).await;
+        let connected = timeout(PATIENCE, tls::connect(&server, tls.as_ref())).await;
         let state = match connected.context("no answer").flatten() {
             Ok(()) => State::Up(server.clone()),
             Err(error) => State::Down(format!("{error:#}")),
@@ -117,15 +118,6 @@ async fn watch(connections: Arc<Connections>, kind: &'static str, name: String, 
         connections.set(kind, &name, state);
         sleep(PERIOD).await;
     }
-}
-
-async fn connect(server: &str, tls: Option<&(Pair, PathBuf)>) -> Result<()> {
-    let stream = TcpStream::connect(server).await?;
-    if let Some((pair, authorities)) = tls {
-        let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']).to_owned();
-        TlsConnector::from(tls::client(authorities, Some(pair))?).connect(ServerName::try_from(host)?, stream).await?;
-    }
-    Ok(())
 }
 
 impl Connections {

@@ -2,8 +2,8 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
-use super::boost::{Boost, Fault};
 use crate::{
+    boost::{Boost, Fault},
     exit::{Exit, exception},
     options::Pair,
 };

@@ -26,9 +26,9 @@ enum Needs {
     Privileged,
 }
 
-const MEMBERS: [&str; 5] = ["cassandra-op", "config-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
+const MEMBERS: [&str; 6] = ["cassandra-op", "config-op", "control-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
 
-const EXCEPTIONS: [Exception; 8] = [
+const EXCEPTIONS: [Exception; 10] = [
     Exception {
         operators: &MEMBERS,
         container: "tf-node",
@@ -42,7 +42,7 @@ const EXCEPTIONS: [Exception; 8] = [
         why: "the same init container, which has nothing to give away there",
     },
     Exception {
-        operators: &["cassandra-op", "config-op", "vrouter-op"],
+        operators: &["cassandra-op", "config-op", "control-op", "vrouter-op"],
         container: "nodemanager",
         needs: Needs::Privileged,
         why: "it asks the container runtime for the state of other containers; it runs only where a spec lists it",
@@ -58,6 +58,18 @@ const EXCEPTIONS: [Exception; 8] = [
         container: "dnsmasq",
         needs: Needs::Root(&["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE", "SETGID", "SETUID", "KILL"]),
         why: "it serves DHCP and TFTP, and becomes nobody",
+    },
+    Exception {
+        operators: &["control-op"],
+        container: "control",
+        needs: Needs::Root(&["NET_BIND_SERVICE"]),
+        why: "its port for BGP is one of the system's",
+    },
+    Exception {
+        operators: &["control-op"],
+        container: "named",
+        needs: Needs::Root(&["NET_BIND_SERVICE", "CHOWN", "SETUID", "SETGID", "KILL"]),
+        why: "its port for DNS is one of the system's, and it becomes another user, whom its agent has to end",
     },
     Exception {
         operators: &["vrouter-op"],

@@ -1,5 +1,8 @@
-//! Everything that operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config and
-//! the vRouter that `tf-sim` plays.
+//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config and the vRouter
+//! that `tf-sim` plays.
+//!
+//! Control is left out: nobody registers nodes in the config API yet, and without that neither a control node nor an agent that knows of one
+//! is ever Functional.
 //!
 //! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
 //! would leave the lab's pods without a network. An ordinary interface that is called `vhost0` and has what the node's has stands for the one
@@ -14,7 +17,7 @@ use crate::operators::{Install, repository};
 use crate::real::{image, operator};
 use crate::{Lab, Options};
 
-/// The operators.
+/// The operators, without that of Control.
 pub const OPERATORS: [&str; 7] =
     ["cassandra-op", "config-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
 
@@ -28,6 +31,8 @@ const OTHERS: [&str; 6] = [
     image::ZOOKEEPER_ARCHIVE,
 ];
 
+/// The control nodes of the example.
+const CONTROL: &str = "    controls:\n      - metadata: {name: control1}\n";
 /// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
 const AGENT_ALONE: &str =
@@ -41,7 +46,8 @@ pub fn archives() -> Vec<&'static str> {
     OPERATORS.into_iter().chain(OTHERS).collect()
 }
 
-/// `examples/manager.yaml`, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent alone.
+/// `examples/manager.yaml` without control nodes, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent
+/// alone.
 ///
 /// # Errors
 /// When it looks otherwise than it did.
@@ -57,9 +63,11 @@ pub fn manifest() -> Result<String> {
             "          serviceConfiguration:\n",
             &format!("          serviceConfiguration:\n            {}\n", heap("\n            ")),
         )
+        .replace(CONTROL, "")
         .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");
     anyhow::ensure!(small.ends_with(AGENT_ALONE), "examples/manager.yaml has no vRouter at its end");
+    anyhow::ensure!(!small.contains("control1"), "examples/manager.yaml has other control nodes than it had");
     Ok(small)
 }
 

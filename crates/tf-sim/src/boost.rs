@@ -1,5 +1,5 @@
-//! A file as Boost's parser of options reads it, for a daemon that ignores what it does not know (tf-components 1.3): `#` begins a comment
-//! anywhere, names are told apart by case, an option that is no list stands there once.
+//! A file as Boost's parser of options reads it (tf-components 1.3): `#` begins a comment anywhere, names are told apart by case, an option
+//! that is no list stands there once. Some daemons end at an option that they do not know, others ignore it.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ pub enum Fault {
     /// An option that is no list stands there twice.
     #[error("multiple_occurrences: {0}")]
     Twice(String),
+    /// Nobody declared the option.
+    #[error("unrecognised option: {0}")]
+    Unknown(String),
     /// A value is not of its type.
     #[error("invalid_option_value: {0}")]
     Value(String),
@@ -42,6 +45,17 @@ impl Boost {
             values.entry(format!("{section}.{}", option.trim())).or_default().push(value.trim().to_owned());
         }
         Ok(Self(values))
+    }
+
+    /// Whether there is nothing but these options, for daemons that take no other ones.
+    ///
+    /// # Errors
+    /// [`Fault::Unknown`] with the first other one.
+    pub fn only(&self, is_known: impl Fn(&str) -> bool) -> Result<(), Fault> {
+        match self.0.keys().find(|name| !is_known(name)) {
+            Some(name) => Err(Fault::Unknown(name.clone())),
+            None => Ok(()),
+        }
     }
 
     /// The items of a list: blanks separate them, and every occurrence adds some.

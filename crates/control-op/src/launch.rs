@@ -1,0 +1,77 @@
+//! How the node agent runs the daemons of a member: command lines (tf-components 4), the files that they read, when they serve.
+//!
+//! contrail-control and contrail-dns serve when NodeStatus says `Functional`: an open port tells nothing. Without a bgp-router of the
+//! node's name in the config API contrail-control closes every connection of an agent (upstream `bgp_xmpp_channel.cc`) and says `No BGP
+//! configuration for self`, and without database or message bus what it tells agents becomes old.
+//!
+//! Of a SIGHUP they take the lists of servers and collectors alone (tf-components 1.10), and file and program do not tell what of a file
+//! has changed, so they are started anew.
+
+use tf_api::{ports, schema::Port};
+use tf_plan::{
+    component::Agents,
+    node,
+    node::launch::{Launch, OnChange, Probe, Unusable, port},
+    nodemanager::{self, NodeType},
+    services::{CASSANDRA_CA, RABBITMQ_CA},
+};
+
+use crate::{
+    config::{Cluster, control, dns},
+    containers::{CONTROL, DNS},
+};
+
+/// What every daemon of Tungsten Fabric needs before it can connect to anything. The container of contrail-control gets it.
+const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
+
+/// The launch file of a container's daemon.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
+    let launch = match name {
+        CONTROL => {
+            let mut launch = daemon("contrail-control", control::FILE, ports::CONTROL_INTROSPECT, cluster)?;
+            launch.agent = agents.api()?;
+            launch.identity = Some(agents.certificate());
+            launch
+        }
+        DNS => daemon("contrail-dns", dns::FILE, cluster.spec.dns_introspect_port, cluster)?,
+        name if name == nodemanager::CONTAINER.name => node_manager(),
+        _ => named(cluster)?,
+    };
+    launch.render()
+}
+
+fn daemon(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
+    let argv = vec![program.into(), "--conf_file".into(), format!("{}/{file}", node::RUN_DIR)];
+    let services = cluster.services;
+    let files = [
+        Some(file),
+        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
+        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
+    ];
+    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    let ready = Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true };
+    Ok(Launch { files, awaits: certificates(), ready, ..Launch::new(argv) })
+}
+
+/// The name server, in the foreground. It waits for what contrail-dns writes for it.
+fn named(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
+    let file = cluster.key.map(|key| format!("{}/{}", dns::DIR, cluster.named_file(key)));
+    let file = file.ok_or(Unusable::Invalid { field: "argv", why: "names no file" })?;
+    let argv = ["contrail-named", "-f", "-u", "contrail", "-c", &file].map(str::to_owned).to_vec();
+    let ready = Probe::Tcp { port: port("ready.port", cluster.spec.dns_port)?, host: None };
+    Ok(Launch { awaits: vec![file], ready, ..Launch::new(argv) })
+}
+
+fn node_manager() -> Launch {
+    let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Control.name())];
+    let mut launch = Launch { awaits: certificates(), ..Launch::new(argv) };
+    launch.files.insert(NodeType::Control.file(), OnChange::Restart);
+    launch
+}
+
+fn certificates() -> Vec<String> {
+    CERTIFICATES.map(str::to_owned).to_vec()
+}

@@ -1,0 +1,86 @@
+//! Control: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
+//! daemons connect to in [`services`], their ports in [`ports`], the key between DNS daemon and name server in [`key`], file contents in
+//! [`config`], how daemons are run in [`launch`], what is done to members that run in `procedure`.
+
+pub mod config;
+pub mod containers;
+pub mod key;
+pub mod launch;
+pub mod plan;
+pub mod ports;
+mod procedure;
+pub mod services;
+
+use tf_api::{
+    Control,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, CONTROL, RABBITMQ},
+};
+use tf_plan::{
+    component::{self, Agents},
+    credentials::Credential,
+    declaration::{Declaration, Owned, PeerKind, Read},
+    dependency::Dependency,
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "control-op";
+
+/// The Control component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Control;
+
+    /// An agent that loses one control node has another one (tf-components 1.11).
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        let peer = |kind, condition, reason| PeerKind { kind: Kind::custom(kind), condition, reason };
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(CONTROL),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, without a token"),
+                own(SECRET, "generated key of the name server, and configuration files that hold it or passwords"),
+                own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
+                own(SERVICE, "names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: vec![
+                peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are heard over it"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "it makes the database that is read"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "the daemons report to its collectors"),
+            ],
+            reads: vec![
+                Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
+                Read::Secrets { reason: "connection Secrets of services" },
+                Read::ConfigMaps { reason: "endpoints of services that the spec names" },
+            ],
+            restarts_pods: true,
+            calls_agents: true,
+        }
+    }
+
+    fn dependencies(cr: &Control) -> Vec<Dependency> {
+        services::dependencies(cr)
+    }
+
+    fn credentials(cr: &Control) -> Vec<Credential> {
+        key::credentials(cr)
+    }
+
+    fn agents(cr: &Control, cluster_domain: &str) -> Option<Agents> {
+        plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

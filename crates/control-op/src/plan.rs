@@ -1,0 +1,256 @@
+//! Desired state of the control nodes.
+
+use ipnet::IpNet;
+use serde_json::{Map, Value, json};
+use tf_api::{
+    Control, ControlConfiguration, Managed as _,
+    contract::{Draft, Endpoint, MemberStatus, Protocol, Reason},
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        pod::{Daemon, mount},
+        publish,
+    },
+    certificates,
+    component::Agents,
+    dependency,
+    ensemble::{Ensemble, Parts, Traits},
+    hibernation,
+    members::{Joining, Leaving, SizeRule},
+    node::launch::file_name,
+    nodemanager::{self, NodeType},
+    observed::Observed,
+    plan::{NotReady, Plan},
+    procedure,
+    selection::{OBSOLETE, REGISTRATION},
+    services::{CASSANDRA_CA, RABBITMQ_CA},
+};
+
+use crate::{
+    OPERATOR,
+    config::{self, Cluster, control, dns},
+    containers::{self, BGP, CONTAINERS, CONTROL, DNS, LOGS, NAMED, XMPP},
+    key::{self, Key},
+    launch, ports,
+    procedure::MEMBERS,
+    services::{self, Services},
+};
+
+/// Time for routes to be withdrawn and for sessions to end.
+const GRACE_SECONDS: i64 = 60;
+
+/// Plans the control nodes.
+///
+/// # Errors
+/// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot
+/// be.
+pub fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady> {
+    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
+    // Whatever else is missing, the conditions tell how the services are.
+    let drafts = match &resolved {
+        Ok(resolved) => resolved.drafts.clone(),
+        Err(waiting) => waiting.drafts.clone(),
+    };
+    let desired = || {
+        complete_list(&cr.spec.service_configuration)?;
+        ports::check(&cr.spec.service_configuration)?;
+        let services = Services::of(&resolved?)?;
+        carry_out(cr, observed, &services, drafts.clone())
+    };
+    desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
+}
+
+/// A list of containers that leaves out what the others cannot do without.
+fn complete_list(spec: &ControlConfiguration) -> Result<(), NotReady> {
+    let lists = |container| containers::lists(spec, container);
+    let lacks = |what: &str| {
+        let message = format!(
+            "serviceConfiguration.containers does not list {what}; add it, or remove the list to run the usual ones"
+        );
+        Err(NotReady::invalid(Reason::InvalidSpec, message))
+    };
+    match (lists(CONTROL), lists(DNS), lists(NAMED)) {
+        (false, ..) => lacks(CONTROL),
+        (_, true, false) => lacks("named, which answers what dns is told"),
+        (_, false, true) => lacks("dns, without which named has no configuration"),
+        _ => Ok(()),
+    }
+}
+
+/// The plan, once everything it depends on is there.
+fn carry_out(
+    cr: &Control,
+    observed: &Observed<Control>,
+    services: &Services,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let mut ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::EveryNode,
+            joining: Joining::Anytime,
+            leaving: Leaving::Dropped,
+            highest: 0,
+            has_data: false,
+            uses_auth: false,
+            takes_over: false,
+            changing: None,
+        },
+    )?;
+    ensemble.membership.notes.extend(services.notes.iter().cloned());
+    let key = containers::serves_dns(spec).then(|| Key::of(cr, observed)).transpose()?;
+    let cluster = Cluster {
+        spec,
+        log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
+        services,
+        key: key.as_ref(),
+    };
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
+    let files = files(&ensemble, &cluster, &agents)?;
+    let contents = files.content_hashes(ensemble.members());
+    let daemons: Vec<Daemon> =
+        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, spec, agents.port)).collect();
+    let kept = key.as_ref().and_then(Key::data);
+    let parts = Parts {
+        files,
+        volumes: containers::volumes(&ensemble.identity, &ensemble.containers),
+        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
+        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
+        daemons,
+        objects: kept
+            .map(|data| publish::credentials(&ensemble.identity, &key::secret(cr), &data))
+            .into_iter()
+            .collect(),
+        endpoints: endpoints(&ensemble, spec),
+        grace_seconds: GRACE_SECONDS,
+        ignored: ignored(cr, ensemble.members())?,
+        drafts,
+        own_status: own_status(spec),
+        ..Parts::default()
+    };
+    let mut plan = ensemble.plan(parts)?;
+    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
+    procedure::reseat(&mut plan, observed);
+    hibernation::finish(&mut plan);
+    Ok(plan)
+}
+
+/// How members' agents are reached, and what members are called.
+///
+/// # Errors
+/// `InvalidSpec` when there is no port for them.
+pub fn agents(cr: &Control, cluster_domain: &str) -> Result<Agents, NotReady> {
+    Ok(Agents::of(OPERATOR, cr, ports::agent(&cr.spec.service_configuration)?, cluster_domain))
+}
+
+/// What vRouters and routers connect to. The names of the first and the last are those that the vRouter's operator looks for.
+fn endpoints(ensemble: &Ensemble<'_, Control>, spec: &ControlConfiguration) -> Vec<Endpoint> {
+    let mut endpoints = vec![
+        ensemble.endpoint(XMPP, Protocol::Xmpp, spec.xmpp_port, true),
+        ensemble.endpoint(BGP, Protocol::Bgp, spec.bgp_port, false),
+    ];
+    if containers::serves_dns(spec) {
+        endpoints.push(ensemble.endpoint(DNS, Protocol::Dns, spec.dns_port, false));
+    }
+    endpoints
+}
+
+/// What the Go tf-operator published, all of it as text.
+fn own_status(spec: &ControlConfiguration) -> Map<String, Value> {
+    let text = |port: tf_api::schema::Port| port.get().to_string();
+    let ports = json!({
+        "bgpPort": text(spec.bgp_port),
+        "xmppPort": text(spec.xmpp_port),
+        "dnsPort": text(spec.dns_port),
+        "dnsIntrospectPort": text(spec.dns_introspect_port),
+    });
+    let subcluster = spec.subcluster.as_ref().filter(|name| !name.is_empty());
+    let mut status =
+        Map::from_iter([("ports".to_owned(), ports), ("asnNumber".to_owned(), json!(spec.asn_number.to_string()))]);
+    status.extend(subcluster.map(|name| ("subcluster".to_owned(), json!(name))));
+    status
+}
+
+fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
+    let mut files = Files::default();
+    for container in &ensemble.containers {
+        files.shared(&file_name(container.name), launch::file(container.name, cluster, agents)?);
+    }
+    let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
+    for (file, certificates) in authorities {
+        if let Some(certificates) = certificates {
+            files.shared(file, certificates.clone());
+        }
+    }
+    for member in ensemble.members() {
+        let address = &member.address;
+        files.member_secret(control::FILE, address, cluster.control(member)?);
+        if let Some(key) = cluster.key {
+            files.member_secret(dns::FILE, address, cluster.dns(member, key)?);
+        }
+        if ensemble.container(nodemanager::CONTAINER.name).is_some() {
+            let settings = nodemanager::Settings {
+                node_type: NodeType::Control,
+                log_level: cluster.log_level,
+                collectors: cluster.services.analytics.as_ref(),
+                database: None,
+            };
+            files.member(&NodeType::Control.file(), address, nodemanager::file(&settings, &member.node, address)?);
+        }
+    }
+    Ok(files)
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let usual = ControlConfiguration::default();
+    let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
+    let registered = [
+        (spec.asn_number != usual.asn_number, "asnNumber"),
+        (spec.subcluster.as_ref().is_some_and(|name| !name.is_empty()), "subcluster"),
+    ];
+    let registered = registered.into_iter().filter(|(set, _)| *set).map(|(_, name)| field(name, REGISTRATION));
+    let of_dns = [
+        (spec.dns_port != usual.dns_port, "dnsPort"),
+        (spec.dns_introspect_port != usual.dns_introspect_port, "dnsIntrospectPort"),
+        (spec.rndckey.as_ref().is_some_and(|key| !key.expose().is_empty()), "rndckey"),
+    ];
+    let of_dns = of_dns
+        .into_iter()
+        .filter(|(set, _)| *set && !containers::serves_dns(spec))
+        .map(|(_, name)| field(name, "containers does not list dns and named"));
+    let subnet = elsewhere(spec, members)?.map(|why| field("dataSubnet", &why));
+    // That there is one is enough.
+    let config = cr.spec.dependencies.config.as_ref().and_then(|source| source.external.as_ref());
+    let config = config.map(|_| format!("spec.dependencies.config.external.endpoints: {REGISTRATION}"));
+    let dependencies = dependency::ignored(&services::dependencies(cr)).into_iter().chain(config);
+    let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
+    Ok(registered.chain(of_dns).chain(subnet).chain(dependencies).chain(host_files).collect())
+}
+
+/// Why the members do not use addresses of the data network. They have those by which their nodes are known; others are told by nobody
+/// before a pod runs, and neither certificates nor endpoints could have them.
+fn elsewhere(spec: &ControlConfiguration, members: &[MemberStatus]) -> Result<Option<String>, NotReady> {
+    let Some(text) = spec.data_subnet.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
+    let subnet: IpNet = text.parse().map_err(|_| {
+        let message = "serviceConfiguration.dataSubnet is no subnet; write it like 10.1.0.0/24, or remove it";
+        NotReady::invalid(Reason::InvalidSpec, message)
+    })?;
+    let is_inside = |address: &str| address.parse().is_ok_and(|address: std::net::IpAddr| subnet.contains(&address));
+    let outside = members.iter().find(|member| !is_inside(&member.address));
+    Ok(outside.map(|member| {
+        format!(
+            "members use the addresses of their nodes, and {} of node {} is not in it; have the nodes known by addresses in it \
+             (--node-ip of their kubelets)",
+            member.address, member.node
+        )
+    }))
+}

@@ -1,0 +1,115 @@
+//! The services the daemons connect to, checked for what the daemons can do with them.
+//!
+//! In: the connections that dependencies resolve to. Out: lists as the daemons' parsers want them, or what the user has to
+//! change. What was found by reading those parsers is named with its upstream file.
+
+use std::net::Ipv4Addr;
+
+use tf_api::{
+    Control,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, KindInfo, RABBITMQ},
+};
+use tf_plan::{
+    dependency::{Connection, Dependency, Need, Resolved},
+    nodemanager::COLLECTOR,
+    object::Kind,
+    plan::NotReady,
+    services::{AMQP, CQL, Cassandra, Rabbitmq, unusable},
+};
+
+/// REST of Config.
+const API: &str = "api";
+
+/// What a Control needs, and what it uses when it is there.
+pub fn dependencies(cr: &Control) -> Vec<Dependency> {
+    use ConditionType::{CassandraReady, CollectorReady, ConfigApiReady, RabbitmqReady};
+    let from = &cr.spec.dependencies;
+    let dependency = |condition, kind: KindInfo, source: &Option<_>, default_name, endpoint, need| Dependency {
+        uses_secret: matches!(condition, CassandraReady | RabbitmqReady),
+        condition,
+        kind: Kind::custom(kind),
+        source: source.clone(),
+        default_name,
+        endpoint,
+        need,
+    };
+    vec![
+        dependency(CassandraReady, CASSANDRA, &from.cassandra, "configdb1", CQL, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, &from.rabbitmq, "rabbitmq1", AMQP, Need::BringUp),
+        // It makes the keyspace that the daemons read (tf-components 1.12). They do not talk to it.
+        dependency(ConfigApiReady, CONFIG, &from.config, "config1", API, Need::BringUp),
+        dependency(CollectorReady, ANALYTICS, &from.analytics, "analytics1", COLLECTOR, Need::Optional),
+    ]
+}
+
+/// All services of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Services {
+    /// The database.
+    pub cassandra: Cassandra,
+    /// The message bus.
+    pub rabbitmq: Rabbitmq,
+    /// Analytics, if there is any that the daemons can reach.
+    pub analytics: Option<Connection>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+impl Services {
+    /// Checks what was resolved.
+    ///
+    /// # Errors
+    /// When the daemons could not use it.
+    pub fn of(resolved: &Resolved) -> Result<Self, NotReady> {
+        let connection = |condition| resolved.connection(condition).cloned().unwrap_or_default();
+        let mut notes = Vec::new();
+        let cassandra = over_ipv4(connection(ConditionType::CassandraReady), CQL, "Cassandra", &mut notes)
+            .map_err(|message| unusable(ConditionType::CassandraReady, message))?;
+        let rabbitmq = over_ipv4(connection(ConditionType::RabbitmqReady), AMQP, "RabbitMQ", &mut notes)
+            .map_err(|message| unusable(ConditionType::RabbitmqReady, message))?;
+        let analytics = resolved.connection(ConditionType::CollectorReady).cloned();
+        Ok(Self {
+            cassandra: Cassandra::of(&cassandra, cassandra.authorities(CQL)),
+            rabbitmq: Rabbitmq::of(&rabbitmq)?,
+            analytics: analytics.and_then(|connection| reachable(connection, &mut notes)),
+            notes,
+        })
+    }
+}
+
+/// A connection without the servers that the daemons cannot find: they split what is listed at every colon (upstream
+/// `config_db_client.cc` and `config_amqp_client.cc`), so no IPv6 address can be expressed.
+fn over_ipv4(
+    mut connection: Connection,
+    endpoint: &str,
+    service: &str,
+    notes: &mut Vec<String>,
+) -> Result<Connection, String> {
+    let (usable, lost): (Vec<String>, Vec<String>) =
+        connection.hosts(endpoint).into_iter().partition(|host| !host.contains(':'));
+    if usable.is_empty() && !lost.is_empty() {
+        return Err(format!(
+            "{service} is listed by IPv6 addresses alone, and control nodes find it by IPv4 addresses and names only; give it some"
+        ));
+    }
+    if !lost.is_empty() {
+        notes.push(format!("control nodes reach {service} over IPv4 only; IPv6 addresses of it are left out"));
+    }
+    if let Some(endpoint) = connection.endpoints.get_mut(endpoint) {
+        endpoint.nodes = usable;
+    }
+    Ok(connection)
+}
+
+/// Analytics without what the daemons cannot reach: contrail-control ends at a collector that is not an IPv4 address with a port (upstream
+/// `address_util.cc`, `ValidateServerEndpoints`).
+fn reachable(mut connection: Connection, notes: &mut Vec<String>) -> Option<Connection> {
+    let (usable, lost): (Vec<String>, Vec<String>) =
+        connection.hosts(COLLECTOR).into_iter().partition(|host| host.parse::<Ipv4Addr>().is_ok());
+    if !lost.is_empty() {
+        notes.push("control nodes reach collectors by IPv4 addresses only; other ones are left out".to_owned());
+    }
+    connection.endpoints.get_mut(COLLECTOR)?.nodes = usable;
+    (!connection.endpoints[COLLECTOR].nodes.is_empty()).then_some(connection)
+}

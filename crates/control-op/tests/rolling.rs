@@ -1,0 +1,95 @@
+//! Which member takes a change now, what that waits for, and what is told of members that do not serve.
+
+mod support;
+
+use serde_json::json;
+use support::{World, control, with_status};
+use tf_api::Control;
+use tf_plan::{
+    node::state::{Health, Phase, State},
+    observed::{Agent, Observed, Source},
+    plan::Plan,
+    step::Step,
+};
+use tf_testing::three;
+
+const SET: &str = "control1-control-statefulset";
+
+/// Three members, each of whom runs with an old configuration.
+fn running() -> Observed<Control> {
+    let says = |index| Agent::Says(Box::new(three::status(SET, "control", index)));
+    three::of(World::default().observed(), SET, says)
+}
+
+#[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
+fn planned(observed: &Observed<Control>) -> Plan {
+    let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
+    control_op::plan::plan(&with_status(control(json!({})), status), observed).unwrap()
+}
+
+/// The plan when the agent of the second member says something else of itself.
+fn said(change: impl Fn(&mut tf_plan::node::state::Status)) -> Plan {
+    let mut observed = running();
+    let mut status = three::status(SET, "control", 1);
+    change(&mut status);
+    observed.agents.insert("pod-1".into(), Agent::Says(Box::new(status)));
+    planned(&observed)
+}
+
+#[test]
+fn where_every_control_node_serves_the_highest_takes_the_change() {
+    let plan = planned(&running());
+    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")), "{plan:?}");
+    assert!(plan.troubles.is_empty(), "{:?}", plan.troubles);
+}
+
+#[test]
+fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
+    let mut observed = running();
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[0].ready = false;
+    }
+    let mut plan = planned(&observed);
+    // The one that does not serve takes it first.
+    let Some(Step::Activate(target, hash)) = plan.step.take() else { panic!("{:?}", plan.step) };
+    assert_eq!(target.uid, "pod-0");
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-0") else { panic!("no agent") };
+    status.daemons.get_mut("control").unwrap().active = Some(hash);
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None);
+    assert!(plan.under_way.unwrap().contains("the member on node cp1 does not serve"));
+}
+
+#[test]
+fn what_keeps_a_daemon_from_being_functional_is_told_with_its_member() {
+    let lacks = "NodeStatus: Non-Functional (No BGP configuration for self)";
+    let plan = said(|status| status.health = Some(Health { serves: false, message: lacks.into() }));
+    assert_eq!(plan.troubles[&format!("{SET}-1")], lacks);
+}
+
+#[test]
+fn a_dns_daemon_that_does_not_serve_beside_one_that_does_is_told() {
+    for (ready, told) in [(false, true), (true, false)] {
+        let mut observed = running();
+        let mut status = three::status(SET, "control", 1);
+        status.daemons.insert("dns".into(), State { phase: Phase::Running, ..State::default() });
+        observed.agents.insert("pod-1".into(), Agent::Says(Box::new(status)));
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[1].ready = ready;
+        }
+        let why = planned(&observed).troubles.get(&format!("{SET}-1")).cloned().unwrap_or_default();
+        assert_eq!(why.contains("dns or named beside it does not"), told, "{why}");
+    }
+}
+
+#[test]
+fn a_name_server_that_does_not_run_is_told_with_its_member() {
+    for (phase, told) in
+        [(Phase::BackOff, true), (Phase::Waiting, true), (Phase::Running, false), (Phase::Starting, false)]
+    {
+        let state = State { phase, message: Some("exit code 1".into()), ..State::default() };
+        let plan = said(|status| drop(status.daemons.insert("named".into(), state.clone())));
+        let expected = told.then(|| "its named does not run: exit code 1".to_owned());
+        assert_eq!(plan.troubles.get(&format!("{SET}-1")), expected.as_ref(), "{phase:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! What daemons of the configuration connect to: the database, the message bus and the collectors, as dependencies resolve to them and
+//! checked for what every one of these daemons can do with them.
+//!
+//! How a list of servers has to be written differs from daemon to daemon (tf-components 1.4), so that stays with the components.
+
+use tf_api::contract::{ConditionType, Draft, Reason};
+
+use crate::{dependency::Connection, files::url, node, nodemanager::COLLECTOR, plan::NotReady};
+
+/// Endpoint of Cassandra.
+pub const CQL: &str = "cql";
+/// Endpoint of RabbitMQ.
+pub const AMQP: &str = "amqp";
+/// Key of a connection Secret with the certificates that a service's own is checked against.
+const CA: &str = "ca.crt";
+
+/// File with the certificates of a Cassandra that is not the cluster's own.
+pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
+/// File with the certificates of a RabbitMQ that is not the cluster's own.
+pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
+
+/// The database.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cassandra {
+    /// Servers as the daemons' parser takes them.
+    pub servers: Vec<String>,
+    /// Whether they speak TLS.
+    pub tls: bool,
+    /// Certificates theirs are checked against, if not the cluster's.
+    pub ca: Option<String>,
+    /// User and password, if they ask for any.
+    pub login: Option<Login>,
+}
+
+impl Cassandra {
+    /// What a connection says, with its servers as the caller's daemons take them.
+    pub fn of(connection: &Connection, servers: Vec<String>) -> Self {
+        let key = |key| connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
+        let login = match (key("username"), key("password")) {
+            (Some(user), Some(password)) => Some(Login { user, password }),
+            _ => None,
+        };
+        Self { servers, tls: connection.tls(CQL), ca: key(CA), login }
+    }
+
+    /// Path of the certificates that theirs are checked against.
+    pub fn trust(&self) -> String {
+        trust(self.ca.is_some(), CASSANDRA_CA)
+    }
+}
+
+/// The message bus.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rabbitmq {
+    /// Servers with port.
+    pub servers: Vec<String>,
+    /// Whether they speak TLS.
+    pub tls: bool,
+    /// Certificates theirs are checked against, if not the cluster's.
+    pub ca: Option<String>,
+    /// User and password.
+    pub login: Login,
+    /// Virtual host.
+    pub vhost: String,
+}
+
+impl Rabbitmq {
+    /// What a connection says.
+    ///
+    /// # Errors
+    /// When its credentials would not survive in a URL, into which every daemon pastes them ([`url`]).
+    pub fn of(connection: &Connection) -> Result<Self, NotReady> {
+        let key = |name, is_safe: fn(&str) -> bool| match connection.credentials.get(name) {
+            None | Some("") => Err(format!("has no {name}")),
+            Some(value) if is_safe(value) => Ok(value.to_owned()),
+            Some(_) => {
+                Err(format!("has a {name} that URLs would change (use ASCII letters, digits, `-`, `_` and `.`)"))
+            }
+        };
+        // Who writes a Secret by hand and names no virtual host means RabbitMQ's own default.
+        let named = connection.credentials.get("vhost").is_some_and(|vhost| !vhost.is_empty());
+        let vhost = if named { key("vhost", url::is_safe_vhost) } else { Ok("/".to_owned()) };
+        let (user, password) = (key("username", url::is_safe), key("password", url::is_safe));
+        let (Ok(user), Ok(password), Ok(vhost)) = (&user, &password, &vhost) else {
+            let wrong: Vec<String> = [user, password, vhost].into_iter().filter_map(Result::err).collect();
+            let message = format!(
+                "the connection Secret of RabbitMQ {}; change that, and where RabbitMQ comes from a ConfigMap, which holds no \
+                 secrets, name it by ref or as external with a secretRef",
+                wrong.join(", ")
+            );
+            let drafts = broken(ConditionType::RabbitmqReady, Reason::SecretInvalid, &message);
+            return Err(NotReady::waiting(Reason::SecretInvalid, message).with_drafts(drafts));
+        };
+        Ok(Self {
+            servers: connection.authorities(AMQP),
+            tls: connection.tls(AMQP),
+            ca: connection.credentials.get(CA).filter(|certificates| !certificates.is_empty()).map(str::to_owned),
+            login: Login { user: user.clone(), password: password.clone() },
+            vhost: vhost.clone(),
+        })
+    }
+
+    /// Path of the certificates that theirs are checked against.
+    pub fn trust(&self) -> String {
+        trust(self.ca.is_some(), RABBITMQ_CA)
+    }
+}
+
+/// User and password. `Debug` shows neither.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Login {
+    /// User.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+/// Collectors with port.
+pub fn collectors(analytics: Option<&Connection>) -> Vec<String> {
+    analytics.map(|connection| connection.authorities(COLLECTOR)).unwrap_or_default()
+}
+
+/// Whether collectors speak TLS; what the daemons assume where there are none.
+pub fn collector_tls(analytics: Option<&Connection>) -> bool {
+    let listed = analytics.filter(|connection| connection.endpoints.contains_key(COLLECTOR));
+    listed.is_none_or(|connection| connection.tls(COLLECTOR))
+}
+
+/// A dependency that is there and that the daemons cannot use as it is.
+pub fn unusable(condition: ConditionType, message: String) -> NotReady {
+    let drafts = broken(condition, Reason::InvalidSpec, &message);
+    NotReady::invalid(Reason::InvalidSpec, message).with_drafts(drafts)
+}
+
+fn broken(condition: ConditionType, reason: Reason, message: &str) -> [Draft; 2] {
+    [condition, ConditionType::DependenciesReady].map(|kind| Draft::fails(kind, reason, message))
+}
+
+/// Path of the certificates that a service's own is checked against.
+fn trust(foreign: bool, file: &str) -> String {
+    if foreign { format!("{}/{file}", node::RUN_DIR) } else { node::CA_BUNDLE.to_owned() }
+}

@@ -1,0 +1,172 @@
+//! contrail-control and contrail-dns, as far as they go without routes and names: they read the configuration's database, hear the message
+//! bus, connect to a collector, let agents in over TLS, and say by introspection how all that is. Neither XMPP nor BGP is spoken.
+//!
+//! contrail-control lacks its configuration until the API was told of a bgp-router of its name, and lets every agent go meanwhile; the real
+//! one hears of it over the message bus, this one looks into the database. contrail-dns writes the files of the name server ([`named`]) once.
+
+pub mod named;
+pub mod options;
+
+use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use tokio::{
+    io::AsyncReadExt as _,
+    net::TcpListener,
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+
+use self::options::{Daemon, Options, Tls};
+use crate::{
+    api::KEYSPACE,
+    exit::{Exit, exception, usage},
+    http, introspect, log,
+    status::{Peer, State, Status},
+    stores::{cassandra::Database, rabbitmq::Bus},
+    tls,
+};
+
+/// For a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks.
+const PERIOD: Duration = Duration::from_secs(2);
+/// What it says that lacks its bgp-router.
+const NO_ROUTER: &str = "No BGP configuration for self";
+
+/// Under which key the database has the bgp-router of a node; none for what is no name of one.
+pub fn key(name: &str) -> Option<String> {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    is_name.then(|| format!("bgp-router:{name}"))
+}
+
+/// Plays one until somebody ends it.
+///
+/// # Errors
+/// What ends it.
+pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
+    let [option, file] = arguments else { return Err(usage("unrecognised option")) };
+    if option != "--conf_file" {
+        return Err(usage("unrecognised option"));
+    }
+    let text = fs::read_to_string(file).map_err(|error| exception(format!("{file}: {error}")))?;
+    let options = Options::read(daemon, &text)?;
+    let mut peers = vec![Peer::Cassandra, Peer::RabbitMq];
+    peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
+    let status = Status::new(daemon.name(), "0", &options.name, &peers).in_table("ObjectBgpRouter");
+    let status = Arc::new(status);
+    if daemon == Daemon::Control {
+        status.lacks(Some(NO_ROUTER));
+    }
+    let page = Arc::clone(&status);
+    let (address, pair) = options.introspect.clone();
+    introspect::serve(address, pair, "text/xml", move || page.page()).await?;
+    let agents = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.xmpp)).await?;
+    tokio::spawn(admit(agents, options.xmpp_tls.clone(), Arc::clone(&status)));
+    if let Some(port) = options.bgp {
+        tokio::spawn(admit(http::listen((Ipv4Addr::UNSPECIFIED.into(), port)).await?, None, Arc::clone(&status)));
+    }
+    if let Some(named) = &options.named {
+        named::write(named).map_err(|error| exception(format!("{error:#}")))?;
+    }
+    if let Some(collector) = options.collectors.first() {
+        tokio::spawn(report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
+    }
+    let database = Database::new(&options.cassandra, &status);
+    tokio::spawn(read(database, options.name.clone(), daemon, Arc::clone(&status)));
+    tokio::spawn(hear(options, status));
+    Ok(())
+}
+
+/// Lets in who connects, and keeps them as long as they like; those of a daemon that lacks its configuration go at once.
+async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>) {
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else {
+            sleep(PERIOD).await;
+            continue;
+        };
+        let (tls, status) = (tls.clone(), Arc::clone(&status));
+        tokio::spawn(async move {
+            let mut buffer = [0; 512];
+            match tls {
+                None => while status.lack().is_none() && matches!(stream.read(&mut buffer).await, Ok(1..)) {},
+                Some((pair, authorities)) => {
+                    let Ok(config) = tls::mutual(&pair, &authorities) else { return };
+                    let accepted = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await;
+                    let Ok(Ok(mut stream)) = accepted else { return };
+                    while status.lack().is_none() && matches!(stream.read(&mut buffer).await, Ok(1..)) {}
+                }
+            }
+        });
+    }
+}
+
+/// Keeps a connection to a collector. Nothing is said over it.
+async fn report(collector: String, tls: Tls, status: Arc<Status>) {
+    loop {
+        let connected = timeout(PATIENCE, tls::connect(&collector, tls.as_ref())).await;
+        status.set(
+            Peer::Collector,
+            match connected.context("no answer").flatten() {
+                Ok(()) => State::Up(collector.clone()),
+                Err(error) => State::Down(format!("{error:#}")),
+            },
+        );
+        sleep(PERIOD).await;
+    }
+}
+
+/// Reads the database, again and again. A real one ends at none of its errors.
+async fn read(database: Arc<Database>, name: String, daemon: Daemon, status: Arc<Status>) {
+    let key = key(&name).unwrap_or_default();
+    let mut last = None;
+    loop {
+        if let Ok(found) = database.get(KEYSPACE, &key).await
+            && daemon == Daemon::Control
+        {
+            let is_there = found.is_some();
+            status.lacks((!is_there).then_some(NO_ROUTER));
+            if last.replace(is_there) != Some(is_there) {
+                log::say(if is_there { "its bgp-router is configured" } else { NO_ROUTER });
+            }
+        }
+        sleep(PERIOD).await;
+    }
+}
+
+/// Hears the message bus. One that does not let it in is asked again.
+async fn hear(options: Options, status: Arc<Status>) {
+    let queue = format!("{}.{}", options.daemon.name(), options.name);
+    let bus = Bus::new(&options.rabbitmq, queue, &status);
+    loop {
+        let (refused, _) = mpsc::channel(1);
+        Arc::clone(&bus).run(refused).await;
+        sleep(PERIOD).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_node_is_a_key_and_nothing_else_is() {
+        assert_eq!(key("cp-1.example.org").as_deref(), Some("bgp-router:cp-1.example.org"));
+        for name in ["", "' OR 'a' = 'a", "a b", "é"] {
+            assert_eq!(key(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn it_is_functional_once_it_is_connected_and_configured() {
+        let status = Status::new("contrail-control", "0", "n", &[Peer::Cassandra]).in_table("ObjectBgpRouter");
+        status.lacks(Some(NO_ROUTER));
+        assert!(status.page().contains("Database:Cassandra[] connection down, No BGP configuration for self"));
+        status.set(Peer::Cassandra, State::Up("10.0.0.1:9041".into()));
+        assert!(status.page().contains(">No BGP configuration for self<"));
+        status.lacks(None);
+        let page = status.page();
+        assert!(page.contains(">Functional<") && page.contains("key=\"ObjectBgpRouter\""), "{page}");
+    }
+}
