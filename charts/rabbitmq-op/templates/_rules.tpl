@@ -21,7 +21,7 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]
-# owned: configuration files of the members and the discovery of their endpoints
+# owned: configuration files of the members and the discovery of their endpoints; read: files of a cluster that the Go tf-operator made, and the authority that its clients trust
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]

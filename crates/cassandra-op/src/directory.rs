@@ -1,7 +1,7 @@
 //! Directories of the nodes: where a ring keeps its data. That no other ring does is [`crate::claim`]'s business.
 
 use tf_api::{Cassandra, Managed as _};
-use tf_plan::build::identity::Identity;
+use tf_plan::build::{identity::Identity, storage};
 
 use crate::{OPERATOR, role::Role};
 
@@ -20,10 +20,5 @@ pub fn usual(cr: &Cassandra) -> String {
 
 /// The ring's directory on its nodes; none if its data is elsewhere.
 pub fn used(cr: &Cassandra) -> Option<String> {
-    let storage = cr.common().storage.clone().unwrap_or_default();
-    if storage.persistent_volume_claim.is_some() || storage.empty_dir.is_some() {
-        return None;
-    }
-    let named = storage.host_path.and_then(|host| host.path);
-    Some(named.map_or_else(|| usual(cr), |path| path.trim_end_matches('/').to_owned()))
+    storage::directory(cr.common().storage.as_ref(), &usual(cr))
 }

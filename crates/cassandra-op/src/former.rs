@@ -4,7 +4,13 @@
 //! hold when its last pod is replaced and it has not been called Ready yet.
 
 use tf_api::{Cassandra, Managed as _};
-use tf_plan::{adoption, component::References, ensemble::Ensemble, former, observed::Observed, plan::NotReady};
+use tf_plan::{
+    component::References,
+    ensemble::Ensemble,
+    former::{self, Place, Trusting},
+    observed::Observed,
+    plan::NotReady,
+};
 
 use crate::{
     config::{self, jvm::DAEMON},
@@ -14,6 +20,9 @@ use crate::{
 
 /// Field of the status.
 pub const FIELD: &str = "clusterName";
+
+/// Its servers let in who is of the authority that they know.
+const SERVERS: Trusting = Trusting { refuse: "they let in nobody", page: "docs/cassandra.md" };
 
 /// Whether the ring had data before this operator saw it.
 pub fn is_recorded(cr: &Cassandra) -> bool {
@@ -53,10 +62,14 @@ pub fn check(ensemble: &Ensemble<'_, Cassandra>, observed: &Observed<Cassandra>)
     if let Some(chosen) = ensemble.container(DAEMON).filter(|_| !is_recorded(cr)) {
         former::keeps_image(pods, DAEMON, &chosen.image)?;
     }
-    if former::keeps_directory(pods, config::DATA_DIR, directory::used(cr).as_deref())?.is_none() {
-        let (role, identity) = (Role::of(cr.title()), &ensemble.identity);
-        let usual = directory::legacy(role);
-        adoption::finds_data(cr.spec.common_configuration.storage.as_ref(), role.is_usual(identity), &usual)?;
-    }
-    former::trusts(observed)
+    let (role, ours) = (Role::of(cr.title()), directory::used(cr));
+    let place = Place {
+        mount: config::DATA_DIR,
+        ours: ours.as_deref(),
+        storage: cr.common().storage.as_ref(),
+        is_usual: role.is_usual(&ensemble.identity),
+        legacy: &directory::legacy(role),
+    };
+    former::finds_data(pods, &place)?;
+    former::trusts(observed, SERVERS)
 }

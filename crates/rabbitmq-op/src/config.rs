@@ -38,6 +38,13 @@ pub const PLUGINS_FILE: &str = "enabled_plugins";
 /// The secret the members recognise each other by, with mode 0600.
 pub const COOKIE_FILE: &str = ".erlang.cookie";
 
+/// Setting with the number of processes by which a server calls others.
+pub const DELEGATE_COUNT: &str = "delegate_count";
+/// Its value in Tungsten Fabric's own containers (tf-components 2.3).
+pub const DELEGATES: u32 = 20;
+/// The server's own, which it has where nothing is said, as with the Go tf-operator.
+pub const SERVERS_DELEGATES: u32 = 16;
+
 /// Seconds that a server has to end what it is doing.
 const STOP_SECONDS: u32 = 120;
 /// Seconds until a server that is to be stopped has moved its connections and leaders to others. It is stopped then.
@@ -64,6 +71,8 @@ pub struct Cluster<'a> {
     pub ports: Ports,
     /// Whether members speak TLS with each other.
     pub tls: bool,
+    /// By how many processes each of them calls the others.
+    pub delegates: u32,
     /// Members in the order they joined.
     pub nodes: &'a [Node],
 }
@@ -81,7 +90,7 @@ impl Cluster<'_> {
         file.set("loopback_users", "none")
             .set("heartbeat", 60)
             .set("channel_max", 5000)
-            .set("delegate_count", 20)
+            .set(DELEGATE_COUNT, self.delegates)
             .set("net_ticktime", 60)
             .set_if_some("total_memory_available_override_value", self.memory)
             .set("vm_memory_high_watermark.relative", 0.8)

@@ -1,12 +1,13 @@
 //! RabbitMQ: what the operator owns and reads.
 //!
 //! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
-//! [`settled`], what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
+//! [`settled`], what is special about one that the Go tf-operator made in `former`, what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
 //! contents are in [`config`], [`definitions`] and [`distribution`].
 
 pub mod config;
 pub mod definitions;
 pub mod distribution;
+mod former;
 pub mod login;
 mod membership;
 pub mod memory;
@@ -54,6 +55,9 @@ impl component::Component for Component {
             peers: Vec::new(),
             reads: vec![
                 Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
+                Read::ConfigMaps {
+                    reason: "files of a cluster that the Go tf-operator made, and the authority that its clients trust",
+                },
                 Read::Secrets { reason: "spec.serviceConfiguration.secret may name one with the clients' credentials" },
             ],
             restarts_pods: true,
@@ -64,6 +68,9 @@ impl component::Component for Component {
     fn references(cr: &Rabbitmq) -> References {
         let mut references = settled::references(cr);
         references.secrets.extend(login::foreign_secret(cr).map(str::to_owned));
+        let former = former::references(cr);
+        references.secrets.extend(former.secrets);
+        references.config_maps.extend(former.config_maps);
         references
     }
 

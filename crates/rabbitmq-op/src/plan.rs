@@ -1,6 +1,6 @@
 //! Desired state of a cluster.
 
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use tf_api::{
     MirroredQueueMode, Rabbitmq,
     contract::{MemberStatus, Protocol, Reason},
@@ -9,6 +9,7 @@ use tf_api::{
 use tf_plan::{
     build::{
         configuration::Files,
+        identity::Identity,
         pod::{Daemon, mount},
         publish, storage,
     },
@@ -31,7 +32,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{self, Cluster},
-    definitions, distribution,
+    definitions, distribution, former,
     login::{self, Login},
     membership::{self, Situation},
     memory,
@@ -47,6 +48,12 @@ const LARGEST: i32 = 5;
 pub const CONTAINER: &str = "rabbitmq";
 const CONTAINERS: [Builtin; 1] = [Builtin { name: CONTAINER, image: "external-rabbitmq", default: true }];
 const LOGS: &str = "logs";
+/// What the Go tf-operator calls every cluster.
+pub const LEGACY_NAME: &str = "rabbitmq1";
+/// Field of the status.
+const DISTRIBUTION: &str = "distribution";
+/// Fields of the status that are stored before anything is done.
+const RECORD: [&str; 3] = [resize::FIELDS[0], resize::FIELDS[1], DISTRIBUTION];
 /// Cookie of every installation of the Go tf-operator whose spec names none (upstream `pkg/apis/tf/v1alpha1/defaults.go`).
 const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 
@@ -72,15 +79,17 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             highest: highest(cr),
             has_data: true,
             uses_auth: false,
-            takes_over: false,
+            takes_over: true,
             changing: changing.as_deref(),
         },
     )?;
     let login = Login::of(cr, observed)?;
     let settled = Settled::of(cr, observed, &ensemble);
+    former::check(&ensemble, observed, &settled)?;
     let cookie = cookie(cr, observed, &settled)?;
     let epmd = settled.epmd_port(spec.erl_epmd_port);
     let tls = settled.tls(spec.tls.as_ref().and_then(|tls| tls.distribution));
+    let delegates = settled.delegates();
     let ports = Ports::of(spec.port, epmd.value)?;
     let joins =
         membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
@@ -88,7 +97,9 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let mut nodes = nodes_of(&ensemble)?;
     let kept = recorded(cr, &ensemble);
     let mut decided = decided(observed, &ensemble, &kept, &nodes);
-    let unasked = decided.is_none().then(|| too_many(cr, &ensemble).or_else(|| joins.clone())).flatten();
+    let unasked = (decided.is_none() && !ensemble.is_mixed())
+        .then(|| too_many(cr, &ensemble).or_else(|| joins.clone()))
+        .flatten();
     if let Some(decision) = &mut decided {
         decision.waits = decision.waits.take().or(joins);
         ensemble.membership.members.clone_from(&decision.record.members);
@@ -102,6 +113,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         memory: memory::limit(common, CONTAINER),
         ports,
         tls: tls.value,
+        delegates,
         nodes: &nodes,
     };
 
@@ -114,7 +126,6 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let contents = files.content_hashes(ensemble.members());
 
     let identity = &ensemble.identity;
-    let directory = |base| storage::node_directory(base, "rabbitmq", &["rabbitmq1"], identity);
     let mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
     let daemons = ensemble
         .containers
@@ -131,8 +142,8 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let additions = Parts {
         files,
         daemons,
-        data: Some(storage::data(identity, common.storage.as_ref(), &directory("/var/lib/contrail"))),
-        volumes: vec![storage::host_path(LOGS, &directory("/var/log/contrail"))],
+        data: Some(storage::data(identity, common.storage.as_ref(), &directory(identity, "/var/lib/contrail"))),
+        volumes: vec![storage::host_path(LOGS, &directory(identity, "/var/log/contrail"))],
         owned_mounts: mounts,
         ports: ports.named(),
         objects: vec![publish::credentials(identity, &login::own_secret(cr), &login.own_data(cr, cookie.value))],
@@ -140,17 +151,29 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         connection: Some(("amqp", "rabbitmq", login.connection())),
         grace_seconds: 600,
         ignored: login::ignored(cr).into_iter().chain(certificates::host_files_ignored(common)).collect(),
-        own_status: Map::from_iter([("secret".to_owned(), json!(login.secret))]),
+        own_status: own_status(&login, tls.value, delegates),
         ..Parts::default()
     };
     let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
     let mut plan = ensemble.plan(additions)?;
     record.keep(&mut plan);
+    plan.record = &RECORD;
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
     hold(&mut plan, [cookie.held, epmd.held, tls.held, unasked].into_iter().flatten());
-    procedure::complete(&mut plan, cr, observed, &contents, decided);
+    procedure::complete(&mut plan, cr, observed, &contents, &nodes, decided);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// Directory of the nodes below `base`.
+pub fn directory(identity: &Identity, base: &str) -> String {
+    storage::node_directory(base, CONTAINER, &[LEGACY_NAME], identity)
+}
+
+/// What the status says of this kind alone, whoever the members are.
+fn own_status(login: &Login, tls: bool, delegates: u32) -> Map<String, Value> {
+    let distribution = json!({"tls": tls, "delegates": delegates});
+    Map::from_iter([("secret".to_owned(), json!(login.secret)), (DISTRIBUTION.to_owned(), distribution)])
 }
 
 /// The change of who is a member that has begun and is not over.
@@ -158,7 +181,8 @@ fn changing(cr: &Rabbitmq) -> Option<String> {
     resize::changing(&cr.status.as_ref()?.own.leaving)
 }
 
-/// What is to be done about who is a member; none while the kubelet's word is all there is, or they are being founded.
+/// What is to be done about who is a member; none while the kubelet's word is all there is, they are being founded, or not all of their pods
+/// are ours.
 fn decided(
     observed: &Observed<Rabbitmq>,
     ensemble: &Ensemble<'_, Rabbitmq>,
@@ -166,7 +190,8 @@ fn decided(
     nodes: &[Node],
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
-    if ensemble.recorded.is_empty() || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
+    let is_ours = !ensemble.recorded.is_empty() && !ensemble.is_mixed();
+    if !is_ours || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
         return None;
     }
     let places = ensemble.places();

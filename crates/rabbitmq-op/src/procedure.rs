@@ -12,22 +12,26 @@ use tf_plan::{
     resize::Decision,
 };
 
-use crate::plan::CONTAINER;
+use crate::{former, nodes::Node, plan::CONTAINER};
 
 /// The cluster, as the procedures of all stores see it.
 const CLUSTER: Store = Store { daemon: CONTAINER, gate, troubles, leads: procedure::nobody };
 
-/// Completes a plan. `contents`: the configuration of the member on each node. `decided`: who is to be a member, where that can be told.
+/// Completes a plan. `contents`: the configuration of the member on each node. `nodes`: what the members are called, in their order. `decided`:
+/// who is to be a member, where that can be told.
 pub fn complete(
     plan: &mut Plan,
     cr: &Rabbitmq,
     observed: &Observed<Rabbitmq>,
     contents: &BTreeMap<String, ContentHash>,
+    nodes: &[Node],
     decided: Option<Decision>,
 ) {
+    let reports = Reports::of_observed(observed);
     procedure::complete(&CLUSTER, plan, cr, observed, contents);
+    former::spare(plan, nodes, &reports);
     let Some(decided) = decided else { return };
-    plan.troubles.extend(left(&plan.members, &Reports::of_observed(observed)));
+    plan.troubles.extend(left(&plan.members, &reports));
     decided.carry_out(plan);
 }
 
@@ -122,6 +126,6 @@ fn alarmed(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What a pod's server says of its cluster, if it says anything.
-fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
+pub fn facts<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Facts> {
     reports.of(pod)?.rabbitmq.as_ref().filter(|facts| !facts.name.is_empty())
 }

@@ -1,12 +1,14 @@
 //! What the members of a running cluster have been told and cannot be told otherwise one at a time.
 //!
-//! A node's name is the name of its data: a renamed node is a new one (stateful-services 2.2). Cookie, port mapper and TLS between them are
+//! A node's name is the name of its data: a renamed node is a new one (stateful-services 2.2). Cookie, port mapper, TLS and delegates are
 //! how members find and trust each other: a member that is restarted with another one waits for its peers in vain and stops
 //! the roll-out. So all of them are read back from the files that the members were given, by this operator or by the Go
 //! tf-operator, whose installations are adopted. That way they outlive a change of the spec, of the operator's settings and
-//! of the Secret they once came from. While the cluster sleeps no member runs, and all but the names follow the spec.
+//! of the Secret they once came from; how members speak with each other is in the status, too. While the cluster sleeps no member runs, and all but the names follow the spec.
 
-use tf_api::{Managed, Rabbitmq, contract::MemberStatus, names::ANNOTATION_HIBERNATE, schema::Port};
+use tf_api::{
+    Managed, Rabbitmq, RabbitmqDistribution, contract::MemberStatus, names::ANNOTATION_HIBERNATE, schema::Port,
+};
 use tf_plan::{
     build::{configuration, identity::Identity},
     component::References,
@@ -38,10 +40,13 @@ fn config_maps(identity: &Identity) -> [String; 2] {
 
 /// The files that members were given so far.
 pub struct Settled<'a> {
+    /// Name of the Go tf-operator's ConfigMap.
+    foreign: String,
     running: bool,
     files: Vec<(&'a str, &'a str)>,
     secrets: Option<&'a SecretData>,
     members: &'a [MemberStatus],
+    recorded: Option<&'a RabbitmqDistribution>,
 }
 
 /// A setting as members get it.
@@ -64,13 +69,29 @@ impl<'a> Settled<'a> {
             }
         }
         let contract = cr.contract();
+        let [_, foreign] = config_maps(identity);
         Self {
-            running: (cr.is_initialized() || files.iter().any(|(key, _)| *key == FOREIGN_FILE))
+            foreign,
+            running: (cr.is_initialized() || ensemble.is_mixed() || files.iter().any(|(key, _)| *key == FOREIGN_FILE))
                 && !ensemble.is_fast_asleep(),
             files,
             secrets: observed.secrets.get(&configuration::secret_name(identity)),
             members: contract.map(|contract| contract.members.as_slice()).unwrap_or_default(),
+            recorded: cr.status.as_ref().and_then(|status| status.own.distribution.as_ref()),
         }
+    }
+
+    /// What members of a cluster that is taken over have to be told and no file says, for people.
+    pub fn untold(&self, members: &[MemberStatus]) -> Option<String> {
+        let cure = "let the Go tf-operator write it once more, or add it by hand (docs/rabbitmq.md says how)";
+        let lacks =
+            |file: &str, variable: &str| format!("ConfigMap {} has no {file} with {variable}; {cure}", self.foreign);
+        let nameless = members.iter().find(|member| self.host(member).is_none()).map(|member| {
+            let file = configuration::key(config::ENV_FILE, &member.address);
+            format!("nobody knows what the server on node {} is called: {}", member.node, lacks(&file, NODE_NAME))
+        });
+        let cookie = || format!("nobody knows their Erlang cookie: {}", lacks(FOREIGN_FILE, COOKIE));
+        nameless.or_else(|| self.told_cookie().is_none().then(cookie))
     }
 
     /// The host parts of the nodes' names that members were told.
@@ -100,12 +121,23 @@ impl<'a> Settled<'a> {
     /// Whether members speak TLS with each other. Who does not say keeps what there is, and a cluster is founded with it. Members of
     /// the Go tf-operator do not.
     pub fn tls(&self, wanted: Option<bool>) -> Kept<bool> {
-        let arguments = |file| variable(file, config::SERVER_ARGUMENTS).unwrap_or_default();
-        let told = self.ours().next().map(|file| distribution::is_tls(arguments(file)));
-        let told = told.or_else(|| self.file(FOREIGN_FILE).map(|_| false));
+        let arguments = self.ours().find_map(|file| variable(file, config::SERVER_ARGUMENTS));
+        // Who was told nothing of it speaks plainly.
+        let silent = || (self.ours().next().is_some() || self.file(FOREIGN_FILE).is_some()).then_some(false);
+        let told = arguments.map(distribution::is_tls).or_else(|| self.recorded?.tls).or_else(silent);
         let value = told.filter(|_| self.running || wanted.is_none()).or(wanted).unwrap_or(true);
         let differs = wanted.is_some_and(|wanted| wanted != value);
         Kept { value, held: differs.then(|| held("tls.distribution", &format!("set it back to {value}"))) }
+    }
+
+    /// By how many processes each member calls the others. A process picks one of them by the number that one of the others has, and calls all
+    /// others by it: where they have different numbers, what is sent to one that lacks it is lost (`delegate:delegate/3`, 3.10.7).
+    pub fn delegates(&self) -> u32 {
+        let configurations = self.files.iter().filter(|(key, _)| key.starts_with(config::CONFIG_FILE));
+        let mut told = configurations.map(|(_, text)| delegates(text).unwrap_or(config::SERVERS_DELEGATES));
+        let foreign = || self.file(FOREIGN_FILE).map(|_| config::SERVERS_DELEGATES);
+        let told = told.next().or_else(|| self.recorded?.delegates).or_else(foreign);
+        told.filter(|_| self.running).unwrap_or(config::DELEGATES)
     }
 
     /// The cookie. `wanted` is the spec's, `stored` the one in the operator's Secret, made at random if it was missing.
@@ -113,18 +145,20 @@ impl<'a> Settled<'a> {
     where
         'a: 'b,
     {
-        let told = self
-            .secrets
-            .and_then(|files| files.get(config::COOKIE_FILE))
-            .or_else(|| variable(self.file(FOREIGN_FILE)?, COOKIE));
-        let running = told.or(stored).filter(|_| self.running);
+        let running = self.told_cookie().or(stored).filter(|_| self.running);
         let value = running.or(wanted).or(stored)?;
         let held =
             wanted.is_some_and(|wanted| wanted != value).then(|| held("erlangCookie", "set it back or remove it"));
         Some(Kept { value, held })
     }
 
-    /// The environments that this operator gave to members.
+    /// The cookie that members were told.
+    fn told_cookie(&self) -> Option<&'a str> {
+        let ours = self.secrets.and_then(|files| files.get(config::COOKIE_FILE));
+        ours.or_else(|| variable(self.file(FOREIGN_FILE)?, COOKIE))
+    }
+
+    /// The environments that members were given.
     fn ours(&self) -> impl Iterator<Item = &'a str> {
         self.files.iter().filter(|(key, _)| key.starts_with(config::ENV_FILE)).map(|(_, text)| *text)
     }
@@ -155,6 +189,12 @@ fn variable<'a>(file: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
+/// What a configuration says of delegates.
+fn delegates(config_file: &str) -> Option<u32> {
+    let settings = config_file.lines().filter_map(|line| line.split_once('='));
+    settings.filter(|(key, _)| key.trim() == config::DELEGATE_COUNT).find_map(|(_, value)| value.trim().parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +204,14 @@ mod tests {
     }
 
     fn settled<'a>(files: &[(&'a str, &'a str)], members: &'a [MemberStatus]) -> Settled<'a> {
-        Settled { running: true, files: files.to_vec(), secrets: None, members }
+        Settled {
+            foreign: "theirs".into(),
+            running: true,
+            files: files.to_vec(),
+            secrets: None,
+            members,
+            recorded: None,
+        }
     }
 
     #[test]
@@ -210,6 +257,7 @@ mod tests {
             (vec![foreign], None, false, false),
             (vec![foreign], Some(true), false, true),
             (vec![(key, tls.as_str()), foreign], None, true, true),
+            (vec![(key, "RABBITMQ_NODENAME=rabbit@a")], None, false, false),
         ] {
             for (runs, expected) in [(true, running), (false, stopped)] {
                 let told = Settled { running: runs, ..settled(&files, &[]) }.tls(wanted);
@@ -217,6 +265,51 @@ mod tests {
                 assert_eq!(told.held.is_some(), wanted.is_some_and(|wanted| wanted != expected), "{files:?} {runs}");
             }
         }
+    }
+
+    #[test]
+    fn how_members_speak_is_known_when_their_files_are_gone() {
+        let plain = RabbitmqDistribution { tls: Some(false), delegates: Some(16) };
+        let tls = RabbitmqDistribution { tls: Some(true), delegates: Some(20) };
+        let told = |files: &[_], recorded| {
+            let settled = Settled { recorded, ..settled(files, &[]) };
+            (settled.tls(None).value, settled.delegates())
+        };
+        assert_eq!(told(&[], None), (true, 20));
+        assert_eq!(told(&[], Some(&plain)), (false, 16));
+        let foreign = [
+            (FOREIGN_FILE, "export RABBITMQ_ERLANG_COOKIE=C"),
+            ("rabbitmq-env.conf.10.0.0.1", "RABBITMQ_NODENAME=rabbit@a"),
+        ];
+        assert_eq!(told(&foreign, None), (false, 16));
+        // What the former operator left there is older than what was recorded since.
+        assert_eq!(told(&foreign, Some(&tls)), (true, 20));
+    }
+
+    #[test]
+    fn delegates_are_as_many_as_members_have_until_all_of_them_sleep() {
+        let key = "rabbitmq.conf.10.0.0.1";
+        for (text, told) in [("heartbeat = 60\n", 16), ("a = b\ndelegate_count = 20\n", 20), ("delegate_count = 8", 8)]
+        {
+            assert_eq!(settled(&[(key, text)], &[]).delegates(), told, "{text}");
+            assert_eq!(Settled { running: false, ..settled(&[(key, text)], &[]) }.delegates(), 20, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_is_told_no_name_or_no_cookie_is_found() {
+        let members = [member(1, "a", "10.0.0.1"), member(2, "b", "10.0.0.2")];
+        let cookie = (FOREIGN_FILE, "export RABBITMQ_ERLANG_COOKIE=C");
+        let names = [
+            ("rabbitmq-env.conf.10.0.0.1", "RABBITMQ_NODENAME=rabbit@a"),
+            ("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME=rabbit@b"),
+        ];
+        let untold = |files: &[_]| settled(files, &[]).untold(&members);
+        assert_eq!(untold(&[names[0], names[1], cookie]), None);
+        assert!(
+            untold(&[names[0], cookie]).is_some_and(|why| why.contains("on node b is called: ConfigMap theirs has no"))
+        );
+        assert!(untold(&names).is_some_and(|why| why.starts_with("nobody knows their Erlang cookie")));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub const ANNOTATION_DELETION_PROTECTION: &str = "tf.tungsten.io/deletion-protec
 pub const ANNOTATION_RESTART: &str = "tf.tungsten.io/restart";
 /// Annotation on a Cassandra: each new value has a backup of that name made.
 pub const ANNOTATION_BACKUP: &str = "tf.tungsten.io/backup";
+/// Annotation on a Rabbitmq: release of the servers of the Go tf-operator that are to be taken over, such as `3.10`.
+pub const ANNOTATION_FORMER_RELEASE: &str = "tf.tungsten.io/former-release";
 /// Annotation on a member's certificate request: number of the bundle of authorities that the member goes by.
 pub const ANNOTATION_BUNDLE_REVISION: &str = "tf.tungsten.io/bundle-revision";
 /// Label on cluster-scoped objects: namespace of the resource they belong to.

@@ -1,20 +1,20 @@
 //! Whether pods of ours can go on in the place of another operator's: with the release that wrote the data, on that data, and trusted by the
-//! servers that are replaced later.
+//! servers that are replaced later, or by their clients.
 //!
-//! Servers that know each other by certificates trust the one authority that signed theirs (peer-operator 3). They are told no other: the former operator is
-//! stopped, and its pods build their stores from the chain of their own certificate. So it is ours that has to be of that authority until the last of them
-//! is replaced.
+//! Servers that know each other by certificates trust the one authority that signed theirs, and so do clients (peer-operator 3). They are told no other: the
+//! former operator is stopped, and its pods build their stores from the chain of their own certificate. So it is ours that has to be of that authority until
+//! the last of them is replaced.
 
 use std::collections::BTreeSet;
 
-use tf_api::{contract::Reason, names};
+use tf_api::{common::Storage, contract::Reason, names};
 use tf_pki::{
     bundle::Bundle,
     certificate::{Certificate, CertificateError},
 };
 
 use crate::{
-    adoption::{is_foreign, refused},
+    adoption::{self, is_foreign, refused},
     component::References,
     observed::{Former, Observed, Pod},
     plan::{NotReady, Obstacle},
@@ -30,6 +30,41 @@ const SIGNERS: &str = "signers.crt";
 const CHAIN: [&str; 2] = ["tls.crt", "ca.crt"];
 /// So many authorities there are at most between a member's certificate and its root.
 const DEPTH: usize = 8;
+
+/// Who trusts an authority of the former operator and no other, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusting {
+    /// What they refuse, as a sentence that goes on with "whose certificate does not lead to".
+    pub refuse: &'static str,
+    /// The page that says what to do.
+    pub page: &'static str,
+}
+
+/// Where new pods look for their data, and where those of the Go tf-operator have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The directory as a container sees it.
+    pub mount: &'a str,
+    /// The directory of the node, if new pods have it in one.
+    pub ours: Option<&'a str>,
+    /// What the spec says of it.
+    pub storage: Option<&'a Storage>,
+    /// Whether it is the one that is used where the spec names none.
+    pub is_usual: bool,
+    /// The directory that the Go tf-operator uses where pods do not tell.
+    pub legacy: &'a str,
+}
+
+/// Sees to it that new pods find the data of the former ones.
+///
+/// # Errors
+/// When they would look elsewhere.
+pub fn finds_data(pods: &[Pod], place: &Place<'_>) -> Result<(), NotReady> {
+    match keeps_directory(pods, place.mount, place.ours)? {
+        Some(()) => Ok(()),
+        None => adoption::finds_data(place.storage, place.is_usual, place.legacy),
+    }
+}
 
 /// What [`trusts`] looks at.
 pub fn references() -> References {
@@ -57,7 +92,7 @@ pub fn keeps_image(pods: &[Pod], container: &str, image: &str) -> Result<(), Not
 ///
 /// # Errors
 /// When they look elsewhere.
-pub fn keeps_directory(pods: &[Pod], mount: &str, ours: Option<&str>) -> Result<Option<()>, NotReady> {
+fn keeps_directory(pods: &[Pod], mount: &str, ours: Option<&str>) -> Result<Option<()>, NotReady> {
     let theirs: BTreeSet<&str> =
         formers(pods).filter_map(|(_, former)| Some(former.directories.get(mount)?.trim_end_matches('/'))).collect();
     match theirs.iter().find(|theirs| ours != Some(**theirs)) {
@@ -71,12 +106,14 @@ pub fn keeps_directory(pods: &[Pod], mount: &str, ours: Option<&str>) -> Result<
     }
 }
 
-/// Sees to it that the certificates of new members are of the authority that the former servers trust, and that their authority is trusted by the new ones.
+/// Sees to it that the certificates of new members are of the authority that the former servers or their clients trust, and that their authority is trusted by
+/// the new ones.
 ///
 /// # Errors
 /// When they are not, or nobody can tell.
-pub fn trusts<Cr>(observed: &Observed<Cr>) -> Result<(), NotReady> {
-    let cure = "put that authority with its key into Secret tf-ca (docs/cassandra.md says how)";
+pub fn trusts<Cr>(observed: &Observed<Cr>, trusting: Trusting) -> Result<(), NotReady> {
+    let Trusting { refuse, page } = trusting;
+    let cure = format!("put that authority with its key into Secret tf-ca ({page} says how)");
     let map = |name: &str, key: &str| Some(observed.config_maps.get(name)?.get(key)?.as_str());
     let Some(theirs) = map(AUTHORITY, BUNDLE) else {
         return Err(invalid(&format!(
@@ -104,7 +141,7 @@ pub fn trusts<Cr>(observed: &Observed<Cr>) -> Result<(), NotReady> {
         .first()
         .map_or_else(|| "there is none yet".to_owned(), |signer| format!("the one in use is {}", signer.subject()));
     Err(invalid(&format!(
-        "they let in nobody whose certificate does not lead to {} (ConfigMap {AUTHORITY}), and certificates of new ones would not: {ours}; {cure}",
+        "{refuse} whose certificate does not lead to {} (ConfigMap {AUTHORITY}), and certificates of new ones would not: {ours}; {cure}",
         named.join(", ")
     )))
 }
@@ -122,7 +159,8 @@ fn formers(pods: &[Pod]) -> impl Iterator<Item = (&str, &Former)> {
     pods.iter().filter(|pod| is_foreign(pod)).filter_map(|pod| Some((pod.name.as_str(), pod.former.as_ref()?)))
 }
 
-fn invalid(why: &str) -> NotReady {
+/// Nothing is taken over until the user changes something, because of this.
+pub fn invalid(why: &str) -> NotReady {
     NotReady { obstacle: Obstacle::Invalid, ..refused(Reason::InvalidSpec, why) }
 }
 
@@ -172,6 +210,12 @@ mod tests {
     fn authority(name: &str) -> Authority {
         let now = "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap();
         Authority::generate(name, Curve::P256, Duration::from_hours(1), now).unwrap()
+    }
+
+    const SERVERS: Trusting = Trusting { refuse: "they let in nobody", page: "docs/store.md" };
+
+    fn trusts(observed: &Observed<()>) -> Result<(), NotReady> {
+        super::trusts(observed, SERVERS)
     }
 
     fn observed(maps: &[(&str, &[(&str, &str)])], secret: Option<&str>) -> Observed<()> {

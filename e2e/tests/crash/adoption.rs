@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _, api::DeleteParams};
 use serde_json::json;
-use tf_api::kinds::{CASSANDRA, KindInfo, REDIS, ZOOKEEPER};
+use tf_api::kinds::{CASSANDRA, KindInfo, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_testing::{
     Cluster, Entry, Lab, Options, Verb,
     cluster::define_all,
@@ -66,14 +66,21 @@ impl Scene {
         // The operator is away while the other one makes its pods.
         self.operator().process.kill()?;
         let mut spec = former::spec(namespace, &selector);
-        if kind == CASSANDRA {
+        if kind == CASSANDRA || kind == RABBITMQ {
             let (authority, published) = former::authority(namespace)?;
             for object in [published, former::signed_by(&authority, namespace)] {
                 self.lab.apply(&object.to_string()).await?;
             }
-            spec["serviceConfiguration"] = json!({"containers": [{"name": "cassandra", "image": former::IMAGE}]});
+            let container = former::kind_of(kind);
+            spec["serviceConfiguration"] = json!({"containers": [{"name": container, "image": former::IMAGE}]});
         }
         let uid = resources::apply(client, kind, namespace, &owner, spec).await?.uid().context("no uid")?;
+        if kind == RABBITMQ {
+            for object in former::of_rabbitmq(client, namespace, &uid).await? {
+                self.lab.apply(&object.to_string()).await?;
+            }
+            former::state_release(client, namespace, "3.10").await?;
+        }
         self.lab.apply(&former::workload(kind, namespace, &selector, &uid, 3).to_string()).await?;
         let before = running(client, kind, namespace, 3, 3).await?;
         let mark = self.lab.audit_mark().await?;
@@ -140,6 +147,11 @@ async fn servers_of_redis_are_taken_over_once_each_wherever_the_operator_is_kill
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_cassandra_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
     wherever_it_is_killed("cassandra-op", CASSANDRA).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_of_rabbitmq_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    wherever_it_is_killed("rabbitmq-op", RABBITMQ).await
 }
 
 async fn wherever_it_is_killed(operator: &'static str, kind: KindInfo) -> Result<()> {

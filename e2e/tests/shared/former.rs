@@ -4,15 +4,22 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Client, ResourceExt as _,
-    api::{Api, ListParams},
+    api::{Api, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use tf_api::{contract::MemberStatus, kinds::KindInfo};
+use tf_api::{
+    contract::MemberStatus,
+    kinds::{KindInfo, RABBITMQ},
+    names::ANNOTATION_FORMER_RELEASE,
+};
 use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, Curve};
-use tf_testing::{resources::Resource, wait::eventually};
+use tf_testing::{
+    resources::{self, Resource},
+    wait::eventually,
+};
 
 /// For its controller, the scheduler and simulated kubelets on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -69,6 +76,45 @@ pub fn workload(kind: KindInfo, namespace: &str, nodes: &Value, uid: &str, repli
 
 /// Image of its containers.
 pub const IMAGE: &str = "theirs";
+
+/// What it made of a cluster of RabbitMQ besides: what clients log in with, with a hash that is no text, and what servers are called on all nodes.
+pub async fn of_rabbitmq(client: &Client, namespace: &str, uid: &str) -> Result<[Value; 2]> {
+    let owner = json!([{
+        "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Rabbitmq", "name": owner(RABBITMQ), "uid": uid, "controller": true,
+    }]);
+    let mut files = BTreeMap::from([(
+        "rabbitmq-common.env".to_owned(),
+        "export RABBITMQ_ERLANG_COOKIE=THEIRS\nexport ERL_EPMD_PORT=4371\n".to_owned(),
+    )]);
+    for node in Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items {
+        let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+        let name = format!("RABBITMQ_NODENAME=rabbit@{}.theirs.example\n", node.name_any());
+        files.extend(addresses.map(|it| (format!("rabbitmq-env.conf.{}", it.address), name.clone())));
+    }
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": "rabbitmq1-secret", "namespace": namespace, "ownerReferences": owner},
+        "stringData": {"user": "theirs", "password": PASSWORD, "vhost": "theirs"},
+        "data": {"salted_password": "/".repeat(48)},
+    });
+    let files = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "rabbitmq1-rabbitmq-configmap", "namespace": namespace, "ownerReferences": owner},
+        "data": files,
+    });
+    Ok([secret, files])
+}
+
+/// What its clients log in with.
+pub const PASSWORD: &str = "theirs-too";
+
+/// States of which release its servers are, as a person does who looked.
+pub async fn state_release(client: &Client, namespace: &str, release: &str) -> Result<()> {
+    let stated = json!({"metadata": {"annotations": {ANNOTATION_FORMER_RELEASE: release}}});
+    let api = resources::api(client, RABBITMQ, namespace);
+    api.patch(&owner(RABBITMQ), &PatchParams::default(), &Patch::Merge(&stated)).await?;
+    Ok(())
+}
 
 /// An authority, and the ConfigMap in which that operator tells its pods to trust it.
 pub fn authority(namespace: &str) -> Result<(Authority, Value)> {

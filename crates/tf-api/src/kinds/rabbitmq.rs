@@ -170,4 +170,17 @@ pub struct RabbitmqOwnStatus {
     /// Identities of members that are on their way out of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<u32>,
+    /// How the members speak with each other. It changes while the cluster hibernates alone.
+    pub distribution: Option<RabbitmqDistribution>,
+}
+
+/// How members speak with each other (Erlang distribution).
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RabbitmqDistribution {
+    /// Whether they speak TLS.
+    pub tls: Option<bool>,
+    /// Number of processes by which each of them calls the others (`delegate_count`).
+    pub delegates: Option<u32>,
 }

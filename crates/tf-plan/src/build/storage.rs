@@ -50,6 +50,16 @@ pub fn data(identity: &Identity, storage: Option<&Storage>, default_path: &str) 
     Data::Volume(Box::new(host_path(DATA, &path)))
 }
 
+/// The directory of the nodes that the spec asks for, `default_path` if it asks for nothing; none where data is elsewhere.
+pub fn directory(storage: Option<&Storage>, default_path: &str) -> Option<String> {
+    let storage = storage.cloned().unwrap_or_default();
+    if storage.persistent_volume_claim.is_some() || storage.empty_dir.is_some() {
+        return None;
+    }
+    let named = storage.host_path.and_then(|host| host.path);
+    Some(named.map_or_else(|| default_path.to_owned(), |path| path.trim_end_matches('/').to_owned()))
+}
+
 /// Whether the resource has a name and namespace that the Go tf-operator used, so that it takes over what that left on the
 /// nodes.
 pub fn adopts(legacy_names: &[&str], identity: &Identity) -> bool {
