@@ -11,7 +11,7 @@ use tf_api::{ports, schema::Port};
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Launch, OnChange, Probe, Unusable, port},
+    node::launch::{Identity, Launch, OnChange, Probe, Unusable, port},
     nodemanager::{self, NodeType},
     services::{CASSANDRA_CA, RABBITMQ_CA},
 };
@@ -33,7 +33,8 @@ pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String
         CONTROL => {
             let mut launch = daemon("contrail-control", control::FILE, ports::CONTROL_INTROSPECT, cluster)?;
             launch.agent = agents.api()?;
-            launch.identity = Some(agents.certificate());
+            // It never reads them again (tf-components 1.10).
+            launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
             launch
         }
         DNS => daemon("contrail-dns", dns::FILE, cluster.spec.dns_introspect_port, cluster)?,

@@ -6,7 +6,7 @@ use serde_json::json;
 use support::{World, control, with_status};
 use tf_api::Control;
 use tf_plan::{
-    node::state::{Health, Phase, State},
+    node::state::{Certificate, Health, Phase, State},
     observed::{Agent, Observed, Source},
     plan::Plan,
     step::Step,
@@ -25,6 +25,11 @@ fn running() -> Observed<Control> {
 fn planned(observed: &Observed<Control>) -> Plan {
     let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
     control_op::plan::plan(&with_status(control(json!({})), status), observed).unwrap()
+}
+
+fn certificate() -> Certificate {
+    let not_after = "2027-01-01T00:00:00Z".parse().unwrap();
+    Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, outdated: false }
 }
 
 /// The plan when the agent of the second member says something else of itself.
@@ -58,6 +63,32 @@ fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
     let plan = planned(&observed);
     assert_eq!(plan.step, None);
     assert!(plan.under_way.unwrap().contains("the member on node cp1 does not serve"));
+}
+
+#[test]
+fn members_that_go_by_a_former_certificate_are_made_anew_one_after_the_other_while_the_others_serve() {
+    let mut observed = running();
+    // Everybody runs with what is wanted.
+    let wanted = (0..3).map(|_| {
+        let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to activate") };
+        let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
+        status.daemons.get_mut("control").unwrap().active = Some(hash);
+        target.uid
+    });
+    assert_eq!(wanted.collect::<Vec<_>>(), ["pod-2", "pod-1", "pod-0"]);
+    assert_eq!(planned(&observed).step, None);
+    for uid in ["pod-0", "pod-1"] {
+        let Some(Agent::Says(status)) = observed.agents.get_mut(uid) else { panic!("no agent") };
+        status.certificate = Some(Certificate { outdated: true, ..certificate() });
+    }
+    let Some(Step::Restart(target)) = planned(&observed).step else { panic!("nobody is made anew") };
+    assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "it goes by a former certificate"));
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2].ready = false;
+    }
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None, "another one does not serve");
+    assert!(plan.under_way.unwrap().contains("the member on node cp3 does not serve"));
 }
 
 #[test]

@@ -26,8 +26,14 @@ const BUNDLE: &str = "ca-certs/ca-bundle.crt";
 fn launch(host_files: Option<HostFiles>) -> Launch {
     let mut launch = shell("while :; do sleep 0.05; done");
     launch.agent = Some(Agent { port: NonZeroU16::new(9).unwrap(), client: "operator".into() });
-    launch.identity =
-        Some(Identity { services: BTreeSet::new(), lifetime_seconds: 3600, required: false, host_files, reload: None });
+    launch.identity = Some(Identity {
+        services: BTreeSet::new(),
+        lifetime_seconds: 3600,
+        required: false,
+        host_files,
+        reload: None,
+        at_start: false,
+    });
     launch
 }
 

@@ -37,7 +37,7 @@ use tf_pki::{
 use tf_plan::node::{
     self,
     launch::{Agent, Identity as Asked, Launch, OnChange},
-    state::{Phase, Status},
+    state::{self, Phase, Status},
 };
 
 const LIFETIME: u32 = 90 * 24 * 3600;
@@ -63,8 +63,14 @@ fn launch(port: NonZeroU16, services: &[&str]) -> Launch {
     let mut launch = shell("while :; do sleep 0.05; done");
     launch.agent = Some(Agent { port, client: OPERATOR.into() });
     let services: BTreeSet<String> = services.iter().map(|name| (*name).to_owned()).collect();
-    launch.identity =
-        Some(Asked { services, lifetime_seconds: LIFETIME, required: false, host_files: None, reload: None });
+    launch.identity = Some(Asked {
+        services,
+        lifetime_seconds: LIFETIME,
+        required: false,
+        host_files: None,
+        reload: None,
+        at_start: false,
+    });
     launch
 }
 
@@ -566,4 +572,44 @@ fn what_a_daemon_was_told_in_vain_to_read_does_not_count_until_it_is_restarted()
     let pid = container.state().unwrap().pid.unwrap().to_string();
     assert!(std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success());
     assert_eq!(counts(3).certificate.unwrap().unread, None, "the next process began with it");
+}
+
+#[test]
+fn a_daemon_that_reads_its_certificate_when_it_starts_goes_by_the_former_one_until_then() {
+    let Some(address) = own_address() else {
+        println!("skipped: this machine has no address");
+        return;
+    };
+    let (server, old, new) = (ApiServer::start(), Authority::new(), Authority::new());
+    server.behave(operator(&old, identity(address, &["db.tf.svc"])));
+    let mut container = member(&server, address);
+    let port = free_port(address);
+    let mut told = launch(port, &["db.tf.svc"]);
+    let asked = told.identity.as_mut().unwrap();
+    (asked.required, asked.at_start) = (true, true);
+    container.configure(&told, &files([]));
+    trust(&container, 1, &[&old]);
+    container.run();
+    let status = || -> Option<Status> {
+        let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let socket = SocketAddr::new(address, port.get());
+        let answer = old.ask(Some(&old.leaf(OPERATOR)), &[&TLS13], socket, request).ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    };
+    let certificate = |what: &str, is_it: fn(&state::Certificate) -> bool| {
+        container.wait_for(what, || status()?.certificate.filter(is_it))
+    };
+    let running = || container.state().and_then(|state| state.pid);
+    let pid = container.wait_for("the daemon to run", running);
+    let first = certificate("the first certificate", |it| it.revision == 1);
+    assert!(!first.outdated, "the daemon began with it");
+
+    trust(&container, 2, &[&old, &new]);
+    let then = certificate("another bundle", |it| it.outdated);
+    assert_eq!((then.revision, then.unread), (1, None), "the daemon goes by what it had");
+    assert_eq!(running(), Some(pid), "when it is started anew is not for the agent to say");
+
+    assert!(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    let last = certificate("the daemon to begin with it", |it| it.revision == 2);
+    assert!(!last.outdated);
 }

@@ -91,6 +91,7 @@ impl Agents {
             required: true,
             host_files: None,
             reload: None,
+            at_start: false,
         }
     }
 }

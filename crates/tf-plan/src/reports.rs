@@ -95,8 +95,13 @@ impl<'a> Reports<'a> {
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
     }
 
+    /// Whether a pod's daemon goes by a former certificate or bundle until it is started anew, if its agent says so.
+    fn is_outdated(&self, pod: &Pod) -> bool {
+        self.of(pod).and_then(|status| status.certificate.as_ref()).is_some_and(|certificate| certificate.outdated)
+    }
+
     /// What of a pod is not as it should be: its template, which counts when the controller of the workload would make the pod
-    /// from it, or the configuration that its daemon runs with.
+    /// from it, the configuration that its daemon runs with, or the certificate, for which it is made anew as well.
     pub fn change(
         &self,
         pod: &Pod,
@@ -118,7 +123,7 @@ impl<'a> Reports<'a> {
         let told = pod.active.as_deref();
         let is_told = told == Some(wanted.as_str());
         match self.active(pod, daemon) {
-            Some(active) if active == wanted => None,
+            Some(active) if active == wanted => self.is_outdated(pod).then_some(Change::Certificate),
             active if is_told => active.map(|_| Change::UnderWay),
             Some(_) => Some(Change::Configuration),
             // Its agent says nothing. One that was told to wait for what is no more would wait for ever.

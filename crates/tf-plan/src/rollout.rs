@@ -19,6 +19,8 @@ use crate::{
 pub enum Change {
     /// Its template: it has to be made anew.
     Template,
+    /// The certificate that its daemon read when it started: it has to be made anew, too.
+    Certificate,
     /// The configuration its agent has activated.
     Configuration,
     /// Nothing any more: its agent was told to change over and has not done so yet.
@@ -88,7 +90,7 @@ impl Decision {
 
 /// Decides, for pods in the order of their ordinals. `gate` says what keeps a pod that serves from being touched.
 pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
-    let is_due = |seat: &&Seat<'_>| matches!(seat.change, Some(Change::Template | Change::Configuration));
+    let is_due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
     // The highest ordinal first, as a StatefulSet's own rolling update does.
     let mut due: Vec<&Seat<'_>> = seats.iter().rev().filter(is_due).collect();
     if let Some(seat) = due.iter().find(|seat| !seat.serves && !seat.terminating) {
@@ -115,10 +117,11 @@ pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
 
 /// Brings one pod up to date, whatever else holds.
 fn update(seat: &Seat<'_>, why: &str) -> Decision {
+    let why = if seat.change == Some(Change::Certificate) { "it goes by a former certificate" } else { why };
     let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
     match seat.change {
         Some(Change::Configuration) => Decision::Activate(target),
-        Some(Change::Template | Change::UnderWay) | None => Decision::Restart(target),
+        Some(Change::Template | Change::Certificate | Change::UnderWay) | None => Decision::Restart(target),
     }
 }
 
@@ -238,7 +241,12 @@ mod tests {
     }
 
     fn change() -> impl Strategy<Value = Option<Change>> {
-        prop::option::of(prop::sample::select(vec![Change::Template, Change::Configuration, Change::UnderWay]))
+        prop::option::of(prop::sample::select(vec![
+            Change::Template,
+            Change::Certificate,
+            Change::Configuration,
+            Change::UnderWay,
+        ]))
     }
 
     proptest! {
@@ -252,7 +260,7 @@ mod tests {
                 Seat { pod, uid: pod, serves: *serves, leads: *leads, terminating: *terminating, change: *change }
             }).collect();
             let busy = |seat: &Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
-            let due = |seat: &&Seat<'_>| matches!(seat.change, Some(Change::Template | Change::Configuration));
+            let due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
             match next(&seats, || held.then(|| "held".to_owned())) {
                 Decision::Restart(target) | Decision::Activate(target) => {
                     let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();

@@ -116,6 +116,7 @@ mod tests {
             issuer: None,
             revision: 1,
             unread: None,
+            outdated: false,
         };
         Status { certificate: Some(certificate), ..Status::default() }
     }

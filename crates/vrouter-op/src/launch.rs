@@ -3,7 +3,7 @@
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Launch, OnChange, Probe, port},
+    node::launch::{Identity, Launch, OnChange, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
     vnc_api,
@@ -52,7 +52,8 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
         functional: !services.xmpp_servers(parameters)?.is_empty(),
     };
     launch.agent = agents.api()?;
-    launch.identity = Some(agents.certificate());
+    // It never reads them again (tf-components 1.10).
+    launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     Ok(launch)
 }
 

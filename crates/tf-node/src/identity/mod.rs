@@ -30,7 +30,7 @@ use self::{
     decide::{Pair, Step},
     files::{Held, Trust},
     host::Taken,
-    reload::Reload,
+    reload::{How, Reload},
     request::{Answer, Pending},
 };
 use crate::{back_off::BackOff, command::Commands, kubernetes::Api, log, paths::Paths, pod::Pod};
@@ -104,7 +104,7 @@ impl Identity {
                 polls: BackOff::between(POLLS[0], POLLS[1]),
                 refusals: BackOff::between(REFUSALS[0], REFUSALS[1]),
                 message: None,
-                reload: Reload::new(self.paths.clone(), &self.daemon, self.commands.clone(), identity.reload.clone()),
+                reload: Reload::new(self.paths.clone(), &self.daemon, self.commands.clone(), How::of(identity)),
                 read: None,
             };
             let task = tokio::spawn(keeper.keep(Arc::clone(&self.files_changed)));
@@ -222,7 +222,8 @@ impl Keeper {
             self.read = held.as_ref().and_then(|held| facts(held, &trust));
         }
         let unread = self.reload.trouble().map(str::to_owned);
-        let certificate = self.read.clone().map(|read| state::Certificate { unread, ..read });
+        let outdated = self.reload.is_outdated();
+        let certificate = self.read.clone().map(|read| state::Certificate { unread, outdated, ..read });
         let wait = self.ask(identity, &trust, held.as_ref(), certificate, now).await;
         Ok(self.reload.wait().map_or(wait, |reload| reload.min(wait)))
     }
@@ -422,5 +423,6 @@ fn facts(held: &Held, trust: &Trust) -> Option<state::Certificate> {
         issuer: issuer.map(|issuer| issuer.fingerprint().to_string()),
         revision: trust.revision,
         unread: None,
+        outdated: false,
     })
 }

@@ -1,11 +1,14 @@
-//! Daemons that have to be told that what they show and trust is another thing now. Until such a one has read it, nothing of it counts as in
-//! use: an authority is replaced only when everybody goes by the next one.
+//! Daemons that have to be told that what they show and trust is another thing now, or to be started anew for it. Until such a one has read
+//! it, nothing of it counts as in use: an authority is replaced only when everybody goes by the next one.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use tf_plan::node::state::{Phase, State};
+use tf_plan::node::{
+    launch,
+    state::{Phase, State},
+};
 use tokio::time::Instant;
 
 use crate::{back_off::BackOff, command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
@@ -26,12 +29,33 @@ enum Stale {
     Unknown,
 }
 
+/// How a daemon comes to know of it.
+pub(super) enum How {
+    /// It looks.
+    Itself,
+    /// By this command.
+    Told(Vec<String>),
+    /// When it starts. Who starts it anew, and when, is decided by those who know how the others are.
+    AtStart,
+}
+
+impl How {
+    /// As a launch file says.
+    pub(super) fn of(identity: &launch::Identity) -> Self {
+        match &identity.reload {
+            _ if identity.at_start => Self::AtStart,
+            Some(argv) => Self::Told(argv.clone()),
+            None => Self::Itself,
+        }
+    }
+}
+
 /// Tells a daemon.
 pub(super) struct Reload {
     paths: Paths,
     daemon: String,
     commands: Commands,
-    argv: Option<Vec<String>>,
+    how: How,
     stale: Stale,
     due: Instant,
     retries: BackOff,
@@ -39,13 +63,13 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// A daemon that is told by this command; without one it looks itself.
-    pub(super) fn new(paths: Paths, daemon: &str, commands: Commands, argv: Option<Vec<String>>) -> Self {
+    /// Of a daemon.
+    pub(super) fn new(paths: Paths, daemon: &str, commands: Commands, how: How) -> Self {
         Self {
             paths,
             daemon: daemon.to_owned(),
             commands,
-            argv,
+            how,
             stale: Stale::Nobody,
             due: Instant::now(),
             retries: BackOff::between(RETRIES[0], RETRIES[1]),
@@ -56,7 +80,7 @@ impl Reload {
     /// The files are others from now on.
     pub(super) fn files_changed(&mut self) {
         self.stale = match self.state() {
-            _ if self.argv.is_none() => Stale::Nobody,
+            _ if matches!(self.how, How::Itself) => Stale::Nobody,
             Some(State { phase: Phase::Starting, .. }) => Stale::Unknown,
             state => state.and_then(|state| state.pid).map_or(Stale::Nobody, Stale::Process),
         };
@@ -71,7 +95,15 @@ impl Reload {
         {
             self.stale = Stale::Nobody;
         }
-        if self.stale != Stale::Nobody && Instant::now() >= self.due {
+        if matches!(self.how, How::AtStart) {
+            // One that was being started may have read them before they changed.
+            if self.stale == Stale::Unknown
+                && let Some(pid) = self.state().and_then(|state| state.pid)
+            {
+                self.stale = Stale::Process(pid);
+            }
+            self.due = Instant::now() + RETRIES[0];
+        } else if self.stale != Stale::Nobody && Instant::now() >= self.due {
             match self.tell().await {
                 Ok(()) => {
                     log::info("the daemon was told to read its certificates", &json!({"daemon": self.daemon}));
@@ -99,13 +131,18 @@ impl Reload {
         self.trouble.as_deref()
     }
 
+    /// Whether the daemon goes by former files until somebody starts it anew.
+    pub(super) fn is_outdated(&self) -> bool {
+        matches!(self.how, How::AtStart) && self.stale != Stale::Nobody
+    }
+
     /// When there is something to do again, if there is.
     pub(super) fn wait(&self) -> Option<Duration> {
         (self.stale != Stale::Nobody).then(|| self.due.saturating_duration_since(Instant::now()))
     }
 
     async fn tell(&self) -> Result<()> {
-        let Some(argv) = &self.argv else { return Ok(()) };
+        let How::Told(argv) = &self.how else { return Ok(()) };
         let set = RunDir::new(self.paths.run_dir()).load(&self.daemon)?.context("the daemon was never started")?;
         self.commands.run(process::command(argv, &set), PATIENCE).await.map(drop)
     }

@@ -280,6 +280,9 @@ pub struct Identity {
     /// Command that has the daemon read what it shows and trusts anew. Default: it looks itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<Vec<String>>,
+    /// Whether it reads that when it starts and never again. Then what changes counts when somebody starts it anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_start: bool,
 }
 
 /// How far a daemon uses the node's files.
@@ -501,6 +504,7 @@ mod tests {
                 required: true,
                 host_files: Some(HostFiles::Trusted),
                 reload: None,
+                at_start: false,
             }),
             ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
         }

@@ -107,6 +107,9 @@ pub struct Certificate {
     /// Why the daemon does not go by a newer one that it has, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
+    /// Whether the daemon has a newer one, or another bundle, and goes by it when it is started anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outdated: bool,
 }
 
 /// What became of the node's files ([`super::HOST_FILES_DIR`]).

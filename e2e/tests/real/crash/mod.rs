@@ -9,7 +9,8 @@
 //! A case is a write of a procedure and what happens after it, alone. A run tries one, drawn with `TF_TEST_SEED` from those that are quick
 //! enough; with `TF_SAMPLE` it is so many of all. `cargo xtask soak procedures` tries every write of every procedure, one after the other:
 //! operators of which each is killed after its first write carry it out together, and what is changed after a write becomes what it was
-//! before it is changed after the next one.
+//! before it is changed after the next one. One whose predecessor died when it told something may tell things: whoever begins tells that it
+//! asks the members, and what they answered, and would come to nothing else.
 
 mod stage;
 mod trap;
@@ -45,8 +46,7 @@ impl Disturbance {
     fn counts(self) -> Match {
         match self {
             Self::Killed => Match::writes(),
-            Self::Reverted | Self::Changed | Self::Deleted => Match::writes()
-                .and(Match::when(|request| request.subresource != "status" && request.resource != "events")),
+            Self::Reverted | Self::Changed | Self::Deleted => trap::deeds(),
         }
     }
 }

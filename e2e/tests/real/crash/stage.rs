@@ -12,11 +12,12 @@ use tf_plan::component::Component;
 use tf_testing::Lab;
 use tf_testing::kubeconfig::Endpoint;
 use tf_testing::operators::{Operator, Run};
-use tf_testing::proxy::Proxy;
+use tf_testing::proxy::{Match, Proxy};
+use tf_testing::request::RequestInfo;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
-use super::trap::Trap;
+use super::trap::{self, Trap};
 use super::{Disturbance, Round, Wish};
 use crate::store::{NAMESPACE, Store, Turn, members};
 
@@ -159,10 +160,10 @@ impl<S: Subject> Stage<S> {
         Ok(())
     }
 
-    /// Lets it happen after the so-manieth write from now on.
-    fn trap(&self, after: u64, disturbance: Disturbance) -> Trap {
+    /// Lets it happen after the so-manieth of these writes from now on.
+    fn trap(&self, counts: Match, after: u64, disturbance: Disturbance) -> Trap {
         let victim = (disturbance == Disturbance::Killed).then(|| Arc::clone(&self.operator));
-        Trap::set(&self.proxy, disturbance.counts(), after, victim)
+        Trap::set(&self.proxy, counts, after, victim)
     }
 
     /// Begins to carry a wish out.
@@ -174,15 +175,15 @@ impl<S: Subject> Stage<S> {
         Ok(())
     }
 
-    /// Waits until a write springs the trap, or everything is as wished without it. Which one it was.
-    async fn springs(&self, mut trap: Trap, wish: S::Wish) -> Result<bool> {
+    /// Waits until a write springs the trap, or everything is as wished without it. Which write it was.
+    async fn springs(&self, mut trap: Trap, wish: S::Wish) -> Result<Option<RequestInfo>> {
         tokio::select! {
             biased;
-            () = trap.sprung() => Ok(true),
+            sprung = trap.sprung() => sprung.map(Some),
             told = self.told(wish) => {
                 told?;
                 // The write after which all was told may have sprung it meanwhile.
-                Ok(trap.disarm().await)
+                trap.disarm().await
             }
         }
     }
@@ -191,9 +192,9 @@ impl<S: Subject> Stage<S> {
     /// or the operator begins anew. Whether there was that write; without it everything is as wished.
     async fn disturbed(&mut self, wish: S::Wish, after: u64, disturbance: Disturbance) -> Result<bool> {
         let former = self.now;
-        let trap = self.trap(after, disturbance);
+        let trap = self.trap(disturbance.counts(), after, disturbance);
         self.begin(wish).await?;
-        let is_sprung = self.springs(trap, wish).await?;
+        let is_sprung = self.springs(trap, wish).await?.is_some();
         if is_sprung {
             match disturbance {
                 Disturbance::Killed => self.restart()?,
@@ -217,14 +218,15 @@ impl<S: Subject> Stage<S> {
 
     /// Carries a wish out by operators of which each is killed after its first write. How many there were.
     async fn killed_throughout(&mut self, wish: S::Wish) -> Result<usize> {
-        let mut trap = self.trap(1, Disturbance::Killed);
+        let mut trap = self.trap(Match::writes(), 1, Disturbance::Killed);
         self.begin(wish).await?;
         for killed in 0..NO_END {
-            if !self.springs(trap, wish).await? {
+            let Some(last) = self.springs(trap, wish).await? else {
                 self.fulfilled(wish).await?;
                 return Ok(killed);
-            }
-            trap = self.trap(1, Disturbance::Killed);
+            };
+            let counts = if trap::is_told(&last) { trap::deeds() } else { Match::writes() };
+            trap = self.trap(counts, 1, Disturbance::Killed);
             self.restart()?;
         }
         bail!("no end after {NO_END} writes")

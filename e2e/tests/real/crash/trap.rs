@@ -3,14 +3,26 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use anyhow::Result;
 use tf_testing::operators::Operator;
 use tf_testing::proxy::{Match, Point, Proxy};
+use tf_testing::request::RequestInfo;
 use tokio::sync::oneshot;
 
 /// Springs once, when the API server has acted and the operator does not know the answer.
 pub struct Trap {
     armed: Arc<AtomicBool>,
-    sprung: oneshot::Receiver<()>,
+    sprung: oneshot::Receiver<RequestInfo>,
+}
+
+/// Whether something is merely told by a request.
+pub fn is_told(request: &RequestInfo) -> bool {
+    request.subresource == "status" || request.resource == "events"
+}
+
+/// Writes of what is not merely told.
+pub fn deeds() -> Match {
+    Match::writes().and(Match::when(|request| !is_told(request)))
 }
 
 impl Trap {
@@ -19,29 +31,24 @@ impl Trap {
         let armed = Arc::new(AtomicBool::new(true));
         let (send, sprung) = oneshot::channel();
         let is_armed = Arc::clone(&armed);
-        proxy.after_nth(counts, after, Point::BeforeDelivery, move |_| async move {
+        proxy.after_nth(counts, after, Point::BeforeDelivery, move |answered| async move {
             if is_armed.swap(false, Ordering::SeqCst) {
                 if let Some(victim) = victim {
                     let _ = victim.lock().unwrap().process.kill();
                 }
-                let _ = send.send(());
+                let _ = send.send(answered.request);
             }
         });
         Self { armed, sprung }
     }
 
-    /// Waits until it has sprung.
-    pub async fn sprung(&mut self) {
-        // The proxy keeps the sender for as long as it may come to that.
-        let _ = (&mut self.sprung).await;
+    /// Waits until it has sprung, at this request.
+    pub async fn sprung(&mut self) -> Result<RequestInfo> {
+        Ok((&mut self.sprung).await?)
     }
 
-    /// Takes it away. Whether it has sprung before; then the victim is dead.
-    pub async fn disarm(mut self) -> bool {
-        let has_sprung = !self.armed.swap(false, Ordering::SeqCst);
-        if has_sprung {
-            self.sprung().await;
-        }
-        has_sprung
+    /// Takes it away. The request at which it has sprung before, if it has; then the victim is dead.
+    pub async fn disarm(mut self) -> Result<Option<RequestInfo>> {
+        if self.armed.swap(false, Ordering::SeqCst) { Ok(None) } else { self.sprung().await.map(Some) }
     }
 }
