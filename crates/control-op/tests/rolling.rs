@@ -27,11 +27,6 @@ fn planned(observed: &Observed<Control>) -> Plan {
     control_op::plan::plan(&with_status(control(json!({})), status), observed).unwrap()
 }
 
-fn certificate() -> Certificate {
-    let not_after = "2027-01-01T00:00:00Z".parse().unwrap();
-    Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, outdated: false }
-}
-
 /// The plan when the agent of the second member says something else of itself.
 fn said(change: impl Fn(&mut tf_plan::node::state::Status)) -> Plan {
     let mut observed = running();
@@ -77,9 +72,11 @@ fn members_that_go_by_a_former_certificate_are_made_anew_one_after_the_other_whi
     });
     assert_eq!(wanted.collect::<Vec<_>>(), ["pod-2", "pod-1", "pod-0"]);
     assert_eq!(planned(&observed).step, None);
+    let not_after = "2027-01-01T00:00:00Z".parse().unwrap();
+    let former = Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, outdated: true };
     for uid in ["pod-0", "pod-1"] {
         let Some(Agent::Says(status)) = observed.agents.get_mut(uid) else { panic!("no agent") };
-        status.certificate = Some(Certificate { outdated: true, ..certificate() });
+        status.certificate = Some(former.clone());
     }
     let Some(Step::Restart(target)) = planned(&observed).step else { panic!("nobody is made anew") };
     assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "it goes by a former certificate"));

@@ -49,7 +49,7 @@ fn may_close(situation: &Situation<'_>, view: &View<'_>) -> bool {
     let has_begun = listed(situation, view).any(|(_, server)| !is_as_wanted(server, PlainClients::Everywhere));
     let is_current = |change: Option<Change>| match change {
         None => true,
-        Some(Change::Template) => false,
+        Some(Change::Template | Change::Certificate) => false,
         Some(Change::Configuration | Change::UnderWay) => has_begun,
     };
     situation.seats.iter().all(|seat| is_current(seat.change)) && view.fragile().is_none()
