@@ -6,14 +6,13 @@
 use tf_api::{
     Config,
     contract::{ConditionType, Endpoint},
-    kinds::{ANALYTICS, CASSANDRA, KindInfo, RABBITMQ, ZOOKEEPER},
+    kinds::{ANALYTICS, CASSANDRA, RABBITMQ, ZOOKEEPER},
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     nodemanager::COLLECTOR,
-    object::Kind,
     plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, unusable},
+    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, unusable},
 };
 
 /// Endpoints of the services.
@@ -26,21 +25,12 @@ const DRIVER_PORT: u16 = 9042;
 pub fn dependencies(cr: &Config) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, CollectorReady, RabbitmqReady, ZookeeperReady};
     let from = &cr.spec.dependencies;
-    let dependency = |condition, kind: KindInfo, source: &Option<_>, default_name, endpoint, need| Dependency {
-        uses_secret: matches!(condition, CassandraReady | RabbitmqReady),
-        condition,
-        kind: Kind::custom(kind),
-        source: source.clone(),
-        default_name,
-        endpoint,
-        need,
-    };
     vec![
-        dependency(CassandraReady, CASSANDRA, &from.cassandra, "configdb1", CQL, Need::BringUp),
-        dependency(ZookeeperReady, ZOOKEEPER, &from.zookeeper, "zookeeper1", CLIENT, Need::BringUp),
-        dependency(RabbitmqReady, RABBITMQ, &from.rabbitmq, "rabbitmq1", AMQP, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
+        dependency(ZookeeperReady, ZOOKEEPER, from.zookeeper.as_ref(), "zookeeper1", CLIENT, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
         // Analytics itself waits for the config API.
-        dependency(CollectorReady, ANALYTICS, &from.analytics, "analytics1", COLLECTOR, Need::Optional),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
     ]
 }
 

@@ -8,14 +8,13 @@ use std::net::Ipv4Addr;
 use tf_api::{
     Control,
     contract::ConditionType,
-    kinds::{ANALYTICS, CASSANDRA, CONFIG, KindInfo, RABBITMQ},
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ},
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     nodemanager::COLLECTOR,
-    object::Kind,
     plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, unusable},
+    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, unusable},
 };
 
 /// REST of Config.
@@ -25,21 +24,12 @@ const API: &str = "api";
 pub fn dependencies(cr: &Control) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, CollectorReady, ConfigApiReady, RabbitmqReady};
     let from = &cr.spec.dependencies;
-    let dependency = |condition, kind: KindInfo, source: &Option<_>, default_name, endpoint, need| Dependency {
-        uses_secret: matches!(condition, CassandraReady | RabbitmqReady),
-        condition,
-        kind: Kind::custom(kind),
-        source: source.clone(),
-        default_name,
-        endpoint,
-        need,
-    };
     vec![
-        dependency(CassandraReady, CASSANDRA, &from.cassandra, "configdb1", CQL, Need::BringUp),
-        dependency(RabbitmqReady, RABBITMQ, &from.rabbitmq, "rabbitmq1", AMQP, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
         // It makes the keyspace that the daemons read (tf-components 1.12). They do not talk to it.
-        dependency(ConfigApiReady, CONFIG, &from.config, "config1", API, Need::BringUp),
-        dependency(CollectorReady, ANALYTICS, &from.analytics, "analytics1", COLLECTOR, Need::Optional),
+        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
     ]
 }
 

@@ -3,9 +3,20 @@
 //!
 //! How a list of servers has to be written differs from daemon to daemon (tf-components 1.4), so that stays with the components.
 
-use tf_api::contract::{ConditionType, Draft, Reason};
+use tf_api::{
+    KindInfo,
+    contract::{ConditionType, Draft, Reason},
+    dependencies::DependencySource,
+};
 
-use crate::{dependency::Connection, files::url, node, nodemanager::COLLECTOR, plan::NotReady};
+use crate::{
+    dependency::{Connection, Dependency, Need},
+    files::url,
+    node,
+    nodemanager::COLLECTOR,
+    object::Kind,
+    plan::NotReady,
+};
 
 /// Endpoint of Cassandra.
 pub const CQL: &str = "cql";
@@ -18,6 +29,27 @@ const CA: &str = "ca.crt";
 pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
 /// File with the certificates of a RabbitMQ that is not the cluster's own.
 pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
+
+/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing. Of Cassandra and RabbitMQ they need what
+/// the connection Secret holds.
+pub fn dependency(
+    condition: ConditionType,
+    kind: KindInfo,
+    source: Option<&DependencySource>,
+    default_name: &'static str,
+    endpoint: &'static str,
+    need: Need,
+) -> Dependency {
+    Dependency {
+        uses_secret: matches!(condition, ConditionType::CassandraReady | ConditionType::RabbitmqReady),
+        condition,
+        kind: Kind::custom(kind),
+        source: source.cloned(),
+        default_name,
+        endpoint,
+        need,
+    }
+}
 
 /// The database.
 #[derive(Clone, Debug, Default, PartialEq)]

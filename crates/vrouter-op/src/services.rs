@@ -18,8 +18,8 @@ use tf_plan::{
     build::identity::Identity,
     dependency::{Connection, Dependency, Need, Resolved, endpoint_of_map},
     files::url::authority,
-    object::Kind,
     plan::NotReady,
+    services::dependency,
 };
 
 use crate::parameters::{Name, Parameters};
@@ -41,19 +41,13 @@ pub fn dependencies(cr: &Vrouter) -> Vec<Dependency> {
         let reference = ResourceReference { name: instance?.to_owned(), namespace: None };
         Some(DependencySource { reference: Some(reference), ..DependencySource::default() })
     });
-    let optional = |condition, kind, source, default_name, endpoint| Dependency {
-        condition,
-        kind: Kind::custom(kind),
-        source,
-        default_name,
-        endpoint,
-        need: Need::Optional,
-        uses_secret: false,
+    let optional = |condition, kind, source, default_name, endpoint| {
+        dependency(condition, kind, source, default_name, endpoint, Need::Optional)
     };
     vec![
-        optional(ConditionType::ControlReady, CONTROL, control, "control1", XMPP),
-        optional(ConditionType::ConfigApiReady, CONFIG, named.config.clone(), "config1", API),
-        optional(ConditionType::CollectorReady, ANALYTICS, named.analytics.clone(), "analytics1", COLLECTOR),
+        optional(ConditionType::ControlReady, CONTROL, control.as_ref(), "control1", XMPP),
+        optional(ConditionType::ConfigApiReady, CONFIG, named.config.as_ref(), "config1", API),
+        optional(ConditionType::CollectorReady, ANALYTICS, named.analytics.as_ref(), "analytics1", COLLECTOR),
     ]
 }
 
