@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt as _, future, stream};
 use kube::{
     Api, Client,
     api::ListParams,
-    core::{ApiResource, DynamicObject},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::watcher::{self, Event, watcher},
 };
 use tf_api::{GROUP, KindInfo, VERSION, kinds};
@@ -153,13 +153,7 @@ fn note(error: &watcher::Error) -> Option<String> {
 }
 
 fn api(client: &Client, kind: KindInfo, namespace: Option<&str>) -> Api<DynamicObject> {
-    let resource = ApiResource {
-        group: GROUP.into(),
-        version: VERSION.into(),
-        api_version: format!("{GROUP}/{VERSION}"),
-        kind: kind.kind.into(),
-        plural: kind.plural.into(),
-    };
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, kind.kind), kind.plural);
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),

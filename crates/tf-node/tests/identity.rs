@@ -488,6 +488,17 @@ fn own_address() -> Option<IpAddr> {
     socket.local_addr().ok().map(|local| local.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
 }
 
+/// What an agent answers to an operator of this authority that asks for its status, head and body.
+fn answer(authority: &Authority, agent: SocketAddr) -> Option<String> {
+    let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    authority.ask(Some(&authority.leaf(OPERATOR)), &[&TLS13], agent, request).ok()
+}
+
+/// The status, if it tells one.
+fn status(authority: &Authority, agent: SocketAddr) -> Option<Status> {
+    serde_json::from_str(answer(authority, agent)?.split_once("\r\n\r\n")?.1).ok()
+}
+
 #[test]
 fn the_agent_serves_with_what_was_issued_and_tells_about_it() {
     let Some(address) = own_address() else {
@@ -502,9 +513,7 @@ fn the_agent_serves_with_what_was_issued_and_tells_about_it() {
     trust(&container, 1, &[&old]);
     container.run();
     let status = |authority: &Authority| -> Option<Status> {
-        let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let socket = SocketAddr::new(address, port.get());
-        let answer = authority.ask(Some(&authority.leaf(OPERATOR)), &[&TLS13], socket, request).ok()?;
+        let answer = answer(authority, SocketAddr::new(address, port.get()))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         Some(serde_json::from_str(body).unwrap())
@@ -544,12 +553,7 @@ fn what_a_daemon_was_told_in_vain_to_read_does_not_count_until_it_is_restarted()
     container.configure(&told, &files([]));
     trust(&container, 1, &[&old]);
     container.run();
-    let status = || -> Option<Status> {
-        let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let socket = SocketAddr::new(address, port.get());
-        let answer = old.ask(Some(&old.leaf(OPERATOR)), &[&TLS13], socket, request).ok()?;
-        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
-    };
+    let status = || status(&old, SocketAddr::new(address, port.get()));
     let counts = |revision: u64| {
         let is_it = |status: &Status| status.certificate.as_ref().is_some_and(|it| it.revision == revision);
         container.wait_for(&format!("revision {revision}"), || status().filter(is_it))
@@ -590,12 +594,7 @@ fn a_daemon_that_reads_its_certificate_when_it_starts_goes_by_the_former_one_unt
     container.configure(&told, &files([]));
     trust(&container, 1, &[&old]);
     container.run();
-    let status = || -> Option<Status> {
-        let request = "GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let socket = SocketAddr::new(address, port.get());
-        let answer = old.ask(Some(&old.leaf(OPERATOR)), &[&TLS13], socket, request).ok()?;
-        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
-    };
+    let status = || status(&old, SocketAddr::new(address, port.get()));
     let certificate = |what: &str, is_it: fn(&state::Certificate) -> bool| {
         container.wait_for(what, || status()?.certificate.filter(is_it))
     };

@@ -307,18 +307,16 @@ impl<C: Component> Signer<C> {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
     use super::*;
 
     const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 
     fn made(at: Timestamp) -> Open {
-        let request = CertificateSigningRequest::default();
-        let metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-            creation_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at)),
-            ..request.metadata
-        };
-        *Pending::of(CertificateSigningRequest { metadata, ..request }).0.unwrap()
+        let metadata = ObjectMeta { creation_timestamp: Some(Time(at)), ..ObjectMeta::default() };
+        let request = CertificateSigningRequest { metadata, ..CertificateSigningRequest::default() };
+        *Pending::of(request).0.unwrap()
     }
 
     #[test]
