@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Fields of the status that have to be stored before anything is done.
-const RECORD: [&str; 4] = ["highestId", "leaving", "quorumTls", "certificates"];
+const RECORD: [&str; 5] = ["highestId", "leaving", "ensemble", "quorumTls", "certificates"];
 
 /// What it is about.
 pub struct Subject<'a> {
