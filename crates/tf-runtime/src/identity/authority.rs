@@ -188,7 +188,7 @@ impl Authorities {
             Followed::Settled | Followed::Unwanted => None,
         };
         let believed = match lacks {
-            _ if stored.is_rotating() => ROTATING,
+            _ if stored.is_unfinished() => ROTATING,
             Some(_) => LACKING,
             None => BELIEVED,
         };
@@ -238,7 +238,7 @@ impl Authorities {
             .map_err(|error| AuthorityFailure::Unusable(namespace.to_owned(), error))?;
         let waits = match &turn {
             Turn::Waits(why) => Some(why.clone()),
-            Turn::To(next, what) => next.is_rotating().then(|| (*what).to_owned()),
+            Turn::To(next, what) => next.is_unfinished().then(|| (*what).to_owned()),
             Turn::Rests => None,
         };
         match waits {

@@ -221,9 +221,14 @@ impl Stored {
         self.state.issuer_for(loaded).map(|_| self.signer())
     }
 
-    /// Whether one authority is about to replace another.
+    /// Whether two authorities are trusted.
     pub fn is_rotating(&self) -> bool {
         self.state.stage != Stage::Settled
+    }
+
+    /// Whether another one than the one that signs is wanted: one replaces another, or is about to.
+    pub fn is_unfinished(&self) -> bool {
+        self.is_rotating() || self.wanted.fingerprint() != self.state.current.authority
     }
 
     /// Whether these are the same as others, in the same state.
@@ -382,6 +387,23 @@ mod tests {
         let back = to(Stored::read(&data, at(150)).unwrap().turn("tf", &[], None, at(150)).unwrap());
         assert_eq!(back.trusted(), [old]);
         assert!(matches!(reread(&back, at(160)).turn("tf", &[], None, at(160)).unwrap(), Turn::Rests));
+    }
+
+    #[test]
+    fn what_is_supplied_instead_of_one_that_has_not_signed_yet_is_still_to_be_done_when_that_one_is_dropped() {
+        let first = Stored::generated("tf", at(0)).unwrap();
+        let supplied = |theirs: &Authority, to: &Stored| {
+            let pair = [(CERTIFICATE, theirs.certificates_pem()), (PRIVATE_KEY, theirs.key_pem())];
+            let pair = pair.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
+            Stored::read(&to.data().into_iter().chain(pair).collect(), at(100)).unwrap()
+        };
+        let [one, other] = ["one", "other"].map(|name| generate(name, at(0)).unwrap());
+        let both = to(supplied(&one, &first).turn("tf", &[], None, at(100)).unwrap());
+        let dropped = to(supplied(&other, &both).turn("tf", &[], None, at(110)).unwrap());
+        assert!(!dropped.is_rotating() && dropped.is_unfinished(), "nobody else would look again");
+        let again = to(reread(&dropped, at(115)).turn("tf", &[], None, at(115)).unwrap());
+        assert_eq!(again.trusted(), [first.signer().fingerprint(), other.fingerprint()]);
+        assert!(again.is_unfinished() && !first.is_unfinished());
     }
 
     #[test]
