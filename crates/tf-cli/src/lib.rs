@@ -1,5 +1,7 @@
-//! `kubectl tf`: what a person asks about Tungsten Fabric in a cluster. [`status`] decides what is said, [`cluster`] reads; nothing
-//! is ever written.
+//! `kubectl tf`: what a person asks about Tungsten Fabric in a cluster. [`status`] and [`plan`] decide what is said, [`cluster`] and
+//! [`rehearsal`] read; nothing is ever written.
 
 pub mod cluster;
+pub mod plan;
+pub mod rehearsal;
 pub mod status;

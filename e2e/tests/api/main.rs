@@ -10,6 +10,7 @@ mod definitions;
 mod go_operator;
 mod kstatus;
 mod kubectl;
+mod preview;
 mod protection;
 mod releases;
 mod rendering;

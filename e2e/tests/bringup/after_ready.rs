@@ -10,8 +10,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
 use serde_json::Value;
 use tf_api::kinds;
+use tf_cli::plan::{self, Report};
+use tf_cli::rehearsal::rehearse;
 use tf_testing::{
     Cluster, Entry, Lab, Options,
     audit::count_by_user,
@@ -100,6 +103,15 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     each_pod_started_once(&versions)?;
     let manager = cluster.get(kinds::MANAGER, "sdn").await?;
     ensure!(manager.object.data.pointer("/status/initialized") == Some(&Value::Bool(true)), "{:?}", manager.status);
+    a_preview_agrees(&cluster).await
+}
+
+/// What `kubectl tf plan` tells of the manifest that was carried out: nothing is to be done.
+async fn a_preview_agrees(cluster: &Cluster) -> Result<()> {
+    let text = manifest("examples/manager.yaml")?.to_string();
+    let rehearsal = rehearse(&cluster.client, plan::read(&text, "tf")?, "cluster.local", Timestamp::now()).await?;
+    let (resources, is_done) = (rehearsal.reports.len(), rehearsal.reports.iter().all(Report::is_done));
+    ensure!(is_done && resources == 9, "{}", plan::text(&rehearsal.reports, &rehearsal.notes));
     Ok(())
 }
 

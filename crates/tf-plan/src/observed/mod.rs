@@ -2,6 +2,8 @@
 //!
 //! Everything that varies enters through here, time and generated credentials included. Tests write it as YAML.
 
+mod reduce;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -11,6 +13,7 @@ use tf_api::{
     schema::Port,
 };
 
+pub use self::reduce::address;
 use crate::{images::ImageOverrides, node::state::Status, secret::SecretData};
 
 /// A part of the snapshot that may be unavailable, with the reason why.

@@ -47,8 +47,7 @@ fn lean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
 /// Keeps name, labels and address of a node.
 pub fn node(node: LeanNode) -> (Key, observed::Node) {
     let key = Key::of(&node.metadata);
-    let addresses = node.status.addresses;
-    let address = addresses.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address);
+    let address = observed::address(node.status.addresses);
     let reduced = observed::Node { name: key.name.clone(), labels: node.metadata.labels.unwrap_or_default(), address };
     (key, reduced)
 }

@@ -1,0 +1,86 @@
+//! `kubectl tf status`.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+use futures::StreamExt as _;
+use kube::Client;
+use tf_cli::{
+    cluster::{self, Found},
+    status,
+};
+
+use super::Cluster;
+
+#[derive(Args)]
+pub struct Options {
+    /// Namespace; that of the context if none is given
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Text for people or JSON for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Go on, and show every change
+    #[arg(short, long)]
+    watch: bool,
+    /// End with code 1 unless everything is Ready
+    #[arg(long, conflicts_with = "watch")]
+    check: bool,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Tells the status. 1 unless everything is Ready, where that is asked for.
+pub async fn tell(options: &Options) -> Result<ExitCode> {
+    let config = options.cluster.config().await?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let namespace = (!options.all_namespaces).then_some(namespace.as_str());
+    let client = Client::try_from(config).context("the cluster's address and credentials")?;
+    if options.watch {
+        let mut changes = std::pin::pin!(cluster::watch(&client, namespace));
+        let mut last = String::new();
+        while let Some(found) = changes.next().await {
+            let text = show(&found, options.output)?;
+            if text != last {
+                print(&text, true)?;
+                last = text;
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found = cluster::read(&client, namespace).await?;
+    print(&show(&found, options.output)?, false)?;
+    let is_ready = status::trees(&found.resources).iter().all(status::Node::is_ready) && !found.resources.is_empty();
+    Ok(ExitCode::from(u8::from(options.check && !is_ready)))
+}
+
+fn show(found: &Found, output: Output) -> Result<String> {
+    let trees = status::trees(&found.resources);
+    Ok(match output {
+        Output::Text => status::text(&trees, &found.notes),
+        Output::Json => serde_json::to_string_pretty(&trees)? + "\n",
+    })
+}
+
+/// Prints; on a terminal over what was printed before, if it goes on.
+fn print(text: &str, goes_on: bool) -> Result<()> {
+    let mut out = io::stdout().lock();
+    if goes_on && out.is_terminal() {
+        write!(out, "\x1b[2J\x1b[H")?;
+    }
+    write!(out, "{text}")?;
+    out.flush().context("writing")
+}

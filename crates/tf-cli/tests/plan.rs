@@ -1,0 +1,132 @@
+//! What is told of a manifest before anything is applied, without a cluster.
+
+// Says to clippy that the helpers below are tests, too, and may unwrap.
+#![cfg(test)]
+
+use std::{fs, path::Path};
+
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use serde_json::json;
+use tf_cli::plan::{self, Change, Changed, Given, Outcome, Preview, Report};
+use tf_plan::object::{CONFIG_MAP, SECRET, STATEFUL_SET};
+
+fn previews(manifests: &[&str]) -> Vec<Preview> {
+    let mut given = Given::new("cluster.local");
+    for manifest in manifests {
+        for object in plan::read(manifest, "tf").unwrap() {
+            assert!(given.take(plan::seen(object)).unwrap());
+        }
+    }
+    given.suppose_nodes(plan::usual_nodes());
+    let made = async |_: &Preview, object: &_| plan::made(object);
+    // Nothing is waited for.
+    plan::all(&mut given, Timestamp::UNIX_EPOCH, made).now_or_never().unwrap().unwrap()
+}
+
+fn example() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join("examples/manager.yaml")).unwrap()
+}
+
+fn told(previews: Vec<Preview>) -> String {
+    plan::text(&previews.into_iter().map(Report::anew).collect::<Vec<_>>(), &[])
+}
+
+#[test]
+fn of_the_example_everything_is_planned_as_if_what_it_needs_served() {
+    let previews = previews(&[&example()]);
+    let open: Vec<_> = previews.iter().filter(|preview| !preview.is_whole()).collect();
+    assert!(open.is_empty(), "{open:?}");
+    insta::assert_snapshot!(told(previews));
+}
+
+#[test]
+fn what_stands_in_for_a_generated_credential_is_shown_no_more_than_one_that_is_given() {
+    let given = "apiVersion: v1\nkind: Secret\nmetadata: {name: rabbitmq1-secret}\nstringData: {user: mallory, password: Hunter2Hunter2}";
+    let previews = previews(&[&example(), given]);
+    let yaml = plan::yaml(&previews);
+    assert!(yaml.contains("kind: Secret") && yaml.contains("bytes)"));
+    for secret in ["mallory", "Hunter2Hunter2", "xxxxxxxx", "SHVudGVy"] {
+        assert!(!yaml.contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_told_with_what_to_do() {
+    let zookeeper = "apiVersion: tf.tungsten.io/v1alpha1\nkind: Zookeeper\nmetadata: {name: zk}\nspec:";
+    let ports = format!("{zookeeper} {{serviceConfiguration: {{agentPort: 2181}}}}");
+    assert!(
+        told(previews(&[&ports])).starts_with("Zookeeper tf/zk is refused, InvalidSpec: "),
+        "{}",
+        told(previews(&[&ports]))
+    );
+    let text = format!("{zookeeper} {{serviceConfiguration: {{clientPort: many}}}}");
+    assert!(
+        told(previews(&[&text])).starts_with("Zookeeper tf/zk is not valid: spec.serviceConfiguration.clientPort: ")
+    );
+    let config = "apiVersion: tf.tungsten.io/v1alpha1\nkind: Config\nmetadata: {name: config1}\nspec: {}";
+    let told = told(previews(&[config]));
+    assert!(told.starts_with("Config tf/config1 waits, "), "{told}");
+}
+
+#[test]
+fn the_order_of_a_manifest_does_not_matter() {
+    let documents = ["Zookeeper", "Rabbitmq", "Cassandra", "Redis", "Config"].map(|kind| {
+        let name = if kind == "Cassandra" { "configdb1".into() } else { format!("{}1", kind.to_lowercase()) };
+        format!("apiVersion: tf.tungsten.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{}}\n")
+    });
+    let forwards = documents.join("---\n");
+    let backwards = documents.iter().rev().cloned().collect::<Vec<_>>().join("---\n");
+    assert_eq!(plan::yaml(&previews(&[&forwards])), plan::yaml(&previews(&[&backwards])));
+    let all = previews(&[&forwards]);
+    assert!(all.iter().all(|preview| matches!(preview.outcome, Outcome::Planned(_))), "{}", told(all));
+}
+
+#[test]
+fn nodes_and_facts_of_the_files_are_used() {
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: alpha, labels: {node-role.kubernetes.io/control-plane: ''}}\nstatus: {addresses: [{type: InternalIP, address: 10.9.8.7}]}";
+    let zookeeper = "apiVersion: tf.tungsten.io/v1alpha1\nkind: Zookeeper\nmetadata: {name: zk}\nspec: {}";
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [serde_saphyr::from_str::<serde_json::Value>(node).unwrap()]});
+    for nodes in [node.to_owned(), list.to_string()] {
+        let told = told(previews(&[zookeeper, &nodes]));
+        assert!(told.starts_with("Zookeeper tf/zk: members on alpha\n"), "{told}");
+    }
+}
+
+#[test]
+fn a_manifest_that_is_none_is_refused_with_the_document() {
+    let refused = |text: &str| plan::read(text, "tf").unwrap_err().to_string();
+    assert_eq!(refused("a: 1"), "document 1: apiVersion and kind are missing");
+    assert_eq!(
+        refused("apiVersion: v1\nkind: Node\n---\napiVersion: v1\nkind: Pod\nmetadata: {}"),
+        "document 1: Node without metadata.name"
+    );
+    assert!(!refused("{").is_empty());
+}
+
+#[test]
+fn a_change_is_shown_by_its_lines_and_what_a_secret_holds_by_its_length() {
+    let map = |level: &str| json!({"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": level}, "data": {"level": level}});
+    assert_eq!(Change::between(CONFIG_MAP, &map("info"), &map("info")), Change::Same);
+    let Change::Changed(Changed { lines, replaces_pods }) = Change::between(CONFIG_MAP, &map("info"), &map("debug"))
+    else {
+        panic!("no change")
+    };
+    assert!(
+        lines.contains("-  level: info\n+  level: debug\n") && !lines.contains("resourceVersion") && !replaces_pods,
+        "{lines}"
+    );
+
+    let secret = |value: &str| json!({"kind": "Secret", "data": {"password": value, "user": "dXNlcg=="}});
+    let Change::Changed(Changed { lines, .. }) =
+        Change::between(SECRET, &secret("aHVudGVyMg=="), &secret("aHVudGVyMw=="))
+    else {
+        panic!("no change")
+    };
+    assert!(lines.contains("+  password: (7 bytes, another one)") && !lines.contains("aHVu"), "{lines}");
+
+    let set = |image: &str| json!({"kind": "StatefulSet", "spec": {"replicas": 3, "template": {"image": image}}});
+    let Change::Changed(changed) = Change::between(STATEFUL_SET, &set("a:1"), &set("a:2")) else { panic!("no change") };
+    assert!(changed.replaces_pods);
+}

@@ -1,0 +1,223 @@
+//! What planners see of objects of the API.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, StatefulSet},
+    core::v1::{self, ContainerStatus, NodeAddress, PodSpec, Volume},
+};
+use tf_api::{names, schema::Port};
+
+use super::{Certificate, Former, Pod, Workload};
+use crate::node;
+
+impl From<&StatefulSet> for Workload {
+    fn from(set: &StatefulSet) -> Self {
+        let status = set.status.clone().unwrap_or_default();
+        Self {
+            name: set.metadata.name.clone().unwrap_or_default(),
+            current: status.observed_generation.unwrap_or_default() >= set.metadata.generation.unwrap_or_default(),
+            wanted: set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+            existing: status.replicas,
+            ready: status.ready_replicas.unwrap_or_default(),
+            revision: status.update_revision,
+        }
+    }
+}
+
+impl From<&DaemonSet> for Workload {
+    fn from(set: &DaemonSet) -> Self {
+        let status = set.status.clone().unwrap_or_default();
+        Self {
+            name: set.metadata.name.clone().unwrap_or_default(),
+            current: status.observed_generation.unwrap_or_default() >= set.metadata.generation.unwrap_or_default(),
+            wanted: status.desired_number_scheduled,
+            existing: status.current_number_scheduled,
+            ready: status.number_ready,
+            revision: None,
+        }
+    }
+}
+
+/// The address of a node among all that it has: its first internal one.
+pub fn address(all: impl IntoIterator<Item = NodeAddress>) -> Option<String> {
+    all.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address)
+}
+
+/// What is noted of a pod's certificate: its end and its issuer.
+fn noted(text: &str) -> Option<Certificate> {
+    let (not_after, issuer) = text.split_once(' ')?;
+    Some(Certificate { not_after: not_after.parse().ok()?, issuer: issuer.to_owned() })
+}
+
+/// Why a container does not run, if it is to be told.
+fn waiting(container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref()?;
+    if matches!(reason, "ContainerCreating" | "PodInitializing") {
+        return None;
+    }
+    let ended = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+    let more = if reason.contains("Image") {
+        format!(": {}", container.image)
+    } else {
+        ended.map(|ended| format!(" after exit code {}", ended.exit_code)).unwrap_or_default()
+    };
+    Some(format!("container {}: {reason}{more}", container.name))
+}
+
+/// Label that the controller of StatefulSets gives its pods.
+const CONTROLLER_REVISION: &str = "controller-revision-hash";
+
+impl From<v1::Pod> for Pod {
+    fn from(pod: v1::Pod) -> Self {
+        let spec = pod.spec.unwrap_or_default();
+        let status = pod.status.unwrap_or_default();
+        let condition = |name: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == name);
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        let containers = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let is = |name: &str, wanted: &str| condition(name).is_some_and(|condition| condition.status == wanted);
+        // The controller of nodes turns the one condition and leaves the rest as the kubelet had it.
+        let is_given_up = is("Ready", "False")
+            && is("ContainersReady", "True")
+            && condition("Ready")
+                .is_some_and(|ready| ready.reason.as_deref().is_none_or(|reason| reason == "NodeNotReady"));
+        let given_up = is_given_up.then(|| "its node does not report to Kubernetes any more".to_owned());
+        let mut ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+        let agent = ports.find(|port| port.name.as_deref() == Some(node::AGENT_PORT));
+        let unscheduled = condition("PodScheduled")
+            .filter(|condition| condition.status == "False")
+            .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
+        let template = annotations.get(names::ANNOTATION_RESTART_HASH).cloned();
+        let former = template.is_none().then(|| former(&spec));
+        Self {
+            name: pod.metadata.name.unwrap_or_default(),
+            uid: pod.metadata.uid.unwrap_or_default(),
+            node: spec.node_name,
+            address: status.pod_ip.clone(),
+            ready: is("Ready", "True"),
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            revision: pod.metadata.labels.unwrap_or_default().remove(CONTROLLER_REVISION),
+            template,
+            trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
+            agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),
+            active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
+            certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
+            former,
+        }
+    }
+}
+
+/// What another operator made a pod of.
+fn former(spec: &PodSpec) -> Former {
+    let path = |volume: &Volume| Some((volume.name.clone(), volume.host_path.as_ref()?.path.clone()));
+    let paths: BTreeMap<String, String> = spec.volumes.iter().flatten().filter_map(path).collect();
+    let mut former = Former::default();
+    for container in &spec.containers {
+        former.images.insert(container.name.clone(), container.image.clone().unwrap_or_default());
+        for mount in container.volume_mounts.iter().flatten() {
+            if let Some(path) = paths.get(&mount.name) {
+                former.directories.entry(mount.mount_path.clone()).or_insert_with(|| path.clone());
+            }
+        }
+    }
+    former
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(object: Value) -> Pod {
+        serde_json::from_value::<v1::Pod>(object).unwrap().into()
+    }
+
+    fn reduced(status: Value) -> Pod {
+        let container = json!({"name": "zookeeper", "ports": [
+            {"name": "client", "containerPort": 2181}, {"name": "agent", "containerPort": 2183},
+        ]});
+        let object = json!({"metadata": {"name": "a", "namespace": "tf"}, "spec": {"containers": [container]}, "status": status});
+        pod(object)
+    }
+
+    fn trouble(conditions: &[(&str, &str, Option<&str>)], container: Value) -> Option<String> {
+        let condition = |(kind, status, reason): &(&str, &str, Option<&str>)| json!({"type": kind, "status": status, "reason": reason});
+        let mut status = json!({"conditions": conditions.iter().map(condition).collect::<Vec<_>>()});
+        if !container.is_null() {
+            status["containerStatuses"] = json!([container]);
+        }
+        reduced(status).trouble
+    }
+
+    #[test]
+    fn the_agent_is_asked_on_the_port_that_the_pod_has() {
+        assert_eq!(reduced(json!({})).agent_port, Some(Port(2183)));
+    }
+
+    #[test]
+    fn a_pod_of_another_operator_tells_its_images_and_where_on_its_node_it_has_what() {
+        let spec = json!({
+            "containers": [
+                {"name": "cassandra", "image": "theirs:1", "volumeMounts": [
+                    {"name": "database-cassandra-data", "mountPath": "/var/lib/cassandra"}, {"name": "files", "mountPath": "/etc/files"},
+                ]},
+                {"name": "provisioner", "image": "theirs:2"},
+            ],
+            "volumes": [
+                {"name": "database-cassandra-data", "hostPath": {"path": "/var/lib/contrail/database"}},
+                {"name": "files", "configMap": {"name": "files"}},
+            ],
+        });
+        let made = |annotations: Value| {
+            let object =
+                json!({"metadata": {"name": "a", "namespace": "tf", "annotations": annotations}, "spec": spec});
+            pod(object).former
+        };
+        let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let former = Former {
+            images: text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]),
+            directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]),
+        };
+        assert_eq!(made(json!({})), Some(former));
+        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})), None, "ours is known by its template");
+    }
+
+    #[test]
+    fn what_keeps_a_container_from_running_is_told_with_what_people_look_for() {
+        let waiting = |reason: &str, last: Value| {
+            let state = json!({"waiting": {"reason": reason}});
+            let (id, image) = ("", "example/zookeeper:2");
+            let container = json!({
+                "name": "zookeeper", "image": image, "imageID": id, "ready": false, "restartCount": 1, "state": state,
+                "lastState": last,
+            });
+            trouble(&[("Ready", "False", Some("ContainersNotReady"))], container)
+        };
+        let none = || json!({});
+        assert_eq!(waiting("ContainerCreating", none()), None);
+        assert_eq!(
+            waiting("ImagePullBackOff", none()).as_deref(),
+            Some("container zookeeper: ImagePullBackOff: example/zookeeper:2")
+        );
+        assert_eq!(
+            waiting("CrashLoopBackOff", json!({"terminated": {"exitCode": 137}})).as_deref(),
+            Some("container zookeeper: CrashLoopBackOff after exit code 137")
+        );
+        assert_eq!(waiting("CrashLoopBackOff", none()).as_deref(), Some("container zookeeper: CrashLoopBackOff"));
+    }
+
+    #[test]
+    fn a_pod_whose_kubelet_is_gone_is_told_apart_from_one_that_does_not_serve() {
+        let told = |ready, containers, reason| {
+            trouble(&[("Ready", ready, reason), ("ContainersReady", containers, None)], Value::Null)
+        };
+        let gone = Some("its node does not report to Kubernetes any more".to_owned());
+        assert_eq!(told("False", "True", None), gone);
+        assert_eq!(told("False", "True", Some("NodeNotReady")), gone);
+        assert_eq!(told("False", "True", Some("ReadinessGatesNotReady")), None);
+        assert_eq!(told("False", "False", Some("ContainersNotReady")), None);
+        assert_eq!(told("True", "True", None), None);
+    }
+}
