@@ -8,10 +8,11 @@ use futures::{Stream, StreamExt as _, future, stream};
 use kube::{
     Api, Client,
     api::ListParams,
-    core::{ApiResource, DynamicObject, GroupVersionKind},
+    core::{ApiResource, DynamicObject},
     runtime::watcher::{self, Event, watcher},
 };
-use tf_api::{GROUP, KindInfo, VERSION, kinds};
+use tf_api::{KindInfo, kinds};
+use tf_plan::object::Kind;
 
 use crate::status::Resource;
 
@@ -33,7 +34,7 @@ const TOGETHER: Duration = Duration::from_millis(200);
 /// When the API server cannot be asked at all.
 pub async fn read(client: &Client, namespace: Option<&str>) -> Result<Found> {
     let lists = kinds::ALL.map(|kind| async move {
-        (kind, api(client, kind, namespace).list(&ListParams::default()).await.map(|list| list.items))
+        (kind, api(client, Kind::custom(kind), namespace).list(&ListParams::default()).await.map(|list| list.items))
     });
     let mut found = Found::default();
     for (kind, list) in future::join_all(lists).await {
@@ -50,7 +51,7 @@ pub async fn read(client: &Client, namespace: Option<&str>) -> Result<Found> {
 /// The resources as they are, and anew after every change. Never ends by itself.
 pub fn watch(client: &Client, namespace: Option<&str>) -> impl Stream<Item = Found> {
     let events = kinds::ALL.map(|kind| {
-        let watched = watcher(api(client, kind, namespace), watcher::Config::default());
+        let watched = watcher(api(client, Kind::custom(kind), namespace), watcher::Config::default());
         let watched = kube::runtime::WatchStreamExt::default_backoff(watched);
         watched.map(move |event| (kind, event)).boxed()
     });
@@ -69,12 +70,12 @@ pub fn watch(client: &Client, namespace: Option<&str>) -> impl Stream<Item = Fou
 /// What watches have told.
 #[derive(Default)]
 struct Seen {
-    kinds: BTreeMap<&'static str, Kind>,
+    kinds: BTreeMap<&'static str, OfKind>,
 }
 
 /// Of one kind.
 #[derive(Default)]
-struct Kind {
+struct OfKind {
     objects: BTreeMap<(String, String), Resource>,
     /// A list that has not come to its end.
     coming: BTreeMap<(String, String), Resource>,
@@ -152,8 +153,15 @@ fn note(error: &watcher::Error) -> Option<String> {
     }
 }
 
-fn api(client: &Client, kind: KindInfo, namespace: Option<&str>) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, VERSION, kind.kind), kind.plural);
+/// Objects of a kind in one namespace, or everywhere.
+pub(crate) fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: kind.group.into(),
+        version: kind.version.into(),
+        api_version: kind.api_version(),
+        kind: kind.kind.into(),
+        plural: kind.plural.into(),
+    };
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),

@@ -8,9 +8,9 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, Client,
+    Client,
     api::{ListParams, Patch, PatchParams, PostParams},
-    core::{ApiResource, DynamicObject, TypeMeta},
+    core::{DynamicObject, TypeMeta},
 };
 use serde_json::{Value, json};
 use tf_api::{kinds, names};
@@ -19,6 +19,7 @@ use tf_plan::{
     object::{CONFIG_MAP, DAEMON_SET, Kind, NODE, Object, Ownership, POD, SECRET, STATEFUL_SET},
 };
 
+use crate::cluster::api;
 use crate::plan::{self, Change, Given, Operator, Outcome, Preview, Report};
 
 /// Requests under way at a time.
@@ -239,24 +240,9 @@ async fn removed(client: &Client, preview: &Preview) -> Result<Vec<String>> {
 
 /// Whether an object is the resource's. Those outside of namespaces cannot have it as an owner; a label names it.
 fn is_of(metadata: &ObjectMeta, uid: &str) -> bool {
-    let mut owners = metadata.owner_references.iter().flatten();
     let labels = metadata.labels.as_ref();
-    owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+    plan::controller(metadata) == Some(uid)
         || labels.and_then(|labels| labels.get(names::LABEL_OWNER_UID)).is_some_and(|owner| owner == uid)
-}
-
-fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
-    let resource = ApiResource {
-        group: kind.group.into(),
-        version: kind.version.into(),
-        api_version: kind.api_version(),
-        kind: kind.kind.into(),
-        plural: kind.plural.into(),
-    };
-    match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    }
 }
 
 /// Items of lists do not say what they are.

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, StatefulSet},
-    core::v1::{ConfigMap, Node, Pod, Secret},
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, StatefulSet},
+        core::v1::{ConfigMap, Node, Pod, Secret},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::core::DynamicObject;
 use serde::de::DeserializeOwned;
@@ -128,11 +131,11 @@ impl Given {
                 self.pods.push((place.0, labels, pod.into()));
             }
             ("apps/v1", "StatefulSet") => {
-                let owner = controller(&object);
+                let owner = controller(&object.metadata).unwrap_or_default().to_owned();
                 self.workloads.push((owner, (&parsed::<StatefulSet>(object)?).into()));
             }
             ("apps/v1", "DaemonSet") => {
-                let owner = controller(&object);
+                let owner = controller(&object.metadata).unwrap_or_default().to_owned();
                 self.workloads.push((owner, (&parsed::<DaemonSet>(object)?).into()));
             }
             _ => return Ok(false),
@@ -276,8 +279,8 @@ fn text_of(secret: Secret) -> SecretData {
     bytes.chain(secret.string_data.into_iter().flatten()).collect()
 }
 
-/// Uid of the resource that controls an object.
-fn controller(object: &DynamicObject) -> String {
-    let owners = object.metadata.owner_references.iter().flatten();
-    owners.filter(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone()).next().unwrap_or_default()
+/// Uid of what controls an object.
+pub fn controller(metadata: &ObjectMeta) -> Option<&str> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
