@@ -51,6 +51,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             reads: Vec::new(),
             restarts_pods: false,
             calls_agents: false,
+            grant: None,
         }
     }
 
