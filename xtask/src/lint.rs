@@ -19,7 +19,7 @@ const OPERATOR: &[&str] = &["tf-api", "tf-pki", "tf-plan", "tf-runtime"];
 const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 18] = [
+const LAYERS: [Layer; 19] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
@@ -28,6 +28,7 @@ const LAYERS: [Layer; 18] = [
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "control-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "kubemanager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "redis-op", ours: OPERATOR, never: OPERATOR_NEVER },
@@ -45,6 +46,7 @@ const LAYERS: [Layer; 18] = [
             "config-op",
             "control-op",
             "e2e",
+            "kubemanager-op",
             "manager-op",
             "rabbitmq-op",
             "redis-op",
