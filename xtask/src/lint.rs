@@ -22,7 +22,7 @@ const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 const ABOVE_OPERATORS: [&str; 2] = ["tf-cli", "xtask"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 18] = [
+const LAYERS: [Layer; 19] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
@@ -31,6 +31,7 @@ const LAYERS: [Layer; 18] = [
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "control-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "kubemanager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "redis-op", ours: OPERATOR, never: OPERATOR_NEVER },

@@ -5,21 +5,24 @@
 
 use tf_api::{
     Config,
-    contract::{ConditionType, Endpoint},
+    contract::ConditionType,
     kinds::{ANALYTICS, CASSANDRA, RABBITMQ, ZOOKEEPER},
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     nodemanager::COLLECTOR,
     plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, unusable},
+    services::{
+        AMQP, CQL, Cassandra, Rabbitmq, dependency,
+        python::{self, CLIENT, Stores},
+    },
 };
 
-/// Endpoints of the services.
-const CLIENT: &str = "client";
+/// Endpoint of the API of analytics.
 const ANALYTICS_API: &str = "api";
-/// Port that the Cassandra driver takes when the list names none.
-const DRIVER_PORT: u16 = 9042;
+/// contrail-svc-monitor gives its client no TLS settings (upstream `svc_monitor.py`, `main`).
+const PLAIN_ZOOKEEPER: &str =
+    "ZooKeeper speaks TLS, which the service monitor does not; give the config daemons an endpoint without";
 
 /// What a Config needs, and what it uses when it is there.
 pub fn dependencies(cr: &Config) -> Vec<Dependency> {
@@ -50,6 +53,11 @@ pub struct Services {
 }
 
 impl Services {
+    /// The stores.
+    pub fn stores(&self) -> Stores<'_> {
+        Stores { cassandra: &self.cassandra, zookeeper: &self.zookeeper, rabbitmq: &self.rabbitmq }
+    }
+
     /// Checks what was resolved.
     ///
     /// # Errors
@@ -62,8 +70,8 @@ impl Services {
             None => (None, Vec::new()),
         };
         Ok(Self {
-            cassandra: Cassandra::of(&cassandra, cassandra_servers(&cassandra)?),
-            zookeeper: zookeeper(&connection(ConditionType::ZookeeperReady))?,
+            cassandra: Cassandra::of(&cassandra, python::cassandra_servers(&cassandra, "the config daemons")?),
+            zookeeper: python::zookeeper_servers(&connection(ConditionType::ZookeeperReady), PLAIN_ZOOKEEPER)?,
             rabbitmq: Rabbitmq::of(&connection(ConditionType::RabbitmqReady))?,
             analytics,
             notes,
@@ -71,61 +79,15 @@ impl Services {
     }
 }
 
-/// The parser splits each item at its first colon, takes an item it cannot split as a host without port, and the first port
-/// it finds for all (upstream `cassandra_cql.py`, `create_cluster`). So an IPv6 address stands without brackets and port,
-/// which works only if another item names the port or it is the driver's own.
-fn cassandra_servers(connection: &Connection) -> Result<Vec<String>, NotReady> {
-    let port = connection.port(CQL).unwrap_or_default();
-    let hosts = connection.hosts(CQL);
-    if port != DRIVER_PORT && hosts.iter().all(|host| is_ipv6(host)) {
-        return Err(unusable(
-            ConditionType::CassandraReady,
-            format!(
-                "Cassandra listens on IPv6 addresses and port {port}, and over IPv6 the config daemons can use port \
-                 {DRIVER_PORT} only; set its cqlPort to that, or give it IPv4 addresses"
-            ),
-        ));
-    }
-    let server = |host: &String| if is_ipv6(host) { host.clone() } else { format!("{host}:{port}") };
-    Ok(hosts.iter().map(server).collect())
-}
-
-fn zookeeper(connection: &Connection) -> Result<Vec<String>, NotReady> {
-    if connection.tls(CLIENT) {
-        // contrail-svc-monitor gives its client no TLS settings (upstream `svc_monitor.py`, `main`).
-        return Err(unusable(
-            ConditionType::ZookeeperReady,
-            "ZooKeeper speaks TLS, which the service monitor does not; give the config daemons an endpoint without"
-                .into(),
-        ));
-    }
-    Ok(connection.authorities(CLIENT))
-}
-
-/// Analytics without what the daemons cannot reach: they split the address of a collector at every colon (upstream
-/// `sandesh_state_machine.py`, `_create_session`), and the service monitor would not even start with an IPv6 address in its
-/// list (upstream `vrouter_scheduler.py`, `_get_analytics_clients`).
+/// Collectors and the API of analytics, as far as the daemons reach them.
 fn analytics(connection: &Connection) -> (Option<Connection>, Vec<String>) {
-    let reachable = |endpoint: &Endpoint| {
-        let mut endpoint = endpoint.clone();
-        let listed = endpoint.nodes.len();
-        endpoint.nodes.retain(|host| !is_ipv6(host));
-        (endpoint.nodes.len() == listed || !endpoint.nodes.is_empty()).then_some(endpoint)
-    };
-    let left_out = connection.endpoints.values().any(|endpoint| endpoint.nodes.iter().any(|host| is_ipv6(host)));
-    let endpoints =
-        connection.endpoints.iter().filter_map(|(name, endpoint)| Some((name.clone(), reachable(endpoint)?))).collect();
     let note = "the config daemons reach collectors and analytics over IPv4 only; IPv6 addresses of them are left out";
-    let connection = Connection { endpoints, ..connection.clone() };
-    ((!connection.endpoints.is_empty()).then_some(connection), left_out.then(|| note.to_owned()).into_iter().collect())
+    let (connection, left_out) = python::analytics(connection);
+    (connection, left_out.then(|| note.to_owned()).into_iter().collect())
 }
 
 /// The API of analytics: hosts, port, and whether it speaks TLS.
 pub fn analytics_api(analytics: Option<&Connection>) -> Option<(Vec<String>, u16, bool)> {
     let connection = analytics?;
     Some((connection.hosts(ANALYTICS_API), connection.port(ANALYTICS_API)?, connection.tls(ANALYTICS_API)))
-}
-
-fn is_ipv6(host: &str) -> bool {
-    host.contains(':')
 }

@@ -53,7 +53,8 @@ fn daemon(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
     ];
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
-    let ready = Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true };
+    let ready =
+        Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false };
     Ok(Launch { files, awaits: certificates(), ready, ..Launch::new(argv) })
 }
 

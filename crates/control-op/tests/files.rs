@@ -147,7 +147,7 @@ fn daemons_serve_when_they_say_so_and_the_name_server_when_its_port_is_open() {
     use tf_plan::node::launch::Probe;
     let planned = Planned::of(&World::default(), json!({}));
     for (daemon, expected) in [("control", 8083), ("dns", 8092)] {
-        let Probe::NodeStatus { port, tls, functional } = planned.launch(daemon).ready else { panic!("{daemon}") };
+        let Probe::NodeStatus { port, tls, functional, .. } = planned.launch(daemon).ready else { panic!("{daemon}") };
         assert_eq!((port.get(), tls, functional), (expected, true, true), "{daemon}");
     }
     assert!(matches!(planned.launch("named").ready, Probe::Tcp { port, .. } if port.get() == 53));

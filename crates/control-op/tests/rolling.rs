@@ -91,7 +91,7 @@ fn members_that_go_by_a_former_certificate_are_made_anew_one_after_the_other_whi
 #[test]
 fn what_keeps_a_daemon_from_being_functional_is_told_with_its_member() {
     let lacks = "NodeStatus: Non-Functional (No BGP configuration for self)";
-    let plan = said(|status| status.health = Some(Health { serves: false, message: lacks.into() }));
+    let plan = said(|status| status.health = Some(Health::new(false, lacks)));
     assert_eq!(plan.troubles[&format!("{SET}-1")], lacks);
 }
 

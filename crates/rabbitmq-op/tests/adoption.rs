@@ -194,7 +194,7 @@ impl World {
             } else {
                 Facts { unknown: Some("refused".into()), ..Facts::default() }
             };
-            let health = Some(Health { serves, message: "port 5673".into() });
+            let health = Some(Health::new(serves, "port 5673"));
             let mut status = Status { health, rabbitmq: Some(facts), ..three::status(SET, "rabbitmq", index) };
             if let Some(active) = self.active.get(&pod.uid) {
                 status.daemons.values_mut().for_each(|state| state.active = Some(active.clone()));

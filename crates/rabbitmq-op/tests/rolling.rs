@@ -35,7 +35,7 @@ fn facts(index: usize) -> Facts {
 }
 
 fn agent(index: usize, facts: Option<Facts>, serves: bool) -> Agent {
-    let health = Some(Health { serves, message: "port 5673".into() });
+    let health = Some(Health::new(serves, "port 5673"));
     Agent::Says(Box::new(Status { health, rabbitmq: facts, ..three::status(SET, "rabbitmq", index) }))
 }
 

@@ -79,6 +79,8 @@ pub const TOPOLOGY_INTROSPECT: Port = Port(5921);
 pub const KAFKA: Port = Port(9092);
 /// Kube-manager introspect.
 pub const KUBE_MANAGER_INTROSPECT: Port = Port(8108);
+/// Node agents of kube-manager's members: as far above introspect as others are above the port for clients, of which there is none.
+pub const KUBE_MANAGER_AGENT: Port = Port(18128);
 /// Web UI over HTTPS.
 pub const WEBUI_HTTPS: Port = Port(8143);
 /// Web UI over HTTP (redirects).

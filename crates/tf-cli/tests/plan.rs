@@ -29,13 +29,24 @@ fn example() -> String {
     fs::read_to_string(root.join("examples/manager.yaml")).unwrap()
 }
 
+/// What kubeadm leaves behind.
+const KUBEADM: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubeadm-config, namespace: kube-system}
+data:
+  ClusterConfiguration: |
+    clusterName: kubernetes
+    networking: {podSubnet: 10.32.0.0/12, serviceSubnet: 10.96.0.0/12}
+";
+
 fn told(previews: Vec<Preview>) -> String {
     plan::text(&previews.into_iter().map(Report::anew).collect::<Vec<_>>(), &[])
 }
 
 #[test]
 fn of_the_example_everything_is_planned_as_if_what_it_needs_served() {
-    let previews = previews(&[&example()]);
+    let previews = previews(&[&example(), KUBEADM]);
     let open: Vec<_> = previews.iter().filter(|preview| !preview.is_whole()).collect();
     assert!(open.is_empty(), "{open:?}");
     insta::assert_snapshot!(told(previews));

@@ -59,6 +59,22 @@ fn a_port_serves_when_it_accepts_connections() {
     assert!(text.starts_with(&format!("connect to 127.0.0.1:{closed}")), "{text}");
 }
 
+#[test]
+fn a_daemon_without_a_port_serves_where_another_one_may_be_elected_and_not_where_its_port_says_nothing() {
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let of = |port: u16, elected| {
+        let port = NonZeroU16::new(port).unwrap();
+        Probe::NodeStatus { port, tls: false, functional: true, elected }
+    };
+    let container = probed(of(closed, true));
+    let (code, text) = container.probe(&[]);
+    assert!(code == Some(0) && text.contains("another member is elected, or none is yet"), "{text}");
+    change(&container, of(closed, false));
+    assert_eq!(container.probe(&[]).0, Some(1));
+    change(&container, of(server(drop).get(), true));
+    assert_eq!(container.probe(&[]).0, Some(1), "who is elected has to say how it is");
+}
+
 /// Reads a request and answers `/good` well, `/moved` elsewhere, `/hangs` never and everything else badly.
 fn http(mut stream: impl Read + Write) {
     let mut head = Vec::new();

@@ -45,6 +45,31 @@ pub struct Cluster {
     pub cni_binary_dir: String,
     /// What could not be understood, for people.
     pub problems: Vec<String>,
+    /// Why nothing states these subnets and they are assumed, for people.
+    assumed: BTreeMap<Subnets, String>,
+}
+
+/// Subnets of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subnets {
+    /// Those of pods.
+    Pods,
+    /// Those of services.
+    Services,
+}
+
+impl Subnets {
+    const ALL: [Self; 2] = [Self::Pods, Self::Services];
+
+    /// The field of kubeadm's document, and that of the installer's of OpenShift.
+    const fn field(self, platform: Platform) -> &'static str {
+        match (self, platform) {
+            (Self::Pods, Platform::Kubernetes) => "networking.podSubnet",
+            (Self::Services, Platform::Kubernetes) => "networking.serviceSubnet",
+            (Self::Pods, Platform::OpenShift) => "networking.clusterNetwork",
+            (Self::Services, Platform::OpenShift) => "networking.serviceNetwork",
+        }
+    }
 }
 
 /// The reads that [`Cluster::of`] needs.
@@ -110,10 +135,12 @@ impl Cluster {
         let openshift = map(OPENSHIFT);
         let mut cluster = Self::assumed(if openshift.is_some() { Platform::OpenShift } else { Platform::Kubernetes });
         if let Some(data) = map(KUBEADM) {
+            cluster.expect(Platform::Kubernetes);
             let found: Option<ClusterConfiguration> = cluster.document(KUBEADM, "ClusterConfiguration", data);
             cluster.read_kubeadm(found.unwrap_or_default());
         }
         if let Some(data) = openshift {
+            cluster.expect(Platform::OpenShift);
             let found: Option<InstallConfig> = cluster.document(OPENSHIFT, "install-config", data);
             cluster.read_openshift(found.unwrap_or_default());
         }
@@ -137,6 +164,39 @@ impl Cluster {
             cni_config_dir: cni_config_dir.into(),
             cni_binary_dir: cni_binary_dir.into(),
             problems: Vec::new(),
+            assumed: Subnets::ALL
+                .map(|subnets| {
+                    let field = subnets.field(Platform::Kubernetes);
+                    let why = format!(
+                        "ConfigMap {NAMESPACE}/{KUBEADM} with {field} does not exist or may not be read, nor does {NAMESPACE}/{OPENSHIFT}"
+                    );
+                    (subnets, why)
+                })
+                .into(),
+        }
+    }
+
+    /// Subnets as the cluster states them.
+    ///
+    /// # Errors
+    /// When it does not: which object or field is missing, for people.
+    pub fn stated(&self, subnets: Subnets) -> Result<&[IpNet], &str> {
+        match (self.assumed.get(&subnets), subnets) {
+            (Some(why), _) => Err(why),
+            (None, Subnets::Pods) => Ok(&self.pod_subnets),
+            (None, Subnets::Services) => Ok(&self.service_subnets),
+        }
+    }
+
+    /// The ConfigMap of a platform is there and should state what is not stated yet.
+    fn expect(&mut self, platform: Platform) {
+        let map = match platform {
+            Platform::Kubernetes => KUBEADM,
+            Platform::OpenShift => OPENSHIFT,
+        };
+        for (subnets, why) in &mut self.assumed {
+            *why =
+                format!("{} of ConfigMap {NAMESPACE}/{map} is missing or no list of subnets", subnets.field(platform));
         }
     }
 
@@ -148,7 +208,9 @@ impl Cluster {
             Some(Err(_)) => "cannot be understood",
             None => "is missing",
         };
-        self.problems.push(format!("{key} of ConfigMap {NAMESPACE}/{map} {why}; defaults are assumed"));
+        let why = format!("{key} of ConfigMap {NAMESPACE}/{map} {why}");
+        self.problems.push(format!("{why}; defaults are assumed"));
+        self.assumed.values_mut().for_each(|assumed| assumed.clone_from(&why));
         None
     }
 
@@ -158,9 +220,9 @@ impl Cluster {
         take(&mut self.cni_config_dir, networking.cni_config.config_path);
         take(&mut self.cni_binary_dir, networking.cni_config.binary_path);
         let pods = networking.pod_subnet.iter().flat_map(|list| list.split(',')).map(str::to_owned);
-        self.read_subnets("networking.podSubnet", pods.collect(), |cluster| &mut cluster.pod_subnets);
+        self.read_subnets(Subnets::Pods, Platform::Kubernetes, pods.collect());
         let services = networking.service_subnet.iter().flat_map(|list| list.split(',')).map(str::to_owned);
-        self.read_subnets("networking.serviceSubnet", services.collect(), |cluster| &mut cluster.service_subnets);
+        self.read_subnets(Subnets::Services, Platform::Kubernetes, services.collect());
         if let Some(endpoint) = found.control_plane_endpoint.filter(|text| !text.is_empty()) {
             self.endpoint = host_and_port(&endpoint);
             if self.endpoint.is_none() {
@@ -172,25 +234,31 @@ impl Cluster {
     fn read_openshift(&mut self, found: InstallConfig) {
         let networking = found.networking;
         let pods = networking.cluster_network.into_iter().map(|network| network.cidr).collect();
-        self.read_subnets("networking.clusterNetwork", pods, |cluster| &mut cluster.pod_subnets);
-        self.read_subnets("networking.serviceNetwork", networking.service_network, |cluster| {
-            &mut cluster.service_subnets
-        });
+        self.read_subnets(Subnets::Pods, Platform::OpenShift, pods);
+        self.read_subnets(Subnets::Services, Platform::OpenShift, networking.service_network);
         if let (Some(name), Some(domain)) = (&found.metadata.name, &found.base_domain) {
             self.endpoint.get_or_insert_with(|| (format!("api.{name}.{domain}"), API_PORT));
         }
         take(&mut self.name, found.metadata.name);
     }
 
-    fn read_subnets(&mut self, field: &str, texts: Vec<String>, target: fn(&mut Self) -> &mut Vec<IpNet>) {
+    fn read_subnets(&mut self, which: Subnets, platform: Platform, texts: Vec<String>) {
         let texts: Vec<&str> = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).collect();
         if texts.is_empty() {
             return;
         }
         let subnets: Result<Vec<IpNet>, _> = texts.iter().map(|text| text.parse()).collect();
         match subnets {
-            Ok(subnets) => *target(self) = subnets,
-            Err(_) => self.problems.push(format!("{field} {:?} is no list of subnets", texts.join(","))),
+            Ok(subnets) => {
+                self.assumed.remove(&which);
+                match which {
+                    Subnets::Pods => self.pod_subnets = subnets,
+                    Subnets::Services => self.service_subnets = subnets,
+                }
+            }
+            Err(_) => {
+                self.problems.push(format!("{} {:?} is no list of subnets", which.field(platform), texts.join(",")));
+            }
         }
     }
 }
@@ -296,6 +364,25 @@ mod tests {
         assert_eq!(subnet.problems, ["networking.podSubnet \"10.244.0.0/16,all\" is no list of subnets"]);
         let missing = Cluster::of(&facts("kubeadm-config", "ClusterStatus", "x"));
         assert!(missing.problems[0].contains("is missing"));
+    }
+
+    #[test]
+    fn subnets_that_are_assumed_are_not_stated_and_the_missing_object_or_field_is_named() {
+        let why = |cluster: &Cluster, subnets| cluster.stated(subnets).map(texts).map_err(str::to_owned);
+        let nothing = Cluster::of(&BTreeMap::new());
+        let told = why(&nothing, Subnets::Pods).unwrap_err();
+        assert!(told.contains("kube-system/kubeadm-config with networking.podSubnet does not exist"), "{told}");
+        let half = kubeadm("networking: {serviceSubnet: 10.97.0.0/16}");
+        assert_eq!(why(&half, Subnets::Services), Ok(vec!["10.97.0.0/16".to_owned()]));
+        let told = "networking.podSubnet of ConfigMap kube-system/kubeadm-config is missing or no list of subnets";
+        assert_eq!(why(&half, Subnets::Pods), Err(told.to_owned()));
+        assert_eq!(why(&kubeadm("networking: {podSubnet: all}"), Subnets::Pods), Err(told.to_owned()));
+        let told = "ClusterConfiguration of ConfigMap kube-system/kubeadm-config cannot be understood";
+        assert_eq!(why(&kubeadm("clusterName: ["), Subnets::Services), Err(told.to_owned()));
+        let bare =
+            Cluster::of(&facts("cluster-config-v1", "install-config", "networking: {serviceNetwork: [172.30.0.0/16]}"));
+        let told = why(&bare, Subnets::Pods).unwrap_err();
+        assert!(told.contains("networking.clusterNetwork of ConfigMap kube-system/cluster-config-v1"), "{told}");
     }
 
     #[test]

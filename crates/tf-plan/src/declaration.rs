@@ -2,7 +2,10 @@
 
 use tf_api::contract::ConditionType;
 
-use crate::object::{Kind, NODE, POD};
+use crate::{
+    object::{Kind, NODE, POD},
+    rbac::Rule,
+};
 
 /// A kind whose objects the component creates, changes and deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,16 @@ pub enum Read {
     },
 }
 
+/// What the daemons of the component's pods may do in the whole cluster. The chart gives it to one ServiceAccount of each watched namespace,
+/// which the component makes; the operator itself gets nothing of it, and no right to give rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Name of the ServiceAccount.
+    pub account: &'static str,
+    /// The rules.
+    pub rules: Vec<Rule>,
+}
+
 /// What a component declares about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
@@ -70,6 +83,8 @@ pub struct Declaration {
     pub restarts_pods: bool,
     /// Whether it signs its pods' certificates, and calls and tells their agents.
     pub calls_agents: bool,
+    /// What its daemons may do in the cluster, where they talk to its API.
+    pub grant: Option<Grant>,
 }
 
 impl Declaration {

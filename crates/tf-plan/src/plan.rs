@@ -112,6 +112,8 @@ pub struct NotReady {
     pub drafts: Vec<Draft>,
     /// Paths of spec fields that cannot have an effect.
     pub ignored: Vec<String>,
+    /// Objects that are applied all the same, because what is waited for is made from them. Nothing else is touched.
+    pub prepared: Vec<Object>,
 }
 
 /// Kinds of obstacles. They differ in what happens next.
@@ -131,14 +133,18 @@ impl From<&Unavailable> for NotReady {
 }
 
 impl NotReady {
+    fn met(obstacle: Obstacle, reason: Reason, message: String) -> Self {
+        Self { obstacle, reason, message, drafts: Vec::new(), ignored: Vec::new(), prepared: Vec::new() }
+    }
+
     /// Something else has to happen first.
     pub fn waiting(reason: Reason, message: impl Into<String>) -> Self {
-        Self { obstacle: Obstacle::Waiting, reason, message: message.into(), drafts: Vec::new(), ignored: Vec::new() }
+        Self::met(Obstacle::Waiting, reason, message.into())
     }
 
     /// The user has to change something.
     pub fn invalid(reason: Reason, message: impl Into<String>) -> Self {
-        Self { obstacle: Obstacle::Invalid, reason, message: message.into(), drafts: Vec::new(), ignored: Vec::new() }
+        Self::met(Obstacle::Invalid, reason, message.into())
     }
 
     /// An input that the spec names is missing or does not parse.

@@ -224,6 +224,7 @@ mod tests {
             reads: vec![Read::Secrets { reason: "passwords" }, Read::Nodes { reason: "members" }],
             restarts_pods: true,
             calls_agents: false,
+            grant: None,
         }
     }
 

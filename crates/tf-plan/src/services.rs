@@ -3,6 +3,8 @@
 //!
 //! How a list of servers has to be written differs from daemon to daemon (tf-components 1.4), so that stays with the components.
 
+pub mod python;
+
 use tf_api::{
     KindInfo,
     contract::{ConditionType, Draft, Reason},

@@ -177,6 +177,7 @@ mod tests {
                 reads: Vec::new(),
                 restarts_pods: false,
                 calls_agents: false,
+                grant: None,
             }
         }
 

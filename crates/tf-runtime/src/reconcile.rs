@@ -9,7 +9,7 @@ use tf_api::{Managed, Resource, contract::Reason};
 use tf_plan::{
     assess::{Applied, Assessment, Outcome, Situation, assess},
     component::Component,
-    object::Kind,
+    object::{Kind, Object},
     observed::Observed,
     plan::{NotReady, Obstacle, Plan},
     step::Step,
@@ -253,6 +253,7 @@ impl<C: Component> Reconciler<C> {
                 Ok(("planned", next))
             }
             Err(not_ready) => {
+                self.apply_all(subject, &not_ready.prepared).await?;
                 let outcome = match not_ready.obstacle {
                     Obstacle::Waiting => "waiting",
                     Obstacle::Invalid => "invalid",
@@ -329,10 +330,18 @@ impl<C: Component> Reconciler<C> {
 
     /// Applies the objects in order; then prunes what is ours and no longer planned.
     async fn apply(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<Results, PassError> {
+        let results = self.apply_all(subject, &plan.objects).await?;
+        if !subject.cr.paused() {
+            self.prune(subject, plan).await?;
+        }
+        Ok(results)
+    }
+
+    async fn apply_all(&self, subject: &Subject<'_, C::Cr>, objects: &[Object]) -> Result<Results, PassError> {
         let dry = subject.cr.paused();
         let owner = Owner { kind: C::Cr::INFO.kind, name: &subject.key.name, uid: &subject.uid };
         let mut results = Results::default();
-        for object in &plan.objects {
+        for object in objects {
             let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
             let seen = self.world.child(object.kind, &key);
             match self.applier.apply(object, owner, seen.as_ref(), dry).await {
@@ -358,9 +367,6 @@ impl<C: Component> Reconciler<C> {
                 }
                 Err(error) => return Err(error.into()),
             }
-        }
-        if !dry {
-            self.prune(subject, plan).await?;
         }
         Ok(results)
     }

@@ -11,7 +11,7 @@ use crate::{
     api, control, dnsmasq,
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
-    log,
+    kubernetes, log,
     options::{Daemon, Options},
     status::{Peer, Status},
     vrouter,
@@ -54,6 +54,8 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             vrouter::run(&arguments).await?;
         } else if called == control::named::NAME {
             control::named::run(&arguments).await?;
+        } else if called == kubernetes::NAME {
+            kubernetes::run(&arguments, &mandate, &exit).await?;
         } else if let Some(daemon) = control::options::Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
             control::run(daemon, &arguments).await?;
         } else if let Some(daemon) = Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {

@@ -28,6 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Mandate(OnceLock<(Client, String)>);
 
 impl Mandate {
+    /// Notes it.
+    pub fn accept(&self, client: Client, node: String) {
+        let _ = self.0.set((client, node));
+    }
+
     /// Gives it back, so that the next one need not wait until the session is over.
     pub async fn resign(&self) {
         if let Some((client, node)) = self.0.get() {
@@ -54,7 +59,7 @@ pub async fn run(
     log::say("waits to be elected");
     let lead = zookeeper::lead(&client, options.daemon.election(), node).await;
     let own = lead.map_err(|error| exception(format!("{error:#}")))?;
-    let _ = mandate.0.set((client, own));
+    mandate.accept(client, own);
     log::say("is elected");
     introspect::open(options, status).await?;
     let api = options.api.clone();
@@ -73,7 +78,7 @@ pub async fn run(
 }
 
 /// Looks every now and then whether one of the APIs answers.
-async fn ask(api: &ApiServer, authorities: Option<&Path>, status: &Status) {
+pub async fn ask(api: &ApiServer, authorities: Option<&Path>, status: &Status) {
     loop {
         let mut state = State::Down("no server is named".into());
         for host in &api.hosts {

@@ -1,10 +1,10 @@
 //! Servers of pages, over TLS or not, and a client that asks for one.
 
-use std::{convert::Infallible, future::Future, net::IpAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use http_body_util::{BodyExt as _, Empty, Full, Limited};
-use hyper::{Request, Response, StatusCode, body::Bytes, client, server, service::service_fn};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{Method, Request, Response, StatusCode, body::Bytes, client, server, service::service_fn};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::{
@@ -98,6 +98,39 @@ where
     let _ = server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
+/// What is asked of a Kubernetes API.
+pub struct Call<'a> {
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub path: &'a str,
+    /// The token that is shown; without one TLS is not spoken.
+    pub token: Option<&'a str>,
+    /// The body, JSON or nothing.
+    pub body: String,
+}
+
+/// Asks a Kubernetes API, whoever it is, and gives back the status.
+pub async fn call(host: &str, port: u16, call: &Call<'_>) -> Result<StatusCode> {
+    let asked = async {
+        let mut request = Request::builder().method(call.method.clone()).uri(call.path).header("host", host);
+        if !call.body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        if let Some(token) = call.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(Bytes::from(call.body.clone())))?;
+        let stream = TcpStream::connect((host, port)).await?;
+        if call.token.is_none() {
+            return send(stream, request).await;
+        }
+        let name = ServerName::try_from(host.to_owned())?;
+        send(TlsConnector::from(tls::unchecked()?).connect(name, stream).await?, request).await
+    };
+    timeout(PATIENCE, asked).await.context("no answer")?
+}
+
 /// Asks for a page and gives back its status.
 pub async fn get(host: &str, port: u16, authorities: Option<&std::path::Path>, path: &str) -> Result<StatusCode> {
     let asked = async {
@@ -120,9 +153,15 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     host: &str,
     path: &str,
 ) -> Result<StatusCode> {
+    send(stream, Request::get(path).header("host", host).body(Full::default())?).await
+}
+
+async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<StatusCode> {
     let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let task = tokio::spawn(async move { drop(connection.await) });
-    let request = Request::get(path).header("host", Arc::<str>::from(host).as_ref()).body(Empty::<Bytes>::new())?;
     let response = sender.send_request(request).await;
     task.abort();
     let status = response?.status();

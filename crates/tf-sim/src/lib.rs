@@ -4,7 +4,7 @@
 //! (config-daemons-observed, tf-components 1.3 and 1.4): separators, `%`, spellings of booleans, exit codes. Then it connects to every
 //! store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
 //!
-//! The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
+//! kube-manager it plays as far as that goes without objects of the config API ([`kubernetes`]). The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
 //! ([`control`]).
 //!
 //! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
@@ -13,6 +13,7 @@
 mod api;
 pub mod boost;
 mod cli;
+mod collector;
 pub mod control;
 mod dnsmasq;
 mod elected;
@@ -20,6 +21,7 @@ mod exit;
 mod http;
 pub mod ini;
 mod introspect;
+pub mod kubernetes;
 mod library;
 mod log;
 pub mod options;

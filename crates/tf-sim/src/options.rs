@@ -102,6 +102,9 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
+/// What is shown to whoever connects, and the authorities they are judged by.
+pub type Tls = Option<(Pair, PathBuf)>;
+
 /// How the database is reached.
 #[derive(Clone, Debug)]
 pub struct Cassandra {
@@ -177,9 +180,18 @@ impl From<Fault> for Exit {
 }
 
 /// Options of all sections in one.
-struct Values(BTreeMap<String, String>);
+pub(crate) struct Values(BTreeMap<String, String>);
 
 impl Values {
+    /// Those of these sections, as far as they are there; of two that have an option the later one counts.
+    pub(crate) fn of(ini: &Ini, sections: &[&str]) -> Result<Self, Exit> {
+        let mut values = BTreeMap::new();
+        for section in sections.iter().filter(|section| ini.has(section)) {
+            values.extend(ini.options(section)?);
+        }
+        Ok(Self(values))
+    }
+
     fn merge(daemon: Daemon, ini: &Ini) -> Result<Self, Exit> {
         let mut sections = vec!["DEFAULTS", "SECURITY", "KEYSTONE", "CASSANDRA", "SANDESH"];
         if daemon == Daemon::Api {
@@ -239,7 +251,7 @@ impl Values {
         Ok(())
     }
 
-    fn cassandra(&self) -> Result<Cassandra, Exit> {
+    pub(crate) fn cassandra(&self) -> Result<Cassandra, Exit> {
         if self.or("cassandra_driver", "cql") != "cql" {
             return Err(exception("NotImplementedError: cassandra_driver"));
         }
@@ -272,7 +284,7 @@ impl Values {
         })
     }
 
-    fn rabbitmq(&self) -> Result<Rabbitmq, Exit> {
+    pub(crate) fn rabbitmq(&self) -> Result<Rabbitmq, Exit> {
         let port = self.port("rabbit_port", "5672")?;
         let servers = self.or("rabbit_server", "localhost");
         let servers = servers.split([',', ' ']).filter(|server| !server.is_empty());
@@ -299,27 +311,27 @@ impl Values {
         })
     }
 
-    fn given(&self, option: &str) -> Option<String> {
+    pub(crate) fn given(&self, option: &str) -> Option<String> {
         self.0.get(option).filter(|value| !value.is_empty()).cloned()
     }
 
-    fn or(&self, option: &str, default: &str) -> String {
+    pub(crate) fn or(&self, option: &str, default: &str) -> String {
         self.given(option).unwrap_or_else(|| default.to_owned())
     }
 
-    fn is_on(&self, option: &str) -> bool {
+    pub(crate) fn is_on(&self, option: &str) -> bool {
         self.0.get(option).is_some_and(|value| is_true(value))
     }
 
-    fn port(&self, option: &str, default: &str) -> Result<u16, Exit> {
+    pub(crate) fn port(&self, option: &str, default: &str) -> Result<u16, Exit> {
         self.or(option, default).parse().map_err(|_| exception(format!("ValueError: {option}")))
     }
 
-    fn address(&self, option: &str) -> Result<IpAddr, Exit> {
+    pub(crate) fn address(&self, option: &str) -> Result<IpAddr, Exit> {
         self.or(option, "0.0.0.0").parse().map_err(|_| exception(format!("OSError: {option}")))
     }
 
-    fn pair(&self, switch: &str, certificate: &str, key: &str) -> Option<Pair> {
+    pub(crate) fn pair(&self, switch: &str, certificate: &str, key: &str) -> Option<Pair> {
         let file = |option| PathBuf::from(self.or(option, "/etc/contrail/ssl/none"));
         self.is_on(switch).then(|| Pair { certificate: file(certificate), key: file(key) })
     }
@@ -330,12 +342,12 @@ fn is_true(value: &str) -> bool {
     value.eq_ignore_ascii_case("true")
 }
 
-fn words(list: &str) -> Vec<String> {
+pub(crate) fn words(list: &str) -> Vec<String> {
     list.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The client splits at commas, and reads what follows the last colon as a number.
-fn zookeeper(list: &str) -> Option<String> {
+pub(crate) fn zookeeper(list: &str) -> Option<String> {
     let is_server = |server: &str| {
         let has_port = server.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         has_port && !server.trim().contains(char::is_whitespace)

@@ -8,9 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
     server::WebPkiClientVerifier,
 };
 use tokio::net::TcpStream;
@@ -37,6 +38,53 @@ pub fn client(authorities: &Path, shown: Option<&Pair>) -> Result<Arc<ClientConf
         Some(pair) => builder.with_client_auth_cert(certificates(&pair.certificate)?, key(&pair.key)?)?,
         None => builder.with_no_client_auth(),
     }))
+}
+
+/// A client that takes whoever answers for who it wants.
+pub fn unchecked() -> Result<Arc<ClientConfig>> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Arc::new(Anybody(Arc::clone(&provider)));
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+}
+
+/// Checks no certificate, and signatures only, as Python does with `CERT_NONE`.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// A server that shows this, and lets in who shows a certificate of these authorities.

@@ -6,7 +6,7 @@
 //!
 //! # async fn test() -> anyhow::Result<()> {
 //! let lab = Arc::new(Lab::start(Options::fleet(0, 0)).await?);
-//! let cluster = Cluster::start(&lab, "tf").await?; // definitions, eight charts, eight processes, all ready to work
+//! let cluster = Cluster::start(&lab, "tf").await?; // definitions, nine charts, nine processes, all ready to work
 //! cluster.nodes(3, 3).await?; // labelled for this cluster: host ports of two clusters on one node would collide
 //! cluster.example().await?; // examples/manager.yaml, in this namespace and on these nodes
 //! cluster.manager_ready("sdn").await?;
@@ -281,7 +281,7 @@ pub async fn define(lab: &Lab, kinds: &[KindInfo]) -> Result<()> {
     Ok(())
 }
 
-/// Installs the definitions that the eight charts would bring.
+/// Installs the definitions that the nine charts would bring.
 ///
 /// # Errors
 /// When the API server refuses one.

@@ -117,9 +117,13 @@ fn render<Cr: Managed>(
             };
             section(&mut text, "step", &what);
         }
-        for object in &plan.objects {
-            section(&mut text, &object.describe(), &readable(object));
-        }
+    }
+    let objects = match result {
+        Ok(plan) => &plan.objects,
+        Err(not_ready) => &not_ready.prepared,
+    };
+    for object in objects {
+        section(&mut text, &object.describe(), &readable(object));
     }
     text
 }

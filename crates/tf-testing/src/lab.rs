@@ -10,6 +10,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
 
 use crate::audit::{Audit, Mark};
 use crate::components::Component;
@@ -17,7 +18,7 @@ use crate::folder::{self, Folder, LabRecord};
 use crate::identity::{Identity, Usage};
 use crate::kubeconfig::{self, Credential, Endpoint};
 use crate::nodes::Nodes;
-use crate::options::{Options, Tier};
+use crate::options::{IpFamily, Options, Tier};
 use crate::process::{self, Process, Spec};
 use crate::proxy::Proxy;
 use crate::real::RealNodes;
@@ -34,6 +35,24 @@ pub struct Lab {
     admin: PathBuf,
     processes: Mutex<BTreeMap<Component, Process>>,
     ends_with_guard: bool,
+}
+
+/// What `kubeadm init` stores of a cluster with one API server, where operators look for its name and subnets.
+fn kubeadm(family: IpFamily) -> String {
+    let (pods, services) = (family.pod_range(), family.service_range());
+    let networking = format!("networking: {{dnsDomain: cluster.local, podSubnet: {pods}, serviceSubnet: {services}}}");
+    let document = format!(
+        "{{apiVersion: kubeadm.k8s.io/v1beta4, kind: ClusterConfiguration, clusterName: kubernetes, {networking}}}"
+    );
+    // The API server makes the namespace itself, a moment after it is ready.
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "kube-system", "name": "kubeadm-config"},
+        "data": {"ClusterConfiguration": document},
+    });
+    json!({"kind": "List", "items": [namespace, map]}).to_string()
 }
 
 impl Lab {
@@ -61,6 +80,7 @@ impl Lab {
         let processes = bring_up::control_plane(&lab.folder, &programs, &lab.record.options, address).await?;
         *lab.processes() = processes;
         let options = &lab.record.options;
+        lab.apply(&kubeadm(options.ip_family)).await?;
         if options.tier == Tier::Fleet {
             let nodes = lab.nodes().await?;
             nodes.add(crate::nodes::Role::ControlPlane, options.control_plane_nodes).await?;

@@ -23,8 +23,17 @@ use crate::{
 };
 
 /// The operators of this repository.
-pub const ALL: [&str; 8] =
-    ["cassandra-op", "config-op", "control-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
+pub const ALL: [&str; 9] = [
+    "cassandra-op",
+    "config-op",
+    "control-op",
+    "kubemanager-op",
+    "manager-op",
+    "rabbitmq-op",
+    "redis-op",
+    "vrouter-op",
+    "zookeeper-op",
+];
 
 /// How an operator is installed.
 #[derive(Clone, Debug, Default)]

@@ -98,7 +98,7 @@ pub fn status(set: &str, daemon: &str, index: usize) -> Status {
         node: node.into(),
         address: address.into(),
         daemons: BTreeMap::from([(daemon.to_owned(), state)]),
-        health: Some(Health { serves: true, message: "its port answers".into() }),
+        health: Some(Health::new(true, "its port answers")),
         ..Status::default()
     }
 }

@@ -50,6 +50,7 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
         port: port("ready.port", agent::introspect_port(parameters)?)?,
         tls: agent::introspect_tls(parameters)?,
         functional: !services.xmpp_servers(parameters)?.is_empty(),
+        elected: false,
     };
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).

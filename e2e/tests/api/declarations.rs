@@ -8,11 +8,12 @@ use tf_plan::{
 use tf_testing::operators;
 
 /// The declaration of every operator.
-pub fn all() -> [Declaration; 8] {
+pub fn all() -> [Declaration; 9] {
     [
         cassandra_op::Component::declaration(),
         config_op::Component::declaration(),
         control_op::Component::declaration(),
+        kubemanager_op::Component::declaration(),
         manager_op::Component::declaration(),
         rabbitmq_op::Component::declaration(),
         redis_op::Component::declaration(),

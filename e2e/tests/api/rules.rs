@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, Subject};
 use serde_json::{Value, json};
 use tf_api::kinds;
 use tf_plan::{
@@ -196,8 +196,9 @@ async fn each_rule_of_an_operator_stands_below_its_reason() -> Result<()> {
         }
         let declared = declarations::all().into_iter().find(|declaration| declaration.operator == operator);
         let declared = declared.context(operator)?;
-        // One more is the members'.
-        assert_eq!(seen, rbac::rules(&declared).len() + usize::from(declared.calls_agents), "{operator}");
+        // One more is the members', and further ones are the daemon's.
+        let others = usize::from(declared.calls_agents) + declared.grant.as_ref().map_or(0, |grant| grant.rules.len());
+        assert_eq!(seen, rbac::rules(&declared).len() + others, "{operator}");
     }
     Ok(())
 }
@@ -232,6 +233,9 @@ async fn an_operator_for_namespaces_has_no_right_in_the_cluster_but_to_watch_nod
             let mut expected = BTreeMap::new();
             expected.extend((operators != json!([])).then_some((name.as_str(), &operators)));
             expected.extend(declaration.calls_agents.then_some((members_name.as_str(), &members)));
+            let daemon = roles.get_key_value(format!("tf-{operator}-daemon").as_str());
+            assert_eq!(daemon.is_some(), declaration.grant.is_some(), "{operator} {watch:?}");
+            expected.extend(daemon);
             assert_eq!(roles, expected, "{operator} {watch:?}");
         }
     }
@@ -281,7 +285,17 @@ async fn bindings_name_the_account_of_the_operator_and_those_of_members_and_nobo
                     assert!(binding["subjects"].as_array().is_some_and(|them| them.iter().all(accounts)), "{binding}");
                     continue;
                 }
-                assert_eq!(binding["subjects"], account, "{operator} {mode}: {}", binding["metadata"]["name"]);
+                let name = &binding["metadata"]["name"];
+                let grant = declarations::all().into_iter().find(|it| it.operator == operator).and_then(|it| it.grant);
+                if let Some(grant) = grant.filter(|_| *name == format!("tf-{operator}-daemon")) {
+                    let subjects: Vec<Subject> = serde_json::from_value(binding["subjects"].clone())?;
+                    let ours = |it: &Subject| {
+                        it.kind == "ServiceAccount" && it.name == grant.account && it.namespace.is_some()
+                    };
+                    assert!(!subjects.is_empty() && subjects.iter().all(ours), "{binding}");
+                    continue;
+                }
+                assert_eq!(binding["subjects"], account, "{operator} {mode}: {name}");
             }
         }
     }

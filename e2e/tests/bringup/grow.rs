@@ -47,11 +47,16 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 7 * 3 + 4, "seven services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == 8 * 3 + 4, "eight services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
-    for (kind, name) in [(kinds::CONFIG, "config1"), (kinds::CONTROL, "control1"), (kinds::REDIS, "redis1")] {
+    for (kind, name) in [
+        (kinds::CONFIG, "config1"),
+        (kinds::CONTROL, "control1"),
+        (kinds::KUBEMANAGER, "kubemanager1"),
+        (kinds::REDIS, "redis1"),
+    ] {
         cluster.until(kind, name, "four members", four).await?;
     }
     let five = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("5/5");
@@ -67,8 +72,8 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     let grown = pods(&cluster).await?;
     none_replaced(&before, &grown)?;
     ensure!(
-        grown.len() == before.len() + 4,
-        "one more of Config, of Control and of Redis, and one agent: {:?}",
+        grown.len() == before.len() + 5,
+        "one more of Config, of Control, of Kubemanager and of Redis, and one agent: {:?}",
         grown.keys()
     );
     cluster.manager_ready("sdn").await?;

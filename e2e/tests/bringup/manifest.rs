@@ -26,11 +26,12 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 8] = [
+const EVERYTHING: [&str; 9] = [
     "Cassandra analyticsdb1",
     "Cassandra configdb1",
     "Config config1",
     "Control control1",
+    "Kubemanager kubemanager1",
     "Rabbitmq rabbitmq1",
     "Redis redis1",
     "Vrouter vrouter1",
@@ -235,6 +236,7 @@ async fn without_analytics(cluster: &Cluster) -> Result<()> {
         "Cassandra configdb1",
         "Config config1",
         "Control control1",
+        "Kubemanager kubemanager1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Vrouter vrouter1",
@@ -258,6 +260,7 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "Cassandra configdb1",
         "Config config1",
         "Control control1",
+        "Kubemanager kubemanager1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Zookeeper zookeeper1",

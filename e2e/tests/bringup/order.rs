@@ -70,6 +70,7 @@ async fn nothing_starts_before_what_it_needs() -> Result<()> {
     let history = History::record("order").await?;
     config_waits_for_every_member_of_its_database(&history)?;
     control_waits_for_the_database_to_be_made(&history)?;
+    kube_manager_waits_for_the_config_api_and_its_token(&history)?;
     workloads_follow_what_their_pods_mount(&history)?;
     each_pod_started_once(&history.versions)?;
     Ok(())
@@ -119,6 +120,19 @@ fn control_waits_for_the_database_to_be_made(history: &History) -> Result<()> {
     Ok(())
 }
 
+/// kube-manager makes objects in the config API, with a token that has to be there before its members are.
+fn kube_manager_waits_for_the_config_api_and_its_token(history: &History) -> Result<()> {
+    let started = history.created("StatefulSet", "kubemanager1-kubemanager-statefulset")?;
+    let config = history.first("Config", "config1", "Ready", Version::is_ready)?;
+    let token = history.first("Secret", "kubemanager1-kubemanager-token", "filled", |version| {
+        version.object.data.pointer("/data/token").is_some()
+    })?;
+    for needed in [config, token] {
+        ensure!(needed.revision < started.revision, "Kubemanager was started before {}", needed.label());
+    }
+    Ok(())
+}
+
 /// A pod that names what does not exist yet would wait in its kubelet for a minute.
 fn workloads_follow_what_their_pods_mount(history: &History) -> Result<()> {
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -154,6 +168,6 @@ fn workloads_follow_what_their_pods_mount(history: &History) -> Result<()> {
             checked += 1;
         }
     }
-    ensure!(checked >= 6 * 3, "only {checked} needs of workloads were found");
+    ensure!(checked >= 7 * 3, "only {checked} needs of workloads were found");
     Ok(())
 }

@@ -87,7 +87,7 @@ fn explained(definition: &CustomResourceDefinition) -> String {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 7] {
+fn specs() -> [(KindInfo, &'static str, Value); 8] {
     let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
     let external = |endpoints: Value, secret: Option<&str>| match secret {
         Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
@@ -103,10 +103,17 @@ fn specs() -> [(KindInfo, &'static str, Value); 7] {
         "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
         "config": external(endpoint("api", "HTTPS", 8082), None),
     } });
+    let kubemanager = json!({ "dependencies": {
+        "cassandra": external(endpoint("cql", "TCP", 9042), None),
+        "zookeeper": external(endpoint("client", "TCP", 2181), None),
+        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
+        "config": external(endpoint("api", "HTTPS", 8082), None),
+    } });
     [
         (kinds::CASSANDRA, "configdb1", json!({})),
         (kinds::CONFIG, "config1", config),
         (kinds::CONTROL, "control1", control),
+        (kinds::KUBEMANAGER, "kubemanager1", kubemanager),
         (kinds::RABBITMQ, "rabbitmq1", json!({})),
         (kinds::REDIS, "redis1", json!({})),
         (kinds::VROUTER, "vrouter1", json!({})),
@@ -176,7 +183,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
         install(&mut cluster, operator).await?;
     }
     cluster.example().await?;
-    // What needs no other component; Config needs all stores, and Control needs Config.
+    // What needs no other component; Config needs all stores, and Control and Kubemanager need Config.
     let independent = [
         (kinds::CASSANDRA, "analyticsdb1"),
         (kinds::CASSANDRA, "configdb1"),

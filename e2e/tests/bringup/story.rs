@@ -106,11 +106,12 @@ pub fn user(operator: &str) -> String {
 }
 
 /// What the operators own and read, with a resource of the story that each has.
-pub fn declarations() -> [(Declaration, &'static str); 8] {
+pub fn declarations() -> [(Declaration, &'static str); 9] {
     [
         (cassandra_op::Component::declaration(), "configdb1"),
         (config_op::Component::declaration(), "config1"),
         (control_op::Component::declaration(), "control1"),
+        (kubemanager_op::Component::declaration(), "kubemanager1"),
         (manager_op::Component::declaration(), NAME),
         (rabbitmq_op::Component::declaration(), "rabbitmq1"),
         (redis_op::Component::declaration(), "redis1"),
@@ -211,7 +212,7 @@ fn first_manager() -> Result<Value> {
         "authMode": "keystone",
         "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": KEYSTONE },
     });
-    let kept = ["cassandras", "config", "controls", "rabbitmq", "redis", "vrouters", "zookeeper"];
+    let kept = ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "zookeeper"];
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
     services.retain(|key, _| kept.contains(&key.as_str()));
     let rabbitmq = &mut services["rabbitmq"]["spec"]["serviceConfiguration"];
@@ -401,7 +402,11 @@ async fn read_all(cluster: &Cluster, when: &str, pages: &mut Vec<Page>) -> Resul
 async fn passwords(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), NAMESPACE);
     let mut found = BTreeMap::new();
-    for (name, key) in generated(&tf_testing::resources::all(&cluster.client, NAMESPACE).await?)? {
+    // Kubernetes makes that one.
+    let token = ("kubemanager1-kubemanager-token".to_owned(), "token".to_owned());
+    for (name, key) in
+        generated(&tf_testing::resources::all(&cluster.client, NAMESPACE).await?)?.into_iter().chain([token])
+    {
         let data = secrets.get(&name).await?.data.unwrap_or_default();
         let value = data.get(&key).with_context(|| format!("Secret {name} has no {key}"))?;
         let text = String::from_utf8(value.0.clone()).context("a credential is text")?;

@@ -28,9 +28,17 @@ use tokio::{task::JoinSet, time::Instant};
 /// A lab for many clusters, each with nodes of its own.
 pub static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 
-/// The seven kinds that have an operator and are parts of a Manager.
-pub const COMPONENTS: [KindInfo; 7] =
-    [kinds::CASSANDRA, kinds::CONFIG, kinds::CONTROL, kinds::RABBITMQ, kinds::REDIS, kinds::VROUTER, kinds::ZOOKEEPER];
+/// The eight kinds that have an operator and are parts of a Manager.
+pub const COMPONENTS: [KindInfo; 8] = [
+    kinds::CASSANDRA,
+    kinds::CONFIG,
+    kinds::CONTROL,
+    kinds::KUBEMANAGER,
+    kinds::RABBITMQ,
+    kinds::REDIS,
+    kinds::VROUTER,
+    kinds::ZOOKEEPER,
+];
 
 /// The first object of a YAML file of this repository.
 pub fn manifest(path: &str) -> Result<Value> {

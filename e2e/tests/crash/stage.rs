@@ -84,7 +84,7 @@ struct Pool {
     last: Option<String>,
 }
 
-/// A lab with the eight operators.
+/// A lab with the nine operators.
 pub struct Stage {
     lab: Arc<Lab>,
     client: Client,

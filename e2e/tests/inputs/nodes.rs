@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_testing::{Cluster, IpFamily, Options, operators, resources};
 
 use crate::support::{alone, cluster, made, member, told};
@@ -37,6 +37,7 @@ async fn twelve_control_nodes_carry_as_many_members_as_are_of_use() -> Result<()
         (REDIS, "redis1", "12/12"),
         (CONFIG, "config1", "12/12"),
         (CONTROL, "control1", "12/12"),
+        (KUBEMANAGER, "kubemanager1", "12/12"),
     ];
     for (kind, name, members) in wanted {
         let resource = cluster.get(kind, name).await?;
@@ -63,7 +64,11 @@ async fn nodes_with_ipv6_addresses_give_a_cluster_and_files_with_brackets() -> R
     // Control nodes find no store over IPv6, whatever its port.
     let message = told(&cluster, CONTROL, "control1", ("CassandraReady", "False", "InvalidSpec")).await?;
     assert!(message.contains("IPv4 addresses and names only"), "{message}");
-    manager["spec"]["services"].as_object_mut().context("no services")?.remove("controls");
+    // Nor does kube-manager find an API server.
+    let message = told(&cluster, KUBEMANAGER, "kubemanager1", ("Stalled", "True", "InvalidSpec")).await?;
+    assert!(message.contains("kubernetesAPIServer") && message.contains("IPv4"), "{message}");
+    let services = manager["spec"]["services"].as_object_mut().context("no services")?;
+    services.retain(|name, _| name != "controls" && name != "kubemanager");
     cluster.apply_object(&manager).await?;
     cluster.manager_ready("sdn").await?;
 

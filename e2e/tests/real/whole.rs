@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use tf_api::kinds::{CONFIG as CONFIG_KIND, MANAGER, VROUTER};
+use tf_api::kinds::{CONFIG as CONFIG_KIND, KUBEMANAGER, MANAGER, VROUTER};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
@@ -23,6 +23,8 @@ use crate::store::{NAMESPACE, Store, Turn};
 
 /// Config, as the other tests see a store.
 pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name: "config1", images: &[], values: &[] };
+/// kube-manager.
+const LINK: &str = "kubemanager1";
 /// The vRouter.
 const AGENTS: &str = "vrouter1";
 /// Those of this file that take minutes.
@@ -82,7 +84,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 async fn everything_is_well(client: &Client) -> Result<()> {
     let found = resources::all(client, NAMESPACE).await?;
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
-    ensure!(found.len() == 8, "{names:?}");
+    ensure!(found.len() == 9, "{names:?}");
     for resource in &found {
         for kind in ["Available", "ConfigReady", "InputsReady", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
@@ -90,7 +92,7 @@ async fn everything_is_well(client: &Client) -> Result<()> {
         }
     }
     let is_certified = |it: &Resource| it.is("CertificatesReady", "True") && it.is("Progressing", "False");
-    for (kind, name) in [(CONFIG_KIND, CONFIG.name), (VROUTER, AGENTS)] {
+    for (kind, name) in [(CONFIG_KIND, CONFIG.name), (KUBEMANAGER, LINK), (VROUTER, AGENTS)] {
         resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
     }
     Ok(())

@@ -22,8 +22,17 @@ const KEPT: u64 = 2 * 1024;
 /// Largest operator in KiB as tests build them, in profile `lab`. Without optimisation its code alone is larger.
 const LARGEST: u64 = 15 * 1024;
 
-const OPERATORS: [&str; 8] =
-    ["cassandra-op", "config-op", "control-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
+const OPERATORS: [&str; 9] = [
+    "cassandra-op",
+    "config-op",
+    "control-op",
+    "kubemanager-op",
+    "manager-op",
+    "rabbitmq-op",
+    "redis-op",
+    "vrouter-op",
+    "zookeeper-op",
+];
 
 /// Memory in KiB.
 #[derive(Clone, Copy, Default, PartialEq)]

@@ -28,6 +28,7 @@ pub fn generated(resources: &[Resource]) -> Result<BTreeSet<Name>> {
         add::<cassandra_op::Component>(resource, &mut names)?;
         add::<config_op::Component>(resource, &mut names)?;
         add::<control_op::Component>(resource, &mut names)?;
+        add::<kubemanager_op::Component>(resource, &mut names)?;
         add::<manager_op::Component>(resource, &mut names)?;
         add::<rabbitmq_op::Component>(resource, &mut names)?;
         add::<redis_op::Component>(resource, &mut names)?;

@@ -24,10 +24,11 @@ use super::{NAMESPACE, applied, keep};
 
 const NODES: u32 = 3;
 /// Processes whose memory is told, by what they are.
-const PROCESSES: [(&str, &str); 10] = [
+const PROCESSES: [(&str, &str); 11] = [
     ("beam.smp", "RabbitMQ"),
     ("contrail-api", "played"),
     ("contrail-device", "played"),
+    ("contrail-kube-m", "played"),
     ("contrail-schema", "played"),
     ("contrail-svc-mo", "played"),
     ("contrail-vroute", "played, forwards nothing"),

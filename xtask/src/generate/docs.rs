@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf};
 
 use strum::VariantArray;
 use tf_api::contract::{ConditionType, Reason};
-use tf_plan::rbac::{Reach, rules};
+use tf_plan::rbac::{Reach, Rule, rules};
 
 use super::{Files, OPERATORS};
 
@@ -24,25 +24,34 @@ fn rights() -> String {
     for operator in OPERATORS {
         let _ =
             write!(text, "\n## {}\n\n| Where | Resource | Verbs | Why |\n| --- | --- | --- | --- |\n", operator.name);
-        for rule in rules(&(operator.declaration)()) {
+        let declaration = (operator.declaration)();
+        for rule in rules(&declaration) {
             let reach = match rule.reach {
                 Reach::Watched => "watched".to_owned(),
                 Reach::Release => "release".to_owned(),
                 Reach::Namespace(namespace) => namespace.to_owned(),
                 Reach::Cluster => "cluster".to_owned(),
             };
-            let group = if rule.group.is_empty() { String::new() } else { format!(".{}", rule.group) };
-            let names = if rule.names.is_empty() { String::new() } else { format!(" ({})", rule.names.join(", ")) };
+            row(&mut text, &reach, &rule);
+        }
+        if let Some(grant) = declaration.grant {
             let _ = writeln!(
                 text,
-                "| {reach} | {}{group}{names} | {} | {} |",
-                rule.resource,
-                rule.verbs.join(", "),
-                rule.reason
+                "\nThe chart gives this to the ServiceAccount `{}` of each watched namespace, which is that of the daemon; the operator may none of \
+                 it, and can give it to nobody.\n\n| Where | Resource | Verbs | Why |\n| --- | --- | --- | --- |",
+                grant.account
             );
+            grant.rules.iter().for_each(|rule| row(&mut text, "cluster", rule));
         }
     }
     text
+}
+
+fn row(text: &mut String, reach: &str, rule: &Rule) {
+    let group = if rule.group.is_empty() { String::new() } else { format!(".{}", rule.group) };
+    let names = if rule.names.is_empty() { String::new() } else { format!(" ({})", rule.names.join(", ")) };
+    let Rule { resource, verbs, reason, .. } = rule;
+    let _ = writeln!(text, "| {reach} | {resource}{group}{names} | {} | {reason} |", verbs.join(", "));
 }
 
 fn conditions() -> String {

@@ -22,7 +22,7 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 8] = [
+pub const OPERATORS: [Operator; 9] = [
     Operator {
         name: "cassandra-op",
         description: "Operator for Cassandra rings of Tungsten Fabric",
@@ -37,6 +37,11 @@ pub const OPERATORS: [Operator; 8] = [
         name: "control-op",
         description: "Operator for the control nodes of Tungsten Fabric",
         declaration: control_op::Component::declaration,
+    },
+    Operator {
+        name: "kubemanager-op",
+        description: "Operator for the link between Kubernetes and Tungsten Fabric",
+        declaration: kubemanager_op::Component::declaration,
     },
     Operator {
         name: "manager-op",

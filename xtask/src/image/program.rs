@@ -45,6 +45,7 @@ const OTHERS: [Program; 3] = [
             "contrail-control",
             "contrail-device-manager",
             "contrail-dns",
+            "contrail-kube-manager",
             "contrail-named",
             "contrail-schema",
             "contrail-svc-monitor",

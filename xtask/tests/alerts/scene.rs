@@ -25,6 +25,7 @@ impl Subject {
             "cassandra-op" => ("Cassandra", true, 6, 15),
             "config-op" => ("Config", true, 1, 15),
             "control-op" => ("Control", true, 1, 15),
+            "kubemanager-op" => ("Kubemanager", true, 1, 15),
             "manager-op" => ("Manager", false, 1, 60),
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
@@ -37,7 +38,7 @@ impl Subject {
 
     /// Whether its resources cannot be well while a store of their namespace hibernates.
     pub fn needs_stores(&self) -> bool {
-        matches!(self.operator, "config-op" | "control-op" | "manager-op")
+        matches!(self.operator, "config-op" | "control-op" | "kubemanager-op" | "manager-op")
     }
 
     /// The name of an alert about its resources.

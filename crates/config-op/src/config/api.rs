@@ -90,7 +90,7 @@ impl Cluster<'_> {
                     .set("config_api_ssl_ca_cert", node::CA_BUNDLE)
                     .set("trace_file", format!("{LOG_DIR}/vnc_openstack-{worker}.err"));
                 self.common(defaults, *introspect);
-                self.stores(defaults);
+                self.services.stores().fill(defaults);
                 // The API alone reads it; its own two minutes are long for a broker that is gone.
                 defaults.set("rabbit_health_check_interval", 10);
                 if !self.collectors().is_empty() {

@@ -23,7 +23,7 @@ use tf_plan::{
         Settings as _, Unrepresentable, url,
     },
     keystone::Keystone,
-    node, sandesh,
+    sandesh,
     services::{collector_tls, collectors},
     vnc_api::{self, Library},
 };
@@ -86,29 +86,6 @@ impl Cluster<'_> {
             .list_unless_empty("collectors", Blank, self.collectors());
     }
 
-    /// Database, coordination and message bus.
-    fn stores(&self, defaults: &mut Section) {
-        let Services { cassandra, zookeeper, rabbitmq, .. } = self.services;
-        defaults.list("cassandra_server_list", Blank, &cassandra.servers).set("cassandra_use_ssl", cassandra.tls);
-        if cassandra.tls {
-            defaults.set("cassandra_ca_certs", cassandra.trust());
-        }
-        defaults
-            .list("zk_server_ip", Comma, zookeeper)
-            .list("rabbit_server", Comma, &rabbitmq.servers)
-            .set_credential("rabbit_user", &rabbitmq.login.user)
-            .set_credential("rabbit_password", &rabbitmq.login.password)
-            .set_vhost("rabbit_vhost", &rabbitmq.vhost)
-            .set("rabbit_use_ssl", rabbitmq.tls);
-        if rabbitmq.tls {
-            defaults
-                .set("kombu_ssl_version", "tlsv1_2")
-                .set("kombu_ssl_keyfile", node::CERTIFICATE_KEY)
-                .set("kombu_ssl_certfile", node::CERTIFICATE)
-                .set("kombu_ssl_ca_certs", rabbitmq.trust());
-        }
-    }
-
     /// How a worker finds the API.
     fn api_client(&self, defaults: &mut Section) {
         defaults
@@ -119,11 +96,7 @@ impl Cluster<'_> {
 
     /// The sections that every daemon with the database has besides its defaults.
     fn sections(&self, file: &mut Ini) {
-        let section = file.section("CASSANDRA");
-        section.set("cassandra_driver", "cql");
-        if let Some(login) = &self.services.cassandra.login {
-            section.set("cassandra_user", &login.user).set("cassandra_password", &login.password);
-        }
+        self.services.stores().fill_login(file.section("CASSANDRA"));
         self.sandesh(file);
     }
 

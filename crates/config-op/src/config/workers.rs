@@ -27,7 +27,7 @@ impl Cluster<'_> {
         defaults.set("host_ip", address);
         self.common(defaults, self.spec.schema_introspect_port.get());
         self.api_client(defaults);
-        self.stores(defaults);
+        self.services.stores().fill(defaults);
         self.sections(&mut file);
         file.render()
     }
@@ -43,7 +43,7 @@ impl Cluster<'_> {
         defaults.set("host_ip", address);
         self.common(defaults, self.spec.svc_monitor_introspect_port.get());
         self.api_client(defaults);
-        self.stores(defaults);
+        self.services.stores().fill(defaults);
         if let Some((.., true)) = analytics {
             defaults
                 .set("analytics_api_ssl_enable", true)

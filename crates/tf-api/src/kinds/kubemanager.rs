@@ -106,6 +106,20 @@ pub struct KubemanagerConfiguration {
     #[serde(rename = "publicFIPPool")]
     #[schemars(length(max = 1024))]
     pub public_fip_pool: Option<String>,
+    /// Whether the cluster runs in machines of another Tungsten Fabric, whose services `dependencies` names.
+    pub nested_mode: bool,
+    /// Project that all namespaces share, as JSON with domain and project. Default: a project for each namespace.
+    #[schemars(length(max = 1024))]
+    pub cluster_project: Option<String>,
+    /// Network of the machines in nested mode, as JSON with domain, project and name.
+    #[schemars(length(max = 1024))]
+    pub cluster_network: Option<String>,
+    /// Network of the pods, as JSON with domain, project and name. Default: one that the daemon makes.
+    #[schemars(length(max = 1024))]
+    pub cluster_pod_network: Option<String>,
+    /// Network of the services, as JSON with domain, project and name. Default: one that the daemon makes.
+    #[schemars(length(max = 1024))]
+    pub cluster_service_network: Option<String>,
 }
 
 impl Default for KubemanagerConfiguration {
@@ -124,6 +138,11 @@ impl Default for KubemanagerConfiguration {
             host_network_service: false,
             kubernetes_token_file: None,
             public_fip_pool: None,
+            nested_mode: false,
+            cluster_project: None,
+            cluster_network: None,
+            cluster_pod_network: None,
+            cluster_service_network: None,
         }
     }
 }

@@ -187,7 +187,7 @@ impl Given {
         match object.kind {
             object::SECRET => {
                 if let Ok(secret) = serde_json::from_value::<Secret>(object.body.clone()) {
-                    self.secrets.entry(key).or_insert_with(|| text_of(secret));
+                    self.secrets.entry(key).or_insert_with(|| with_token(secret));
                 }
             }
             object::CONFIG_MAP => {
@@ -277,6 +277,19 @@ fn text_of(secret: Secret) -> SecretData {
     let bytes =
         secret.data.into_iter().flatten().filter_map(|(key, value)| Some((key, String::from_utf8(value.0).ok()?)));
     bytes.chain(secret.string_data.into_iter().flatten()).collect()
+}
+
+/// Type of a Secret that Kubernetes' token controller puts a token into.
+const TOKEN: &str = "kubernetes.io/service-account-token";
+
+/// What of a Secret is text when Kubernetes has seen it.
+fn with_token(secret: Secret) -> SecretData {
+    let is_token = secret.type_.as_deref() == Some(TOKEN);
+    let mut data = text_of(secret);
+    if is_token {
+        data.insert("token", "given-by-kubernetes");
+    }
+    data
 }
 
 /// Uid of what controls an object.

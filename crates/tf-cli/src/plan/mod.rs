@@ -65,7 +65,8 @@ impl Preview {
     pub fn objects(&self) -> &[Object] {
         match &self.outcome {
             Outcome::Planned(plan) => &plan.objects,
-            Outcome::NotReady(_) | Outcome::Undecodable(_) | Outcome::NoOperator => &[],
+            Outcome::NotReady(not_ready) => &not_ready.prepared,
+            Outcome::Undecodable(_) | Outcome::NoOperator => &[],
         }
     }
 

@@ -61,7 +61,7 @@ pub async fn answer(paths: &Paths, daemon: &str, question: Question) -> Result<E
     let health = match (&set, question) {
         (Some(set), Question::Ready) => ready(&set.launch, state.as_ref(), paths, pod.address).await,
         (Some(set), Question::Alive) => alive(&set.launch, state.as_ref(), paths, pod.address).await,
-        (None, Question::Alive) if state.is_some() => Health { serves: true, message: "waits".into() },
+        (None, Question::Alive) if state.is_some() => Health::new(true, "waits"),
         (None, _) => process(state.as_ref()).unwrap_or_else(|unwell| unwell),
     };
     if let (Some(set), Question::Ready, true) = (&set, question, health.serves) {
@@ -83,23 +83,23 @@ pub async fn ready(launch: &Launch, state: Option<&State>, paths: &Paths, addres
 async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Health {
     match (state, &launch.alive) {
         (Some(State { phase: Phase::Running, .. }), Some(probe)) => run(probe, paths, address).await,
-        (Some(_), _) => Health { serves: true, message: "the agent looks after it".into() },
-        (None, _) => Health { serves: false, message: "nobody supervises it".into() },
+        (Some(_), _) => Health::new(true, "the agent looks after it"),
+        (None, _) => Health::new(false, "nobody supervises it"),
     }
 }
 
 /// Whether the process runs, as good news or bad.
 fn process(state: Option<&State>) -> Result<Health, Health> {
-    let Some(state) = state else { return Err(Health { serves: false, message: "nobody supervises it".into() }) };
+    let Some(state) = state else { return Err(Health::new(false, "nobody supervises it")) };
     let detail = state.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
     let message = match state.phase {
         Phase::Waiting => format!("not started yet{detail}"),
         Phase::Starting => "being started".to_owned(),
-        Phase::Running => return Ok(Health { serves: true, message: "its process runs".to_owned() }),
+        Phase::Running => return Ok(Health::new(true, "its process runs")),
         Phase::BackOff => format!("{} and waits for its next start{detail}", ended(state.last_exit.as_ref())),
         Phase::Stopping => format!("being stopped{detail}"),
     };
-    Err(Health { serves: false, message })
+    Err(Health::new(false, message))
 }
 
 fn ended(last: Option<&LastExit>) -> String {
@@ -116,9 +116,20 @@ async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {
         Err(_) => Err(anyhow::anyhow!("no answer within {} ms", PATIENCE.as_millis())),
     };
     match result {
-        Ok(message) => Health { serves: true, message },
-        Err(error) => Health { serves: false, message: format!("{error:#}") },
+        Ok(message) => Health::new(true, message),
+        Err(error) if is_standby(probe, &error) => Health { standby: true, ..Health::new(true, STANDBY) },
+        Err(error) => Health::new(false, format!("{error:#}")),
     }
+}
+
+/// Nobody can tell who waits for its turn from who has not found ZooKeeper yet.
+const STANDBY: &str = "no port is open: another member is elected, or none is yet";
+
+/// Whether a daemon that runs has no port because it is not the one that is elected.
+fn is_standby(probe: &Probe, error: &anyhow::Error) -> bool {
+    let refused = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::ConnectionRefused;
+    matches!(probe, Probe::NodeStatus { elected: true, .. })
+        && error.chain().filter_map(|cause| cause.downcast_ref()).any(refused)
 }
 
 async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String> {
@@ -140,7 +151,7 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
         Probe::Cassandra { port, .. } => store::cassandra::serves(&target(&None, port.get(), true), paths).await,
         Probe::Redis { port, .. } => store::redis::serves(&target(&None, port.get(), true), paths).await,
         Probe::Sentinel { port } => store::redis::sentinel::serves(&target(&None, port.get(), true), paths).await,
-        Probe::NodeStatus { port, tls, functional } => {
+        Probe::NodeStatus { port, tls, functional, .. } => {
             node_status::probe(&target(&None, port.get(), *tls), *functional, paths).await
         }
         Probe::Process => Ok("its process runs".to_owned()),

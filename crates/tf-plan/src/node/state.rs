@@ -86,6 +86,16 @@ pub struct Health {
     pub serves: bool,
     /// What the probe saw.
     pub message: String,
+    /// Whether it serves as who takes over from the member that is elected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standby: bool,
+}
+
+impl Health {
+    /// Of a daemon that is at work, or of one that does not serve.
+    pub fn new(serves: bool, message: impl Into<String>) -> Self {
+        Self { serves, message: message.into(), standby: false }
+    }
 }
 
 /// The member's certificate.

@@ -15,7 +15,7 @@ fn says(serves: bool, zxid: u64) -> Status {
         node: "cp1".into(),
         address: "192.0.2.1".into(),
         daemons: BTreeMap::new(),
-        health: Some(Health { serves, message: String::new() }),
+        health: Some(Health::new(serves, "")),
         certificate: None,
         message: None,
         host_files: None,

@@ -1,8 +1,12 @@
 //! The loop with a component that plans nothing, against an API server that takes every status.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use http::{Request, Response};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Client, client::Body};
 use serde_json::{Map, Value, json};
 use tf_api::{
@@ -14,7 +18,7 @@ use tf_api::{
 use tf_plan::{
     declaration::Declaration,
     dependency::{Dependency, Need},
-    object::Kind,
+    object::{Kind, Object, SECRET},
     observed::{Observed, Operator, Unavailable},
     plan::{NotReady, Plan},
 };
@@ -51,6 +55,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             reads: Vec::new(),
             restarts_pods: false,
             calls_agents: false,
+            grant: None,
         }
     }
 
@@ -95,6 +100,29 @@ impl Component for Climber {
             record: &["highestId"],
             ..Plan::default()
         })
+    }
+}
+
+/// Waits for what somebody makes of a Secret of its own.
+struct Preparer;
+
+impl Component for Preparer {
+    type Cr = Zookeeper;
+
+    fn declaration() -> Declaration {
+        Idle::<false>::declaration()
+    }
+
+    fn dependencies(_: &Zookeeper) -> Vec<Dependency> {
+        Vec::new()
+    }
+
+    fn plan(_: &Zookeeper, _: &Observed<Zookeeper>) -> Result<Plan, NotReady> {
+        let metadata = ObjectMeta { namespace: Some("tf".into()), name: Some("token".into()), ..ObjectMeta::default() };
+        let secret = Object::new(SECRET, &Secret { metadata, ..Secret::default() });
+        let mut waiting = NotReady::waiting(Reason::SecretNotFound, "no token yet");
+        waiting.prepared.push(secret);
+        Err(waiting)
     }
 }
 
@@ -273,6 +301,34 @@ async fn nothing_is_done_where_the_definition_does_not_keep_what_plans_rest_on()
     controller.await_end(&mut work).await;
     assert_eq!(work.backoff.failures(&key()), 1, "it is tried again, ever more rarely");
     assert_eq!(controller.reconciler.metrics.reconciles.with_label_values(&["failed"]).get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_waited_for_is_made_possible_and_nothing_is_removed_meanwhile() {
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&requests);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        seen.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+        let (code, answer) = match request.method().as_str() {
+            "GET" => (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404})),
+            _ => (
+                200,
+                json!({"apiVersion": "v1", "kind": "Any", "metadata": {"name": "token", "uid": "2", "resourceVersion": "2"}}),
+            ),
+        };
+        let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+        async move { Ok::<_, BoxError>(answer.unwrap()) }
+    });
+    let (controller, _triggers) = controller_of::<Preparer>(Client::new(service, "tf"), Permit::forever());
+    let mut work = Work::default();
+    controller.put("1");
+    controller.begin(&mut work).await;
+    controller.await_end(&mut work).await;
+    assert_eq!(controller.reconciler.metrics.reconciles.with_label_values(&["waiting"]).get(), 1);
+    let requests = requests.lock().unwrap();
+    let made = "PATCH /api/v1/namespaces/tf/secrets/token";
+    assert_eq!(requests.iter().filter(|request| *request == made).count(), 1, "{requests:?}");
+    assert!(requests.iter().all(|request| !request.starts_with("DELETE")), "{requests:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,6 @@ pub mod options;
 
 use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
 use tokio::{
     io::AsyncReadExt as _,
     net::TcpListener,
@@ -18,12 +17,14 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::options::{Daemon, Options, Tls};
+use self::options::{Daemon, Options};
 use crate::{
     api::KEYSPACE,
+    collector,
     exit::{Exit, exception, usage},
     http, introspect, log,
-    status::{Peer, State, Status},
+    options::Tls,
+    status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus},
     tls,
 };
@@ -71,7 +72,7 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
         named::write(named).map_err(|error| exception(format!("{error:#}")))?;
     }
     if let Some(collector) = options.collectors.first() {
-        tokio::spawn(report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
+        tokio::spawn(collector::report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
     }
     let database = Database::new(&options.cassandra, &status);
     tokio::spawn(read(database, options.name.clone(), daemon, Arc::clone(&status)));
@@ -99,21 +100,6 @@ async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>) {
                 }
             }
         });
-    }
-}
-
-/// Keeps a connection to a collector. Nothing is said over it.
-async fn report(collector: String, tls: Tls, status: Arc<Status>) {
-    loop {
-        let connected = timeout(PATIENCE, tls::connect(&collector, tls.as_ref())).await;
-        status.set(
-            Peer::Collector,
-            match connected.context("no answer").flatten() {
-                Ok(()) => State::Up(collector.clone()),
-                Err(error) => State::Down(format!("{error:#}")),
-            },
-        );
-        sleep(PERIOD).await;
     }
 }
 
@@ -149,6 +135,7 @@ async fn hear(options: Options, status: Arc<Status>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::State;
 
     #[test]
     fn the_name_of_a_node_is_a_key_and_nothing_else_is() {

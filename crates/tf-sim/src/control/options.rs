@@ -8,7 +8,7 @@ use std::{
 use crate::{
     boost::{Boost, Fault},
     exit::Exit,
-    options::{Cassandra, Pair, Rabbitmq, RabbitmqTls},
+    options::{Cassandra, Pair, Rabbitmq, RabbitmqTls, Tls},
 };
 
 /// A daemon.
@@ -129,9 +129,6 @@ const COLLECTORS: &str = "DEFAULT.collectors";
 const LISTS: [&str; 3] = [COLLECTORS, "CONFIGDB.config_db_server_list", "CONFIGDB.rabbitmq_server_list"];
 /// The built-in collector, with which nobody waits for one.
 const BUILT_IN: &str = "127.0.0.1:8086";
-
-/// What is shown to whoever connects, and the authorities they are judged by.
-pub type Tls = Option<(Pair, PathBuf)>;
 
 /// What a daemon goes by.
 #[derive(Clone, Debug)]

@@ -66,6 +66,9 @@ pub async fn watch(client: Client, servers: String, status: Arc<Status>, exit: m
 /// # Errors
 /// When the session does not last.
 pub async fn lead(client: &Client, path: &str, name: &str) -> Result<String> {
+    for (end, _) in path.match_indices('/').skip(1) {
+        make(client, &path[..end]).await?;
+    }
     make(client, path).await?;
     let mode = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let own = format!("{name}{CONTENDER}");

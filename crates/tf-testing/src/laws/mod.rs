@@ -29,9 +29,12 @@ const RECOMMENDED: [&str; 5] =
 pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, result: &Result<Plan, NotReady>) {
     assert_eq!(C::plan(cr, observed), *result, "{name}: planning twice gives two results");
     assert_eq!(C::plan(cr, &reordered(observed)), *result, "{name}: the order of observed lists leaks into the plan");
-    let Ok(plan) = result else { return };
     let declaration = C::declaration();
-    for object in &plan.objects {
+    let objects = match result {
+        Ok(plan) => &plan.objects,
+        Err(not_ready) => &not_ready.prepared,
+    };
+    for object in objects {
         let label = object.describe();
         let owned = declaration.owned.iter().any(|owned| owned.kind == object.kind);
         assert!(owned, "{name}: {label} is of a kind that is not declared as owned");
@@ -44,6 +47,7 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
         }
         labels(&format!("{name}: {label}"), declaration.operator, object);
     }
+    let Ok(plan) = result else { return };
     security::check(name, declaration.operator, plan);
     hibernation::check::<C>(name, cr, observed, plan);
     no_secret_outside_of_secrets(name, cr, observed, plan);

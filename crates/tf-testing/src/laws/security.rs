@@ -26,7 +26,8 @@ enum Needs {
     Privileged,
 }
 
-const MEMBERS: [&str; 6] = ["cassandra-op", "config-op", "control-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
+const MEMBERS: [&str; 7] =
+    ["cassandra-op", "config-op", "control-op", "kubemanager-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
 
 const EXCEPTIONS: [Exception; 10] = [
     Exception {

@@ -22,11 +22,12 @@ use tf_api::names::AUTHORITY;
 use tokio::time::timeout;
 
 /// Daemons with their introspect ports. One member's is at work of each but the first.
-pub const DAEMONS: [(&str, u16); 4] = [
+pub const DAEMONS: [(&str, u16); 5] = [
     ("contrail-api", 8084),
     ("contrail-schema", 8087),
     ("contrail-svc-monitor", 8088),
     ("contrail-device-manager", 8096),
+    ("contrail-kube-manager", 8108),
 ];
 /// The vRouter's agent with its introspect port.
 pub const AGENT: (&str, u16) = ("contrail-vrouter-agent", 8085);

@@ -18,8 +18,16 @@ use crate::real::{image, operator};
 use crate::{Lab, Options};
 
 /// The operators, without that of Control.
-pub const OPERATORS: [&str; 7] =
-    ["cassandra-op", "config-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
+pub const OPERATORS: [&str; 8] = [
+    "cassandra-op",
+    "config-op",
+    "kubemanager-op",
+    "manager-op",
+    "rabbitmq-op",
+    "redis-op",
+    "vrouter-op",
+    "zookeeper-op",
+];
 
 /// Archives of the images besides the operators'.
 const OTHERS: [&str; 6] = [

@@ -196,7 +196,7 @@ fn an_agent_has_to_be_functional_where_it_can_be() {
         (&alone, json!({"envVariablesConfig": {"CONTROL_NODES": "10.0.0.1"}}), (true, true)),
         (&observed(), json!({"introspectSslEnable": false}), (true, false)),
     ] {
-        let Probe::NodeStatus { functional, tls, port } = ready(observed, spec) else { panic!("no NodeStatus") };
+        let Probe::NodeStatus { functional, tls, port, .. } = ready(observed, spec) else { panic!("no NodeStatus") };
         assert_eq!(((functional, tls), port.get()), (expected, 8085));
     }
 }

@@ -89,7 +89,7 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
             node: format!("node-{index}"),
             address: format!("10.0.0.{index}"),
             daemons: [("vrouteragent".to_owned(), state)].into(),
-            health: Some(Health { serves, message: message.into() }),
+            health: Some(Health::new(serves, message)),
             certificate: None,
             message: None,
             host_files: None,

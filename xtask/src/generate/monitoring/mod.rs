@@ -56,6 +56,7 @@ impl Target {
             // Repairs take as long as the data is large.
             "cassandra-op" => (Some("docs/cassandra.md"), 6),
             "control-op" => (Some("docs/control.md"), 1),
+            "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
             "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
             "redis-op" => (Some("docs/redis.md"), 1),
             "zookeeper-op" => (Some("docs/zookeeper.md"), 1),
@@ -64,7 +65,7 @@ impl Target {
             _ => (None, 1),
         };
         let kind = declaration.primary.kind;
-        let needs_stores = matches!(operator.name, "config-op" | "control-op" | "manager-op");
+        let needs_stores = matches!(operator.name, "config-op" | "control-op" | "kubemanager-op" | "manager-op");
         Self { operator: operator.name, kind, has_agents: declaration.calls_agents, page, rollout_hours, needs_stores }
     }
 

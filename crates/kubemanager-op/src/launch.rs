@@ -1,0 +1,48 @@
+//! How the node agent runs the daemon of a member: command line (tf-components 5), the files that it reads, when it serves.
+//!
+//! One member is elected and at work, and serves when NodeStatus says `Functional`. The others wait for their turn and open no port. The
+//! daemon has no handler for SIGHUP, which would kill it (tf-components 1.10), so it is started anew for whatever changes.
+
+use tf_api::ports;
+use tf_plan::{
+    component::Agents,
+    node,
+    node::launch::{Identity, Launch, OnChange, Probe, Unusable, port},
+    services::{CASSANDRA_CA, RABBITMQ_CA},
+    vnc_api,
+};
+
+use crate::{config, services::Services};
+
+/// What every daemon of Tungsten Fabric needs before it can connect to anything.
+const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
+
+/// The launch file. Where it is `elected`, no other member's daemon is at work.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(services: &Services, elected: bool, agents: &Agents) -> Result<String, Unusable> {
+    let argv = vec!["contrail-kube-manager".into(), "-c".into(), format!("{}/{}", node::RUN_DIR, config::FILE)];
+    let files = [
+        Some(config::FILE),
+        Some(vnc_api::FILE),
+        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
+        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
+    ];
+    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    Launch {
+        files,
+        awaits: CERTIFICATES.map(str::to_owned).to_vec(),
+        ready: Probe::NodeStatus {
+            port: port("ready.port", ports::KUBE_MANAGER_INTROSPECT)?,
+            tls: true,
+            functional: true,
+            elected,
+        },
+        agent: agents.api()?,
+        // It never reads them again (tf-components 1.10).
+        identity: Some(Identity { at_start: true, ..agents.certificate() }),
+        ..Launch::new(argv)
+    }
+    .render()
+}

@@ -1,0 +1,96 @@
+//! Kubemanager: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
+//! daemon connects to in [`services`], what it is told of the cluster in [`kubernetes`], what of objects of the config API in [`objects`], the
+//! token in [`token`], file contents in [`config`], how the daemon is run in [`launch`], what is done to members that run in `procedure`.
+
+pub mod config;
+pub mod containers;
+pub mod kubernetes;
+pub mod launch;
+pub mod objects;
+pub mod plan;
+mod procedure;
+pub mod services;
+pub mod token;
+
+use tf_api::{
+    Kubemanager,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, KUBEMANAGER, RABBITMQ, ZOOKEEPER},
+};
+use tf_plan::{
+    cluster,
+    component::{self, Agents, References},
+    declaration::{Declaration, Owned, PeerKind, Read},
+    dependency::Dependency,
+    keystone,
+    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+};
+
+/// Name of the operator.
+pub const OPERATOR: &str = "kubemanager-op";
+
+/// The Kubemanager component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Kubemanager;
+
+    /// One member is at work, the others wait for their turn (tf-components 1.11).
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        let own = |kind, reason| Owned { kind, reason };
+        let peer = |kind, condition, reason| PeerKind { kind: Kind::custom(kind), condition, reason };
+        let mut reads = vec![
+            Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
+            Read::Secrets {
+                reason: "connection Secrets of services, the daemon's token, and the password of Keystone",
+            },
+            Read::ConfigMaps { reason: "endpoints of services that the spec names" },
+        ];
+        reads.extend(cluster::reads("name, subnets and API server of the cluster, for the daemon"));
+        Declaration {
+            operator: OPERATOR,
+            primary: Kind::custom(KUBEMANAGER),
+            owned: vec![
+                own(SERVICE_ACCOUNT, "identity of the members, and that of the daemon towards the Kubernetes API"),
+                own(SECRET, "token of the daemon, and the configuration files that hold it and passwords"),
+                own(CONFIG_MAP, "configuration files of the members"),
+                own(SERVICE, "names of the members"),
+                own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(STATEFUL_SET, "the members"),
+            ],
+            peers: vec![
+                peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
+                peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemon is elected in it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are heard over it"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "networks, ports and policies are made in it"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "the daemon reports to its collectors"),
+            ],
+            reads,
+            restarts_pods: true,
+            calls_agents: true,
+            grant: Some(token::grant()),
+        }
+    }
+
+    fn references(cr: &Kubemanager) -> References {
+        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+        let secrets = keystone::secret(auth).map(str::to_owned).into_iter().chain([token::secret(cr)]).collect();
+        References { secrets, ..References::default() }
+    }
+
+    fn dependencies(cr: &Kubemanager) -> Vec<Dependency> {
+        services::dependencies(cr)
+    }
+
+    fn agents(cr: &Kubemanager, cluster_domain: &str) -> Option<Agents> {
+        Some(plan::agents(cr, cluster_domain))
+    }
+
+    fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

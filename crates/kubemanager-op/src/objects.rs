@@ -1,0 +1,83 @@
+//! Objects of the config API that a spec names, in the daemon's words: a dictionary of texts, which it reads as a literal of Python (upstream
+//! `common/utils.py`). JSON of such a dictionary is one.
+
+use std::collections::BTreeMap;
+
+use tf_api::{KubemanagerConfiguration, contract::Reason};
+use tf_plan::plan::NotReady;
+
+const PROJECT: &[&str] = &["domain", "project"];
+const NETWORK: &[&str] = &["domain", "project", "name"];
+const POOL: &[&str] = &["domain", "project", "network", "name"];
+
+/// What the file says of objects, as the daemon reads it. None where the spec says nothing and neither does the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// The project of all namespaces.
+    pub project: Option<String>,
+    /// The network of the machines.
+    pub network: Option<String>,
+    /// The network of pods.
+    pub pod_network: Option<String>,
+    /// The network of services.
+    pub service_network: Option<String>,
+    /// The pool of public addresses, or `{}`.
+    pub public_pool: String,
+}
+
+impl Objects {
+    /// What a spec names. `cluster` is the name of the cluster, which is part of those of its projects.
+    ///
+    /// # Errors
+    /// `InvalidSpec` with the field that the daemon could not read.
+    pub fn of(spec: &KubemanagerConfiguration, cluster: &str) -> Result<Self, NotReady> {
+        let named = |field, text: &Option<String>, keys| match text.as_deref().map(str::trim) {
+            None | Some("") => Ok(None),
+            Some(text) => dictionary(field, text, keys).map(Some),
+        };
+        // As with the Go tf-operator (peer-operator 1.7).
+        let usual = || {
+            let project = format!("{cluster}-default");
+            let names = ["default-domain", &project, "__public__", "__fip_pool_public__"];
+            text(POOL.iter().zip(names))
+        };
+        Ok(Self {
+            project: named("clusterProject", &spec.cluster_project, PROJECT)?,
+            network: named("clusterNetwork", &spec.cluster_network, NETWORK)?,
+            pod_network: named("clusterPodNetwork", &spec.cluster_pod_network, NETWORK)?,
+            service_network: named("clusterServiceNetwork", &spec.cluster_service_network, NETWORK)?,
+            public_pool: match spec.public_fip_pool.as_deref().map(str::trim) {
+                Some("{}") => "{}".to_owned(),
+                _ => named("publicFIPPool", &spec.public_fip_pool, POOL)?.unwrap_or_else(usual),
+            },
+        })
+    }
+}
+
+/// The dictionary with its keys in the order that is usual, whatever blanks and order the spec has.
+fn dictionary(field: &str, given: &str, keys: &[&str]) -> Result<String, NotReady> {
+    let wrong = || {
+        let message = format!(
+            "serviceConfiguration.{field} is not JSON with the texts {}; write it like {}",
+            keys.join(", "),
+            text(keys.iter().zip(keys.iter().copied()))
+        );
+        NotReady::invalid(Reason::InvalidSpec, message)
+    };
+    let found: BTreeMap<String, String> = serde_json::from_str(given).map_err(|_| wrong())?;
+    let value = |key: &&str| found.get(*key).map(String::as_str).filter(|value| !value.is_empty());
+    let values: Option<Vec<&str>> = keys.iter().map(value).collect();
+    match values {
+        Some(values) if found.len() == keys.len() => Ok(text(keys.iter().zip(values))),
+        _ => Err(wrong()),
+    }
+}
+
+fn text<'a>(pairs: impl Iterator<Item = (&'a &'a str, &'a str)>) -> String {
+    let pairs: Vec<String> = pairs.map(|(key, value)| format!("{}: {}", quoted(key), quoted(value))).collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

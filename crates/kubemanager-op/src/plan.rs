@@ -1,0 +1,203 @@
+//! Desired state of kube-manager.
+
+use tf_api::{
+    Kubemanager, Managed as _,
+    common::AuthMode,
+    contract::{Draft, Reason},
+    ports,
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        pod::{Daemon, mount},
+    },
+    certificates, cluster,
+    component::Agents,
+    dependency,
+    ensemble::{Ensemble, Parts, Traits},
+    hibernation,
+    keystone::{self, Keystone},
+    members::{Joining, Leaving, SizeRule},
+    node::launch::file_name,
+    observed::Observed,
+    plan::{NotReady, Plan},
+    procedure,
+    selection::OBSOLETE,
+    services::{CASSANDRA_CA, RABBITMQ_CA},
+    vnc_api,
+};
+
+use crate::{
+    OPERATOR,
+    config::{self, Cluster},
+    containers::{self, CONTAINERS, KUBEMANAGER, LOGS},
+    kubernetes::Kubernetes,
+    launch,
+    objects::Objects,
+    procedure::MEMBERS,
+    services::{self, Services},
+    token,
+};
+
+/// Time for the daemon to give up its lock in ZooKeeper.
+const GRACE_SECONDS: i64 = 60;
+
+/// Plans kube-manager.
+///
+/// # Errors
+/// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
+pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
+    // Whatever else is missing, the conditions tell how the services are.
+    let drafts = match &resolved {
+        Ok(resolved) => resolved.drafts.clone(),
+        Err(waiting) => waiting.drafts.clone(),
+    };
+    let desired = || {
+        let spec = &cr.spec.service_configuration;
+        complete_list(cr)?;
+        alone_where_nobody_is_elected(cr)?;
+        let facts = cluster::Cluster::of(&observed.facts);
+        let kubernetes = Kubernetes::of(spec, &facts)?;
+        let objects = Objects::of(spec, &kubernetes.name)?;
+        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let mut services = Services::of(&resolved?)?;
+        services.notes.extend(facts.problems);
+        let token = token::of(cr, observed)?;
+        let cluster = Cluster {
+            spec,
+            log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
+            services: &services,
+            kubernetes: &kubernetes,
+            objects: &objects,
+            keystone: keystone.as_ref(),
+            token: token.expose(),
+        };
+        carry_out(cr, observed, &cluster, drafts.clone())
+    };
+    desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
+}
+
+fn complete_list(cr: &Kubemanager) -> Result<(), NotReady> {
+    let listed = &cr.spec.service_configuration.containers;
+    if listed.is_empty() || listed.iter().any(|listed| listed.name.as_deref() == Some(KUBEMANAGER)) {
+        return Ok(());
+    }
+    let message = format!(
+        "serviceConfiguration.containers does not list {KUBEMANAGER}; add it, or remove the list to run the usual ones"
+    );
+    Err(NotReady::invalid(Reason::InvalidSpec, message))
+}
+
+/// In nested mode there is no election (upstream `kube_manager.py`, `main`): two members would both be at work.
+fn alone_where_nobody_is_elected(cr: &Kubemanager) -> Result<(), NotReady> {
+    let replicas = cr.spec.common_configuration.replicas.unwrap_or(1);
+    if cr.spec.service_configuration.nested_mode && replicas > 1 {
+        let message = format!(
+            "commonConfiguration.replicas is {replicas}, and in nested mode no member is elected: all of them would be at work; set it to 1"
+        );
+        return Err(NotReady::invalid(Reason::InvalidSpec, message));
+    }
+    Ok(())
+}
+
+/// The plan, once everything it depends on is there.
+fn carry_out(
+    cr: &Kubemanager,
+    observed: &Observed<Kubemanager>,
+    cluster: &Cluster<'_>,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let spec = cluster.spec;
+    let mut ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &OBSOLETE,
+            rule: if spec.nested_mode { SizeRule::Exactly(1) } else { SizeRule::EveryNode },
+            joining: Joining::Anytime,
+            leaving: Leaving::Dropped,
+            highest: 0,
+            has_data: false,
+            uses_auth: true,
+            takes_over: false,
+            changing: None,
+        },
+    )?;
+    ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());
+    let agents = agents(cr, &observed.operator.cluster_domain);
+    let files = files(&ensemble, cluster, &agents)?;
+    let contents = files.content_hashes(ensemble.members());
+    let daemons: Vec<Daemon> =
+        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, agents.port)).collect();
+    let parts = Parts {
+        files,
+        volumes: containers::volumes(&ensemble.identity),
+        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
+        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
+        daemons,
+        objects: token::objects(cr).into(),
+        grace_seconds: GRACE_SECONDS,
+        ignored: ignored(cr),
+        drafts,
+        ..Parts::default()
+    };
+    let mut plan = ensemble.plan(parts)?;
+    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
+    procedure::reseat(&mut plan, observed);
+    hibernation::finish(&mut plan);
+    Ok(plan)
+}
+
+/// How members' agents are reached, and what members are called.
+pub fn agents(cr: &Kubemanager, cluster_domain: &str) -> Agents {
+    Agents::of(OPERATOR, cr, ports::KUBE_MANAGER_AGENT, cluster_domain)
+}
+
+fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
+    let mut files = Files::default();
+    files.shared(&file_name(KUBEMANAGER), launch::file(cluster.services, !cluster.spec.nested_mode, agents)?);
+    files.shared(vnc_api::FILE, cluster.library()?);
+    let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
+    for (file, certificates) in authorities {
+        if let Some(certificates) = certificates {
+            files.shared(file, certificates.clone());
+        }
+    }
+    for member in ensemble.members() {
+        files.member_secret(config::FILE, &member.address, cluster.file(&member.address)?);
+    }
+    Ok(files)
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &Kubemanager) -> Vec<String> {
+    let spec = &cr.spec.service_configuration;
+    let token = format!("the daemon takes the token itself, from Secret {}", token::secret(cr));
+    let fields = [
+        (
+            spec.kubernetes_api_port.is_some(),
+            "kubernetesAPIPort",
+            "with a token the daemon uses the port with TLS alone",
+        ),
+        (spec.kubernetes_token_file.as_ref().is_some_and(|file| !file.is_empty()), "kubernetesTokenFile", &token),
+    ];
+    let fields = fields
+        .into_iter()
+        .filter(|(set, ..)| *set)
+        .map(|(_, name, why)| format!("spec.serviceConfiguration.{name}: {why}"));
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let keystone = auth.filter(|auth| auth.auth_mode == Some(AuthMode::Keystone));
+    let region = keystone.and_then(|auth| auth.keystone_auth_parameters.as_ref()?.region.as_ref());
+    let region = region.map(|_| {
+        "spec.commonConfiguration.authParameters.keystoneAuthParameters.region: the daemon has no setting for it"
+            .to_owned()
+    });
+    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
+    fields.chain(keystone::ignored(auth)).chain(region).chain(dependencies).chain(host_files).collect()
+}

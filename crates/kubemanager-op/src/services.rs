@@ -1,0 +1,100 @@
+//! The services the daemon connects to, checked for what it can do with them.
+
+use tf_api::{
+    Kubemanager,
+    contract::ConditionType,
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
+};
+use tf_plan::{
+    dependency::{Connection, Dependency, Need, Resolved},
+    files::url,
+    nodemanager::COLLECTOR,
+    plan::NotReady,
+    services::{
+        AMQP, CQL, Cassandra, Rabbitmq, dependency,
+        python::{self, CLIENT, Stores},
+    },
+};
+
+/// REST of Config.
+const API: &str = "api";
+/// The daemon gives its client of ZooKeeper no TLS settings (upstream `kube_manager.py`, `main`).
+const PLAIN_ZOOKEEPER: &str = "ZooKeeper speaks TLS, which kube-manager does not; give it an endpoint without";
+
+/// What a Kubemanager needs, and what it uses when it is there.
+pub fn dependencies(cr: &Kubemanager) -> Vec<Dependency> {
+    use ConditionType::{CassandraReady, CollectorReady, ConfigApiReady, RabbitmqReady, ZookeeperReady};
+    let from = &cr.spec.dependencies;
+    vec![
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
+        dependency(ZookeeperReady, ZOOKEEPER, from.zookeeper.as_ref(), "zookeeper1", CLIENT, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
+        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
+    ]
+}
+
+/// The config API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Api {
+    /// Its servers.
+    pub servers: Vec<String>,
+    /// Its port.
+    pub port: u16,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+/// All services of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Services {
+    /// The database.
+    pub cassandra: Cassandra,
+    /// ZooKeeper's servers with port.
+    pub zookeeper: Vec<String>,
+    /// The message bus.
+    pub rabbitmq: Rabbitmq,
+    /// The port of the message bus.
+    pub rabbitmq_port: u16,
+    /// The config API.
+    pub api: Api,
+    /// Analytics, if there is any that the daemon can reach.
+    pub analytics: Option<Connection>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+impl Services {
+    /// Checks what was resolved.
+    ///
+    /// # Errors
+    /// When the daemon could not use it.
+    pub fn of(resolved: &Resolved) -> Result<Self, NotReady> {
+        let connection = |condition| resolved.connection(condition).cloned().unwrap_or_default();
+        let (cassandra, rabbitmq) =
+            (connection(ConditionType::CassandraReady), connection(ConditionType::RabbitmqReady));
+        let api = connection(ConditionType::ConfigApiReady);
+        let (analytics, left_out) =
+            resolved.connection(ConditionType::CollectorReady).map(python::analytics).unwrap_or_default();
+        let note = "kube-manager reaches collectors over IPv4 only; IPv6 addresses of them are left out";
+        Ok(Self {
+            cassandra: Cassandra::of(&cassandra, python::cassandra_servers(&cassandra, "kube-manager")?),
+            zookeeper: python::zookeeper_servers(&connection(ConditionType::ZookeeperReady), PLAIN_ZOOKEEPER)?,
+            rabbitmq_port: rabbitmq.port(AMQP).unwrap_or_default(),
+            rabbitmq: Rabbitmq::of(&rabbitmq)?,
+            api: Api {
+                // The library pastes them into URLs.
+                servers: api.hosts(API).iter().map(|host| url::host(host)).collect(),
+                port: api.port(API).unwrap_or_default(),
+                tls: api.tls(API),
+            },
+            analytics,
+            notes: left_out.then(|| note.to_owned()).into_iter().collect(),
+        })
+    }
+
+    /// The stores.
+    pub fn stores(&self) -> Stores<'_> {
+        Stores { cassandra: &self.cassandra, zookeeper: &self.zookeeper, rabbitmq: &self.rabbitmq }
+    }
+}
