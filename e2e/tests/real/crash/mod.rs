@@ -8,8 +8,9 @@
 //!
 //! A case is a write of a procedure and what happens after it, alone. A run tries one, drawn with `TF_TEST_SEED` from those that are quick
 //! enough; with `TF_SAMPLE` it is so many of all. `cargo xtask soak procedures` tries every write of every procedure, one after the other:
-//! operators of which each is killed after its first write carry it out together, and what is changed after a write becomes what it was
-//! before it is changed after the next one. One whose predecessor died when it told something may tell things: whoever begins tells that it
+//! operators of which each is killed after its first write carry it out together; somebody changes his mind after every write, and
+//! once more after the next one; and what is deleted after a write becomes what it was before it is deleted after the next one. An
+//! operator whose predecessor died when it told something may tell things: whoever begins tells that it
 //! asks the members, and what they answered, and would come to nothing else.
 
 mod stage;

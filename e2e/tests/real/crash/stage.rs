@@ -232,6 +232,27 @@ impl<S: Subject> Stage<S> {
         bail!("no end after {NO_END} writes")
     }
 
+    /// Carries a wish out for somebody who changes his mind after every write, and again after the next one. How often he did.
+    ///
+    /// Two writes forth and one back; a write more every ten times, so that it comes to an end whatever it costs to go back.
+    async fn wavering(&mut self, wish: S::Wish, between: S::Wish, disturbance: Disturbance) -> Result<usize> {
+        let counts = || disturbance.counts();
+        let mut trap = self.trap(counts(), 1, disturbance);
+        self.begin(wish).await?;
+        for times in 0..NO_END {
+            if self.springs(trap, wish).await?.is_none() {
+                self.fulfilled(wish).await?;
+                return Ok(times);
+            }
+            let back = self.trap(counts(), 1, disturbance);
+            self.wish(between).await?;
+            self.springs(back, between).await?;
+            trap = self.trap(counts(), 2 + times as u64 / 10, disturbance);
+            self.wish(wish).await?;
+        }
+        bail!("no end after {NO_END} times")
+    }
+
     fn restart(&self) -> Result<()> {
         self.operator.lock().unwrap().process.restart()
     }
@@ -268,38 +289,33 @@ impl<S: Subject> Stage<S> {
 
     /// Carries a wish out with something that disturbs it after every one of its writes, under clients. How many those were.
     ///
-    /// The operator is killed after each of them in one course. What is set back, changed or deleted is that after the first
-    /// write, then, having become what it was before, after the second one, and so on, until a write more than the
-    /// procedure has is waited for and nothing disturbs it.
+    /// Operators of which each is killed after its first write do it together; what is set back or changed is so in the course of
+    /// it ([`Self::wavering`]).
     pub async fn carry_out_throughout(&mut self, wish: S::Wish, disturbance: Disturbance) -> Result<usize> {
-        if disturbance == Disturbance::Killed {
-            let what = format!("Killed after every write on the way to {wish}");
-            let act = async |stage: &mut Self| stage.killed_throughout(wish).await;
-            let killed = self.under_clients(&what, disturbance, act).await?;
-            println!("{what}: as wished after {killed}");
-            return Ok(killed);
-        }
-        let former = self.now;
-        let mut after = 0;
-        loop {
+        let what = format!("{disturbance:?} after every write on the way to {wish}");
+        let (former, other) = (self.now, self.round.other);
+        let act = async |stage: &mut Self| match disturbance {
+            Disturbance::Killed => stage.killed_throughout(wish).await,
+            Disturbance::Reverted => stage.wavering(wish, former, disturbance).await,
+            Disturbance::Changed => stage.wavering(wish, other, disturbance).await,
+            Disturbance::Deleted => stage.deleted_throughout(wish, former).await,
+        };
+        let times = self.under_clients(&what, disturbance, act).await?;
+        println!("{what}: as wished after {times}");
+        Ok(times)
+    }
+
+    /// Has the resource deleted after the first write on the way to a wish, then, having become what it was before, after the second
+    /// one, and so on, until a write more than the procedure has is waited for. How many there were.
+    async fn deleted_throughout(&mut self, wish: S::Wish, former: S::Wish) -> Result<usize> {
+        let mut after = 1;
+        while self.disturbed(wish, after, Disturbance::Deleted).await? {
+            self.found(former).await?;
+            println!("deleted after write {after} on the way to {wish}: as before");
             after += 1;
-            let what = format!("{disturbance:?} after write {after} on the way to {wish}");
-            let act = async |stage: &mut Self| {
-                let is_disturbed = stage.disturbed(wish, after, disturbance).await?;
-                match is_disturbed {
-                    // What was set back is that already.
-                    true if disturbance == Disturbance::Reverted => {}
-                    true => stage.found(former).await?,
-                    false => stage.fulfilled(wish).await?,
-                }
-                Ok(is_disturbed)
-            };
-            if !self.under_clients(&what, disturbance, act).await? {
-                println!("{what}: there is no such write, and it is as wished");
-                return Ok(after as usize - 1);
-            }
-            println!("{what}: as before");
         }
+        self.fulfilled(wish).await?;
+        Ok(after as usize - 1)
     }
 
     /// Does something while clients use the store, who miss nothing afterwards.
