@@ -38,8 +38,8 @@ impl Objects {
         // As with the Go tf-operator (peer-operator 1.7).
         let usual = || {
             let project = format!("{cluster}-default");
-            let names = ["default-domain", &project, "__public__", "__fip_pool_public__"];
-            text(POOL.iter().zip(names))
+            let parts = ["default-domain", &project, "__public__", "__fip_pool_public__"];
+            text(POOL.iter().zip(parts))
         };
         Ok(Self {
             project: named("clusterProject", &spec.cluster_project, PROJECT)?,

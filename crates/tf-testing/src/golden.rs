@@ -107,16 +107,14 @@ fn render<Cr: Managed>(
         fields.extend(own);
     }
     section(&mut text, "status", &status);
-    if let Ok(plan) = result {
-        if let Some(step) = &plan.step {
-            let target = step.target();
-            let what = match step {
-                Step::Restart(_) => json!({"restart": target.pod, "why": target.why}),
-                Step::Activate(_, hash) => json!({"activate": target.pod, "hash": hash}),
-                Step::Ask(_, request) => json!({"ask": target.pod, "for": format!("{request:?}"), "why": target.why}),
-            };
-            section(&mut text, "step", &what);
-        }
+    if let Ok(Plan { step: Some(step), .. }) = result {
+        let target = step.target();
+        let what = match step {
+            Step::Restart(_) => json!({"restart": target.pod, "why": target.why}),
+            Step::Activate(_, hash) => json!({"activate": target.pod, "hash": hash}),
+            Step::Ask(_, request) => json!({"ask": target.pod, "for": format!("{request:?}"), "why": target.why}),
+        };
+        section(&mut text, "step", &what);
     }
     let objects = match result {
         Ok(plan) => &plan.objects,

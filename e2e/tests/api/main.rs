@@ -5,6 +5,7 @@
 
 mod cli;
 mod columns;
+mod daemon;
 mod declarations;
 mod definitions;
 mod go_operator;

@@ -177,8 +177,7 @@ mod tests {
     #[test]
     fn it_does_not_start_without_its_subnets() {
         for missing in ["pod_subnets", "service_subnets", "ip_fabric_subnets"] {
-            let rest: String =
-                SUBNETS.lines().filter(|line| !line.starts_with(missing)).map(|line| format!("{line}\n")).collect();
+            let rest: String = SUBNETS.split_inclusive('\n').filter(|line| !line.starts_with(missing)).collect();
             let (code, told) = why(&rest);
             assert!(code == 1 && told.contains(missing), "{code} {told}");
         }
