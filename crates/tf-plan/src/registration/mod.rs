@@ -1,0 +1,90 @@
+//! Registration: what a resource's nodes and settings are in the config API, as decisions (tf-components 10).
+//!
+//! A component says in its plan what shall be there ([`record`]) and where the API is ([`Registration`]). The runtime lists what is, asks
+//! for a [decision](decide), makes the [calls](call) and looks again until nothing is left to do; what came of it is the condition
+//! `Provisioned`. What people changed stays ([`merge`]), and what is not ours is known by what it lacks ([`mark`]).
+
+pub mod call;
+pub mod decide;
+pub mod mark;
+pub mod merge;
+pub mod record;
+#[cfg(test)]
+mod tests;
+pub mod types;
+
+use tf_api::{
+    Managed,
+    contract::{ConditionType, Draft, Reason},
+};
+
+use self::{decide::Wanted, mark::Owner};
+use crate::keystone::Keystone;
+
+/// What a resource registers, and with whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Registration {
+    /// What shall be there.
+    pub wanted: Wanted,
+    /// The API.
+    pub api: Api,
+}
+
+/// The members of a config API.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Api {
+    /// Addresses or names, any of which will do.
+    pub hosts: Vec<String>,
+    /// Their port.
+    pub port: u16,
+    /// Whether they speak TLS, with certificates of the namespace's authority.
+    pub tls: bool,
+    /// Who the API is told to be asked by, where it wants to know.
+    pub keystone: Option<Keystone>,
+}
+
+/// How far a registration has got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nobody has looked since the operator started.
+    Unknown,
+    /// It has not been done yet, for this reason.
+    Pending(String),
+    /// Everything is there.
+    Done {
+        /// How many objects.
+        objects: usize,
+        /// What a person should know.
+        notes: Vec<String>,
+    },
+    /// It did not work, for this reason.
+    Failed(String),
+}
+
+impl Owner {
+    /// The owner that a resource is.
+    pub fn of<Cr: Managed>(cr: &Cr) -> Self {
+        let meta = cr.meta();
+        Self {
+            kind: Cr::INFO.kind.to_owned(),
+            namespace: cr.home().to_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// The condition that tells how far a registration has got; none if it stays what it was.
+pub fn draft(progress: &Progress) -> Option<Draft> {
+    use ConditionType::Provisioned;
+    match progress {
+        Progress::Unknown => None,
+        Progress::Pending(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningPending, why.clone())),
+        Progress::Failed(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningFailed, why.clone())),
+        Progress::Done { objects, notes } => {
+            let mut message = format!("{objects} objects in the config API are as planned");
+            notes.iter().for_each(|note| message = format!("{message}; {note}"));
+            Some(Draft::holds(Provisioned, Reason::Succeeded, message))
+        }
+    }
+}
