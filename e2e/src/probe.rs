@@ -64,6 +64,7 @@ impl Component for Probe {
             reads: vec![Read::Secrets { reason: "a password that the spec names" }],
             restarts_pods: false,
             calls_agents: false,
+            deregisters: false,
         }
     }
 

@@ -65,6 +65,7 @@ impl component::Component for Component {
             ],
             restarts_pods: true,
             calls_agents: true,
+            deregisters: false,
         }
     }
 

@@ -49,6 +49,7 @@ impl component::Component for Component {
             reads: Vec::new(),
             restarts_pods: false,
             calls_agents: false,
+            deregisters: false,
         }
     }
 

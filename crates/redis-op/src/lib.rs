@@ -52,6 +52,7 @@ impl component::Component for Component {
             reads: vec![Read::Nodes { reason: "members are chosen from nodes and use their addresses" }],
             restarts_pods: true,
             calls_agents: true,
+            deregisters: false,
         }
     }
 

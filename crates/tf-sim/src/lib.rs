@@ -23,6 +23,7 @@ mod introspect;
 mod library;
 mod log;
 pub mod options;
+pub mod rest;
 mod status;
 mod stores;
 mod tls;

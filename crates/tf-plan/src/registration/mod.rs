@@ -74,6 +74,11 @@ impl Owner {
     }
 }
 
+/// Whether the config API that a resource uses, as its condition says, is gone or goes: then what is in it goes with it.
+pub fn is_gone(api: &Draft) -> bool {
+    matches!(api.reason, Reason::DependencyNotFound | Reason::CrdMissing | Reason::Deleting)
+}
+
 /// The condition that tells how far a registration has got; none if it stays what it was.
 pub fn draft(progress: &Progress) -> Option<Draft> {
     use ConditionType::Provisioned;
