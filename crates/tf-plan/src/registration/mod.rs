@@ -15,11 +15,12 @@ pub mod types;
 
 use tf_api::{
     Managed,
-    contract::{ConditionType, Draft, Reason},
+    common::AuthParameters,
+    contract::{ConditionType, Draft, MemberStatus, Reason},
 };
 
 use self::{decide::Wanted, mark::Owner};
-use crate::keystone::Keystone;
+use crate::{dependency::Connection, keystone::Keystone, observed::Observed, plan::Plan};
 
 /// What a resource registers, and with whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,48 @@ pub enum Progress {
     },
     /// It did not work, for this reason.
     Failed(String),
+}
+
+/// How a component reaches the config API.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// Where it is.
+    pub connection: &'a Connection,
+    /// The endpoint of REST.
+    pub endpoint: &'a str,
+    /// As whom it is asked.
+    pub auth: Option<&'a AuthParameters>,
+}
+
+impl Client<'_> {
+    /// Adds to a plan what shall be in the API. Without the password that is needed nothing is registered, and everything else goes on.
+    pub fn register<Cr: Managed>(&self, plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, wanted: Wanted) {
+        match Keystone::of(self.auth, cr.home(), &observed.secrets) {
+            Err(not_ready) => impossible(plan, not_ready.message),
+            Ok(keystone) => {
+                let api = Api {
+                    hosts: self.connection.hosts(self.endpoint),
+                    port: self.connection.port(self.endpoint).unwrap_or_default(),
+                    tls: self.connection.tls(self.endpoint),
+                    // A token is good in every region.
+                    keystone: keystone.map(|keystone| Keystone { region: String::new(), ..keystone }),
+                };
+                plan.registration = Some(Registration { wanted, api });
+            }
+        }
+    }
+}
+
+/// Says in a plan that nothing can be registered before somebody changes something.
+pub fn impossible(plan: &mut Plan, why: String) {
+    plan.drafts.push(Draft::fails(ConditionType::Provisioned, Reason::ProvisioningFailed, why));
+}
+
+/// Nodes that are no members any more and whose pods still serve: what they are in the API has to stay as long.
+pub fn serving_leavers<Cr>(observed: &Observed<Cr>, members: &[MemberStatus]) -> impl Iterator<Item = String> {
+    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+    let serving = pods.iter().filter(|pod| pod.ready).filter_map(|pod| pod.node.clone());
+    serving.filter(|node| members.iter().all(|member| member.node != *node))
 }
 
 impl Owner {
