@@ -430,7 +430,10 @@ fn key(kind: &str, name: &[String]) -> String {
 }
 
 /// A new one, of random digits.
-fn identifier() -> Result<String> {
+///
+/// # Errors
+/// When there are none.
+pub(crate) fn identifier() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("/dev/urandom")?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))

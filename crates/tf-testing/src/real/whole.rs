@@ -1,8 +1,5 @@
-//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config and the vRouter
-//! that `tf-sim` plays.
-//!
-//! Control is left out: nobody registers nodes in the config API yet, and without that neither a control node nor an agent that knows of one
-//! is ever Functional.
+//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config, Control and the
+//! vRouter that `tf-sim` plays.
 //!
 //! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
 //! would leave the lab's pods without a network. An ordinary interface that is called `vhost0` and has what the node's has stands for the one
@@ -17,9 +14,17 @@ use crate::operators::{Install, repository};
 use crate::real::{image, operator};
 use crate::{Lab, Options};
 
-/// The operators, without that of Control.
-pub const OPERATORS: [&str; 7] =
-    ["cassandra-op", "config-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
+/// The operators.
+pub const OPERATORS: [&str; 8] = [
+    "cassandra-op",
+    "config-op",
+    "control-op",
+    "manager-op",
+    "rabbitmq-op",
+    "redis-op",
+    "vrouter-op",
+    "zookeeper-op",
+];
 
 /// Archives of the images besides the operators'.
 const OTHERS: [&str; 6] = [
@@ -31,8 +36,6 @@ const OTHERS: [&str; 6] = [
     image::ZOOKEEPER_ARCHIVE,
 ];
 
-/// The control nodes of the example.
-const CONTROL: &str = "    controls:\n      - metadata: {name: control1}\n";
 /// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
 const AGENT_ALONE: &str =
@@ -46,7 +49,7 @@ pub fn archives() -> Vec<&'static str> {
     OPERATORS.into_iter().chain(OTHERS).collect()
 }
 
-/// `examples/manager.yaml` without control nodes, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent
+/// `examples/manager.yaml`, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent
 /// alone.
 ///
 /// # Errors
@@ -63,11 +66,9 @@ pub fn manifest() -> Result<String> {
             "          serviceConfiguration:\n",
             &format!("          serviceConfiguration:\n            {}\n", heap("\n            ")),
         )
-        .replace(CONTROL, "")
         .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");
     anyhow::ensure!(small.ends_with(AGENT_ALONE), "examples/manager.yaml has no vRouter at its end");
-    anyhow::ensure!(!small.contains("control1"), "examples/manager.yaml has other control nodes than it had");
     Ok(small)
 }
 
@@ -103,7 +104,8 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
 
 /// Values of an operator's chart.
 fn values(operator: &str) -> Vec<String> {
-    let played = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
+    let config = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
+    let control = ["control", "dns", "named"];
     let sim = concat!("tungstenfabric/tf-sim:", env!("CARGO_PKG_VERSION"));
     match operator {
         "cassandra-op" => vec![image::CASSANDRA.to_owned()],
@@ -111,7 +113,8 @@ fn values(operator: &str) -> Vec<String> {
         "redis-op" => vec![image::REDIS.to_owned()],
         "zookeeper-op" => vec![image::ZOOKEEPER.to_owned()],
         "vrouter-op" => vec![format!("operands.images.vrouter-agent={sim}")],
-        "config-op" => played.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
+        "config-op" => config.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
+        "control-op" => control.map(|name| format!("operands.images.controller-control-{name}={sim}")).to_vec(),
         _ => Vec::new(),
     }
 }
@@ -126,7 +129,7 @@ mod tests {
     fn the_example_is_whole_and_its_vrouter_needs_no_kernel_module() {
         let manifest: Value = serde_saphyr::from_str(&manifest().unwrap()).unwrap();
         let services = manifest["spec"]["services"].as_object().unwrap();
-        let kinds = ["cassandras", "config", "rabbitmq", "redis", "vrouters", "zookeeper"];
+        let kinds = ["cassandras", "config", "controls", "rabbitmq", "redis", "vrouters", "zookeeper"];
         assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
         let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));
