@@ -36,7 +36,7 @@ const LAYERS: [Layer; 18] = [
     // It reads what operators render without what they render it with.
     Layer { name: "tf-sim", ours: &[], never: &["kube"] },
     Layer { name: "tf-cli", ours: &["tf-api"], never: &["rand", "hyper", "reqwest"] },
-    Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime"], never: &[] },
+    Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-sim"], never: &[] },
     Layer { name: "e2e", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
     Layer {
         name: "xtask",

@@ -63,6 +63,7 @@ impl From<anyhow::Error> for Failure {
 type Outcome<T> = std::result::Result<T, Failure>;
 
 /// A member of the API over a store.
+#[derive(Debug)]
 pub struct Rest<S> {
     store: S,
     /// Changes read before they write.
