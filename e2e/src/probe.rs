@@ -65,6 +65,7 @@ impl Component for Probe {
             restarts_pods: false,
             calls_agents: false,
             grant: None,
+            deregisters: false,
         }
     }
 

@@ -40,7 +40,7 @@ const LAYERS: [Layer; 19] = [
     // It reads what operators render without what they render it with.
     Layer { name: "tf-sim", ours: &[], never: &["kube"] },
     Layer { name: "tf-cli", ours: &["tf-api", "tf-plan"], never: &["rand", "hyper", "reqwest"] },
-    Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime"], never: &[] },
+    Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-sim"], never: &[] },
     Layer { name: "e2e", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
     Layer { name: "xtask", ours: &["e2e", "tf-api", "tf-plan", "tf-testing"], never: &[] },
 ];

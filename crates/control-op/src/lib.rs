@@ -1,6 +1,7 @@
 //! Control: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
 //! daemons connect to in [`services`], their ports in [`ports`], the key between DNS daemon and name server in [`key`], file contents in
-//! [`config`], how daemons are run in [`launch`], what is done to members that run in `procedure`.
+//! [`config`], how daemons are run in [`launch`], what is done to members that run in `procedure`, what members are in the config API in
+//! `registration`.
 
 pub mod config;
 pub mod containers;
@@ -9,6 +10,7 @@ pub mod launch;
 pub mod plan;
 pub mod ports;
 mod procedure;
+mod registration;
 pub mod services;
 
 use tf_api::{
@@ -17,10 +19,11 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, CONTROL, RABBITMQ},
 };
 use tf_plan::{
-    component::{self, Agents},
+    component::{self, Agents, References},
     credentials::Credential,
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
+    keystone,
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
@@ -55,18 +58,24 @@ impl component::Component for Component {
             peers: vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
                 peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are heard over it"),
-                peer(CONFIG, ConditionType::ConfigApiReady, "it makes the database that is read"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "it makes the database that is read, and is told of the members"),
                 peer(ANALYTICS, ConditionType::CollectorReady, "the daemons report to its collectors"),
             ],
             reads: vec![
                 Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
-                Read::Secrets { reason: "connection Secrets of services" },
+                Read::Secrets { reason: "connection Secrets of services, and the password of Keystone's administrator" },
                 Read::ConfigMaps { reason: "endpoints of services that the spec names" },
             ],
             restarts_pods: true,
             calls_agents: true,
             grant: None,
+            deregisters: true,
         }
+    }
+
+    fn references(cr: &Control) -> References {
+        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
     }
 
     fn dependencies(cr: &Control) -> Vec<Dependency> {

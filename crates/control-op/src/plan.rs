@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 use tf_api::{
     Control, ControlConfiguration, Managed as _,
+    common::AuthMode,
     contract::{Draft, Endpoint, MemberStatus, Protocol, Reason},
 };
 use tf_plan::{
@@ -16,14 +17,14 @@ use tf_plan::{
     component::Agents,
     dependency,
     ensemble::{Ensemble, Parts, Traits},
-    hibernation,
+    hibernation, keystone,
     members::{Joining, Leaving, SizeRule},
     node::launch::file_name,
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    selection::{OBSOLETE, REGISTRATION},
+    selection::OBSOLETE,
     services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
@@ -34,6 +35,7 @@ use crate::{
     key::{self, Key},
     launch, ports,
     procedure::MEMBERS,
+    registration,
     services::{self, Services},
 };
 
@@ -99,7 +101,7 @@ fn carry_out(
             leaving: Leaving::Dropped,
             highest: 0,
             has_data: false,
-            uses_auth: false,
+            uses_auth: true,
             takes_over: false,
             changing: None,
         },
@@ -138,6 +140,7 @@ fn carry_out(
     let mut plan = ensemble.plan(parts)?;
     procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
+    registration::complete(&mut plan, cr, observed, services);
     hibernation::finish(&mut plan);
     Ok(plan)
 }
@@ -213,11 +216,6 @@ fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotRea
     let spec = &cr.spec.service_configuration;
     let usual = ControlConfiguration::default();
     let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
-    let registered = [
-        (spec.asn_number != usual.asn_number, "asnNumber"),
-        (spec.subcluster.as_ref().is_some_and(|name| !name.is_empty()), "subcluster"),
-    ];
-    let registered = registered.into_iter().filter(|(set, _)| *set).map(|(_, name)| field(name, REGISTRATION));
     let of_dns = [
         (spec.dns_port != usual.dns_port, "dnsPort"),
         (spec.dns_introspect_port != usual.dns_introspect_port, "dnsIntrospectPort"),
@@ -228,12 +226,17 @@ fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotRea
         .filter(|(set, _)| *set && !containers::serves_dns(spec))
         .map(|(_, name)| field(name, "containers does not list dns and named"));
     let subnet = elsewhere(spec, members)?.map(|why| field("dataSubnet", &why));
-    // That there is one is enough.
-    let config = cr.spec.dependencies.config.as_ref().and_then(|source| source.external.as_ref());
-    let config = config.map(|_| format!("spec.dependencies.config.external.endpoints: {REGISTRATION}"));
-    let dependencies = dependency::ignored(&services::dependencies(cr)).into_iter().chain(config);
+    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let region = auth.filter(|auth| auth.auth_mode == Some(AuthMode::Keystone));
+    let region = region.and_then(|auth| auth.keystone_auth_parameters.as_ref()?.region.as_ref());
+    let region = region.map(|_| {
+        let path = "spec.commonConfiguration.authParameters.keystoneAuthParameters.region";
+        format!("{path}: only the operator asks Keystone, for a token that is good in every region")
+    });
+    let auth = keystone::ignored(auth).into_iter().chain(region);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
-    Ok(registered.chain(of_dns).chain(subnet).chain(dependencies).chain(host_files).collect())
+    Ok(of_dns.chain(subnet).chain(auth).chain(dependencies).chain(host_files).collect())
 }
 
 /// Why the members do not use addresses of the data network. They have those by which their nodes are known; others are told by nobody

@@ -18,7 +18,7 @@ use tf_plan::{
 };
 
 /// REST of Config.
-const API: &str = "api";
+pub const API: &str = "api";
 
 /// What a Control needs, and what it uses when it is there.
 pub fn dependencies(cr: &Control) -> Vec<Dependency> {
@@ -27,7 +27,7 @@ pub fn dependencies(cr: &Control) -> Vec<Dependency> {
     vec![
         dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
         dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
-        // It makes the keyspace that the daemons read (tf-components 1.12). They do not talk to it.
+        // It makes the keyspace that the daemons read (tf-components 1.12), and is told of the nodes. The daemons do not talk to it.
         dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
         dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
     ]
@@ -40,6 +40,8 @@ pub struct Services {
     pub cassandra: Cassandra,
     /// The message bus.
     pub rabbitmq: Rabbitmq,
+    /// The config API, which the operator asks.
+    pub config: Connection,
     /// Analytics, if there is any that the daemons can reach.
     pub analytics: Option<Connection>,
     /// What a person should know.
@@ -62,6 +64,7 @@ impl Services {
         Ok(Self {
             cassandra: Cassandra::of(&cassandra, cassandra.authorities(CQL)),
             rabbitmq: Rabbitmq::of(&rabbitmq)?,
+            config: connection(ConditionType::ConfigApiReady),
             analytics: analytics.and_then(|connection| reachable(connection, &mut notes)),
             notes,
         })

@@ -172,8 +172,7 @@ fn two_resources_side_by_side_share_no_name_and_no_directory() {
             (&planned.0.own_status["subcluster"], &planned.0.own_status["asnNumber"]),
             (&json!("east"), &json!("64999"))
         );
-        let ignored = planned.0.ignored.join("\n");
-        assert!(ignored.contains("asnNumber: ") && ignored.contains("subcluster: "), "{ignored}");
+        assert_eq!(planned.0.ignored, Vec::<String>::new());
         let logs = planned.pod()["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "logs").cloned();
         let path = logs.unwrap_or(Value::Null)["hostPath"]["path"].as_str().unwrap_or_default().to_owned();
         let mut names: Vec<String> = planned.0.objects.iter().map(|object| object.name.clone()).collect();

@@ -73,6 +73,7 @@ impl component::Component for Component {
             restarts_pods: true,
             calls_agents: true,
             grant: Some(token::grant()),
+            deregisters: false,
         }
     }
 

@@ -50,6 +50,7 @@ impl component::Component for Component {
             restarts_pods: false,
             calls_agents: false,
             grant: None,
+            deregisters: false,
         }
     }
 

@@ -63,6 +63,7 @@ impl component::Component for Component {
             restarts_pods: true,
             calls_agents: true,
             grant: None,
+            deregisters: false,
         }
     }
 

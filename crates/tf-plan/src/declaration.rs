@@ -85,6 +85,8 @@ pub struct Declaration {
     pub calls_agents: bool,
     /// What its daemons may do in the cluster, where they talk to its API.
     pub grant: Option<Grant>,
+    /// Whether what its resources have in the config API is removed before they go.
+    pub deregisters: bool,
 }
 
 impl Declaration {
@@ -102,6 +104,11 @@ impl Declaration {
     pub fn workload_kinds(&self) -> impl Iterator<Item = Kind> {
         use crate::object::{DAEMON_SET, STATEFUL_SET};
         self.owned.iter().map(|owned| owned.kind).filter(|kind| matches!(*kind, STATEFUL_SET | DAEMON_SET))
+    }
+
+    /// The owned kinds that have no namespace, and so no owner who takes them along.
+    pub fn cluster_kinds(&self) -> Vec<Kind> {
+        self.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.namespaced).collect()
     }
 
     /// Every kind the operator watches, the primary first.

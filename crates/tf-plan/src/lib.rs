@@ -29,6 +29,7 @@ pub mod placement;
 pub mod plan;
 pub mod procedure;
 pub mod rbac;
+pub mod registration;
 pub mod reports;
 pub mod resize;
 pub mod rollout;

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
 
-use crate::{hibernation::Hibernation, object::Object, observed::Unavailable, step::Step};
+use crate::{
+    hibernation::Hibernation, object::Object, observed::Unavailable, registration::Registration, step::Step,
+};
 
 /// How many ready members make the service usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub struct Plan {
     pub again: Option<Duration>,
     /// What people are told once, when the fields of `record` that say so are stored.
     pub news: Vec<News>,
+    /// What shall be in the config API, of a component that registers something.
+    pub registration: Option<Registration>,
 }
 
 /// Something that people are told.

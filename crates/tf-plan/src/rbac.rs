@@ -146,8 +146,12 @@ fn primary(declaration: &Declaration) -> Vec<Rule> {
         lease(&[], &["create"], "leader election: the first lease"),
         lease(&[declaration.operator], &["get", "list", "watch", "update"], "leader election: the lease"),
     ];
-    if declaration.owned.iter().any(|owned| !owned.kind.namespaced) {
-        rules.push(rule(Reach::Watched, kind, &["patch"], "the finalizer that removes cluster-scoped objects".into()));
+    let reasons = [
+        (!declaration.cluster_kinds().is_empty(), "the finalizer that removes cluster-scoped objects"),
+        (declaration.deregisters, "the finalizer that removes what is registered in the config API"),
+    ];
+    for (_, reason) in reasons.into_iter().filter(|(is_needed, _)| *is_needed) {
+        rules.push(rule(Reach::Watched, kind, &["patch"], reason.into()));
     }
     rules
 }
@@ -225,6 +229,7 @@ mod tests {
             restarts_pods: true,
             calls_agents: false,
             grant: None,
+            deregisters: false,
         }
     }
 

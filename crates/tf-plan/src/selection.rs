@@ -19,12 +19,13 @@ const PREFETCH: &str = "it only pulls an image for tools on the host, which are 
 /// Why what concerns objects in the config API has no effect yet.
 pub const REGISTRATION: &str =
     "the operator registers nodes and settings in the config API itself, from a later release on";
+const REGISTERED: &str = "the operator itself tells the config API what it did";
 /// Containers that the Go tf-operator ran beside the daemons of Config and Control and that are not needed (tf-components 9.1 and 9.2).
 pub const OBSOLETE: [(&str, &str); 4] = [
     ("nodeinit", HOST),
     ("nodeinit-status-prefetch", PREFETCH),
     ("nodeinit-tools-prefetch", PREFETCH),
-    ("provisioner", REGISTRATION),
+    ("provisioner", REGISTERED),
 ];
 
 /// What a component can run, and what the spec says about it.

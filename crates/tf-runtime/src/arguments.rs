@@ -40,6 +40,10 @@ pub struct Arguments {
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local")]
     pub cluster_domain: String,
 
+    /// Proxy of HTTP (`host:port`) through which the config API is reached, where pods do not reach the nodes' addresses.
+    #[arg(long, env = "CONFIG_API_PROXY")]
+    pub config_api_proxy: Option<String>,
+
     /// Levels of logs, for example info or info,tf_runtime=debug.
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     pub log_level: Targets,

@@ -120,6 +120,7 @@ impl<C: Component> Controller<C> {
             work.queue.forget(key);
             work.backoff.succeeded(key);
             self.reconciler.statuses.forget(key);
+            self.reconciler.registrar.forget(key);
             self.reconciler.world.inputs.forget(key);
         }
     }

@@ -1,8 +1,8 @@
-//! The finalizer: only for components that own cluster-scoped objects, and never for ever.
+//! The finalizer: only for components that own what no owner reference takes along, and never for ever.
 //!
 //! Everything in the resource's namespace goes with it by owner reference. A cluster-scoped object cannot have a namespaced
-//! owner, so the finalizer holds the resource until those are deleted. That nothing is left is only believed of a watch that
-//! works. If all that does not work out within [`PATIENCE`], the resource is let go and an event names what is left.
+//! owner, and the config API knows no owners, so the finalizer holds the resource until those are deleted. That nothing is left is only
+//! believed of a watch that works. If all that does not work out within [`PATIENCE`], the resource is let go and an event names what is left.
 
 use std::time::Duration;
 
@@ -46,17 +46,18 @@ pub struct Finalizer {
     name: String,
     primary: Kind,
     cluster_kinds: Vec<Kind>,
+    deregisters: bool,
 }
 
 impl Finalizer {
-    /// The finalizer of a component; without effect if it owns nothing cluster-scoped.
+    /// The finalizer of a component; without effect if it owns nothing that it has to remove.
     pub fn new(client: Client, declaration: &Declaration) -> Self {
-        let cluster_kinds = declaration.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.namespaced).collect();
         Self {
             client,
             name: format!("{}/{}", tf_api::GROUP, declaration.operator),
             primary: declaration.primary,
-            cluster_kinds,
+            cluster_kinds: declaration.cluster_kinds(),
+            deregisters: declaration.deregisters,
         }
     }
 
@@ -65,7 +66,7 @@ impl Finalizer {
     /// # Errors
     /// When the request fails.
     pub async fn ensure(&self, key: &Key, meta: &ObjectMeta) -> Result<bool, RequestError> {
-        if self.cluster_kinds.is_empty() || self.is_set(meta) {
+        if self.cluster_kinds.is_empty() && !self.deregisters || self.is_set(meta) {
             return Ok(false);
         }
         let mut finalizers = meta.finalizers.clone().unwrap_or_default();
@@ -73,7 +74,7 @@ impl Finalizer {
         self.set(key, meta, &finalizers).await.map(|()| true)
     }
 
-    /// Removes what is left, then lets the resource go.
+    /// Removes what is left, then lets the resource go. `registered`: what is left elsewhere, which somebody else removes.
     ///
     /// # Errors
     /// When the resource cannot be let go.
@@ -84,11 +85,12 @@ impl Finalizer {
         uid: &str,
         world: &World<Cr>,
         applier: &Applier,
+        registered: Option<String>,
     ) -> Result<Cleanup, RequestError> {
         if !self.is_set(meta) {
             return Ok(Cleanup::Nothing);
         }
-        let mut left = Vec::new();
+        let mut left: Vec<String> = registered.into_iter().collect();
         for kind in &self.cluster_kinds {
             if !world.is_synced(*kind, "") {
                 // What is not in the cache may still be there.
@@ -113,7 +115,8 @@ impl Finalizer {
         Ok(Cleanup::Abandoned(format!("gave up removing {}; delete by hand", left.join(", "))))
     }
 
-    fn is_set(&self, meta: &ObjectMeta) -> bool {
+    /// Whether a resource waits for us.
+    pub fn is_set(&self, meta: &ObjectMeta) -> bool {
         meta.finalizers.iter().flatten().any(|name| *name == self.name)
     }
 
@@ -178,6 +181,7 @@ mod tests {
                 restarts_pods: false,
                 calls_agents: false,
                 grant: None,
+                deregisters: false,
             }
         }
 
@@ -208,7 +212,7 @@ mod tests {
             deletion_timestamp: Some(Time(Timestamp::now() - SignedDuration::try_from(since).unwrap())),
             ..ObjectMeta::default()
         };
-        let end = finalizer.release(&Key::new("tf", "a"), &meta, "1", &world, &applier).await.unwrap();
+        let end = finalizer.release(&Key::new("tf", "a"), &meta, "1", &world, &applier, None).await.unwrap();
         (end, sent.load(Ordering::SeqCst))
     }
 

@@ -23,6 +23,7 @@ use crate::{
     metrics::Metrics,
     observe::Observer,
     reconcile::Reconciler,
+    registration::Registrar,
     status::StatusWriter,
     step::Stepper,
     view::View,
@@ -135,10 +136,22 @@ pub async fn run<C: Component>(
     let events = Arc::new(Events::new(guarded.clone(), operator, &identity));
     let versions = world.authorities.clone();
     let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
+    let (sender, triggers) = mpsc::unbounded_channel();
+    let proxy = arguments.config_api_proxy.clone().filter(|proxy| !proxy.is_empty());
+    let registrar = Registrar::new(
+        operator,
+        authorities.clone(),
+        permit.clone(),
+        sender.clone(),
+        metrics.clone(),
+        proxy,
+    );
+    let registrar = Arc::new(registrar);
     let view = View {
         world: world.clone(),
         agents: agents.clone(),
         authorities: authorities.clone(),
+        registrar: registrar.clone(),
         permit: permit.clone(),
         metrics: metrics.clone(),
     };
@@ -146,7 +159,6 @@ pub async fn run<C: Component>(
 
     let discovery = Discovery::start(plain.clone(), declaration.watched_kinds()).await;
     let context = Context { board: board.clone(), discovery, metrics: metrics.clone() };
-    let (sender, triggers) = mpsc::unbounded_channel();
     let watches = world.watch(&plain, &context, &sender);
 
     let mut tasks = JoinSet::new();
@@ -188,6 +200,7 @@ pub async fn run<C: Component>(
         applier,
         statuses: StatusWriter::new(guarded.clone(), operator, declaration.primary),
         stepper: Stepper { client: guarded.clone(), agents, metrics: metrics.clone() },
+        registrar,
         authorities,
         finalizer: Finalizer::new(guarded, &declaration),
         events,

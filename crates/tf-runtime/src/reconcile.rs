@@ -5,13 +5,19 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::Value;
-use tf_api::{Managed, Resource, contract::Reason};
+use tf_api::{
+    Managed, Resource,
+    contract::{ConditionType, Reason},
+};
 use tf_plan::{
     assess::{Applied, Assessment, Outcome, Situation, assess},
     component::Component,
+    hibernation::Hibernation,
     object::{Kind, Object},
     observed::Observed,
     plan::{NotReady, Obstacle, Plan},
+    registration::{self, Progress, Registration},
+    status,
     step::Step,
 };
 
@@ -25,6 +31,7 @@ use crate::{
     object::{Key, resource_version},
     observe::Observer,
     queue::SPREAD,
+    registration::Registrar,
     status::{Known, StatusError, StatusWriter, Target, Urgency, Write, kind_specific},
     step::{Stepper, Taken},
     watch::Primary,
@@ -72,6 +79,8 @@ pub struct Reconciler<C: Component> {
     pub statuses: StatusWriter,
     /// Takes steps.
     pub stepper: Stepper,
+    /// Tells the config API what is in the cluster.
+    pub registrar: Arc<Registrar>,
     /// Authorities of members' certificates.
     pub authorities: Arc<Authorities>,
     /// Releases resources that are being deleted.
@@ -147,7 +156,7 @@ impl<C: Component> Reconciler<C> {
             match &*primary {
                 Primary::Valid(cr) => self.pass(key, cr, failures).await,
                 Primary::Undecodable { metadata, .. } if metadata.deletion_timestamp.is_some() => {
-                    ("deleting", self.release(key, metadata).await.0)
+                    ("deleting", self.release(key, metadata, None).await.0)
                 }
                 Primary::Undecodable { metadata, error } => ("invalid", self.undecodable(key, metadata, error).await),
             }
@@ -220,6 +229,7 @@ impl<C: Component> Reconciler<C> {
                         ensured => ensured?,
                     }
                 }
+                self.register(subject, &before, &mut plan);
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
                 // A step rests on what was observed; what this pass changed has to be observed first.
@@ -261,6 +271,47 @@ impl<C: Component> Reconciler<C> {
                 let next = self.wait(subject, observed, &not_ready).await?;
                 Ok((outcome, next))
             }
+        }
+    }
+
+    /// Has what the plan wants told to the config API, and adds how far that has got. Nothing waits for it here.
+    fn register(&self, subject: &Subject<'_, C::Cr>, before: &Known, plan: &mut Plan) {
+        let Some(registration) = &plan.registration else { return };
+        let idle = subject.cr.paused() || plan.hibernation == Hibernation::Asleep;
+        let progress = if idle {
+            self.registrar.forget(subject.key);
+            Progress::Unknown
+        } else {
+            self.registrar.want(subject.key, &subject.uid, registration.clone())
+        };
+        // What was true before this process began, or before it rested, counts until somebody has looked.
+        let carried = || status::draft(before.contract.as_ref()?, ConditionType::Provisioned);
+        let pending = || registration::draft(&Progress::Pending("the config API is about to be told".into()));
+        plan.drafts.extend(registration::draft(&progress).or_else(carried).or_else(pending));
+    }
+
+    /// What of a resource that is being deleted is still in the config API. Where that goes, too, nobody asks.
+    async fn deregister(&self, key: &Key, cr: &C::Cr) -> Option<String> {
+        let observed = self.observer.observe(key, cr).await.ok();
+        let planned = observed.map(|observed| C::plan(cr, &observed));
+        let (registration, drafts) = match planned {
+            Some(Ok(plan)) => (plan.registration, plan.drafts),
+            Some(Err(not_ready)) => (None, not_ready.drafts),
+            None => (None, Vec::new()),
+        };
+        let api = drafts.into_iter().find(|draft| draft.kind == ConditionType::ConfigApiReady);
+        if api.is_some_and(|api| registration::is_gone(&api)) {
+            return None;
+        }
+        let Some(registration) = registration.or_else(|| self.registrar.wanted(key)) else {
+            return Some("what it has in the config API, of which nothing is known".into());
+        };
+        let uid = cr.meta().uid.as_deref().unwrap_or_default();
+        let wanted = registration.wanted.nothing();
+        match self.registrar.want(key, uid, Registration { wanted, ..registration }) {
+            Progress::Done { .. } => None,
+            Progress::Unknown => Some("what it has in the config API".into()),
+            Progress::Pending(why) | Progress::Failed(why) => Some(format!("what it has in the config API ({why})")),
         }
     }
 
@@ -481,7 +532,12 @@ impl<C: Component> Reconciler<C> {
     }
 
     async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
-        let (next, waiting) = self.release(subject.key, subject.cr.meta()).await;
+        let registered = if C::declaration().deregisters && self.finalizer.is_set(subject.cr.meta()) {
+            self.deregister(subject.key, &subject.cr).await
+        } else {
+            None
+        };
+        let (next, waiting) = self.release(subject.key, subject.cr.meta(), registered).await;
         if let Some(message) = waiting {
             let observed = self.observer.cached(subject.key, &subject.uid);
             let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
@@ -493,9 +549,9 @@ impl<C: Component> Reconciler<C> {
     }
 
     /// Lets a resource go that is being deleted, or says what that waits for.
-    async fn release(&self, key: &Key, metadata: &ObjectMeta) -> (Next, Option<String>) {
+    async fn release(&self, key: &Key, metadata: &ObjectMeta, registered: Option<String>) -> (Next, Option<String>) {
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier).await {
+        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier, registered).await {
             Ok(Cleanup::Nothing | Cleanup::Finished) => (Next::Rest, None),
             Ok(Cleanup::Abandoned(left)) => {
                 self.events.abandoned(&self.reference(key, metadata), &left).await;

@@ -13,6 +13,7 @@ use crate::{
     leader::Permit,
     metrics::{Facts, Metrics, Snapshot},
     object::Key,
+    registration::Registrar,
     watch::Primary,
     world::World,
 };
@@ -25,6 +26,8 @@ pub struct View<Cr> {
     pub agents: Arc<Agents>,
     /// Who signs.
     pub authorities: Arc<Authorities>,
+    /// Who registers.
+    pub registrar: Arc<Registrar>,
     /// Whether this process leads.
     pub permit: Permit,
     /// Everything else on the page.
@@ -61,6 +64,7 @@ impl<Cr: Managed> View<Cr> {
     fn facts(&self, key: &Key, cr: &Cr) -> Facts {
         let mut facts = Facts::of(cr.contract());
         facts.repair_late = cr.upkeep_by().map(|moment| moment.0);
+        facts.unregistered = self.registrar.missing(key);
         if !self.world.declaration.calls_agents || cr.meta().deletion_timestamp.is_some() {
             return facts;
         }

@@ -1,12 +1,10 @@
 //! contrail-api: it serves once all stores are there, says 503 until its database is in order, and 200 from then on.
 //!
-//! A bgp-router that is made with `POST /bgp-routers` is in the database by its name, where the control node of that name looks for it.
-//! Otherwise it knows of virtual networks alone: one that is created with `POST /virtual-networks` is in the database with a quorum, told to
-//! every member over the message bus, and read from any of them with `GET /virtual-network/ID`.
+//! Objects are in the database with a quorum, and their names in ZooKeeper, so that they are seen through every member ([`rest`]). A bgp-router
+//! is in the database by its node's name, too, where the control node of that name looks for it. Of virtual networks alone every member is
+//! told over the message bus: one that is created with `POST /virtual-networks` is read from any of them with `GET /virtual-network/ID`.
 
 use std::{
-    fs::File,
-    io::Read as _,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,6 +24,7 @@ use crate::{
     http::{self, Answer, Question},
     introspect, log,
     options::Options,
+    rest::{self, Rest, Store},
     status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
 };
@@ -42,6 +41,58 @@ struct Api {
     zookeeper: Client,
     status: Arc<Status>,
     is_in_order: AtomicBool,
+    rest: Rest<Shared>,
+}
+
+/// What all members share.
+struct Shared {
+    database: Arc<Database>,
+    zookeeper: Client,
+}
+
+impl Store for Shared {
+    async fn get(&self, key: &str) -> Result<Option<String>> {
+        self.database.get(KEYSPACE, key).await
+    }
+
+    async fn put(&self, key: &str, text: &str) -> Result<()> {
+        self.database.put(KEYSPACE, key, text).await?;
+        match router(key, text) {
+            Some(alias) => self.database.put(KEYSPACE, &alias, text).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn remove(&self, key: &str) -> Result<()> {
+        let text = self.get(key).await?.unwrap_or_default();
+        if let Some(alias) = router(key, &text) {
+            self.database.remove(KEYSPACE, &alias).await?;
+        }
+        self.database.remove(KEYSPACE, key).await
+    }
+
+    async fn all(&self, beginning: &str) -> Result<Vec<String>> {
+        self.database.all(KEYSPACE, beginning).await
+    }
+
+    async fn claim(&self, name: &str, uuid: &str) -> Result<bool> {
+        zookeeper::claim(&self.zookeeper, &format!("{NAMES}/{name}"), uuid).await
+    }
+
+    async fn identify(&self, name: &str) -> Result<Option<String>> {
+        zookeeper::content(&self.zookeeper, &format!("{NAMES}/{name}")).await
+    }
+
+    async fn release(&self, name: &str) -> Result<()> {
+        zookeeper::release(&self.zookeeper, &format!("{NAMES}/{name}")).await
+    }
+}
+
+/// Under which key the control node looks that an object is of, if it is one's.
+fn router(key: &str, text: &str) -> Option<String> {
+    key.starts_with("object:bgp-router:").then_some(())?;
+    let object: Value = serde_json::from_str(text).ok()?;
+    control::key(object["fq_name"].as_array()?.last()?.as_str()?)
 }
 
 /// Plays it until it ends by itself. The session with ZooKeeper ends with the caller's `zookeeper`.
@@ -65,6 +116,7 @@ pub async fn run(options: &Options, status: &Arc<Status>, node: &str, exit: &mps
         zookeeper: client.clone(),
         status: Arc::clone(status),
         is_in_order: AtomicBool::new(false),
+        rest: Rest::new(Shared { database: Arc::clone(&database), zookeeper: client.clone() }),
     });
     let answering = Arc::clone(&api);
     let answer = move |question: Question| {
@@ -73,7 +125,7 @@ pub async fn run(options: &Options, status: &Arc<Status>, node: &str, exit: &mps
     };
     tokio::spawn(http::serve(listener, options.rest.clone(), answer));
     log::say(&format!("listens on port {}", options.listen.1));
-    resync(options, &client, &database, node).await.map_err(|error| exception(format!("{error:#}")))?;
+    resync(options, &api, node).await.map_err(|error| exception(format!("{error:#}")))?;
     tokio::spawn(async move { database.watch(KEYSPACE).await });
     api.is_in_order.store(true, Ordering::Release);
     log::say("serves");
@@ -81,12 +133,14 @@ pub async fn run(options: &Options, status: &Arc<Status>, node: &str, exit: &mps
 }
 
 /// Puts the database in order, one member after the other.
-async fn resync(options: &Options, client: &Client, database: &Database, node: &str) -> Result<()> {
+async fn resync(options: &Options, api: &Api, node: &str) -> Result<()> {
+    let (client, database) = (&api.zookeeper, &api.database);
     let own = zookeeper::lead(client, options.daemon.election(), node).await?;
     for keyspace in options.daemon.keyspaces() {
         database.make(keyspace).await?;
     }
     zookeeper::make(client, NAMES).await?;
+    api.rest.begin().await?;
     client.delete(&own, None).await.context("leaving the election")
 }
 
@@ -102,12 +156,13 @@ impl Api {
                 Ok(answer) => answer,
                 Err(error) => failed(&error),
             },
-            ("POST", "/bgp-routers") => self.register(&question.body).await.unwrap_or_else(|error| failed(&error)),
-            ("GET", path) => match path.strip_prefix("/virtual-network/").filter(|id| is_identifier(id)) {
-                Some(id) => self.read(id).await.unwrap_or_else(|error| failed(&error)),
-                None => (StatusCode::NOT_FOUND, "text/plain", "Unknown object".into()),
-            },
-            _ => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", String::new()),
+            ("GET", path) if path.strip_prefix("/virtual-network/").is_some_and(is_identifier) => {
+                let id = path.trim_start_matches("/virtual-network/");
+                self.read(id).await.unwrap_or_else(|error| failed(&error))
+            }
+            // Names are claimed there, and a list takes long without it (config-daemons-observed).
+            (method, _) if method != "GET" && !self.status.is_up(Peer::Zookeeper) => no_zookeeper(),
+            _ => rest::answer(&self.rest, question).await,
         }
     }
 
@@ -116,9 +171,9 @@ impl Api {
             return Ok((StatusCode::BAD_REQUEST, "text/plain", "no JSON object".into()));
         };
         if !self.status.is_up(Peer::Zookeeper) {
-            return Ok((StatusCode::SERVICE_UNAVAILABLE, "text/plain", "No connection to zookeeper".into()));
+            return Ok(no_zookeeper());
         }
-        let id = identifier()?;
+        let id = rest::identifier()?;
         zookeeper::make(&self.zookeeper, &format!("{NAMES}/virtual_network:{id}")).await?;
         object.insert("uuid".into(), json!(id));
         let text = Value::Object(object).to_string();
@@ -131,17 +186,6 @@ impl Api {
         Ok((StatusCode::OK, JSON, text))
     }
 
-    /// Keeps a bgp-router by the last part of its name, which is its node's.
-    async fn register(&self, body: &[u8]) -> Result<Answer> {
-        let object: Value = serde_json::from_slice(body).unwrap_or_default();
-        let name = object["bgp-router"]["fq_name"].as_array().and_then(|name| name.last()?.as_str());
-        let Some(key) = name.and_then(control::key) else {
-            return Ok((StatusCode::BAD_REQUEST, "text/plain", "no bgp-router with a name".into()));
-        };
-        self.database.put(KEYSPACE, &key, &object.to_string()).await?;
-        Ok((StatusCode::OK, JSON, object.to_string()))
-    }
-
     /// The object, and whether this member was told of it.
     async fn read(&self, id: &str) -> Result<Answer> {
         let Some(text) = self.database.get(KEYSPACE, id).await? else {
@@ -152,6 +196,10 @@ impl Api {
     }
 }
 
+fn no_zookeeper() -> Answer {
+    (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "No connection to zookeeper".into())
+}
+
 fn failed(error: &anyhow::Error) -> Answer {
     (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", format!("{error:#}"))
 }
@@ -160,20 +208,13 @@ fn is_identifier(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A new one, of random digits.
-fn identifier() -> Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("/dev/urandom")?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn identifiers_are_new_and_known_as_such() {
-        let (one, two) = (identifier().unwrap(), identifier().unwrap());
+        let (one, two) = (rest::identifier().unwrap(), rest::identifier().unwrap());
         assert!(one != two && is_identifier(&one) && is_identifier(&two));
         assert!(!is_identifier("' OR 'a' = 'a") && !is_identifier(""));
     }

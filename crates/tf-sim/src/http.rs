@@ -75,7 +75,8 @@ where
     }
 }
 
-async fn converse<S, F, A>(stream: S, answer: F)
+/// Answers whoever is at the other end of a connection.
+pub async fn converse<S, F, A>(stream: S, answer: F)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Question) -> A + Clone + Send + Sync + 'static,

@@ -25,6 +25,7 @@ pub mod kubernetes;
 mod library;
 mod log;
 pub mod options;
+pub mod rest;
 mod status;
 mod stores;
 mod tls;

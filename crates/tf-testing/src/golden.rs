@@ -19,6 +19,7 @@ use tf_plan::{
     object::{CONFIG_MAP, SECRET},
     observed::Observed,
     plan::{NotReady, Plan},
+    registration::{self, Progress, Registration, decide::decide},
     step::Step,
 };
 
@@ -60,6 +61,7 @@ fn check_case<C: Component>(case: &Path) -> Option<Plan> {
     let (cr, observed) = read::<C::Cr>(case);
     let result = C::plan(&cr, &observed);
     laws::check::<C>(&name, &cr, &observed, &result);
+    let result = result.map(unregistered);
     let text = render(&cr, &observed, C::AVAILABILITY, &result);
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(case);
@@ -67,6 +69,14 @@ fn check_case<C: Component>(case: &Path) -> Option<Plan> {
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!("plan", text));
     result.ok()
+}
+
+/// A plan as it is before anybody has told the config API.
+fn unregistered(mut plan: Plan) -> Plan {
+    if plan.registration.is_some() {
+        plan.drafts.extend(registration::draft(&Progress::Pending("the config API is about to be told".into())));
+    }
+    plan
 }
 
 fn parse<T: serde::de::DeserializeOwned>(file: &Path) -> T {
@@ -107,14 +117,22 @@ fn render<Cr: Managed>(
         fields.extend(own);
     }
     section(&mut text, "status", &status);
-    if let Ok(Plan { step: Some(step), .. }) = result {
-        let target = step.target();
-        let what = match step {
-            Step::Restart(_) => json!({"restart": target.pod, "why": target.why}),
-            Step::Activate(_, hash) => json!({"activate": target.pod, "hash": hash}),
-            Step::Ask(_, request) => json!({"ask": target.pod, "for": format!("{request:?}"), "why": target.why}),
-        };
-        section(&mut text, "step", &what);
+    if let Ok(plan) = result {
+        if let Some(step) = &plan.step {
+            let target = step.target();
+            let what = match step {
+                Step::Restart(_) => json!({"restart": target.pod, "why": target.why}),
+                Step::Activate(_, hash) => json!({"activate": target.pod, "hash": hash}),
+                Step::Ask(_, request) => json!({"ask": target.pod, "for": format!("{request:?}"), "why": target.why}),
+            };
+            section(&mut text, "step", &what);
+        }
+        if let Some(Registration { wanted, api }) = &plan.registration {
+            let calls = decide(wanted, &[]).waves.concat().into_iter().map(|call| call.request());
+            let calls: Vec<String> = calls.map(|call| format!("{} {} {}", call.method, call.path, unmarked(call.body))).collect();
+            let at = json!({"hosts": api.hosts, "port": api.port, "tls": api.tls, "kept": wanted.kept, "calls": calls});
+            section(&mut text, "config API, if nothing is in it yet", &at);
+        }
     }
     let objects = match result {
         Ok(plan) => &plan.objects,
@@ -124,6 +142,15 @@ fn render<Cr: Managed>(
         section(&mut text, &object.describe(), &readable(object));
     }
     text
+}
+
+/// The body of a call without our mark, which repeats the rest.
+fn unmarked(body: Option<Value>) -> Value {
+    let mut body = body.unwrap_or_default();
+    for object in body.as_object_mut().into_iter().flat_map(|body| body.values_mut()) {
+        object.as_object_mut().map(|object| object.remove("annotations"));
+    }
+    body
 }
 
 fn conditions(text: &mut String, contract: &Contract) {

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::audit::{Audit, Mark};
 use crate::components::Component;
+use crate::config_api::ConfigApis;
 use crate::folder::{self, Folder, LabRecord};
 use crate::identity::{Identity, Usage};
 use crate::kubeconfig::{self, Credential, Endpoint};
@@ -34,6 +35,7 @@ pub struct Lab {
     record: LabRecord,
     admin: PathBuf,
     processes: Mutex<BTreeMap<Component, Process>>,
+    config_apis: Option<ConfigApis>,
     ends_with_guard: bool,
 }
 
@@ -68,7 +70,8 @@ impl Lab {
             tokio::task::spawn_blocking(move || folder::reserve(&root, &record)).await??
         };
         let admin = folder.kubeconfig("admin");
-        let mut lab = Self { folder, record, admin, processes: Mutex::default(), ends_with_guard: true };
+        let mut lab =
+            Self { folder, record, admin, processes: Mutex::default(), config_apis: None, ends_with_guard: true };
         // From here on dropping `lab` cleans up, whatever fails.
         let mut address = Ipv4Addr::LOCALHOST;
         if lab.record.options.tier == Tier::Real {
@@ -86,6 +89,7 @@ impl Lab {
             nodes.add(crate::nodes::Role::ControlPlane, options.control_plane_nodes).await?;
             nodes.add(crate::nodes::Role::Worker, options.worker_nodes).await?;
             nodes.wait_ready().await.with_context(|| lab.tail(Component::Kwok))?;
+            lab.config_apis = Some(ConfigApis::start(&lab.admin)?);
         }
         if options.tier == Tier::Real {
             let nodes = lab.real_nodes()?;
@@ -109,7 +113,8 @@ impl Lab {
             processes.insert(*component, Process::adopt(&folder, component.name())?);
         }
         let admin = folder.kubeconfig("admin");
-        Ok(Self { folder, record, admin, processes: Mutex::new(processes), ends_with_guard: false })
+        let processes = Mutex::new(processes);
+        Ok(Self { folder, record, admin, processes, config_apis: None, ends_with_guard: false })
     }
 
     /// Ends the lab, also one that runs in the background, and removes its folder.
@@ -190,6 +195,11 @@ impl Lab {
     /// A proxy in front of the API server that injects faults; plain HTTP on a port of its own.
     pub async fn proxy(&self) -> Result<Proxy> {
         Proxy::start(&self.endpoint()?).await
+    }
+
+    /// The config APIs of simulated nodes. An error in another tier, and in a lab somebody else started.
+    pub fn config_apis(&self) -> Result<&ConfigApis> {
+        self.config_apis.as_ref().context("this lab plays no config API")
     }
 
     /// The audit log.

@@ -40,6 +40,7 @@ mod bring_up;
 pub mod cert_manager;
 pub mod cluster;
 pub mod components;
+pub mod config_api;
 pub mod folder;
 pub mod golden;
 pub mod helm;

@@ -159,6 +159,9 @@ impl Lab {
             spec = spec.env(&variable.name, value);
         }
         spec = spec.env("KUBECONFIG", kubeconfig.to_string_lossy());
+        if let Ok(apis) = self.config_apis() {
+            spec = spec.env("CONFIG_API_PROXY", apis.proxy());
+        }
         for (name, value) in &how.env {
             spec = spec.env(name, value);
         }

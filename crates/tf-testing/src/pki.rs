@@ -49,6 +49,12 @@ impl Authority {
         Ok(Self { certificate: read("ca.crt")?, issuer: Issuer::new(authority()?, key) })
     }
 
+    /// A CA that somebody else made.
+    pub fn of(certificate: &str, key: &str) -> Result<Self> {
+        let issuer = Issuer::from_ca_cert_pem(certificate, KeyPair::from_pem(key)?)?;
+        Ok(Self { certificate: certificate.to_owned(), issuer })
+    }
+
     /// The CA's certificate, PEM.
     pub fn certificate(&self) -> String {
         self.certificate.clone()

@@ -14,6 +14,7 @@ mod faults;
 mod grow;
 mod manifest;
 mod order;
+mod registration;
 mod rights;
 mod secrets;
 mod selective;

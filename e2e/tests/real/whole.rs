@@ -1,4 +1,4 @@
-//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config and the vRouter, which
+//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, Control and the vRouter, which
 //! `tf-sim` plays: it reads their files as strictly as they do and connects to every store that is named there. Of the vRouter that is the
 //! agent, without the kernel module and without control nodes (see [`tf_testing::real::whole`]).
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use tf_api::kinds::{CONFIG as CONFIG_KIND, KUBEMANAGER, MANAGER, VROUTER};
+use tf_api::kinds::{CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
@@ -25,6 +25,8 @@ use crate::store::{NAMESPACE, Store, Turn};
 pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name: "config1", images: &[], values: &[] };
 /// kube-manager.
 const LINK: &str = "kubemanager1";
+/// Control.
+const CONTROL_NODES: &str = "control1";
 /// The vRouter.
 const AGENTS: &str = "vrouter1";
 /// Those of this file that take minutes.
@@ -69,6 +71,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     one_writes_and_all_read(&visitor, &addresses, "first").await?;
     nothing_secret_is_told(lab, client).await?;
     silence(lab).await?;
+    registration(lab, client, &visitor, &addresses).await?;
     agents(lab, client, &visitor, &addresses).await?;
 
     let before = restarts(client).await?;
@@ -86,16 +89,49 @@ async fn everything_is_well(client: &Client) -> Result<()> {
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
     ensure!(found.len() == 9, "{names:?}");
     for resource in &found {
-        for kind in ["Available", "ConfigReady", "InputsReady", "Ready"] {
+        for kind in ["Available", "ConfigReady", "InputsReady", "Provisioned", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
             ensure!(is_well, "{} {}: {}", resource.kind.kind, resource.name, resource.explain(kind));
         }
     }
     let is_certified = |it: &Resource| it.is("CertificatesReady", "True") && it.is("Progressing", "False");
-    for (kind, name) in [(CONFIG_KIND, CONFIG.name), (KUBEMANAGER, LINK), (VROUTER, AGENTS)] {
+    for (kind, name) in
+        [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (VROUTER, AGENTS)]
+    {
         resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
     }
     Ok(())
+}
+
+/// Control nodes are in the API by the names of their nodes, whichever member is asked; one that leaves is taken out, is in it again when it
+/// comes back, and a router that somebody else made is there throughout.
+async fn registration(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
+    const FOREIGN: &str = "gateway";
+    let nodes: Vec<String> = lab.real_nodes()?.all()?.iter().map(|node| node.name().to_owned()).collect();
+    let registered = async |what: &str, count: usize, foreign: usize| {
+        let begun = std::time::Instant::now();
+        eventually(what, RECOVERY, async || {
+            for address in addresses {
+                let names = visitor.names(*address, "bgp-routers").await?;
+                let ours = names.iter().filter(|name| nodes.contains(name)).count();
+                if ours != count || names.len() != count + foreign {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+        .await?;
+        println!("{what}: {:.1?}", begun.elapsed());
+        anyhow::Ok(())
+    };
+    registered("control nodes in the API", nodes.len(), 0).await?;
+    visitor.make_router(addresses[1], FOREIGN).await?;
+    lab.apply(&whole::manifest_of_control_nodes(2)?).await?;
+    registered("one less", nodes.len() - 1, 1).await?;
+    lab.apply(&whole::manifest()?).await?;
+    registered("all of them again", nodes.len(), 1).await?;
+    let is_ready = |it: &Resource| it.is_ready() && it.is("Provisioned", "True") && it.is("Progressing", "False");
+    resources::until(client, CONTROL, NAMESPACE, CONTROL_NODES, "ready again", RECOVERY, is_ready).await.map(drop)
 }
 
 /// The vRouter's agents: without control nodes they say so and serve, a changed configuration reaches them in the pods they are in, one that keeps

@@ -1,4 +1,4 @@
-//! The demo on real nodes: operators are pods of their charts, stores are servers that run, and the daemons of Config and the vRouter's
+//! The demo on real nodes: operators are pods of their charts, stores are servers that run, and the daemons of Config and Control and the vRouter's
 //! agents are played by `tf-sim`, which connects to each server that their files name.
 
 use std::{path::Path, time::Instant};
@@ -24,11 +24,14 @@ use super::{NAMESPACE, applied, keep};
 
 const NODES: u32 = 3;
 /// Processes whose memory is told, by what they are.
-const PROCESSES: [(&str, &str); 11] = [
+const PROCESSES: [(&str, &str); 14] = [
     ("beam.smp", "RabbitMQ"),
     ("contrail-api", "played"),
+    ("contrail-contro", "played"),
     ("contrail-device", "played"),
+    ("contrail-dns", "played"),
     ("contrail-kube-m", "played"),
+    ("contrail-named", "played"),
     ("contrail-schema", "played"),
     ("contrail-svc-mo", "played"),
     ("contrail-vroute", "played, forwards nothing"),

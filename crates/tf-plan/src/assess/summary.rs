@@ -51,7 +51,7 @@ fn ready_message(drafts: &[Draft]) -> String {
 
 /// What keeps the resource from being Ready, the most telling cause first.
 fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, String)> {
-    use ConditionType::{Available, ConfigReady, DependenciesReady, InputsReady, Progressing, WorkloadReady};
+    use ConditionType::{Available, ConfigReady, DependenciesReady, InputsReady, Progressing, Provisioned, WorkloadReady};
     match &situation.outcome {
         Outcome::Deleting(message) => return Some((Reason::Deleting, (*message).to_owned())),
         Outcome::Failed(reason, message) => return Some((*reason, (*message).to_owned())),
@@ -68,9 +68,10 @@ fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, Stri
     let asleep = failing(WorkloadReady).filter(|draft| draft.reason == Reason::Hibernated);
     let asleep = asleep.filter(|_| failing(ConfigReady).is_none());
     asleep
-        .or_else(|| {
-            [InputsReady, DependenciesReady, ConfigReady, WorkloadReady, Available].into_iter().find_map(failing)
-        })
+        .or_else(|| [InputsReady, DependenciesReady, ConfigReady].into_iter().find_map(failing))
+        // Members that are not registered do not serve, and say less of why.
+        .or_else(|| failing(Provisioned).filter(|draft| draft.reason == Reason::ProvisioningFailed))
+        .or_else(|| [WorkloadReady, Available, Provisioned].into_iter().find_map(failing))
         .or_else(|| drafts.iter().find(|draft| draft.kind == ConditionType::Degraded && draft.is_true()))
         .or_else(|| drafts.iter().find(|draft| draft.kind == Progressing && draft.is_true()))
         .map(|draft| (draft.reason, draft.message.clone()))

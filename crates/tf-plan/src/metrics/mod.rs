@@ -10,7 +10,7 @@ pub use operator::{
     AGENTS, API_REQUESTS, AUTHORITY_END, AUTHORITY_LATE, CERTIFICATE_END, CERTIFICATE_LATE, CONDITION, CONDITION_SINCE,
     IN_BACKOFF, INITIALIZED, LEADER, MEMBERS_READY, MEMBERS_WANTED, OBJECTS, OPERATOR, POD_RESTARTS, PROCESS,
     PROCESS_CPU, PROCESS_MEMORY, RECONCILE_DURATION, RECONCILES, REPAIR_LATE, RESOURCES, RESOURCES_OMITTED,
-    UNDECODABLE, WATCH_ERRORS, WATCH_SYNCED,
+    REGISTRATION_CALLS, UNDECODABLE, UNREGISTERED, WATCH_ERRORS, WATCH_SYNCED,
 };
 pub use servers::{
     RABBITMQ, RABBITMQ_CONNECTIONS, RABBITMQ_DISK, RABBITMQ_DISK_ALARM, RABBITMQ_DISK_LIMIT, RABBITMQ_MEMORY,
@@ -70,6 +70,9 @@ pub enum Told {
     /// The process of `cassandra-op` that leads, while a ring has to be repaired from time to time.
     #[strum(serialize = "leader, while a ring is to be repaired")]
     OfRings,
+    /// The process that leads, of an operator that registers something, once it has looked.
+    #[strum(serialize = "leader, where something is registered")]
+    OfRegistered,
     /// The process that leads.
     #[strum(serialize = "leader")]
     ByLeader,
@@ -131,7 +134,7 @@ mod tests {
             assert!(metric.name.starts_with("tf_"), "{}", metric.name);
             if metric.labels.contains(&"resource_name") {
                 assert_eq!(metric.labels[..3], RESOURCE_LABELS, "{}", metric.name);
-                assert!(matches!(metric.told, Told::ByLeader | Told::OfMembers | Told::OfRings), "{}", metric.name);
+                assert!(matches!(metric.told, Told::ByLeader | Told::OfMembers | Told::OfRegistered | Told::OfRings), "{}", metric.name);
             }
         }
     }

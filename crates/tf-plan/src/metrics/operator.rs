@@ -88,7 +88,7 @@ pub const CONDITION: Metric = of_leader(gauge(
     &["kind", "resource_namespace", "resource_name", "type", "status"],
     Unit::Flag,
     "Whether a condition of a resource has this status: True, False or Unknown; of the types Ready, Available, Progressing, \
-     Degraded, DependenciesReady, CertificatesReady, Stalled, Paused and Hibernated",
+     Degraded, DependenciesReady, CertificatesReady, Provisioned, Stalled, Paused and Hibernated",
 ));
 /// Their age.
 pub const CONDITION_SINCE: Metric = of_leader(gauge(
@@ -159,8 +159,25 @@ pub const REPAIR_LATE: Metric = Metric {
     )
 };
 
+/// What is asked of the config API.
+pub const REGISTRATION_CALLS: Metric = counter(
+    "tf_registration_calls_total",
+    &["outcome"],
+    "Changes asked of the config API by outcome: done, changed (somebody was faster), refused, failed (the API cannot), unanswered",
+);
+/// What is not registered.
+pub const UNREGISTERED: Metric = Metric {
+    told: Told::OfRegistered,
+    ..gauge(
+        "tf_unregistered_objects",
+        RESOURCE,
+        Unit::Number,
+        "Objects of a resource that are not in the config API as they shall be, when that was looked at last",
+    )
+};
+
 /// What operators register.
-pub const OPERATOR: [&Metric; 23] = [
+pub const OPERATOR: [&Metric; 25] = [
     &AGENTS,
     &API_REQUESTS,
     &AUTHORITY_END,
@@ -177,11 +194,13 @@ pub const OPERATOR: [&Metric; 23] = [
     &POD_RESTARTS,
     &RECONCILE_DURATION,
     &RECONCILES,
+    &REGISTRATION_CALLS,
     &RESOURCES,
     &IN_BACKOFF,
     &REPAIR_LATE,
     &RESOURCES_OMITTED,
     &UNDECODABLE,
+    &UNREGISTERED,
     &WATCH_ERRORS,
     &WATCH_SYNCED,
 ];

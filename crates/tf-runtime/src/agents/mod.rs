@@ -34,6 +34,7 @@ use tokio::{
 
 use self::call::{CallError, Connection};
 use crate::{
+    exchange::ExchangeError,
     identity::Authorities,
     leader::Permit,
     lock::lock,
@@ -171,7 +172,7 @@ impl Agents {
             let operator = round.world.declaration.operator;
             let answer = match authority.client(operator, Timestamp::now()) {
                 Ok(tls) => member.status(tls).await,
-                Err(error) => Some(Err(CallError::Unreachable(error.to_string()))),
+                Err(error) => Some(Err(ExchangeError::Unreachable(error.to_string()).into())),
             };
             if answer.is_some_and(|answer| member.take(answer)) {
                 let _ = round.triggers.send(Trigger::One(member.resource.clone()));
@@ -241,7 +242,7 @@ impl Member {
             None => self.connect(tls.clone()).await?,
         };
         let mut answer = open.call(Method::GET, "/v1/status", Vec::new(), PATIENCE).await;
-        if !is_new && matches!(answer, Err(CallError::Unreachable(_))) {
+        if !is_new && matches!(answer, Err(CallError::Unanswered(ExchangeError::Unreachable(_)))) {
             // The agent ends connections after a while.
             open = self.connect(tls).await?;
             answer = open.call(Method::GET, "/v1/status", Vec::new(), PATIENCE).await;
@@ -253,7 +254,7 @@ impl Member {
     }
 
     async fn connect(&self, tls: Arc<rustls::ClientConfig>) -> Result<Connection, CallError> {
-        timeout(PATIENCE, Connection::open(self.address, tls)).await.map_err(|_| CallError::Slow(PATIENCE))?
+        Connection::open(self.address, tls, PATIENCE).await
     }
 
     /// Keeps an answer. Whether it is another one than before.

@@ -34,21 +34,21 @@ fn heard(member: &Member) -> Option<Agent> {
 fn one_answer_that_is_missing_is_no_news_and_a_second_one_is_silence() {
     let member = member();
     assert!(member.take(Ok(says(true, 1))), "the first answer is news");
-    assert!(!member.take(Err(CallError::Slow(PATIENCE))));
+    assert!(!member.take(Err(ExchangeError::Slow(PATIENCE).into())));
     assert!(matches!(heard(&member), Some(Agent::Says(_))), "one lost answer changes nothing");
-    assert!(member.take(Err(CallError::Slow(PATIENCE))), "silence is news");
+    assert!(member.take(Err(ExchangeError::Slow(PATIENCE).into())), "silence is news");
     assert!(matches!(heard(&member), Some(Agent::Silent(_))));
-    assert!(!member.take(Err(CallError::Unreachable("gone".into()))), "another cause is none");
+    assert!(!member.take(Err(ExchangeError::Unreachable("gone".into()).into())), "another cause is none");
     assert!(member.take(Ok(says(true, 2))), "that it answers again is news");
-    assert!(!member.take(Err(CallError::Slow(PATIENCE))), "failures are counted anew");
+    assert!(!member.take(Err(ExchangeError::Slow(PATIENCE).into())), "failures are counted anew");
 }
 
 #[test]
 fn an_agent_that_never_answered_is_unheard_at_first_and_silent_then() {
     let member = member();
-    assert!(!member.take(Err(CallError::Slow(PATIENCE))));
+    assert!(!member.take(Err(ExchangeError::Slow(PATIENCE).into())));
     assert_eq!(heard(&member), None, "nothing is concluded from one failure");
-    assert!(member.take(Err(CallError::Slow(PATIENCE))));
+    assert!(member.take(Err(ExchangeError::Slow(PATIENCE).into())));
     assert!(matches!(heard(&member), Some(Agent::Silent(_))));
 }
 

@@ -32,6 +32,7 @@ use crate::{
     identity::Authorities,
     metrics::Metrics,
     observe::Observer,
+    registration::Registrar,
     status::StatusWriter,
     step::Stepper,
     watch::{Primary, State, Subject},
@@ -56,6 +57,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             restarts_pods: false,
             calls_agents: false,
             grant: None,
+            deregisters: false,
         }
     }
 
@@ -169,7 +171,11 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
     let events = Arc::new(Events::new(client.clone(), "test-op", "test"));
     let versions = world.authorities.clone();
     let authorities = Arc::new(Authorities::new(client.clone(), "test-op", versions, events.clone()));
+    let triggers = mpsc::unbounded_channel().0;
+    let registrar =
+        Registrar::new("test-op", authorities.clone(), permit.clone(), triggers, metrics.clone(), None);
     let reconciler = Arc::new(Reconciler::<C> {
+        registrar: Arc::new(registrar),
         observer: Observer {
             agents: Arc::default(),
             authorities: authorities.clone(),

@@ -16,10 +16,10 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, RootCertStore, SupportedProtocolVersion,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    version::TLS13,
+    version::{TLS12, TLS13},
 };
 use serde_json::json;
 use tf_api::{
@@ -88,7 +88,16 @@ impl AuthorityFailure {
 pub struct Loaded {
     /// They.
     pub stored: Stored,
-    own: Mutex<Option<(Arc<ClientConfig>, Timestamp)>>,
+    own: Mutex<Option<(Ways, Timestamp)>>,
+}
+
+/// How this operator calls others that have certificates of the authority.
+#[derive(Clone)]
+struct Ways {
+    /// Agents speak TLS 1.3.
+    agents: Arc<ClientConfig>,
+    /// Daemons of Tungsten Fabric may be older.
+    daemons: Arc<ClientConfig>,
 }
 
 /// What was seen of both objects on behalf of a resource, and until when that is believed.
@@ -379,16 +388,28 @@ impl Authorities {
 }
 
 impl Loaded {
-    /// How this operator calls members that have certificates of this authority: with one that names the operator.
+    /// How this operator calls the agents of members: with a certificate that names the operator.
     ///
     /// # Errors
     /// When the authority cannot sign.
     pub fn client(&self, operator: &str, now: Timestamp) -> Result<Arc<ClientConfig>, SignError> {
+        self.ways(operator, now).map(|ways| ways.agents)
+    }
+
+    /// The same for daemons that members run.
+    ///
+    /// # Errors
+    /// When the authority cannot sign.
+    pub fn client_of_daemons(&self, operator: &str, now: Timestamp) -> Result<Arc<ClientConfig>, SignError> {
+        self.ways(operator, now).map(|ways| ways.daemons)
+    }
+
+    fn ways(&self, operator: &str, now: Timestamp) -> Result<Ways, SignError> {
         let mut own = lock(&self.own);
-        if let Some((config, renewal)) = &*own
+        if let Some((ways, renewal)) = &*own
             && now < *renewal
         {
-            return Ok(config.clone());
+            return Ok(ways.clone());
         }
         let pair = self.stored.signer().operator(operator, OWN_LIFETIME, now)?;
         let validity = pair.issued.certificate.validity();
@@ -398,18 +419,22 @@ impl Loaded {
             let certificate = CertificateDer::from(certificate.der().to_vec());
             roots.add(certificate).map_err(|_| unsound("the authority is no trust anchor"))?;
         }
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pair.issued.pem.as_bytes()).collect();
-        let chain = chain.map_err(|_| unsound("the certificate cannot be read"))?;
-        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|_| unsound("the key cannot be read"))?;
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(|error| unsound(&error.to_string()))?
-            .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)
-            .map_err(|error| unsound(&error.to_string()))?;
-        let config = Arc::new(config);
-        *own = Some((config.clone(), validity.renewal(operator)));
-        Ok(config)
+        let config = |versions: &[&'static SupportedProtocolVersion]| {
+            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pair.issued.pem.as_bytes()).collect();
+            let chain = chain.map_err(|_| unsound("the certificate cannot be read"))?;
+            let key =
+                PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|_| unsound("the key cannot be read"))?;
+            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_protocol_versions(versions)
+                .map_err(|error| unsound(&error.to_string()))?
+                .with_root_certificates(roots.clone())
+                .with_client_auth_cert(chain, key)
+                .map(Arc::new)
+                .map_err(|error| unsound(&error.to_string()))
+        };
+        let ways = Ways { agents: config(&[&TLS13])?, daemons: config(&[&TLS13, &TLS12])? };
+        *own = Some((ways.clone(), validity.renewal(operator)));
+        Ok(ways)
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Metrics {
     pub leader: IntGauge,
     /// Single pods restarted.
     pub restarts: IntGauge,
+    /// Changes asked of the config API, by outcome: done, changed, refused, failed, unanswered.
+    pub registration_calls: IntCounterVec,
     resources: Resources,
     /// Two that ask at once must not see half of what is told of resources.
     page: Mutex<()>,
@@ -97,6 +99,7 @@ impl Metrics {
             in_backoff: new.gauge(&table::IN_BACKOFF)?,
             leader: new.gauge(&table::LEADER)?,
             restarts: new.gauge(&table::POD_RESTARTS)?,
+            registration_calls: new.counters(&table::REGISTRATION_CALLS)?,
             resources: Resources::new(&new)?,
             page: Mutex::default(),
             registry,
@@ -157,6 +160,7 @@ mod tests {
         metrics.watch_synced.with_label_values(&["Pod"]).set(1);
         metrics.watch_errors.with_label_values(&["Pod"]).inc();
         metrics.undecodable.with_label_values(&["Pod"]).set(0);
+        metrics.registration_calls.with_label_values(&["done"]).inc();
         let text = page(&metrics, Some(&resources::tests::full()));
 
         let mut types = BTreeMap::new();

@@ -17,13 +17,14 @@ use crate::object::Key;
 const LIMIT: usize = 100;
 
 /// Conditions that are told.
-const CONDITIONS: [ConditionType; 9] = [
+const CONDITIONS: [ConditionType; 10] = [
     ConditionType::Ready,
     ConditionType::Available,
     ConditionType::Progressing,
     ConditionType::Degraded,
     ConditionType::DependenciesReady,
     ConditionType::CertificatesReady,
+    ConditionType::Provisioned,
     ConditionType::Stalled,
     ConditionType::Paused,
     ConditionType::Hibernated,
@@ -67,6 +68,8 @@ pub struct Facts {
     pub certificate_late: Option<Timestamp>,
     /// When a repair is late.
     pub repair_late: Option<Timestamp>,
+    /// How many of its objects are not in the config API as they shall be.
+    pub unregistered: Option<i64>,
 }
 
 impl Facts {
@@ -143,6 +146,7 @@ pub(super) struct Resources {
     certificate_end: IntGaugeVec,
     certificate_late: IntGaugeVec,
     repair_late: IntGaugeVec,
+    unregistered: IntGaugeVec,
     authority_end: IntGaugeVec,
     authority_late: IntGaugeVec,
 }
@@ -161,6 +165,7 @@ impl Resources {
             certificate_end: new.gauges(&table::CERTIFICATE_END)?,
             certificate_late: new.gauges(&table::CERTIFICATE_LATE)?,
             repair_late: new.gauges(&table::REPAIR_LATE)?,
+            unregistered: new.gauges(&table::UNREGISTERED)?,
             authority_end: new.gauges(&table::AUTHORITY_END)?,
             authority_late: new.gauges(&table::AUTHORITY_LATE)?,
         })
@@ -209,6 +214,7 @@ impl Resources {
             (&self.certificate_end, second(facts.certificate_end)),
             (&self.certificate_late, second(facts.certificate_late)),
             (&self.repair_late, second(facts.repair_late)),
+            (&self.unregistered, facts.unregistered),
         ];
         // Nobody is told of a certificate that ended in 1970.
         for (gauge, value) in numbers {
@@ -218,9 +224,9 @@ impl Resources {
         }
     }
 
-    fn all(&self) -> [&IntGaugeVec; 13] {
+    fn all(&self) -> [&IntGaugeVec; 14] {
         let Self { counts, omitted, conditions, since, initialized, wanted, ready, agents, .. } = self;
-        let Self { certificate_end, certificate_late, repair_late, authority_end, authority_late, .. } = self;
+        let Self { certificate_end, certificate_late, repair_late, unregistered, authority_end, authority_late, .. } = self;
         [
             counts,
             omitted,
@@ -233,6 +239,7 @@ impl Resources {
             certificate_end,
             certificate_late,
             repair_late,
+            unregistered,
             authority_end,
             authority_late,
         ]
@@ -275,6 +282,7 @@ pub(super) mod tests {
             certificate_end: Some(at(3000)),
             certificate_late: Some(at(2000)),
             repair_late: Some(at(4000)),
+            unregistered: Some(2),
             ..Facts::of(Some(&status(&[("Ready", "False"), ("Available", "True"), ("Paused", "True")])))
         };
         Snapshot {
@@ -324,6 +332,7 @@ pub(super) mod tests {
         is_told("tf_certificate_expiry_timestamp_seconds{N,S} 3000");
         is_told("tf_certificate_overdue_timestamp_seconds{N,S} 2000");
         is_told("tf_repair_overdue_timestamp_seconds{N,S} 4000");
+        is_told("tf_unregistered_objects{N,S} 2");
         let text = String::from_utf8(metrics.page(Some(&full())).unwrap()).unwrap();
         assert!(
             text.contains(

@@ -108,7 +108,32 @@ impl Database {
     /// When a quorum does not tell.
     pub async fn get(&self, keyspace: &str, key: &str) -> Result<Option<String>> {
         let answer = self.execute(&format!("SELECT value FROM {keyspace}.sim WHERE key = '{key}'")).await?;
-        value(&answer).map(|mut values| values.pop()).context("an answer that cannot be read")
+        let rows = rows(&answer).context("an answer that cannot be read")?;
+        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()))
+    }
+
+    /// All texts whose keys begin so: the whole table is read, which is small.
+    ///
+    /// # Errors
+    /// When a quorum does not tell.
+    pub async fn all(&self, keyspace: &str, beginning: &str) -> Result<Vec<String>> {
+        let answer = self.execute(&format!("SELECT key, value FROM {keyspace}.sim")).await?;
+        let rows = rows(&answer).context("an answer that cannot be read")?;
+        let mut those: Vec<_> = rows
+            .into_iter()
+            .filter_map(|row| <[String; 2]>::try_from(row).ok())
+            .filter(|[key, _]| key.starts_with(beginning))
+            .collect();
+        those.sort();
+        Ok(those.into_iter().map(|[_, value]| value).collect())
+    }
+
+    /// Removes the text under a key.
+    ///
+    /// # Errors
+    /// When no quorum does.
+    pub async fn remove(&self, keyspace: &str, key: &str) -> Result<()> {
+        self.execute(&format!("DELETE FROM {keyspace}.sim WHERE key = '{key}'")).await.map(drop)
     }
 
     async fn define(&self, statement: &str) -> Result<()> {
@@ -225,27 +250,40 @@ impl Session {
     }
 }
 
-/// The text in the first row and its only column, if there is a row.
-fn value(answer: &[u8]) -> Option<Vec<String>> {
+/// The texts in the columns of each row.
+fn rows(answer: &[u8]) -> Option<Vec<Vec<String>>> {
     let mut rest = answer;
     if int(&mut rest)? != ROWS {
         return None;
     }
     let flags = int(&mut rest)?;
-    if int(&mut rest)? != 1 || flags != 1 {
+    let columns = int(&mut rest)?;
+    if flags != 1 {
         return None;
     }
-    // Names of keyspace, table and column, and the type.
-    for _ in 0..3 {
-        let length = usize::from(u16::from_be_bytes(take(&mut rest)?));
-        rest = rest.get(length..)?;
+    // Names of keyspace and table, then the name and the type of each column.
+    for _ in 0..2 {
+        skip(&mut rest)?;
     }
-    let _: [u8; 2] = take(&mut rest)?;
-    if int(&mut rest)? == 0 {
-        return Some(Vec::new());
+    for _ in 0..columns {
+        skip(&mut rest)?;
+        let _: [u8; 2] = take(&mut rest)?;
     }
-    let length = usize::try_from(int(&mut rest)?).ok()?;
-    Some(vec![String::from_utf8(rest.get(..length)?.to_vec()).ok()?])
+    let count = int(&mut rest)?;
+    (0..count).map(|_| (0..columns).map(|_| cell(&mut rest)).collect()).collect()
+}
+
+fn skip(rest: &mut &[u8]) -> Option<()> {
+    let length = usize::from(u16::from_be_bytes(take(rest)?));
+    *rest = rest.get(length..)?;
+    Some(())
+}
+
+fn cell(rest: &mut &[u8]) -> Option<String> {
+    let length = usize::try_from(int(rest)?).ok()?;
+    let (text, tail) = rest.split_at_checked(length)?;
+    *rest = tail;
+    String::from_utf8(text.to_vec()).ok()
 }
 
 fn int(rest: &mut &[u8]) -> Option<i32> {
@@ -262,18 +300,23 @@ fn take<const LENGTH: usize>(rest: &mut &[u8]) -> Option<[u8; LENGTH]> {
 mod tests {
     use super::*;
 
-    fn answer(rows: i32, cell: Option<&str>) -> Vec<u8> {
+    fn answer(columns: &[&str], cells: &[&[&str]]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for number in [ROWS, 1, 1] {
+        for number in [ROWS, 1, columns.len() as i32] {
             bytes.extend(number.to_be_bytes());
         }
-        for name in ["keyspace", "sim", "value"] {
-            bytes.extend((name.len() as u16).to_be_bytes());
-            bytes.extend(name.as_bytes());
+        let text = |bytes: &mut Vec<u8>, text: &str| {
+            bytes.extend((text.len() as u16).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        };
+        text(&mut bytes, "keyspace");
+        text(&mut bytes, "sim");
+        for column in columns {
+            text(&mut bytes, column);
+            bytes.extend(13_u16.to_be_bytes());
         }
-        bytes.extend(13_u16.to_be_bytes());
-        bytes.extend(rows.to_be_bytes());
-        if let Some(cell) = cell {
+        bytes.extend((cells.len() as i32).to_be_bytes());
+        for cell in cells.iter().copied().flatten() {
             bytes.extend((cell.len() as i32).to_be_bytes());
             bytes.extend(cell.as_bytes());
         }
@@ -281,12 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_value_is_read_and_what_is_cut_off_is_not() {
-        assert_eq!(value(&answer(0, None)), Some(Vec::new()));
-        let whole = answer(1, Some("text"));
-        assert_eq!(value(&whole), Some(vec!["text".into()]));
+    fn every_row_is_read_and_what_is_cut_off_is_not() {
+        assert_eq!(rows(&answer(&["value"], &[])), Some(Vec::new()));
+        let whole = answer(&["key", "value"], &[&["a", "text"], &["b", ""]]);
+        assert_eq!(rows(&whole), Some(vec![vec!["a".into(), "text".into()], vec!["b".into(), String::new()]]));
         for length in 0..whole.len() {
-            assert_eq!(value(&whole[..length]), None, "{length}");
+            assert_eq!(rows(&whole[..length]), None, "{length}");
         }
     }
 }

@@ -86,13 +86,46 @@ pub async fn lead(client: &Client, path: &str, name: &str) -> Result<String> {
     }
 }
 
+/// Makes a node that stays, with this content. False if there is one already.
+///
+/// # Errors
+/// When the session does not last.
+pub async fn claim(client: &Client, path: &str, content: &str) -> Result<bool> {
+    let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    match client.create(path, content.as_bytes(), &mode).await {
+        Ok(_) => Ok(true),
+        Err(Error::NodeExists) => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("creating {path}")),
+    }
+}
+
+/// The content of a node, if it is there.
+///
+/// # Errors
+/// When the session does not last.
+pub async fn content(client: &Client, path: &str) -> Result<Option<String>> {
+    match client.get_data(path).await {
+        Ok((content, _)) => Ok(Some(String::from_utf8_lossy(&content).into_owned())),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("reading {path}")),
+    }
+}
+
+/// Removes a node.
+///
+/// # Errors
+/// When the session does not last.
+pub async fn release(client: &Client, path: &str) -> Result<()> {
+    match client.delete(path, None).await {
+        Ok(()) | Err(Error::NoNode) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("deleting {path}")),
+    }
+}
+
 /// Makes a node that stays.
 ///
 /// # Errors
 /// When the session does not last.
 pub async fn make(client: &Client, path: &str) -> Result<()> {
-    match client.create(path, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
-        Ok(_) | Err(Error::NodeExists) => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("creating {path}")),
-    }
+    claim(client, path, "").await.map(drop)
 }

@@ -1,7 +1,7 @@
 //! The daemons that `tf-sim` plays on real nodes, asked as people ask: NodeStatus by introspection, objects by the API. Over TLS, by the
 //! authority of the namespace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -155,6 +155,37 @@ impl Visitor {
         ensure!(code == 200, "{address}: status {code}: {text}");
         let answer: Value = serde_json::from_str(&text)?;
         Ok((answer["virtual-network"].clone(), answer["told"] == true))
+    }
+
+    /// Names of all objects in a collection of the API on this node, the last part of each.
+    ///
+    /// # Errors
+    /// When there is no such list.
+    pub async fn names(&self, address: Ipv4Addr, collection: &str) -> Result<BTreeSet<String>> {
+        let (code, text) = self.ask(Method::GET, address, API, &format!("/{collection}"), "").await?;
+        ensure!(code == 200, "{address}: status {code}: {text}");
+        let answer: Value = serde_json::from_str(&text)?;
+        let objects = answer[collection].as_array().context("no list")?;
+        let name = |object: &Value| object["fq_name"].as_array()?.last()?.as_str().map(str::to_owned);
+        Ok(objects.iter().filter_map(name).collect())
+    }
+
+    /// Makes a bgp-router of somebody else by the API on this node.
+    ///
+    /// # Errors
+    /// When it is not made.
+    pub async fn make_router(&self, address: Ipv4Addr, name: &str) -> Result<()> {
+        let parameters = json!({
+            "router_type": "router", "vendor": "mx", "autonomous_system": 64513, "identifier": "192.0.2.1", "address": "192.0.2.1",
+        });
+        let body = json!({"bgp-router": {
+            "fq_name": ["default-domain", "default-project", "ip-fabric", "__default__", name],
+            "parent_type": "routing-instance",
+            "bgp_router_parameters": parameters,
+        }});
+        let (code, text) = self.ask(Method::POST, address, API, "/bgp-routers", &body.to_string()).await?;
+        ensure!(code == 200, "{address}: status {code}: {text}");
+        Ok(())
     }
 
     async fn ask(&self, method: Method, address: Ipv4Addr, port: u16, path: &str, body: &str) -> Result<(u16, String)> {

@@ -1,8 +1,5 @@
-//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config and the vRouter
-//! that `tf-sim` plays.
-//!
-//! Control is left out: nobody registers nodes in the config API yet, and without that neither a control node nor an agent that knows of one
-//! is ever Functional.
+//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config, Control and the
+//! vRouter that `tf-sim` plays.
 //!
 //! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
 //! would leave the lab's pods without a network. An ordinary interface that is called `vhost0` and has what the node's has stands for the one
@@ -17,10 +14,11 @@ use crate::operators::{Install, repository};
 use crate::real::{image, operator};
 use crate::{Lab, Options};
 
-/// The operators, without that of Control.
-pub const OPERATORS: [&str; 8] = [
+/// The operators.
+pub const OPERATORS: [&str; 9] = [
     "cassandra-op",
     "config-op",
+    "control-op",
     "kubemanager-op",
     "manager-op",
     "rabbitmq-op",
@@ -40,11 +38,12 @@ const OTHERS: [&str; 6] = [
 ];
 
 /// The control nodes of the example.
-const CONTROL: &str = "    controls:\n      - metadata: {name: control1}\n";
-/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
+const CONTROL: &str = "      - metadata: {name: control1}\n";
+/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin. It knows of no control node: nobody registers
+/// vRouters yet, and without that an agent that knows of one is never Functional.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
 const AGENT_ALONE: &str =
-    "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
+    "        spec:\n          serviceConfiguration:\n            controlInstance: nobody\n            containers: [{name: vrouteragent}]\n";
 
 /// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
 pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];
@@ -54,7 +53,7 @@ pub fn archives() -> Vec<&'static str> {
     OPERATORS.into_iter().chain(OTHERS).collect()
 }
 
-/// `examples/manager.yaml` without control nodes, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent
+/// `examples/manager.yaml`, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent
 /// alone.
 ///
 /// # Errors
@@ -71,11 +70,9 @@ pub fn manifest() -> Result<String> {
             "          serviceConfiguration:\n",
             &format!("          serviceConfiguration:\n            {}\n", heap("\n            ")),
         )
-        .replace(CONTROL, "")
         .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");
     anyhow::ensure!(small.ends_with(AGENT_ALONE), "examples/manager.yaml has no vRouter at its end");
-    anyhow::ensure!(!small.contains("control1"), "examples/manager.yaml has other control nodes than it had");
     Ok(small)
 }
 
@@ -85,6 +82,17 @@ pub fn manifest() -> Result<String> {
 /// As [`manifest`].
 pub fn manifest_with(variables: &str) -> Result<String> {
     Ok(format!("{}            envVariablesConfig: {{{variables}}}\n", manifest()?))
+}
+
+/// The same with so many control nodes.
+///
+/// # Errors
+/// As [`manifest`].
+pub fn manifest_of_control_nodes(count: u32) -> Result<String> {
+    let spec = format!("{CONTROL}        spec: {{commonConfiguration: {{replicas: {count}}}}}\n");
+    let manifest = manifest()?;
+    anyhow::ensure!(manifest.contains(CONTROL), "examples/manager.yaml has other control nodes than it had");
+    Ok(manifest.replace(CONTROL, &spec))
 }
 
 /// A lab of control-plane nodes that have the images, with every operator installed from its chart.
@@ -111,7 +119,8 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
 
 /// Values of an operator's chart.
 fn values(operator: &str) -> Vec<String> {
-    let played = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
+    let config = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
+    let control = ["control", "dns", "named"];
     let sim = concat!("tungstenfabric/tf-sim:", env!("CARGO_PKG_VERSION"));
     match operator {
         "cassandra-op" => vec![image::CASSANDRA.to_owned()],
@@ -119,7 +128,8 @@ fn values(operator: &str) -> Vec<String> {
         "redis-op" => vec![image::REDIS.to_owned()],
         "zookeeper-op" => vec![image::ZOOKEEPER.to_owned()],
         "vrouter-op" => vec![format!("operands.images.vrouter-agent={sim}")],
-        "config-op" => played.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
+        "config-op" => config.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
+        "control-op" => control.map(|name| format!("operands.images.controller-control-{name}={sim}")).to_vec(),
         _ => Vec::new(),
     }
 }
@@ -134,10 +144,13 @@ mod tests {
     fn the_example_is_whole_and_its_vrouter_needs_no_kernel_module() {
         let manifest: Value = serde_saphyr::from_str(&manifest().unwrap()).unwrap();
         let services = manifest["spec"]["services"].as_object().unwrap();
-        let kinds = ["cassandras", "config", "rabbitmq", "redis", "vrouters", "zookeeper"];
+        let kinds = ["cassandras", "config", "controls", "rabbitmq", "redis", "vrouters", "zookeeper"];
         assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
         let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));
+        assert_eq!(vrouter["controlInstance"], "nobody");
+        let fewer: Value = serde_saphyr::from_str(&manifest_of_control_nodes(2).unwrap()).unwrap();
+        assert_eq!(fewer["spec"]["services"]["controls"][0]["spec"]["commonConfiguration"]["replicas"], 2);
         let with: Value = serde_saphyr::from_str(&manifest_with("A: \"1\"").unwrap()).unwrap();
         let vrouter = &with["spec"]["services"]["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["envVariablesConfig"]["A"], "1");

@@ -1,0 +1,138 @@
+//! Registration: what a resource's nodes and settings are in the config API, as decisions (tf-components 10).
+//!
+//! A component says in its plan what shall be there ([`record`]) and where the API is ([`Registration`]). The runtime lists what is, asks
+//! for a [decision](decide), makes the [calls](call) and looks again until nothing is left to do; what came of it is the condition
+//! `Provisioned`. What people changed stays ([`merge`]), and what is not ours is known by what it lacks ([`mark`]).
+
+pub mod call;
+pub mod decide;
+pub mod mark;
+pub mod merge;
+pub mod record;
+#[cfg(test)]
+mod tests;
+pub mod types;
+
+use tf_api::{
+    Managed,
+    common::AuthParameters,
+    contract::{ConditionType, Draft, MemberStatus, Reason},
+};
+
+use self::{decide::Wanted, mark::Owner};
+use crate::{dependency::Connection, keystone::Keystone, observed::Observed, plan::Plan};
+
+/// What a resource registers, and with whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Registration {
+    /// What shall be there.
+    pub wanted: Wanted,
+    /// The API.
+    pub api: Api,
+}
+
+/// The members of a config API.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Api {
+    /// Addresses or names, any of which will do.
+    pub hosts: Vec<String>,
+    /// Their port.
+    pub port: u16,
+    /// Whether they speak TLS, with certificates of the namespace's authority.
+    pub tls: bool,
+    /// Who the API is told to be asked by, where it wants to know.
+    pub keystone: Option<Keystone>,
+}
+
+/// How far a registration has got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nobody has looked since the operator started.
+    Unknown,
+    /// It has not been done yet, for this reason.
+    Pending(String),
+    /// Everything is there.
+    Done {
+        /// How many objects.
+        objects: usize,
+        /// What a person should know.
+        notes: Vec<String>,
+    },
+    /// It did not work, for this reason.
+    Failed(String),
+}
+
+/// How a component reaches the config API.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// Where it is.
+    pub connection: &'a Connection,
+    /// The endpoint of REST.
+    pub endpoint: &'a str,
+    /// As whom it is asked.
+    pub auth: Option<&'a AuthParameters>,
+}
+
+impl Client<'_> {
+    /// Adds to a plan what shall be in the API. Without the password that is needed nothing is registered, and everything else goes on.
+    pub fn register<Cr: Managed>(&self, plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, wanted: Wanted) {
+        match Keystone::of(self.auth, cr.home(), &observed.secrets) {
+            Err(not_ready) => impossible(plan, not_ready.message),
+            Ok(keystone) => {
+                let api = Api {
+                    hosts: self.connection.hosts(self.endpoint),
+                    port: self.connection.port(self.endpoint).unwrap_or_default(),
+                    tls: self.connection.tls(self.endpoint),
+                    // A token is good in every region.
+                    keystone: keystone.map(|keystone| Keystone { region: String::new(), ..keystone }),
+                };
+                plan.registration = Some(Registration { wanted, api });
+            }
+        }
+    }
+}
+
+/// Says in a plan that nothing can be registered before somebody changes something.
+pub fn impossible(plan: &mut Plan, why: String) {
+    plan.drafts.push(Draft::fails(ConditionType::Provisioned, Reason::ProvisioningFailed, why));
+}
+
+/// Nodes that are no members any more and whose pods still serve: what they are in the API has to stay as long.
+pub fn serving_leavers<Cr>(observed: &Observed<Cr>, members: &[MemberStatus]) -> impl Iterator<Item = String> {
+    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+    let serving = pods.iter().filter(|pod| pod.ready).filter_map(|pod| pod.node.clone());
+    serving.filter(|node| members.iter().all(|member| member.node != *node))
+}
+
+impl Owner {
+    /// The owner that a resource is.
+    pub fn of<Cr: Managed>(cr: &Cr) -> Self {
+        let meta = cr.meta();
+        Self {
+            kind: Cr::INFO.kind.to_owned(),
+            namespace: cr.home().to_owned(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether the config API that a resource uses, as its condition says, is gone or goes: then what is in it goes with it.
+pub fn is_gone(api: &Draft) -> bool {
+    matches!(api.reason, Reason::DependencyNotFound | Reason::CrdMissing | Reason::Deleting)
+}
+
+/// The condition that tells how far a registration has got; none if it stays what it was.
+pub fn draft(progress: &Progress) -> Option<Draft> {
+    use ConditionType::Provisioned;
+    match progress {
+        Progress::Unknown => None,
+        Progress::Pending(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningPending, why.clone())),
+        Progress::Failed(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningFailed, why.clone())),
+        Progress::Done { objects, notes } => {
+            let mut message = format!("{objects} objects in the config API are as planned");
+            notes.iter().for_each(|note| message = format!("{message}; {note}"));
+            Some(Draft::holds(Provisioned, Reason::Succeeded, message))
+        }
+    }
+}
