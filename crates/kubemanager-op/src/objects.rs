@@ -31,31 +31,31 @@ impl Objects {
     /// # Errors
     /// `InvalidSpec` with the field that the daemon could not read.
     pub fn of(spec: &KubemanagerConfiguration, cluster: &str) -> Result<Self, NotReady> {
-        let named = |field, text: &Option<String>, keys| match text.as_deref().map(str::trim) {
-            None | Some("") => Ok(None),
-            Some(text) => dictionary(field, text, keys).map(Some),
+        let given =
+            |text: &Option<String>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+        let named = |field, text: &Option<String>, keys| {
+            given(text).map(|text| dictionary(field, &text, keys, &BTreeMap::new())).transpose()
         };
         // As with the Go tf-operator (peer-operator 1.7).
-        let usual = || {
-            let project = format!("{cluster}-default");
-            let parts = ["default-domain", &project, "__public__", "__fip_pool_public__"];
-            text(POOL.iter().zip(parts))
-        };
+        let project = format!("{cluster}-default");
+        let usual =
+            POOL.iter().copied().zip(["default-domain", &project, "__public__", "__fip_pool_public__"]).collect();
         Ok(Self {
             project: named("clusterProject", &spec.cluster_project, PROJECT)?,
             network: named("clusterNetwork", &spec.cluster_network, NETWORK)?,
             pod_network: named("clusterPodNetwork", &spec.cluster_pod_network, NETWORK)?,
             service_network: named("clusterServiceNetwork", &spec.cluster_service_network, NETWORK)?,
-            public_pool: match spec.public_fip_pool.as_deref().map(str::trim) {
+            public_pool: match given(&spec.public_fip_pool).as_deref() {
                 Some("{}") => "{}".to_owned(),
-                _ => named("publicFIPPool", &spec.public_fip_pool, POOL)?.unwrap_or_else(usual),
+                // One that is named by its network alone is the usual one of that.
+                text => dictionary("publicFIPPool", text.unwrap_or("{}"), POOL, &usual)?,
             },
         })
     }
 }
 
-/// The dictionary with its keys in the order that is usual, whatever blanks and order the spec has.
-fn dictionary(field: &str, given: &str, keys: &[&str]) -> Result<String, NotReady> {
+/// The dictionary with its keys in the order that is usual, whatever blanks and order the spec has. What it leaves out is as `usual`.
+fn dictionary(field: &str, given: &str, keys: &[&str], usual: &BTreeMap<&str, &str>) -> Result<String, NotReady> {
     let wrong = || {
         let message = format!(
             "serviceConfiguration.{field} is not JSON with the texts {}; write it like {}",
@@ -64,13 +64,23 @@ fn dictionary(field: &str, given: &str, keys: &[&str]) -> Result<String, NotRead
         );
         NotReady::invalid(Reason::InvalidSpec, message)
     };
-    let found: BTreeMap<String, String> = serde_json::from_str(given).map_err(|_| wrong())?;
-    let value = |key: &&str| found.get(*key).map(String::as_str).filter(|value| !value.is_empty());
+    let found = read(given).ok_or_else(wrong)?;
+    let value = |key: &&str| found.get(*key).map(String::as_str).or_else(|| usual.get(key).copied());
     let values: Option<Vec<&str>> = keys.iter().map(value).collect();
     match values {
-        Some(values) if found.len() == keys.len() => Ok(text(keys.iter().zip(values))),
+        Some(values)
+            if found.keys().all(|key| keys.contains(&key.as_str())) && values.iter().all(|it| !it.is_empty()) =>
+        {
+            Ok(text(keys.iter().zip(values)))
+        }
         _ => Err(wrong()),
     }
+}
+
+/// JSON, or the same in the quotation marks that Python writes, as manifests of the Go tf-operator have it.
+fn read(text: &str) -> Option<BTreeMap<String, String>> {
+    let plain = || (!text.contains(['"', '\\'])).then(|| text.replace('\'', "\""));
+    serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&plain()?).ok())
 }
 
 fn text<'a>(pairs: impl Iterator<Item = (&'a &'a str, &'a str)>) -> String {

@@ -167,6 +167,13 @@ fn objects_of_the_config_api_arrive_whatever_letters_they_have() {
         "publicFIPPool": " {} ",
     });
     let options = read(&Planned::of(&World::default(), service(spec)));
+    let quoted = read(&Planned::of(&World::default(), service(json!({"publicFIPPool": "{'network': 'public'}"}))));
+    let pool = quoted.public_pool.unwrap_or_default();
+    assert_eq!(
+        (pool["network"].as_str(), pool["project"].as_str()),
+        ("public", "prod-default"),
+        "of the Go tf-operator"
+    );
     let [project, others @ ..] = options.objects.map(Option::unwrap_or_default);
     assert_eq!((project["domain"].as_str(), options.public_pool), ("d", None));
     assert!(others.iter().all(|network| network["name"] == name && network.len() == 3), "{others:?}");
