@@ -39,6 +39,8 @@ pub fn dependencies(cr: &Config) -> Vec<Dependency> {
 pub struct Services {
     /// The database.
     pub cassandra: Cassandra,
+    /// The same as it was found, with the nodes of its members.
+    pub database: Connection,
     /// ZooKeeper's servers with port.
     pub zookeeper: Vec<String>,
     /// The message bus.
@@ -63,6 +65,7 @@ impl Services {
         };
         Ok(Self {
             cassandra: Cassandra::of(&cassandra, cassandra_servers(&cassandra)?),
+            database: cassandra,
             zookeeper: zookeeper(&connection(ConditionType::ZookeeperReady))?,
             rabbitmq: Rabbitmq::of(&connection(ConditionType::RabbitmqReady))?,
             analytics,

@@ -88,8 +88,13 @@ fn is_due(setting: &Setting, live: &Value, last: Option<&Value>) -> bool {
         (Strength::Stated, _) => true,
         // The spec changed since, or somebody else did.
         (Strength::Usual, Some(last)) => *last != setting.value,
-        (Strength::Usual, None) => live.is_null(),
+        (Strength::Usual, None) => is_nothing(live),
     }
+}
+
+/// A list that is empty is as good as none: the API begins with some.
+fn is_nothing(live: &Value) -> bool {
+    live.is_null() || live.as_array().is_some_and(Vec::is_empty)
 }
 
 /// The API leaves out fields without a value, and fields of an object that we do not name are not ours.
