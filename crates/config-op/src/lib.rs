@@ -1,12 +1,13 @@
 //! Config: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
 //! daemons connect to in [`services`], file contents are in [`config`], how daemons are run in [`launch`], what is done to members that
-//! run in `procedure`.
+//! run in `procedure`, what is in its own API in `registration`.
 
 pub mod config;
 pub mod containers;
 pub mod launch;
 pub mod plan;
 mod procedure;
+mod registration;
 pub mod services;
 
 use tf_api::{

@@ -25,7 +25,7 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    selection::{OBSOLETE, REGISTRATION},
+    selection::OBSOLETE,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -36,6 +36,7 @@ use crate::{
     containers::{self, ADMIN, API, CONTAINERS, DEVICE_MANAGER, DNSMASQ, ENDPOINT, LOGS, SCHEMA, SVC_MONITOR},
     launch,
     procedure::MEMBERS,
+    registration,
     services::{self, Services},
 };
 
@@ -145,6 +146,7 @@ fn carry_out(
     let mut plan = ensemble.plan(parts)?;
     procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
+    registration::complete(&mut plan, cr, observed, &services.database);
     hibernation::finish(&mut plan);
     Ok(plan)
 }
@@ -238,12 +240,6 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
 fn ignored(cr: &Config) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let usual = ConfigConfiguration::default();
-    let registered = [
-        (spec.linklocal_service_config.is_some(), "linklocalServiceConfig"),
-        (spec.bgp_auto_mesh != usual.bgp_auto_mesh, "bgpAutoMesh"),
-        (spec.bgp_enable_4_byte != usual.bgp_enable_4_byte, "bgpEnable4Byte"),
-        (spec.global_asn_number != usual.global_asn_number, "globalASNNumber"),
-    ];
     let fabric = manages_fabric(spec);
     let device_manager = spec.device_manager_introspect_port != usual.device_manager_introspect_port;
     let of_containers = [
@@ -258,7 +254,6 @@ fn ignored(cr: &Config) -> Vec<String> {
         ),
     ];
     let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
-    let registered = registered.into_iter().filter(|(set, _)| *set).map(|(_, name)| field(name, REGISTRATION));
     let of_containers = of_containers
         .into_iter()
         .filter(|(set, _, container)| *set && !spec.containers.is_empty() && !lists(spec, container))
@@ -266,7 +261,7 @@ fn ignored(cr: &Config) -> Vec<String> {
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let dependencies = dependency::ignored(&services::dependencies(cr));
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
-    registered.chain(of_containers).chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
+    of_containers.chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
 }
 
 fn manages_fabric(spec: &ConfigConfiguration) -> bool {

@@ -42,6 +42,8 @@ pub fn dependencies(cr: &Config) -> Vec<Dependency> {
 pub struct Services {
     /// The database.
     pub cassandra: Cassandra,
+    /// The same as it was found, with the nodes of its members.
+    pub database: Connection,
     /// ZooKeeper's servers with port.
     pub zookeeper: Vec<String>,
     /// The message bus.
@@ -71,6 +73,7 @@ impl Services {
         };
         Ok(Self {
             cassandra: Cassandra::of(&cassandra, python::cassandra_servers(&cassandra, "the config daemons")?),
+            database: cassandra,
             zookeeper: python::zookeeper_servers(&connection(ConditionType::ZookeeperReady), PLAIN_ZOOKEEPER)?,
             rabbitmq: Rabbitmq::of(&connection(ConditionType::RabbitmqReady))?,
             analytics,

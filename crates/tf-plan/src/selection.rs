@@ -16,9 +16,6 @@ use crate::{
 
 const HOST: &str = "it sets up the host (kernel settings, tools in /usr/bin), which is the vRouter's business";
 const PREFETCH: &str = "it only pulls an image for tools on the host, which are the vRouter's business";
-/// Why what concerns objects in the config API has no effect yet.
-pub const REGISTRATION: &str =
-    "the operator registers nodes and settings in the config API itself, from a later release on";
 const REGISTERED: &str = "the operator itself tells the config API what it did";
 /// Containers that the Go tf-operator ran beside the daemons of Config and Control and that are not needed (tf-components 9.1 and 9.2).
 pub const OBSOLETE: [(&str, &str); 4] = [

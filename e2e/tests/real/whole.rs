@@ -95,9 +95,7 @@ async fn everything_is_well(client: &Client) -> Result<()> {
         }
     }
     let is_certified = |it: &Resource| it.is("CertificatesReady", "True") && it.is("Progressing", "False");
-    for (kind, name) in
-        [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (VROUTER, AGENTS)]
-    {
+    for (kind, name) in [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (VROUTER, AGENTS)] {
         resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
     }
     Ok(())

@@ -44,7 +44,9 @@ pub fn merge(wanted: &Property, live: &Value, last: &Value) -> Merged {
             let mut merged: Vec<Value> = present
                 .iter()
                 .filter(|entry| !is_left_over(entry))
-                .map(|entry| entries.get(&name(entry)).filter(|wanted| !is_same(wanted, entry)).unwrap_or(entry).clone())
+                .map(|entry| {
+                    entries.get(&name(entry)).filter(|wanted| !is_same(wanted, entry)).unwrap_or(entry).clone()
+                })
                 .collect();
             let is_missing = |entry: &&Value| present.iter().all(|other| name(other) != name(entry));
             merged.extend(entries.values().filter(is_missing).cloned());
@@ -88,8 +90,13 @@ fn is_due(setting: &Setting, live: &Value, last: Option<&Value>) -> bool {
         (Strength::Stated, _) => true,
         // The spec changed since, or somebody else did.
         (Strength::Usual, Some(last)) => *last != setting.value,
-        (Strength::Usual, None) => live.is_null(),
+        (Strength::Usual, None) => is_nothing(live),
     }
+}
+
+/// A list that is empty is as good as none: the API begins with some.
+fn is_nothing(live: &Value) -> bool {
+    live.is_null() || live.as_array().is_some_and(Vec::is_empty)
 }
 
 /// The API leaves out fields without a value, and fields of an object that we do not name are not ours.

@@ -1,0 +1,132 @@
+//! What Config is in its own API: its nodes and those of its database, and the settings of everything that the spec has
+//! (tf-components 10.2 and 10.3; upstream `provision_config_node.py`, `provision_control.py`, `provision_encap.py`, `provision_linklocal.py`).
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use serde_json::{Value, json};
+use tf_api::{Config, ConfigConfiguration, contract::Protocol, kinds::LinklocalServiceConfig};
+use tf_plan::{
+    dependency::Connection,
+    observed::Observed,
+    plan::Plan,
+    registration::{
+        Client,
+        decide::{Scope, Wanted},
+        mark::Owner,
+        record::{Ownership, Property, Record, Setting},
+        serving_leavers,
+        types::{self, CONFIG_DATABASE_NODE, CONFIG_NODE, GLOBAL_SYSTEM_CONFIG, GLOBAL_VROUTER_CONFIG},
+    },
+    services::CQL,
+};
+
+use crate::containers::ENDPOINT;
+
+/// What vRouters use, the first that both have (tf-components 10.3).
+const ENCAPSULATIONS: [&str; 3] = ["MPLSoUDP", "MPLSoGRE", "VXLAN"];
+
+/// Adds to a plan what shall be in the API. `database`: the Cassandra in use.
+pub fn complete(plan: &mut Plan, cr: &Config, observed: &Observed<Config>, database: &Connection) {
+    let connection = serving(plan, observed);
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let wanted = wanted(plan, cr, observed, database);
+    Client { connection: &connection, endpoint: ENDPOINT, auth }.register(plan, cr, observed, wanted);
+}
+
+/// The members that serve: before there is one, nobody is asked.
+fn serving(plan: &Plan, observed: &Observed<Config>) -> Connection {
+    let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+    let serves = |address: &String| pods.iter().any(|pod| pod.ready && pod.address.as_ref() == Some(address));
+    let mut connection = Connection::default();
+    for mut endpoint in
+        plan.endpoints.iter().filter(|it| it.name == ENDPOINT && it.protocol == Protocol::Https).cloned()
+    {
+        endpoint.nodes.retain(serves);
+        endpoint.service = None;
+        connection.endpoints.insert(endpoint.name.clone(), endpoint);
+    }
+    connection
+}
+
+fn wanted(plan: &Plan, cr: &Config, observed: &Observed<Config>, database: &Connection) -> Wanted {
+    let spec = &cr.spec.service_configuration;
+    let node = |kind, property, name: &str, address: &str| Record {
+        kind,
+        name: types::in_system(name),
+        ownership: Ownership::Ours,
+        properties: BTreeMap::from([(property, Property::Whole(Setting::stated(address)))]),
+        references: Vec::new(),
+    };
+    let nodes = plan.members.iter().map(|it| node(CONFIG_NODE, "config_node_ip_address", &it.node, &it.address));
+    let databases = database.hosts(CQL).into_iter().filter_map(|host| {
+        let name = database.member_nodes.get(&host)?;
+        Some(node(CONFIG_DATABASE_NODE, "config_database_node_ip_address", name, &host))
+    });
+    let scope = |kind, parent| Scope { kind, parent, refers: Vec::new(), may_stay: false };
+    Wanted {
+        owner: Owner::of(cr),
+        scopes: vec![
+            scope(GLOBAL_SYSTEM_CONFIG, None),
+            scope(GLOBAL_VROUTER_CONFIG, Some(types::system())),
+            scope(CONFIG_NODE, Some(types::system())),
+            scope(CONFIG_DATABASE_NODE, Some(types::system())),
+        ],
+        records: [system(spec), vrouters(spec)].into_iter().chain(nodes).chain(databases).collect(),
+        kept: serving_leavers(observed, &plan.members).map(|node| types::in_system(&node)).collect(),
+    }
+}
+
+fn system(spec: &ConfigConfiguration) -> Record {
+    let usual = ConfigConfiguration::default();
+    let whole = |setting| Property::Whole(setting);
+    Record {
+        kind: GLOBAL_SYSTEM_CONFIG,
+        name: types::system(),
+        ownership: Ownership::Shared,
+        properties: BTreeMap::from([
+            ("autonomous_system", whole(Setting::unless_default(spec.global_asn_number, &usual.global_asn_number))),
+            ("ibgp_auto_mesh", whole(Setting::unless_default(spec.bgp_auto_mesh, &usual.bgp_auto_mesh))),
+            ("enable_4byte_as", whole(Setting::unless_default(spec.bgp_enable_4_byte, &usual.bgp_enable_4_byte))),
+        ]),
+        references: Vec::new(),
+    }
+}
+
+fn vrouters(spec: &ConfigConfiguration) -> Record {
+    let services = spec.linklocal_service_config.iter().map(|service| (service.name.clone(), linklocal(service)));
+    let encapsulations = BTreeMap::from([("encapsulation", Setting::usual(json!(ENCAPSULATIONS)))]);
+    Record {
+        kind: GLOBAL_VROUTER_CONFIG,
+        name: types::in_system("default-global-vrouter-config"),
+        ownership: Ownership::Shared,
+        properties: BTreeMap::from([
+            ("encapsulation_priorities", Property::Fields(encapsulations)),
+            ("vxlan_network_identifier_mode", Property::Whole(Setting::usual("automatic"))),
+            (
+                "linklocal_services",
+                Property::Entries {
+                    list: "linklocal_service_entry",
+                    key: "linklocal_service_name",
+                    entries: services.collect(),
+                },
+            ),
+        ]),
+        references: Vec::new(),
+    }
+}
+
+/// A service by the address of its host, or by its name, which the agents resolve.
+fn linklocal(service: &LinklocalServiceConfig) -> Value {
+    let host = service.ip_fabric_service_host.as_deref().unwrap_or_default();
+    let mut entry = json!({
+        "linklocal_service_name": service.name,
+        "linklocal_service_ip": service.ip,
+        "linklocal_service_port": service.port,
+        "ip_fabric_service_port": service.ip_fabric_service_port,
+    });
+    match host.parse::<IpAddr>() {
+        Ok(_) => entry["ip_fabric_service_ip"] = json!([host]),
+        Err(_) => entry["ip_fabric_DNS_service_name"] = json!(host),
+    }
+    entry
+}
