@@ -1,5 +1,8 @@
 //! What of a Config is in its own API.
 
+// Says to clippy that the helpers below are tests, too, and may unwrap.
+#![cfg(test)]
+
 mod support;
 
 use serde_json::{Value, json};

@@ -131,7 +131,9 @@ pub fn draft(progress: &Progress) -> Option<Draft> {
         Progress::Failed(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningFailed, why.clone())),
         Progress::Done { objects, notes } => {
             let mut message = format!("{objects} objects in the config API are as planned");
-            notes.iter().for_each(|note| message = format!("{message}; {note}"));
+            for note in notes {
+                message = format!("{message}; {note}");
+            }
             Some(Draft::holds(Provisioned, Reason::Succeeded, message))
         }
     }
