@@ -260,7 +260,6 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "Cassandra configdb1",
         "Config config1",
         "Control control1",
-        "Kubemanager kubemanager1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Zookeeper zookeeper1",
