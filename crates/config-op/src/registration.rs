@@ -38,7 +38,9 @@ fn serving(plan: &Plan, observed: &Observed<Config>) -> Connection {
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
     let serves = |address: &String| pods.iter().any(|pod| pod.ready && pod.address.as_ref() == Some(address));
     let mut connection = Connection::default();
-    for mut endpoint in plan.endpoints.iter().filter(|it| it.name == ENDPOINT && it.protocol == Protocol::Https).cloned() {
+    for mut endpoint in
+        plan.endpoints.iter().filter(|it| it.name == ENDPOINT && it.protocol == Protocol::Https).cloned()
+    {
         endpoint.nodes.retain(serves);
         endpoint.service = None;
         connection.endpoints.insert(endpoint.name.clone(), endpoint);
@@ -82,10 +84,7 @@ fn system(spec: &ConfigConfiguration) -> Record {
         name: types::system(),
         ownership: Ownership::Shared,
         properties: BTreeMap::from([
-            (
-                "autonomous_system",
-                whole(Setting::unless_default(spec.global_asn_number, &usual.global_asn_number)),
-            ),
+            ("autonomous_system", whole(Setting::unless_default(spec.global_asn_number, &usual.global_asn_number))),
             ("ibgp_auto_mesh", whole(Setting::unless_default(spec.bgp_auto_mesh, &usual.bgp_auto_mesh))),
             ("enable_4byte_as", whole(Setting::unless_default(spec.bgp_enable_4_byte, &usual.bgp_enable_4_byte))),
         ]),

@@ -1,6 +1,6 @@
 //! What of a Config is in its own API.
 
-mod support;
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use serde_json::{Value, json};
 use tf_plan::{
@@ -13,7 +13,8 @@ use tf_testing::golden;
 
 /// The plan of a recorded situation whose spec has these settings, too, with one pod that serves.
 fn plan(settings: Value) -> Plan {
-    let (cr, observed) = golden::situation::<config_op::Component>(env!("CARGO_MANIFEST_DIR"), "three-nodes-without-analytics");
+    let (cr, observed) =
+        golden::situation::<config_op::Component>(env!("CARGO_MANIFEST_DIR"), "three-nodes-without-analytics");
     let mut cr = serde_json::to_value(cr).unwrap();
     for (field, value) in settings.as_object().unwrap() {
         cr["spec"]["serviceConfiguration"][field] = value.clone();
@@ -59,5 +60,8 @@ fn settings_of_everything_are_those_of_the_spec() {
     assert_eq!(vrouters["encapsulation_priorities"]["encapsulation"][0], "MPLSoUDP");
     let entry = &vrouters["linklocal_services"]["linklocal_service_entry"][0];
     assert_eq!(entry["ip_fabric_DNS_service_name"], "metadata.example.org");
-    assert_eq!((&entry["linklocal_service_ip"], &entry["linklocal_service_port"]), (&json!("169.254.169.254"), &json!(80)));
+    assert_eq!(
+        (&entry["linklocal_service_ip"], &entry["linklocal_service_port"]),
+        (&json!("169.254.169.254"), &json!(80))
+    );
 }

@@ -58,12 +58,18 @@ impl component::Component for Component {
             peers: vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
                 peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are heard over it"),
-                peer(CONFIG, ConditionType::ConfigApiReady, "it makes the database that is read, and is told of the members"),
+                peer(
+                    CONFIG,
+                    ConditionType::ConfigApiReady,
+                    "it makes the database that is read, and is told of the members",
+                ),
                 peer(ANALYTICS, ConditionType::CollectorReady, "the daemons report to its collectors"),
             ],
             reads: vec![
                 Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
-                Read::Secrets { reason: "connection Secrets of services, and the password of Keystone's administrator" },
+                Read::Secrets {
+                    reason: "connection Secrets of services, and the password of Keystone's administrator",
+                },
                 Read::ConfigMaps { reason: "endpoints of services that the spec names" },
             ],
             restarts_pods: true,

@@ -1,5 +1,7 @@
 //! What of a Control is in the config API.
 
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -46,7 +48,9 @@ fn a_subcluster_is_made_before_its_routers_which_know_their_peers() {
     let (path, cluster) = made(&plan).swap_remove(0);
     assert_eq!((path.as_str(), &cluster["sub-cluster"]["fq_name"]), ("/sub-clusters", &json!(["east"])));
     assert_eq!(cluster["sub-cluster"]["sub_cluster_asn"], 64999);
-    assert!(routers(&plan).iter().all(|router| router["bgp_router_parameters"]["router_type"] == "external-control-node"));
+    assert!(
+        routers(&plan).iter().all(|router| router["bgp_router_parameters"]["router_type"] == "external-control-node")
+    );
     let wanted = plan.registration.unwrap().wanted;
     let second = wanted.records.iter().find(|record| record.name == types::bgp_router("cp2")).unwrap();
     let to: Vec<String> = second.references.iter().map(|reference| reference.to.join(":")).collect();

@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
 
-use crate::{
-    hibernation::Hibernation, object::Object, observed::Unavailable, registration::Registration, step::Step,
-};
+use crate::{hibernation::Hibernation, object::Object, observed::Unavailable, registration::Registration, step::Step};
 
 /// How many ready members make the service usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,14 +138,8 @@ pub async fn run<C: Component>(
     let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
     let (sender, triggers) = mpsc::unbounded_channel();
     let proxy = arguments.config_api_proxy.clone().filter(|proxy| !proxy.is_empty());
-    let registrar = Registrar::new(
-        operator,
-        authorities.clone(),
-        permit.clone(),
-        sender.clone(),
-        metrics.clone(),
-        proxy,
-    );
+    let registrar =
+        Registrar::new(operator, authorities.clone(), permit.clone(), sender.clone(), metrics.clone(), proxy);
     let registrar = Arc::new(registrar);
     let view = View {
         world: world.clone(),

@@ -129,7 +129,8 @@ fn render<Cr: Managed>(
         }
         if let Some(Registration { wanted, api }) = &plan.registration {
             let calls = decide(wanted, &[]).waves.concat().into_iter().map(|call| call.request());
-            let calls: Vec<String> = calls.map(|call| format!("{} {} {}", call.method, call.path, unmarked(call.body))).collect();
+            let calls: Vec<String> =
+                calls.map(|call| format!("{} {} {}", call.method, call.path, unmarked(call.body))).collect();
             let at = json!({"hosts": api.hosts, "port": api.port, "tls": api.tls, "kept": wanted.kept, "calls": calls});
             section(&mut text, "config API, if nothing is in it yet", &at);
         }

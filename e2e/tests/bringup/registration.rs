@@ -65,7 +65,8 @@ async fn members_are_in_the_config_api_while_they_are_members_and_others_objects
     let name: Vec<&str> = ROUTERS.into_iter().chain([FOREIGN]).collect();
     let router = json!({"bgp-router": {"fq_name": name, "bgp_router_parameters": parameters}});
     api.ask("POST", "/bgp-routers", router).await?;
-    let changed = api.routers().await?.into_iter().find(|it| it["fq_name"][4] == nodes[0].as_str()).context("no router")?;
+    let changed =
+        api.routers().await?.into_iter().find(|it| it["fq_name"][4] == nodes[0].as_str()).context("no router")?;
     let mut parameters = changed["bgp_router_parameters"].clone();
     parameters["vendor"] = json!("mine");
     let path = format!("/bgp-router/{}", changed["uuid"].as_str().context("no uuid")?);
@@ -88,7 +89,8 @@ async fn members_are_in_the_config_api_while_they_are_members_and_others_objects
     let managers = resources::api(&cluster.client, tf_api::kinds::MANAGER, &cluster.namespace);
     managers.patch("sdn", &kube::api::PatchParams::default(), &patch).await?;
     api.has("the routers to be gone", &[FOREIGN.to_owned()].into()).await?;
-    eventually("the Control to be gone", SOON, async || Ok(controls.get_opt("control1").await?.is_none().then_some(()))).await
+    eventually("the Control to be gone", SOON, async || Ok(controls.get_opt("control1").await?.is_none().then_some(())))
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,13 +103,16 @@ async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
     cluster.apply_object(&manager).await?;
     cluster.ready(CONTROL, "control1").await?;
     let managers = resources::api(&cluster.client, tf_api::kinds::MANAGER, &cluster.namespace);
-    let orphans = DeleteParams { propagation_policy: Some(kube::api::PropagationPolicy::Orphan), ..DeleteParams::default() };
+    let orphans =
+        DeleteParams { propagation_policy: Some(kube::api::PropagationPolicy::Orphan), ..DeleteParams::default() };
     managers.delete("sdn", &orphans).await?;
-    eventually("the Manager to be gone", SOON, async || Ok(managers.get_opt("sdn").await?.is_none().then_some(()))).await?;
+    eventually("the Manager to be gone", SOON, async || Ok(managers.get_opt("sdn").await?.is_none().then_some(())))
+        .await?;
     for (kind, name) in [(CONFIG, "config1"), (CONTROL, "control1")] {
         let api = resources::api(&cluster.client, kind, &cluster.namespace);
         api.delete(name, &DeleteParams::default()).await?;
-        eventually(&format!("{name} to be gone"), SOON, async || Ok(api.get_opt(name).await?.is_none().then_some(()))).await?;
+        eventually(&format!("{name} to be gone"), SOON, async || Ok(api.get_opt(name).await?.is_none().then_some(())))
+            .await?;
     }
     Ok(())
 }

@@ -51,7 +51,9 @@ fn ready_message(drafts: &[Draft]) -> String {
 
 /// What keeps the resource from being Ready, the most telling cause first.
 fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, String)> {
-    use ConditionType::{Available, ConfigReady, DependenciesReady, InputsReady, Progressing, Provisioned, WorkloadReady};
+    use ConditionType::{
+        Available, ConfigReady, DependenciesReady, InputsReady, Progressing, Provisioned, WorkloadReady,
+    };
     match &situation.outcome {
         Outcome::Deleting(message) => return Some((Reason::Deleting, (*message).to_owned())),
         Outcome::Failed(reason, message) => return Some((*reason, (*message).to_owned())),

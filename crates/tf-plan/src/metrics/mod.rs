@@ -9,8 +9,8 @@ mod servers;
 pub use operator::{
     AGENTS, API_REQUESTS, AUTHORITY_END, AUTHORITY_LATE, CERTIFICATE_END, CERTIFICATE_LATE, CONDITION, CONDITION_SINCE,
     IN_BACKOFF, INITIALIZED, LEADER, MEMBERS_READY, MEMBERS_WANTED, OBJECTS, OPERATOR, POD_RESTARTS, PROCESS,
-    PROCESS_CPU, PROCESS_MEMORY, RECONCILE_DURATION, RECONCILES, REPAIR_LATE, RESOURCES, RESOURCES_OMITTED,
-    REGISTRATION_CALLS, UNDECODABLE, UNREGISTERED, WATCH_ERRORS, WATCH_SYNCED,
+    PROCESS_CPU, PROCESS_MEMORY, RECONCILE_DURATION, RECONCILES, REGISTRATION_CALLS, REPAIR_LATE, RESOURCES,
+    RESOURCES_OMITTED, UNDECODABLE, UNREGISTERED, WATCH_ERRORS, WATCH_SYNCED,
 };
 pub use servers::{
     RABBITMQ, RABBITMQ_CONNECTIONS, RABBITMQ_DISK, RABBITMQ_DISK_ALARM, RABBITMQ_DISK_LIMIT, RABBITMQ_MEMORY,
@@ -134,7 +134,11 @@ mod tests {
             assert!(metric.name.starts_with("tf_"), "{}", metric.name);
             if metric.labels.contains(&"resource_name") {
                 assert_eq!(metric.labels[..3], RESOURCE_LABELS, "{}", metric.name);
-                assert!(matches!(metric.told, Told::ByLeader | Told::OfMembers | Told::OfRegistered | Told::OfRings), "{}", metric.name);
+                assert!(
+                    matches!(metric.told, Told::ByLeader | Told::OfMembers | Told::OfRegistered | Told::OfRings),
+                    "{}",
+                    metric.name
+                );
             }
         }
     }

@@ -98,9 +98,11 @@ impl Call {
     /// As it is sent.
     pub fn request(&self) -> Request {
         match self {
-            Self::Create { kind, body, .. } => {
-                Request { method: "POST", path: format!("/{}", kind.collection()), body: Some(json!({kind.name: body})) }
-            }
+            Self::Create { kind, body, .. } => Request {
+                method: "POST",
+                path: format!("/{}", kind.collection()),
+                body: Some(json!({kind.name: body})),
+            },
             Self::Update { kind, uuid, body, .. } => {
                 Request { method: "PUT", path: format!("/{}/{uuid}", kind.name), body: Some(json!({kind.name: body})) }
             }

@@ -186,9 +186,10 @@ impl<'a> Deciding<'a> {
     /// Somebody else's object of the name: it will do, or a person has to see to it.
     fn foreign(&mut self, record: &Record, seen: &Seen) {
         let null = Value::Null;
-        let differs = record.properties.iter().find_map(|(name, property)| {
-            contradiction(name, property, seen.properties.get(*name).unwrap_or(&null))
-        });
+        let differs = record
+            .properties
+            .iter()
+            .find_map(|(name, property)| contradiction(name, property, seen.properties.get(*name).unwrap_or(&null)));
         let Some(what) = differs else { return };
         let whose = match mark::owner_of(&seen.properties) {
             Some(owner) => format!("belongs to {owner}"),

@@ -44,7 +44,9 @@ pub fn merge(wanted: &Property, live: &Value, last: &Value) -> Merged {
             let mut merged: Vec<Value> = present
                 .iter()
                 .filter(|entry| !is_left_over(entry))
-                .map(|entry| entries.get(&name(entry)).filter(|wanted| !is_same(wanted, entry)).unwrap_or(entry).clone())
+                .map(|entry| {
+                    entries.get(&name(entry)).filter(|wanted| !is_same(wanted, entry)).unwrap_or(entry).clone()
+                })
                 .collect();
             let is_missing = |entry: &&Value| present.iter().all(|other| name(other) != name(entry));
             merged.extend(entries.values().filter(is_missing).cloned());

@@ -196,11 +196,9 @@ fn another_ones_object_that_differs_is_told_of_and_left_alone() {
     let decision = decide(&wanted, &model.objects);
     assert_eq!(
         decision.troubles,
-        [
-            "bgp-router default-domain:default-project:ip-fabric:__default__:n1 was not made by this operator, and its \
+        ["bgp-router default-domain:default-project:ip-fabric:__default__:n1 was not made by this operator, and its \
              bgp_router_parameters.address is \"10.0.0.9\" where \"10.0.0.1\" is wanted; it is left alone: correct or delete it in \
-             the config API"
-        ]
+             the config API"]
     );
     assert_eq!(decision.missing, 1);
     assert!(foreign.iter().all(|seen| model.objects.contains(seen)), "{:?}", model.objects);

@@ -144,8 +144,7 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
     let versions = world.authorities.clone();
     let authorities = Arc::new(Authorities::new(client.clone(), "test-op", versions, events.clone()));
     let triggers = mpsc::unbounded_channel().0;
-    let registrar =
-        Registrar::new("test-op", authorities.clone(), permit.clone(), triggers, metrics.clone(), None);
+    let registrar = Registrar::new("test-op", authorities.clone(), permit.clone(), triggers, metrics.clone(), None);
     let reconciler = Arc::new(Reconciler::<C> {
         registrar: Arc::new(registrar),
         observer: Observer {

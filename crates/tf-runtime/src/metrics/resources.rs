@@ -226,7 +226,9 @@ impl Resources {
 
     fn all(&self) -> [&IntGaugeVec; 14] {
         let Self { counts, omitted, conditions, since, initialized, wanted, ready, agents, .. } = self;
-        let Self { certificate_end, certificate_late, repair_late, unregistered, authority_end, authority_late, .. } = self;
+        let Self {
+            certificate_end, certificate_late, repair_late, unregistered, authority_end, authority_late, ..
+        } = self;
         [
             counts,
             omitted,

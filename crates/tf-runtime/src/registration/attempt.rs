@@ -110,12 +110,7 @@ async fn make(client: &Client<'_>, call: Call, metrics: &Metrics) -> Result<(Cal
         Verdict::Refused => {
             count("refused");
             let (subject, said) = (call.subject(), text(&answer));
-            Made::Failed(format!(
-                "{} for {subject}: {}: {said}; {}",
-                what(),
-                answer.status,
-                call.advice(status)
-            ))
+            Made::Failed(format!("{} for {subject}: {}: {said}; {}", what(), answer.status, call.advice(status)))
         }
     };
     Ok((call, made))
@@ -130,7 +125,10 @@ fn conclude(decision: Decision, last: Round) -> End {
         && let Some(call) = left.first()
     {
         // Another member may not have heard of it yet.
-        failures.push(format!("the config API does not show what it was told of {}; it is looked at again", call.subject()));
+        failures.push(format!(
+            "the config API does not show what it was told of {}; it is looked at again",
+            call.subject()
+        ));
     }
     if failures.is_empty() {
         notes.extend(last.stays);

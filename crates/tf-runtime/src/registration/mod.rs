@@ -29,13 +29,7 @@ use self::{
     client::{Client, Unable},
 };
 use crate::{
-    exchange::Way,
-    identity::Authorities,
-    leader::Permit,
-    lock::lock,
-    metrics::Metrics,
-    object::Key,
-    watch::jittered,
+    exchange::Way, identity::Authorities, leader::Permit, lock::lock, metrics::Metrics, object::Key, watch::jittered,
     world::Trigger,
 };
 
@@ -102,7 +96,10 @@ impl Registrar {
         if jobs.get(key).is_none_or(|job| job.uid != uid) {
             let (wanted, receiver) = watch::channel(registration.clone());
             let task = tokio::spawn(Arc::clone(self).work(key.clone(), receiver)).abort_handle();
-            jobs.insert(key.clone(), Job { uid: uid.to_owned(), wanted, judged: None, missing: 0, silent: false, task });
+            jobs.insert(
+                key.clone(),
+                Job { uid: uid.to_owned(), wanted, judged: None, missing: 0, silent: false, task },
+            );
         }
         let Some(job) = jobs.get_mut(key) else { return Progress::Unknown };
         job.wanted.send_if_modified(|present| {
@@ -214,7 +211,9 @@ impl Registrar {
                     Unable::Silent(_) if was_done || was_silent && matches!(before, Some(Progress::Failed(_))) => {
                         return false;
                     }
-                    Unable::Silent(why) if failures < SILENT || of.api.hosts.is_empty() => (Progress::Pending(why), all),
+                    Unable::Silent(why) if failures < SILENT || of.api.hosts.is_empty() => {
+                        (Progress::Pending(why), all)
+                    }
                     unable => (Progress::Failed(unable.to_string()), all),
                 }
             }

@@ -242,9 +242,8 @@ async fn wherever_it_is_killed_the_objects_become_the_same() {
         let mut journals = [undisturbed.rest.journal(), member.rest.journal()];
         // What was relaxed before is not told, so a second process may not do it again.
         journals.iter_mut().for_each(|journal| journal.retain(|it| !it.contains("relax")));
-        let names = journals.map(|journal| {
-            journal.iter().map(|it| it.rsplit(' ').next().unwrap().to_owned()).collect::<BTreeSet<_>>()
-        });
+        let names = journals
+            .map(|journal| journal.iter().map(|it| it.rsplit(' ').next().unwrap().to_owned()).collect::<BTreeSet<_>>());
         assert_eq!(names[0], names[1], "{killed_after}");
         assert_eq!(routers(&member).await, routers(&undisturbed).await);
         assert_eq!(member.rest.journal().iter().filter(|it| it.starts_with("POST /bgp-routers")).count(), 2);

@@ -79,7 +79,10 @@ async fn what_is_referred_to_or_has_children_cannot_be_deleted_unless_that_was_a
     let (_, after) = ask(&rest, "GET", &system, json!({})).await;
     assert_eq!(after["global-system-config"]["bgp_router_refs"], json!([]));
     assert_eq!(ask(&rest, "DELETE", &system, json!({})).await.0, 409, "others are in it");
-    assert_eq!(rest.journal().last().unwrap(), &format!("DELETE {path} default-domain:default-project:ip-fabric:__default__:n1"));
+    assert_eq!(
+        rest.journal().last().unwrap(),
+        &format!("DELETE {path} default-domain:default-project:ip-fabric:__default__:n1")
+    );
 }
 
 #[tokio::test]
@@ -90,6 +93,9 @@ async fn a_change_leaves_other_properties_and_names_as_they_are() {
     let change = json!({"virtual-router": {"virtual_router_ip_address": "10.0.0.2"}});
     assert_eq!(ask(&rest, "PUT", &path, change).await.0, 200);
     let (_, after) = ask(&rest, "GET", &path, json!({})).await;
-    assert_eq!((&after["virtual-router"]["virtual_router_ip_address"], &after["virtual-router"]["a"]), (&json!("10.0.0.2"), &json!(1)));
+    assert_eq!(
+        (&after["virtual-router"]["virtual_router_ip_address"], &after["virtual-router"]["a"]),
+        (&json!("10.0.0.2"), &json!(1))
+    );
     assert_eq!(ask(&rest, "PUT", &path, json!({"virtual-router": {"fq_name": [SYSTEM, "n2"]}})).await.0, 400);
 }

@@ -15,16 +15,8 @@ use crate::real::{image, operator};
 use crate::{Lab, Options};
 
 /// The operators.
-pub const OPERATORS: [&str; 8] = [
-    "cassandra-op",
-    "config-op",
-    "control-op",
-    "manager-op",
-    "rabbitmq-op",
-    "redis-op",
-    "vrouter-op",
-    "zookeeper-op",
-];
+pub const OPERATORS: [&str; 8] =
+    ["cassandra-op", "config-op", "control-op", "manager-op", "rabbitmq-op", "redis-op", "vrouter-op", "zookeeper-op"];
 
 /// Archives of the images besides the operators'.
 const OTHERS: [&str; 6] = [
@@ -41,8 +33,7 @@ const CONTROL: &str = "      - metadata: {name: control1}\n";
 /// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin. It knows of no control node: nobody registers
 /// vRouters yet, and without that an agent that knows of one is never Functional.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
-const AGENT_ALONE: &str =
-    "        spec:\n          serviceConfiguration:\n            controlInstance: nobody\n            containers: [{name: vrouteragent}]\n";
+const AGENT_ALONE: &str = "        spec:\n          serviceConfiguration:\n            controlInstance: nobody\n            containers: [{name: vrouteragent}]\n";
 
 /// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
 pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];
