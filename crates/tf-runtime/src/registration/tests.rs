@@ -241,7 +241,9 @@ async fn wherever_it_is_killed_the_objects_become_the_same() {
         assert!(matches!(end, Progress::Done { objects: 3, .. }), "{killed_after}: {end:?}");
         let mut journals = [undisturbed.rest.journal(), member.rest.journal()];
         // What was relaxed before is not told, so a second process may not do it again.
-        journals.iter_mut().for_each(|journal| journal.retain(|it| !it.contains("relax")));
+        for journal in &mut journals {
+            journal.retain(|it| !it.contains("relax"));
+        }
         let names = journals
             .map(|journal| journal.iter().map(|it| it.rsplit(' ').next().unwrap().to_owned()).collect::<BTreeSet<_>>());
         assert_eq!(names[0], names[1], "{killed_after}");
