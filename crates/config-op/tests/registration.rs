@@ -1,9 +1,6 @@
 //! What of a Config is in its own API.
 
-// Says to clippy that the helpers below are tests, too, and may unwrap.
-#![cfg(test)]
-
-mod support;
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use serde_json::{Value, json};
 use tf_plan::{

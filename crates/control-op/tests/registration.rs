@@ -1,7 +1,6 @@
 //! What of a Control is in the config API.
 
-// Says to clippy that the helpers below are tests, too, and may unwrap.
-#![cfg(test)]
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 mod support;
 

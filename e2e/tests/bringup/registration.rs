@@ -85,9 +85,9 @@ async fn members_are_in_the_config_api_while_they_are_members_and_others_objects
     // A Control that goes takes its routers along.
     let controls = resources::api(&cluster.client, CONTROL, &cluster.namespace);
     let manager = json!({"spec": {"services": {"controls": null}}});
-    let change = kube::api::Patch::Merge(&manager);
+    let without = kube::api::Patch::Merge(&manager);
     let managers = resources::api(&cluster.client, tf_api::kinds::MANAGER, &cluster.namespace);
-    managers.patch("sdn", &kube::api::PatchParams::default(), &change).await?;
+    managers.patch("sdn", &kube::api::PatchParams::default(), &without).await?;
     api.has("the routers to be gone", &[FOREIGN.to_owned()].into()).await?;
     eventually("the Control to be gone", SOON, async || Ok(controls.get_opt("control1").await?.is_none().then_some(())))
         .await

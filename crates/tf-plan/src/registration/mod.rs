@@ -130,10 +130,8 @@ pub fn draft(progress: &Progress) -> Option<Draft> {
         Progress::Pending(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningPending, why.clone())),
         Progress::Failed(why) => Some(Draft::fails(Provisioned, Reason::ProvisioningFailed, why.clone())),
         Progress::Done { objects, notes } => {
-            let mut message = format!("{objects} objects in the config API are as planned");
-            for note in notes {
-                message = format!("{message}; {note}");
-            }
+            let message = format!("{objects} objects in the config API are as planned");
+            let message = [&[message], notes.as_slice()].concat().join("; ");
             Some(Draft::holds(Provisioned, Reason::Succeeded, message))
         }
     }
