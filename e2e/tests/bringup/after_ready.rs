@@ -111,7 +111,7 @@ async fn a_preview_agrees(cluster: &Cluster) -> Result<()> {
     let text = manifest("examples/manager.yaml")?.to_string();
     let rehearsal = rehearse(&cluster.client, plan::read(&text, "tf")?, "cluster.local", Timestamp::now()).await?;
     let (resources, is_done) = (rehearsal.reports.len(), rehearsal.reports.iter().all(Report::is_done));
-    ensure!(is_done && resources == 9, "{}", plan::text(&rehearsal.reports, &rehearsal.notes));
+    ensure!(is_done && resources as u64 == RESOURCES, "{}", plan::text(&rehearsal.reports, &rehearsal.notes));
     Ok(())
 }
 

@@ -87,7 +87,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 async fn everything_is_well(client: &Client) -> Result<()> {
     let found = resources::all(client, NAMESPACE).await?;
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
-    ensure!(found.len() == 9, "{names:?}");
+    ensure!(found.len() == 10, "{names:?}");
     for resource in &found {
         for kind in ["Available", "ConfigReady", "InputsReady", "Provisioned", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
