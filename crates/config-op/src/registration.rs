@@ -30,6 +30,8 @@ pub fn complete(plan: &mut Plan, cr: &Config, observed: &Observed<Config>, datab
     let connection = serving(plan, observed);
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let wanted = wanted(plan, cr, observed, database);
+    // Others wait for the API, not for what it says of its nodes; a Keystone that is away must not keep them.
+    plan.serves_unregistered = true;
     Client { connection: &connection, endpoint: ENDPOINT, auth }.register(plan, cr, observed, wanted);
 }
 

@@ -80,6 +80,9 @@ pub struct Plan {
     pub news: Vec<News>,
     /// What shall be in the config API, of a component that registers something.
     pub registration: Option<Registration>,
+    /// Whether its members serve whatever the config API says of them: then `Provisioned` tells how far that is and `Ready` does not
+    /// wait for it.
+    pub serves_unregistered: bool,
 }
 
 /// Something that people are told.

@@ -65,15 +65,18 @@ fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, Stri
             }
         }
     }
+    let serves_unregistered = matches!(situation.outcome, Outcome::Planned(plan, _) if plan.serves_unregistered);
     let failing = |kind: ConditionType| drafts.iter().find(|draft| draft.kind == kind && !draft.is_true());
+    let unregistered = || failing(Provisioned).filter(|_| !serves_unregistered);
     // What it needs is needed by servers that run.
     let asleep = failing(WorkloadReady).filter(|draft| draft.reason == Reason::Hibernated);
     let asleep = asleep.filter(|_| failing(ConfigReady).is_none());
     asleep
         .or_else(|| [InputsReady, DependenciesReady, ConfigReady].into_iter().find_map(failing))
         // Members that are not registered do not serve, and say less of why.
-        .or_else(|| failing(Provisioned).filter(|draft| draft.reason == Reason::ProvisioningFailed))
-        .or_else(|| [WorkloadReady, Available, Provisioned].into_iter().find_map(failing))
+        .or_else(|| unregistered().filter(|draft| draft.reason == Reason::ProvisioningFailed))
+        .or_else(|| [WorkloadReady, Available].into_iter().find_map(failing))
+        .or_else(unregistered)
         .or_else(|| drafts.iter().find(|draft| draft.kind == ConditionType::Degraded && draft.is_true()))
         .or_else(|| drafts.iter().find(|draft| draft.kind == Progressing && draft.is_true()))
         .map(|draft| (draft.reason, draft.message.clone()))

@@ -264,3 +264,17 @@ fn who_is_paused_before_it_sleeps_is_awake_and_says_that() {
     let contract = sleeping(Some(&awake), 3, &pods, None, 0);
     assert!(!status::is(&contract, ConditionType::Hibernated, "True"));
 }
+
+#[test]
+fn members_that_serve_unregistered_are_ready_and_others_are_not() {
+    let mut plan = plan_without_pods();
+    plan.drafts.push(Draft::fails(ConditionType::Provisioned, Reason::ProvisioningFailed, "Keystone is away"));
+    let assessed = |plan: &Plan| assess_after(None, Outcome::Planned(plan, &Applied::default()));
+    let waits = assessed(&plan);
+    assert!(status::is(&waits, ConditionType::Ready, "False"));
+    plan.serves_unregistered = true;
+    let serves = assessed(&plan);
+    assert!(
+        status::is(&serves, ConditionType::Ready, "True") && status::is(&serves, ConditionType::Provisioned, "False")
+    );
+}
