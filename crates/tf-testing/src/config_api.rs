@@ -2,11 +2,13 @@
 //!
 //! Nobody can connect to the address of a simulated node. Operators reach it through a proxy of HTTP instead (`CONFIG_API_PROXY`): whoever asks
 //! it for the address and port of a member gets to the API of that Config, with a certificate of the authority of its namespace. Through every
-//! member of a Config the same objects are seen.
+//! member of a Config the same objects are seen. A Keystone that a resource names is played, too.
+
+mod keystone;
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -27,7 +29,7 @@ use tf_api::{kinds::CONFIG, names::AUTHORITY};
 use tf_plan::object::Kind;
 use tf_sim::rest::{Memory, Rest, converse};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     runtime::{Builder, Runtime},
     time::timeout,
@@ -120,32 +122,48 @@ async fn serve(listener: TcpListener, kubeconfig: std::path::PathBuf, known: Kno
 }
 
 async fn connect(mut stream: TcpStream, client: &Client, known: &Known) -> Result<()> {
-    let target = timeout(PATIENCE, head(&mut stream)).await??;
+    const CONNECTED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+    let target = timeout(PATIENCE, target(&mut stream)).await??;
+    if let Some(named) = keystone::at(client, &target).await? {
+        stream.write_all(CONNECTED).await?;
+        if !named.tls {
+            return timeout(PATIENCE, keystone::answer(stream, &named)).await?;
+        }
+        let tls = server(client, &named.namespace, &named.host).await?;
+        let stream = timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream)).await??;
+        return timeout(PATIENCE, keystone::answer(stream, &named)).await?;
+    }
     let found = member(client, &target, known).await;
     let Ok((rest, tls)) = found else {
         stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await?;
         return found.map(drop);
     };
-    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+    stream.write_all(CONNECTED).await?;
     let stream = timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream)).await??;
     converse(stream, rest).await;
     Ok(())
 }
 
-/// To whom somebody wants to be connected.
-async fn head(stream: &mut TcpStream) -> Result<SocketAddr> {
+/// To whom somebody wants to be connected: host and port.
+async fn target(stream: &mut TcpStream) -> Result<String> {
+    let head = head(stream).await?;
+    let target = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).context("no CONNECT")?;
+    Ok(target.to_owned())
+}
+
+/// The head of a request.
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         ensure!(head.len() < LONGEST, "a head without an end");
         head.push(stream.read_u8().await?);
     }
-    let head = String::from_utf8(head)?;
-    let target = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).context("no CONNECT")?;
-    target.parse().with_context(|| format!("{target} is no address with a port"))
+    Ok(String::from_utf8(head)?)
 }
 
 /// What answers at an address: the API of the Config that has a member with a Ready pod there.
-async fn member(client: &Client, at: &SocketAddr, known: &Known) -> Result<(Arc<Rest<Memory>>, Arc<ServerConfig>)> {
+async fn member(client: &Client, target: &str, known: &Known) -> Result<(Arc<Rest<Memory>>, Arc<ServerConfig>)> {
+    let at: &SocketAddr = &target.parse().with_context(|| format!("{target} is no address with a port"))?;
     let configs: Api<DynamicObject> = Api::all_with(client.clone(), &resource_of(Kind::custom(CONFIG)));
     for config in configs.list(&ListParams::default()).await? {
         let is_port = |spec: &serde_json::Value| {
@@ -162,7 +180,7 @@ async fn member(client: &Client, at: &SocketAddr, known: &Known) -> Result<(Arc<
             Arc::clone(known.entry(uid).or_insert_with(|| Arc::new(Rest::new(Memory::default()))))
         };
         rest.begin().await?;
-        return Ok((rest, server(client, &namespace, at).await?));
+        return Ok((rest, server(client, &namespace, &at.ip().to_string()).await?));
     }
     anyhow::bail!("no Config serves at {at}")
 }
@@ -179,14 +197,18 @@ async fn serves(client: &Client, namespace: &str, name: &str, at: &SocketAddr) -
 }
 
 /// A server with a certificate of the namespace's authority.
-async fn server(client: &Client, namespace: &str, at: &SocketAddr) -> Result<Arc<ServerConfig>> {
+async fn server(client: &Client, namespace: &str, host: &str) -> Result<Arc<ServerConfig>> {
     let secret = Api::<Secret>::namespaced(client.clone(), namespace).get(AUTHORITY).await?;
     let data = secret.data.unwrap_or_default();
     let text = |key: &str| {
         let value = data.get(key).with_context(|| format!("Secret {AUTHORITY} has no {key}"))?;
         Ok::<_, anyhow::Error>(String::from_utf8(value.0.clone())?)
     };
-    let pair = Authority::of(&text("tls.crt")?, &text("tls.key")?)?.server("config-api", &[at.ip()], &[])?;
+    let (addresses, names): (Vec<IpAddr>, Vec<&str>) = match host.parse() {
+        Ok(address) => (vec![address], Vec::new()),
+        Err(_) => (Vec::new(), vec![host]),
+    };
+    let pair = Authority::of(&text("tls.crt")?, &text("tls.key")?)?.server("played", &addresses, &names)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?

@@ -183,7 +183,7 @@ impl Registrar {
         let tls = api.tls.then(checked).transpose()?;
         let token = match &api.keystone {
             None => None,
-            Some(keystone) => Some(token::token(keystone, checked()?).await?),
+            Some(keystone) => Some(token::token(keystone, checked()?, self.proxy.clone()).await?),
         };
         let way = Way { tls, proxy: self.proxy.clone() };
         Ok(Client { host, port: api.port, way, token, permit: &self.permit, idle: Mutex::default() })

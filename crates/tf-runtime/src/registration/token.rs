@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: usize = 1024 * 1024;
 const PATH: &str = "/v3/auth/tokens";
 
-/// Asks for a token. `checked`: how certificates are checked where they are.
+/// Asks for a token. `checked`: how certificates are checked where they are. `proxy`: on the way there.
 ///
 /// # Errors
 /// What went wrong and what can be done.
-pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>) -> Result<String, Unable> {
+pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>, proxy: Option<String>) -> Result<String, Unable> {
     let at = format!("POST {}://{}{PATH}", keystone.protocol(), authority(&keystone.address, keystone.port));
     let silent = |error: &dyn std::fmt::Display| Unable::Silent(format!("{at}: {error}"));
     let tls = match (keystone.tls, keystone.insecure) {
@@ -39,7 +39,7 @@ pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>) -> Result<St
         (true, true) => Some(unchecked().map_err(|error| silent(&error))?),
     };
     let asking = async {
-        let way = Way { tls, proxy: None };
+        let way = Way { tls, proxy };
         let mut connection = Connection::open(&keystone.address, keystone.port, &way, PATIENCE).await?;
         connection.send(request(keystone), LARGEST_ANSWER, PATIENCE).await
     };

@@ -1,0 +1,67 @@
+//! Keystone, as far as operators ask it: a token for whoever has a password, as the resource that names it says (OpenStack Identity API v3,
+//! "Password authentication with scoped authorization").
+
+use anyhow::{Context as _, Result, ensure};
+use kube::{
+    Client, ResourceExt as _,
+    api::{Api, DynamicObject, ListParams},
+};
+use serde_json::Value;
+use tf_api::kinds::{CONFIG, CONTROL};
+use tf_plan::object::Kind;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::head;
+use crate::resources::resource_of;
+
+/// Of a resource.
+const PARAMETERS: &str = "/spec/commonConfiguration/authParameters/keystoneAuthParameters";
+/// Of a request, in bytes.
+const LONGEST: usize = 4096;
+
+/// A Keystone that a resource names.
+pub struct Named {
+    /// Namespace of the resource.
+    pub namespace: String,
+    /// Address or name.
+    pub host: String,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+/// The Keystone at this host and port, if a resource names one.
+pub async fn at(client: &Client, target: &str) -> Result<Option<Named>> {
+    let host = target.rsplit_once(':').map_or(target, |(host, _)| host);
+    for kind in [CONFIG, CONTROL] {
+        let resources: Api<DynamicObject> = Api::all_with(client.clone(), &resource_of(Kind::custom(kind)));
+        for resource in resources.list(&ListParams::default()).await? {
+            let Some(named) = resource.data.pointer(PARAMETERS) else { continue };
+            if named["address"] == host {
+                let tls = named["authProtocol"] != "http";
+                let namespace = resource.namespace().unwrap_or_default();
+                return Ok(Some(Named { namespace, host: host.to_owned(), tls }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Answers one question: a token where user and password are given.
+pub async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Named) -> Result<()> {
+    let head = head(&mut stream).await?;
+    ensure!(head.starts_with("POST /v3/auth/tokens "), "Keystone {} is asked for something else: {head}", named.host);
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    let length = length.filter(|length| *length <= LONGEST).context("a question without a length")?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    let question: Value = serde_json::from_slice(&body)?;
+    let user = &question["auth"]["identity"]["password"]["user"];
+    let is_given = |field: &str| user[field].as_str().is_some_and(|text| !text.is_empty());
+    let status = if is_given("name") && is_given("password") { "201 Created" } else { "401 Unauthorized" };
+    let answer = format!("HTTP/1.1 {status}\r\nX-Subject-Token: played\r\nContent-Length: 2\r\n\r\n{{}}");
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await.context("ending")
+}
