@@ -140,6 +140,10 @@ pub fn of(target: &Target) -> Result<String> {
             panels.push(Panel::number("Repair is late in", "s", vec![(left(&table::REPAIR_LATE), name)]));
         }
     }
+    if matches!(target.operator, "config-op" | "control-op") {
+        let missing = of("max", &table::UNREGISTERED, &[]);
+        panels.push(Panel::number("Not in the config API as it shall be", "none", vec![(missing, name)]));
+    }
     panels.extend(of_servers(target));
     let variables = vec![
         variable("namespace", "resource_namespace", &select(&table::CONDITION, &[("kind", kind)])),
