@@ -32,10 +32,11 @@ use crate::support::{
     FLEET, History, PROBE, PROMPT, SOON, Stage, about, level, terminate, through, times, writes_of_settings,
 };
 
-/// Series of the table that a probe tells, with their labels: it has no members with agents.
+/// Series of the table that a probe tells, with their labels: it has no members with agents, and registers nothing.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let told = metrics::OPERATOR.into_iter().chain(metrics::PROCESS);
-    let told = told.filter(|metric| !matches!(metric.told, Told::OfMembers | Told::OfRings));
+    let told = told.filter(|metric| !matches!(metric.told, Told::OfMembers | Told::OfRegistered | Told::OfRings));
+    let told = told.filter(|metric| metric.name != metrics::REGISTRATION_CALLS.name);
     let series = told.flat_map(|metric| {
         let suffixes: &[(&str, &[&str])] = match metric.kind {
             Type::Histogram => &[("_bucket", &["le"]), ("_sum", &[]), ("_count", &[])],
