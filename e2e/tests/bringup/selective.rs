@@ -6,15 +6,15 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
-    api::{DeleteParams, DynamicObject, ListParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
-use tf_plan::object;
+use tf_plan::object::{self, Kind};
 use tf_testing::{
     Cluster, Lab, Options, SharedLab,
     operators::{self, Install, Run},
-    resources::{self, Resource},
+    resources::{self, Resource, resource_of},
     wait::eventually,
 };
 use tokio::sync::{Mutex, MutexGuard};
@@ -32,6 +32,7 @@ const UNDEFINED: Duration = Duration::from_mins(7);
 pub async fn turn() -> Result<(Arc<Lab>, MutexGuard<'static, ()>)> {
     let lab = LAB.get().await?;
     let turn = TURN.lock().await;
+    release(&lab).await?;
     undefine(&lab).await?;
     Ok((lab, turn))
 }
@@ -70,6 +71,23 @@ async fn undefine(lab: &Lab) -> Result<()> {
     })
     .await;
     gone.with_context(|| format!("left: {}", left.iter().map(explained).collect::<Vec<_>>().join("; ")))
+}
+
+/// Lets Controls go whose operator has ended before it took them out of a config API.
+async fn release(lab: &Lab) -> Result<()> {
+    if !defined(lab).await?.iter().any(|plural| plural == kinds::CONTROL.plural) {
+        return Ok(());
+    }
+    let client = lab.client().await?;
+    let resource = resource_of(Kind::custom(kinds::CONTROL));
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    for control in all.list(&ListParams::default()).await? {
+        let home = control.metadata.namespace.unwrap_or_default();
+        let there: Api<DynamicObject> = Api::namespaced_with(client.clone(), &home, &resource);
+        there.patch(&control.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
+    }
+    Ok(())
 }
 
 /// A definition with what the API server says of its deletion.
@@ -138,8 +156,14 @@ async fn each_operator_works_alone_with_only_its_own_definitions() -> Result<()>
         });
         cluster.apply_object(&login).await?;
         resources::apply(&cluster.client, kind, &cluster.namespace, name, spec).await?;
-        let ready = cluster.ready(kind, name).await.with_context(|| format!("{} alone", kind.operator))?;
+        let brought_up = match kind {
+            // The config API that it is told of does not answer, and it is not Ready before that knows it.
+            kinds::CONTROL => cluster.until(kind, name, "running unregistered", is_unregistered).await,
+            _ => cluster.ready(kind, name).await,
+        };
+        let ready = brought_up.with_context(|| format!("{} alone", kind.operator))?;
         ensure!(ready.status.members_ready.as_deref() == Some("1/1"), "{:?}", ready.status.members_ready);
+        release(&lab).await?;
         undefine(&lab).await?;
     }
 
@@ -154,6 +178,12 @@ async fn each_operator_works_alone_with_only_its_own_definitions() -> Result<()>
         ensure!(shown.contains("CRDMissing") && shown.contains(kind.operator), "{shown}");
     }
     Ok(())
+}
+
+/// Whether all members run, and the resource says that the config API does not know them.
+fn is_unregistered(resource: &Resource) -> bool {
+    let is_told = resource.condition("Provisioned").is_some_and(|it| it.reason.starts_with("Provisioning"));
+    is_told && resource.is("WorkloadReady", "True") && !resource.is_ready()
 }
 
 /// What identifies an object and its content, as far as its operator decides it: uid, generation, resource version.
@@ -171,7 +201,6 @@ async fn an_operator_installed_later_completes_the_cluster_and_nothing_else_is_t
     let (lab, _turn) = turn().await?;
     for late in [kinds::RABBITMQ, kinds::CONFIG, kinds::CASSANDRA] {
         installed_later(&lab, late).await.with_context(|| format!("{} installed later", late.operator))?;
-        undefine(&lab).await?;
     }
     Ok(())
 }
@@ -228,7 +257,8 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
     let now = uids(&cluster.client, object::POD, &cluster.namespace).await?;
     let replaced: Vec<&String> = pods.iter().filter(|(name, uid)| now.get(*name) != Some(*uid)).map(|p| p.0).collect();
     ensure!(replaced.is_empty(), "these pods are gone or others by now: {replaced:?}");
-    Ok(())
+    // While there is somebody who takes control nodes out of the config API.
+    undefine(lab).await
 }
 
 /// Everything of these resources, Events apart.
