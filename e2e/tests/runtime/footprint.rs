@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tf_plan::object::{Kind, POD, SECRET};
 use tf_testing::{
     Verb, audit,
-    operators::{Install, Operator, Run},
+    operators::{self, Install, Operator, Run},
     wait::eventually,
 };
 
@@ -21,18 +21,6 @@ const FOREIGN: usize = 10_000;
 const KEPT: u64 = 2 * 1024;
 /// Largest operator in KiB as tests build them, in profile `lab`. Without optimisation its code alone is larger.
 const LARGEST: u64 = 15 * 1024;
-
-const OPERATORS: [&str; 9] = [
-    "cassandra-op",
-    "config-op",
-    "control-op",
-    "kubemanager-op",
-    "manager-op",
-    "rabbitmq-op",
-    "redis-op",
-    "vrouter-op",
-    "zookeeper-op",
-];
 
 /// Memory in KiB.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -91,7 +79,7 @@ async fn memory_at_start(stage: &Stage, name: &'static str) -> Result<Memory> {
 async fn ten_thousand_foreign_secrets_and_as_many_pods_cost_no_memory_and_no_requests() -> Result<()> {
     let stage = Stage::set(API.get().await?, "foreign", &[]).await?;
     let mut empty = BTreeMap::new();
-    for name in OPERATORS {
+    for name in operators::ALL {
         stage.lab.install(name, "foreign", &Install::default()).await?;
         empty.insert(name, memory_at_start(&stage, name).await?);
     }
@@ -121,7 +109,7 @@ async fn ten_thousand_foreign_secrets_and_as_many_pods_cost_no_memory_and_no_req
     let asked = audit::count_by_user(entries).get(&operator.user).copied().unwrap_or_default();
     drop(operator);
 
-    for name in OPERATORS {
+    for name in operators::ALL {
         measured.push((name, empty[name], memory_at_start(&stage, name).await?));
     }
     let line = |(name, without, with): &(&str, Memory, Memory)| {

@@ -12,6 +12,7 @@ use kube::{
 use tf_testing::{
     Lab,
     identity::Identity,
+    operators,
     real::{
         image,
         sim::{AGENT, NodeStatus, Visitor},
@@ -48,10 +49,7 @@ pub async fn show(demo: &super::Demo, manifest: &str, images: &Path) -> Result<(
     let archives = image::archives_in(images, &whole::archives())?;
     let lab = whole::installed(NODES, NAMESPACE, &archives).await?;
     let elapsed = begun.elapsed().as_secs_f64();
-    println!(
-        "{elapsed:5.1} s  every node is Ready, has the images, and {} charts are installed",
-        whole::OPERATORS.len()
-    );
+    println!("{elapsed:5.1} s  every node is Ready, has the images, and {} charts are installed", operators::ALL.len());
     let took = applied(&lab, demo, manifest, &[], begun).await?;
     println!("\nReady after {:.1} s\n", took.as_secs_f64());
     pods(&lab).await?;

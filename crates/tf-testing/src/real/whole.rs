@@ -10,22 +10,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use futures::future::try_join_all;
 
-use crate::operators::{Install, repository};
+use crate::operators::{self, Install, repository};
 use crate::real::{image, operator};
 use crate::{Lab, Options};
-
-/// The operators.
-pub const OPERATORS: [&str; 9] = [
-    "cassandra-op",
-    "config-op",
-    "control-op",
-    "kubemanager-op",
-    "manager-op",
-    "rabbitmq-op",
-    "redis-op",
-    "vrouter-op",
-    "zookeeper-op",
-];
 
 /// Archives of the images besides the operators'.
 const OTHERS: [&str; 6] = [
@@ -49,7 +36,7 @@ pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize
 
 /// Archives of all images.
 pub fn archives() -> Vec<&'static str> {
-    OPERATORS.into_iter().chain(OTHERS).collect()
+    operators::ALL.into_iter().chain(OTHERS).collect()
 }
 
 /// `examples/manager.yaml`, its Cassandras with as much memory as a small machine has for them, its vRouter with the agent
@@ -105,7 +92,7 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
         node.stand_in_for_vhost0().await?;
     }
     lab.real_nodes()?.load(archives).await?;
-    try_join_all(OPERATORS.map(|name| {
+    try_join_all(operators::ALL.map(|name| {
         let lab = &lab;
         async move {
             let values = ["replicaCount=1".to_owned()].into_iter().chain(values(name)).collect();
