@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams};
@@ -95,7 +95,7 @@ impl Store {
         let client = lab.client().await?;
         match test(&lab, &client).await {
             Ok(()) => Ok(()),
-            Err(error) => Err(error.context(self.testimony(&client).await?)),
+            Err(error) => Err(self.with_testimony(error, &client).await),
         }
     }
 
@@ -107,8 +107,14 @@ impl Store {
         Turn::take(operator::installed(nodes, self.operator, NAMESPACE, &archives, &values)).await.map(Some)
     }
 
-    /// What a person would look at when something went wrong: conditions, and the last lines of every log.
-    pub async fn testimony(&self, client: &Client) -> Result<String> {
+    /// What went wrong first, since that is what is looked for, and after it what a person would look at.
+    pub async fn with_testimony(&self, error: Error, client: &Client) -> Error {
+        let testimony = self.testimony(client).await.unwrap_or_else(|error| format!("nobody tells more: {error:#}"));
+        anyhow!("{error:#}\n{testimony}")
+    }
+
+    /// Conditions, and the last lines of every log.
+    async fn testimony(&self, client: &Client) -> Result<String> {
         let resource = resources::get(client, self.kind, NAMESPACE, self.name).await?;
         let mut text = resource.as_ref().map(resources::conditions).unwrap_or_default();
         let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);

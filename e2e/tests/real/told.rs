@@ -19,9 +19,9 @@ pub fn by_servers(metrics: &[&Metric], pages: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether an operator that leads and has members tells each of these that is about resources, but for what only rings have.
+/// Whether an operator that leads and has members tells each of these that is about every such resource.
 pub fn by_operator(metrics: &[&Metric], page: &str) -> Result<()> {
-    for metric in metrics.iter().filter(|metric| !matches!(metric.told, Told::Always | Told::OfRings)) {
+    for metric in metrics.iter().filter(|metric| matches!(metric.told, Told::ByLeader | Told::OfMembers)) {
         ensure!(has(page, metric), "{} is not told: {page}", metric.name);
     }
     Ok(())

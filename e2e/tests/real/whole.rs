@@ -54,7 +54,7 @@ async fn daemons_that_tf_sim_plays_use_every_real_store_and_agents_without_a_ker
     let client = lab.client().await?;
     match story(&lab, &client).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(error.context(CONFIG.testimony(&client).await?)),
+        Err(error) => Err(CONFIG.with_testimony(error, &client).await),
     }
 }
 
