@@ -5,6 +5,7 @@ mod tests;
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
+use tf_api::Managed as _;
 use tf_plan::component::Component;
 use tokio::{
     sync::mpsc,
@@ -173,7 +174,7 @@ impl<C: Component> Controller<C> {
     }
 
     fn measure(&self, work: &Work) {
-        self.reconciler.metrics.in_backoff.set(work.backoff.len() as i64);
+        self.reconciler.metrics.retries(C::Cr::INFO.kind, work.backoff.len());
     }
 
     async fn finish(&self, mut work: Work) {

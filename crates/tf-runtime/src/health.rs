@@ -49,7 +49,7 @@ impl Health {
 
     /// Whether the process sees its resources; a standby does too.
     pub fn is_ready(&self) -> bool {
-        self.board.synced(self.primary)
+        self.board.synced(self.primary) == Some(true)
     }
 }
 
@@ -58,25 +58,32 @@ pub type Page = Arc<dyn Fn() -> prometheus::Result<Vec<u8>> + Send + Sync>;
 
 #[derive(Clone)]
 struct Shared {
-    health: Arc<Health>,
+    /// Of each component.
+    healths: Arc<[Arc<Health>]>,
     page: Page,
 }
 
-/// Serves until `stop`.
+impl Shared {
+    fn each(&self, is_good: impl Fn(&Health) -> bool) -> bool {
+        self.healths.iter().all(|health| is_good(health))
+    }
+}
+
+/// Serves until `stop`. A process is as well as each of its components.
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub async fn serve(
     listener: TcpListener,
-    health: Arc<Health>,
+    healths: Vec<Arc<Health>>,
     page: Page,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let routes = Router::new()
-        .route("/healthz", get(|State(shared): State<Shared>| async move { verdict(shared.health.is_alive()) }))
-        .route("/readyz", get(|State(shared): State<Shared>| async move { verdict(shared.health.is_ready()) }))
+        .route("/healthz", get(|State(shared): State<Shared>| async move { verdict(shared.each(Health::is_alive)) }))
+        .route("/readyz", get(|State(shared): State<Shared>| async move { verdict(shared.each(Health::is_ready)) }))
         .route("/metrics", get(metrics_page))
-        .with_state(Shared { health, page });
+        .with_state(Shared { healths: healths.into(), page });
     axum::serve(listener, routes).with_graceful_shutdown(async move { stop.cancelled().await }).await
 }
 

@@ -39,4 +39,4 @@ mod yielding;
 
 pub use arguments::{Arguments, LogFormat};
 pub use leader::Timing;
-pub use operator::{StartError, main, run};
+pub use operator::{Part, StartError, main, main_of, run};

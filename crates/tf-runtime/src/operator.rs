@@ -3,8 +3,9 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser;
+use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, Config};
-use tf_plan::{component::Component, observed::Operator};
+use tf_plan::{component::Component, declaration::Declaration, observed::Operator};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{filter::LevelFilter, fmt::layer, layer::SubscriberExt as _, util::SubscriberInitExt as _};
@@ -20,7 +21,7 @@ use crate::{
     health::{Health, listen, serve},
     identity::{Authorities, Signer},
     leader::{Candidate, Permit, Timing, campaign},
-    metrics::Metrics,
+    metrics::{Metrics, Snapshot},
     observe::Observer,
     reconcile::Reconciler,
     registration::Registrar,
@@ -51,8 +52,28 @@ pub enum StartError {
     Listen(#[from] std::io::Error),
 }
 
-/// The `main` of an operator: command line, logs, signals, and the component.
+/// One of the components that an operator's process runs.
+#[derive(Clone, Copy)]
+pub struct Part {
+    declaration: fn() -> Declaration,
+    start: fn(&Process, usize, &Declaration) -> Started,
+}
+
+impl Part {
+    /// This component.
+    pub const fn of<C: Component>() -> Self {
+        Self { declaration: C::declaration, start: start::<C> }
+    }
+}
+
+/// The `main` of an operator with one component: command line, logs, signals, and the component.
 pub fn main<C: Component>() -> ExitCode {
+    main_of(&[Part::of::<C>()])
+}
+
+/// The `main` of an operator with several components, which share the process, its lease and its connections and nothing else. All
+/// declare the same operator.
+pub fn main_of(parts: &[Part]) -> ExitCode {
     let arguments = Arguments::parse();
     logs(&arguments);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -65,7 +86,7 @@ pub fn main<C: Component>() -> ExitCode {
     let stop = CancellationToken::new();
     let result = runtime.block_on(async {
         tokio::spawn(stop_on_signal(stop.clone()));
-        run::<C>(&arguments, Timing::DEFAULT, stop).await
+        run_all(parts, &arguments, Timing::DEFAULT, stop).await
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,8 +134,43 @@ pub async fn run<C: Component>(
     timing: Timing,
     stop: CancellationToken,
 ) -> Result<(), StartError> {
-    let declaration = C::declaration();
-    let operator = declaration.operator;
+    run_all(&[Part::of::<C>()], arguments, timing, stop).await
+}
+
+/// What the components of a process share.
+struct Process {
+    arguments: Arguments,
+    operator: &'static str,
+    /// For reading.
+    plain: Client,
+    /// For writing, while this process leads.
+    guarded: Client,
+    permit: Permit,
+    metrics: Arc<Metrics>,
+    events: Arc<Events>,
+    discovery: Discovery,
+    /// What is known of watches, by component.
+    boards: Arc<Vec<Arc<Board>>>,
+    stop: CancellationToken,
+}
+
+/// A component at work.
+struct Started {
+    health: Arc<Health>,
+    /// What is told of its resources.
+    snapshot: Box<dyn Fn() -> Option<Snapshot> + Send + Sync>,
+    /// Ends after the last pass, when it is told to stop.
+    work: BoxFuture<'static, ()>,
+}
+
+async fn run_all(
+    parts: &[Part],
+    arguments: &Arguments,
+    timing: Timing,
+    stop: CancellationToken,
+) -> Result<(), StartError> {
+    let declarations: Vec<Declaration> = parts.iter().map(|part| (part.declaration)()).collect();
+    let operator = declarations.first().map(|declaration| declaration.operator).unwrap_or_default();
     let metrics = Arc::new(Metrics::new(operator)?);
     let mut config = Config::infer().await?;
     config.read_timeout = Some(SILENCE_LIMIT);
@@ -128,12 +184,49 @@ pub async fn run<C: Component>(
     let release = CancellationToken::new();
     let (permit, election) = elect(arguments, timing, &plain, operator, &identity, &metrics, &release);
     let guarded = client::guarded(config, permit.clone(), metrics.clone())?;
+    let kinds = declarations.iter().flat_map(Declaration::watched_kinds).collect();
+    let process = Process {
+        arguments: arguments.clone(),
+        operator,
+        discovery: Discovery::start(plain.clone(), kinds).await,
+        events: Arc::new(Events::new(guarded.clone(), operator, &identity)),
+        plain,
+        guarded,
+        permit,
+        metrics: metrics.clone(),
+        boards: Arc::new(declarations.iter().map(|_| Arc::default()).collect()),
+        stop: stop.clone(),
+    };
+    let started = parts.iter().zip(&declarations).enumerate();
+    let started: Vec<Started> =
+        started.map(|(index, (part, declaration))| (part.start)(&process, index, declaration)).collect();
+    let (mut healths, mut snapshots, mut work) = (Vec::new(), Vec::new(), Vec::new());
+    for part in started {
+        healths.push(part.health);
+        snapshots.push(part.snapshot);
+        work.push(part.work);
+    }
+    let page = Arc::new(move || metrics.page(&snapshots.iter().filter_map(|snapshot| snapshot()).collect::<Vec<_>>()));
+    let server = tokio::spawn(serve(listener, healths, page, stop.clone()));
+    futures::future::join_all(work).await;
 
-    let board = Arc::new(Board::default());
+    // Watches have ended; then the lease is released, so that a successor finds nothing under way.
+    stop.cancel();
+    release.cancel();
+    let _ = election.await;
+    let _ = server.await;
+    tracing::info!(operator, "stopped");
+    Ok(())
+}
+
+/// Starts a component: `index` is its place among those of the process.
+fn start<C: Component>(process: &Process, index: usize, declaration: &Declaration) -> Started {
+    let Process { arguments, operator, plain, guarded, permit, metrics, events, .. } = process;
+    let operator = *operator;
+    let board = process.boards[index].clone();
     let health = Arc::new(Health::new(board.clone(), declaration.primary));
     let world = Arc::new(World::<C::Cr>::new::<C>(arguments.scope(), board.clone()));
     let agents = Arc::new(Agents::default());
-    let events = Arc::new(Events::new(guarded.clone(), operator, &identity));
     let versions = world.authorities.clone();
     let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
     let (sender, triggers) = mpsc::unbounded_channel();
@@ -147,13 +240,15 @@ pub async fn run<C: Component>(
         authorities: authorities.clone(),
         registrar: registrar.clone(),
         permit: permit.clone(),
+    };
+
+    let context = Context {
+        board: board.clone(),
+        boards: process.boards.clone(),
+        discovery: process.discovery.clone(),
         metrics: metrics.clone(),
     };
-    let server = tokio::spawn(serve(listener, health.clone(), Arc::new(move || view.page()), stop.clone()));
-
-    let discovery = Discovery::start(plain.clone(), declaration.watched_kinds()).await;
-    let context = Context { board: board.clone(), discovery, metrics: metrics.clone() };
-    let watches = world.watch(&plain, &context, &sender);
+    let watches = world.watch(plain, &context, &sender);
 
     let mut tasks = JoinSet::new();
     if declaration.calls_agents {
@@ -196,21 +291,18 @@ pub async fn run<C: Component>(
         stepper: Stepper { client: guarded.clone(), agents, metrics: metrics.clone() },
         registrar,
         authorities,
-        finalizer: Finalizer::new(guarded, &declaration),
-        events,
-        metrics,
+        finalizer: Finalizer::new(guarded.clone(), declaration),
+        events: events.clone(),
+        metrics: metrics.clone(),
         world,
     });
-    Controller { reconciler, triggers, permit, board, health }.run(stop.clone()).await;
-
-    // Watches end first, then the lease is released, so that a successor finds nothing under way.
-    drop((watches, tasks));
-    stop.cancel();
-    release.cancel();
-    let _ = election.await;
-    let _ = server.await;
-    tracing::info!(operator, "stopped");
-    Ok(())
+    let controller = Controller { reconciler, triggers, permit: permit.clone(), board, health: health.clone() };
+    let stop = process.stop.clone();
+    let work = async move {
+        controller.run(stop).await;
+        drop((watches, tasks, sender));
+    };
+    Started { health, snapshot: Box::new(move || view.snapshot()), work: work.boxed() }
 }
 
 fn elect(

@@ -11,7 +11,7 @@ use crate::{
     agents::Agents,
     identity::Authorities,
     leader::Permit,
-    metrics::{Facts, Metrics, Snapshot},
+    metrics::{Facts, Snapshot},
     object::Key,
     registration::Registrar,
     watch::Primary,
@@ -30,21 +30,11 @@ pub struct View<Cr> {
     pub registrar: Arc<Registrar>,
     /// Whether this process leads.
     pub permit: Permit,
-    /// Everything else on the page.
-    pub metrics: Arc<Metrics>,
 }
 
 impl<Cr: Managed> View<Cr> {
-    /// The page.
-    ///
-    /// # Errors
-    /// When a metric cannot be encoded.
-    pub fn page(&self) -> prometheus::Result<Vec<u8>> {
-        self.metrics.page(self.snapshot().as_ref())
-    }
-
     /// What is known of the resources; none if another process leads, whose word counts.
-    fn snapshot(&self) -> Option<Snapshot> {
+    pub fn snapshot(&self) -> Option<Snapshot> {
         self.permit.until()?;
         let resources = self.world.primaries.select(|_, _| true).into_iter();
         let resources = resources.map(|(key, primary)| {

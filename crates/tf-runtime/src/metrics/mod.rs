@@ -3,7 +3,7 @@
 
 mod resources;
 
-use std::{sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use prometheus::{
     Encoder, Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
@@ -34,8 +34,9 @@ pub struct Metrics {
     pub watch_errors: IntCounterVec,
     /// Stored objects that do not parse, by kind.
     pub undecodable: IntGaugeVec,
-    /// Resources that are retried after a failure.
-    pub in_backoff: IntGauge,
+    in_backoff: IntGauge,
+    /// The same by kind.
+    retried: Mutex<BTreeMap<&'static str, usize>>,
     /// Whether this process holds the leader lease.
     pub leader: IntGauge,
     /// Single pods restarted.
@@ -97,6 +98,7 @@ impl Metrics {
             watch_errors: new.counters(&table::WATCH_ERRORS)?,
             undecodable: new.gauges(&table::UNDECODABLE)?,
             in_backoff: new.gauge(&table::IN_BACKOFF)?,
+            retried: Mutex::default(),
             leader: new.gauge(&table::LEADER)?,
             restarts: new.gauge(&table::POD_RESTARTS)?,
             registration_calls: new.counters(&table::REGISTRATION_CALLS)?,
@@ -112,15 +114,22 @@ impl Metrics {
         self.reconcile_seconds.observe(duration.as_secs_f64());
     }
 
-    /// All metrics in the text format, with what a process that leads knows of its resources. One that does not lead knows nothing
+    /// Records how many resources of a kind are retried after a failure.
+    pub fn retries(&self, kind: &'static str, count: usize) {
+        let mut retried = lock(&self.retried);
+        retried.insert(kind, count);
+        self.in_backoff.set(i64::try_from(retried.values().sum::<usize>()).unwrap_or(i64::MAX));
+    }
+
+    /// All metrics in the text format, with what a process that leads knows of its resources, kind by kind. One that does not lead knows nothing
     /// that counts: what it counted before it lost the lease would stay for ever.
     ///
     /// # Errors
     /// When a metric cannot be encoded.
-    pub fn page(&self, snapshot: Option<&Snapshot>) -> prometheus::Result<Vec<u8>> {
+    pub fn page(&self, snapshots: &[Snapshot]) -> prometheus::Result<Vec<u8>> {
         let _one_at_a_time = lock(&self.page);
-        self.resources.show(snapshot);
-        if snapshot.is_none() {
+        self.resources.show(snapshots);
+        if snapshots.is_empty() {
             self.in_backoff.set(0);
         }
         let mut text = Vec::new();
@@ -137,15 +146,15 @@ mod tests {
 
     use super::{Metrics, Snapshot, resources};
 
-    fn page(metrics: &Metrics, snapshot: Option<&Snapshot>) -> String {
-        String::from_utf8(metrics.page(snapshot).unwrap()).unwrap()
+    fn page(metrics: &Metrics, snapshots: &[Snapshot]) -> String {
+        String::from_utf8(metrics.page(snapshots).unwrap()).unwrap()
     }
 
     #[test]
     fn metrics_carry_the_name_of_the_operator() {
         let metrics = Metrics::new("zookeeper-op").unwrap();
         metrics.leader.set(1);
-        let text = page(&metrics, None);
+        let text = page(&metrics, &[]);
         assert!(text.contains("tf_leader{operator=\"zookeeper-op\"} 1"), "{text}");
         assert!(text.contains("process_resident_memory_bytes"), "{text}");
     }
@@ -161,7 +170,7 @@ mod tests {
         metrics.watch_errors.with_label_values(&["Pod"]).inc();
         metrics.undecodable.with_label_values(&["Pod"]).set(0);
         metrics.registration_calls.with_label_values(&["done"]).inc();
-        let text = page(&metrics, Some(&resources::tests::full()));
+        let text = page(&metrics, &[resources::tests::full()]);
 
         let mut types = BTreeMap::new();
         let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -184,12 +193,12 @@ mod tests {
     #[test]
     fn a_process_that_lost_the_lease_tells_nothing_of_resources_any_more() {
         let metrics = Metrics::new("zookeeper-op").unwrap();
-        metrics.in_backoff.set(2);
-        let text = page(&metrics, Some(&resources::tests::full()));
+        metrics.retries("Zookeeper", 2);
+        let text = page(&metrics, &[resources::tests::full()]);
         assert!(
             text.contains("resource_name=") && text.contains("tf_resources_in_backoff{operator=\"zookeeper-op\"} 2")
         );
-        let text = page(&metrics, None);
+        let text = page(&metrics, &[]);
         let told = table::OPERATOR.iter().filter(|metric| metric.told != table::Told::Always);
         for metric in told {
             assert!(!text.contains(&format!("{}{{", metric.name)), "{}: {text}", metric.name);

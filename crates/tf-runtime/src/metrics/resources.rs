@@ -12,7 +12,7 @@ use tf_plan::metrics as table;
 use super::Registering;
 use crate::object::Key;
 
-/// Resources of one operator that have metrics of their own. Who may create resources must not be able to fill the memory of the operator
+/// Resources of one kind that have metrics of their own. Who may create resources must not be able to fill the memory of the operator
 /// and of whoever collects its metrics.
 const LIMIT: usize = 100;
 
@@ -111,7 +111,7 @@ fn condition(contract: Option<&Contract>, kind: ConditionType) -> Option<Conditi
     Some(Condition { kind, status, since })
 }
 
-/// What a process that leads knows.
+/// What a process that leads knows of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Kind of the resources.
@@ -172,22 +172,28 @@ impl Resources {
     }
 
     /// Tells this and nothing else.
-    pub(super) fn show(&self, snapshot: Option<&Snapshot>) {
+    pub(super) fn show(&self, snapshots: &[Snapshot]) {
         self.all().into_iter().for_each(IntGaugeVec::reset);
-        let Some(snapshot) = snapshot else { return };
+        if snapshots.is_empty() {
+            return;
+        }
         for ready in READINESS {
-            let count = snapshot.resources.values().filter(|facts| facts.ready() == ready).count();
-            self.counts.with_label_values(&[ready]).set(number(count));
+            let all = snapshots.iter().flat_map(|snapshot| snapshot.resources.values());
+            self.counts.with_label_values(&[ready]).set(number(all.filter(|facts| facts.ready() == ready).count()));
         }
-        let told = snapshot.told();
-        self.omitted.with_label_values::<&str>(&[]).set(number(snapshot.resources.len() - told.len()));
-        for (key, facts) in told {
-            self.resource([snapshot.kind, &key.namespace, &key.name], facts);
+        let mut omitted = 0;
+        for snapshot in snapshots {
+            let told = snapshot.told();
+            omitted += snapshot.resources.len() - told.len();
+            for (key, facts) in told {
+                self.resource([snapshot.kind, &key.namespace, &key.name], facts);
+            }
+            for (namespace, validity) in &snapshot.authorities {
+                self.authority_end.with_label_values(&[namespace]).set(validity.not_after.as_second());
+                self.authority_late.with_label_values(&[namespace]).set(validity.overdue().as_second());
+            }
         }
-        for (namespace, validity) in &snapshot.authorities {
-            self.authority_end.with_label_values(&[namespace]).set(validity.not_after.as_second());
-            self.authority_late.with_label_values(&[namespace]).set(validity.overdue().as_second());
-        }
+        self.omitted.with_label_values::<&str>(&[]).set(number(omitted));
     }
 
     fn resource(&self, resource: [&str; 3], facts: &Facts) {
@@ -296,7 +302,7 @@ pub(super) mod tests {
 
     /// Lines of the page about resources, without the operator.
     fn lines(metrics: &Metrics, snapshot: &Snapshot) -> Vec<String> {
-        let text = String::from_utf8(metrics.page(Some(snapshot)).unwrap()).unwrap();
+        let text = String::from_utf8(metrics.page(std::slice::from_ref(snapshot)).unwrap()).unwrap();
         let plain = |line: &str| {
             line.replace(",operator=\"zookeeper-op\"", "")
                 .replace("kind=\"Zookeeper\",", "")
@@ -335,7 +341,7 @@ pub(super) mod tests {
         is_told("tf_certificate_overdue_timestamp_seconds{N,S} 2000");
         is_told("tf_repair_overdue_timestamp_seconds{N,S} 4000");
         is_told("tf_unregistered_objects{N,S} 2");
-        let text = String::from_utf8(metrics.page(Some(&full())).unwrap()).unwrap();
+        let text = String::from_utf8(metrics.page(std::slice::from_ref(&full())).unwrap()).unwrap();
         assert!(
             text.contains(
                 "tf_authority_overdue_timestamp_seconds{resource_namespace=\"tf\",operator=\"zookeeper-op\"} 5000"
@@ -377,7 +383,7 @@ pub(super) mod tests {
         assert_eq!(told.len(), LIMIT);
         assert_eq!(told.iter().filter(|(_, facts)| facts.ready() == "false").count(), 3, "all of them");
         let metrics = Metrics::new("zookeeper-op").unwrap();
-        let text = String::from_utf8(metrics.page(Some(&snapshot)).unwrap()).unwrap();
+        let text = String::from_utf8(metrics.page(std::slice::from_ref(&snapshot)).unwrap()).unwrap();
         for line in
             ["tf_resources_omitted{operator=\"zookeeper-op\"} 100", "{ready=\"true\",operator=\"zookeeper-op\"} 197"]
         {

@@ -79,11 +79,12 @@ impl Board {
         !states.is_empty() && states.values().all(|state| *state != State::Pending)
     }
 
-    /// Whether the watches of this kind work.
-    pub fn synced(&self, kind: Kind) -> bool {
+    /// Whether the watches of this kind work; none if there are none.
+    pub fn synced(&self, kind: Kind) -> Option<bool> {
         let states = self.lock();
         let mut own = states.iter().filter(|(subject, _)| subject.kind == kind).peekable();
-        own.peek().is_some() && own.all(|(_, state)| *state == State::Synced)
+        own.peek()?;
+        Some(own.all(|(_, state)| *state == State::Synced))
     }
 
     /// Completes when every watch has succeeded or failed at least once.

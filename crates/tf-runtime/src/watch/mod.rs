@@ -85,6 +85,8 @@ pub struct Watch<K, T> {
 pub struct Context {
     /// Where its state is shown.
     pub board: Arc<Board>,
+    /// The boards of all components of the process.
+    pub boards: Arc<Vec<Arc<Board>>>,
     /// Which kinds of ours are installed.
     pub discovery: Discovery,
     /// Counts errors.
@@ -290,7 +292,7 @@ where
     fn set(&self, context: &Context, state: State) {
         context.board.set(&self.subject, state);
         // The metric is one for all watches of the kind: it holds if it holds for each.
-        let synced = i64::from(context.board.synced(self.subject.kind));
+        let synced = i64::from(context.boards.iter().all(|board| board.synced(self.subject.kind) != Some(false)));
         context.metrics.watch_synced.with_label_values(&[self.subject.kind.kind]).set(synced);
     }
 }

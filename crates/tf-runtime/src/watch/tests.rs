@@ -107,7 +107,8 @@ async fn scene(answer: impl Fn(Asked, usize) -> Response<Body> + Send + Sync + '
     let board = Arc::new(Board::default());
     let metrics = Arc::new(Metrics::new("test").unwrap());
     let discovery = Discovery::start(client.clone(), Vec::new()).await;
-    let context = Context { board: board.clone(), discovery, metrics: metrics.clone() };
+    let boards = Arc::new(vec![board.clone()]);
+    let context = Context { board: board.clone(), boards, discovery, metrics: metrics.clone() };
     let mut tasks = JoinSet::new();
     let (mut changes, states) = (board.changes(), Arc::new(Mutex::default()));
     let (log, watched): (Arc<Mutex<Vec<State>>>, _) = (states.clone(), board.clone());
