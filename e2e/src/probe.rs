@@ -66,6 +66,7 @@ impl Component for Probe {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

@@ -31,6 +31,7 @@ const LAYERS: [Layer; 19] = [
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "control-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "analytics-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "kubemanager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "manager-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },

@@ -66,6 +66,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

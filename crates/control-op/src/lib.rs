@@ -76,6 +76,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: true,
+            further: Vec::new(),
         }
     }
 

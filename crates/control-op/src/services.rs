@@ -14,11 +14,13 @@ use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     nodemanager::COLLECTOR,
     plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, unusable},
+    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, unusable},
 };
 
 /// REST of Config.
 pub const API: &str = "api";
+/// What the daemons are called in messages.
+const DAEMONS: &str = "control nodes";
 
 /// What a Control needs, and what it uses when it is there.
 pub fn dependencies(cr: &Control) -> Vec<Dependency> {
@@ -56,9 +58,9 @@ impl Services {
     pub fn of(resolved: &Resolved) -> Result<Self, NotReady> {
         let connection = |condition| resolved.connection(condition).cloned().unwrap_or_default();
         let mut notes = Vec::new();
-        let cassandra = over_ipv4(connection(ConditionType::CassandraReady), CQL, "Cassandra", &mut notes)
+        let cassandra = over_ipv4(connection(ConditionType::CassandraReady), CQL, "Cassandra", DAEMONS, &mut notes)
             .map_err(|message| unusable(ConditionType::CassandraReady, message))?;
-        let rabbitmq = over_ipv4(connection(ConditionType::RabbitmqReady), AMQP, "RabbitMQ", &mut notes)
+        let rabbitmq = over_ipv4(connection(ConditionType::RabbitmqReady), AMQP, "RabbitMQ", DAEMONS, &mut notes)
             .map_err(|message| unusable(ConditionType::RabbitmqReady, message))?;
         let analytics = resolved.connection(ConditionType::CollectorReady).cloned();
         Ok(Self {
@@ -69,30 +71,6 @@ impl Services {
             notes,
         })
     }
-}
-
-/// A connection without the servers that the daemons cannot find: they split what is listed at every colon (upstream
-/// `config_db_client.cc` and `config_amqp_client.cc`), so no IPv6 address can be expressed.
-fn over_ipv4(
-    mut connection: Connection,
-    endpoint: &str,
-    service: &str,
-    notes: &mut Vec<String>,
-) -> Result<Connection, String> {
-    let (usable, lost): (Vec<String>, Vec<String>) =
-        connection.hosts(endpoint).into_iter().partition(|host| !host.contains(':'));
-    if usable.is_empty() && !lost.is_empty() {
-        return Err(format!(
-            "{service} is listed by IPv6 addresses alone, and control nodes find it by IPv4 addresses and names only; give it some"
-        ));
-    }
-    if !lost.is_empty() {
-        notes.push(format!("control nodes reach {service} over IPv4 only; IPv6 addresses of it are left out"));
-    }
-    if let Some(endpoint) = connection.endpoints.get_mut(endpoint) {
-        endpoint.nodes = usable;
-    }
-    Ok(connection)
 }
 
 /// Analytics without what the daemons cannot reach: contrail-control ends at a collector that is not an IPv4 address with a port (upstream

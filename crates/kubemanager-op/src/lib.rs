@@ -74,6 +74,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: Some(token::grant()),
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

@@ -51,6 +51,7 @@ impl component::Component for Component {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

@@ -64,6 +64,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

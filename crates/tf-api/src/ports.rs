@@ -75,6 +75,12 @@ pub const ALARM_GEN_INTROSPECT: Port = Port(5995);
 pub const SNMP_COLLECTOR_INTROSPECT: Port = Port(5920);
 /// Topology introspect.
 pub const TOPOLOGY_INTROSPECT: Port = Port(5921);
+/// Node agents of query engines: as far above introspect as others are above the port for clients, of which there is none.
+pub const QUERY_ENGINE_AGENT: Port = Port(18111);
+/// Node agents of alarm generators, likewise.
+pub const ALARM_GEN_AGENT: Port = Port(16015);
+/// Node agents of SNMP collectors, likewise.
+pub const SNMP_COLLECTOR_AGENT: Port = Port(15940);
 /// Kafka.
 pub const KAFKA: Port = Port(9092);
 /// Kube-manager introspect.

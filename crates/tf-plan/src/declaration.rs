@@ -87,9 +87,45 @@ pub struct Declaration {
     pub grant: Option<Grant>,
     /// Whether what its resources have in the config API is removed before they go.
     pub deregisters: bool,
+    /// Further custom resources, which other components of the operator reconcile; see [`Declaration::joined`].
+    pub further: Vec<Kind>,
 }
 
 impl Declaration {
+    /// What the components of one operator declare together, the first one's kind before the others. For what is said of an operator as a
+    /// whole: its rights, chart and documents.
+    ///
+    /// # Panics
+    /// When there is no component.
+    #[expect(clippy::expect_used, reason = "an operator without a component is none")]
+    pub fn joined(components: impl IntoIterator<Item = Self>) -> Self {
+        components.into_iter().reduce(Self::with).expect("a component")
+    }
+
+    fn with(mut self, other: Self) -> Self {
+        for owned in other.owned {
+            if self.owned.iter().all(|present| present.kind != owned.kind) {
+                self.owned.push(owned);
+            }
+        }
+        let peers = other.peers.into_iter().filter(|peer| !self.peers.contains(peer));
+        self.peers = self.peers.iter().copied().chain(peers).collect();
+        let reads = other.reads.into_iter().filter(|read| !self.reads.contains(read));
+        self.reads = self.reads.iter().copied().chain(reads).collect();
+        self.restarts_pods |= other.restarts_pods;
+        self.calls_agents |= other.calls_agents;
+        self.deregisters |= other.deregisters;
+        self.grant = self.grant.or(other.grant);
+        self.further.push(other.primary);
+        self.further.extend(other.further);
+        self
+    }
+
+    /// The custom resources it reconciles.
+    pub fn reconciled(&self) -> impl Iterator<Item = Kind> {
+        std::iter::once(self.primary).chain(self.further.iter().copied())
+    }
+
     /// Whether the component reads nodes.
     pub fn reads_nodes(&self) -> bool {
         self.reads.iter().any(|read| matches!(read, Read::Nodes { .. }))
@@ -113,7 +149,7 @@ impl Declaration {
 
     /// Every kind the operator watches, the primary first.
     pub fn watched_kinds(&self) -> Vec<Kind> {
-        let mut kinds = vec![self.primary];
+        let mut kinds: Vec<Kind> = self.reconciled().collect();
         kinds.extend(self.owned.iter().map(|owned| owned.kind));
         kinds.extend(self.peers.iter().map(|peer| peer.kind));
         if self.watches_pods() {

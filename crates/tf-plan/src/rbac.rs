@@ -46,7 +46,7 @@ const FOLLOW: [&str; 2] = ["list", "watch"];
 
 /// All rules of a component, sorted by reach.
 pub fn rules(declaration: &Declaration) -> Vec<Rule> {
-    let mut rules = primary(declaration);
+    let mut rules = primaries(declaration);
     for owned in &declaration.owned {
         let reach = if owned.kind.namespaced { Reach::Watched } else { Reach::Cluster };
         rules.push(rule(reach, owned.kind, &OWN, format!("owned: {}", owned.reason)));
@@ -126,15 +126,9 @@ fn rules_of(reach: Reach, group: &'static str) -> impl Fn(&str, &[&'static str],
     }
 }
 
-fn primary(declaration: &Declaration) -> Vec<Rule> {
-    let kind = declaration.primary;
-    let sub = |resource: &str, verbs: &[&'static str], reason: &str| Rule {
-        resource: format!("{}/{resource}", kind.plural),
-        ..rule(Reach::Watched, kind, verbs, reason.to_owned())
-    };
-    let mut rules = vec![
-        rule(Reach::Watched, kind, &FOLLOW, "the resources this operator reconciles".into()),
-        sub("status", &["patch"], "their status"),
+fn primaries(declaration: &Declaration) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = declaration.reconciled().flat_map(|kind| primary(kind, declaration)).collect();
+    rules.extend([
         Rule {
             reach: Reach::Watched,
             group: "events.k8s.io",
@@ -145,6 +139,18 @@ fn primary(declaration: &Declaration) -> Vec<Rule> {
         },
         lease(&[], &["create"], "leader election: the first lease"),
         lease(&[declaration.operator], &["get", "list", "watch", "update"], "leader election: the lease"),
+    ]);
+    rules
+}
+
+fn primary(kind: Kind, declaration: &Declaration) -> Vec<Rule> {
+    let sub = |resource: &str, verbs: &[&'static str], reason: &str| Rule {
+        resource: format!("{}/{resource}", kind.plural),
+        ..rule(Reach::Watched, kind, verbs, reason.to_owned())
+    };
+    let mut rules = vec![
+        rule(Reach::Watched, kind, &FOLLOW, "the resources this operator reconciles".into()),
+        sub("status", &["patch"], "their status"),
     ];
     let reasons = [
         (!declaration.cluster_kinds().is_empty(), "the finalizer that removes cluster-scoped objects"),
@@ -230,6 +236,7 @@ mod tests {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

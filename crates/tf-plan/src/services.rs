@@ -3,6 +3,7 @@
 //!
 //! How a list of servers has to be written differs from daemon to daemon (tf-components 1.4), so that stays with the components.
 
+pub mod configdb;
 pub mod python;
 
 use tf_api::{
@@ -31,9 +32,11 @@ const CA: &str = "ca.crt";
 pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
 /// File with the certificates of a RabbitMQ that is not the cluster's own.
 pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
+/// File with the certificates of a Redis that is not the cluster's own.
+pub const REDIS_CA: &str = "redis-ca.crt";
 
-/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing. Of Cassandra and RabbitMQ they need what
-/// the connection Secret holds.
+/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing. Of stores with users they need what the
+/// connection Secret holds.
 pub fn dependency(
     condition: ConditionType,
     kind: KindInfo,
@@ -43,7 +46,10 @@ pub fn dependency(
     need: Need,
 ) -> Dependency {
     Dependency {
-        uses_secret: matches!(condition, ConditionType::CassandraReady | ConditionType::RabbitmqReady),
+        uses_secret: matches!(
+            condition,
+            ConditionType::CassandraReady | ConditionType::RabbitmqReady | ConditionType::RedisReady
+        ),
         condition,
         kind: Kind::custom(kind),
         source: source.cloned(),
@@ -164,6 +170,34 @@ pub fn collectors(analytics: Option<&Connection>) -> Vec<String> {
 pub fn collector_tls(analytics: Option<&Connection>) -> bool {
     let listed = analytics.filter(|connection| connection.endpoints.contains_key(COLLECTOR));
     listed.is_none_or(|connection| connection.tls(COLLECTOR))
+}
+
+/// A connection without the servers that `daemons` cannot find: what splits a list at every colon, as the client of the configuration in C++
+/// does (upstream `config_db_client.cc` and `config_amqp_client.cc`), has no way to express an IPv6 address. What is left out is noted.
+///
+/// # Errors
+/// When no server is left: the message.
+pub fn over_ipv4(
+    mut connection: Connection,
+    endpoint: &str,
+    service: &str,
+    daemons: &str,
+    notes: &mut Vec<String>,
+) -> Result<Connection, String> {
+    let (usable, lost): (Vec<String>, Vec<String>) =
+        connection.hosts(endpoint).into_iter().partition(|host| !host.contains(':'));
+    if usable.is_empty() && !lost.is_empty() {
+        return Err(format!(
+            "{service} is listed by IPv6 addresses alone, and {daemons} find it by IPv4 addresses and names only; give it some"
+        ));
+    }
+    if !lost.is_empty() {
+        notes.push(format!("{daemons} reach {service} over IPv4 only; IPv6 addresses of it are left out"));
+    }
+    if let Some(endpoint) = connection.endpoints.get_mut(endpoint) {
+        endpoint.nodes = usable;
+    }
+    Ok(connection)
 }
 
 /// A dependency that is there and that the daemons cannot use as it is.

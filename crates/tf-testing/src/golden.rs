@@ -30,16 +30,22 @@ use crate::laws::{self, security};
 /// # Panics
 /// When a situation cannot be read, differs from its golden, or breaks a law.
 pub fn check<C: Component>(root: &str) {
-    let folder = Path::new(root).join("testdata");
-    let mut cases: Vec<_> = fs::read_dir(&folder)
+    security::no_exception_is_unused(C::declaration().operator, &plans::<C>(&Path::new(root).join("testdata")));
+}
+
+/// Runs every situation in a folder, for a crate with several kinds. What was planned.
+///
+/// # Panics
+/// As [`check`].
+pub fn plans<C: Component>(folder: &Path) -> Vec<Plan> {
+    let mut cases: Vec<_> = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a readable folder").path())
         .filter(|path| path.join("cr.yaml").exists())
         .collect();
     cases.sort();
     assert!(!cases.is_empty(), "no situation in {}", folder.display());
-    let plans: Vec<Plan> = cases.iter().filter_map(|case| check_case::<C>(case)).collect();
-    security::no_exception_is_unused(C::declaration().operator, &plans);
+    cases.iter().filter_map(|case| check_case::<C>(case)).collect()
 }
 
 /// The resource and the snapshot of one situation. `root` is the crate's folder.

@@ -23,7 +23,8 @@ use crate::{
 };
 
 /// The operators of this repository.
-pub const ALL: [&str; 9] = [
+pub const ALL: [&str; 10] = [
+    "analytics-op",
     "cassandra-op",
     "config-op",
     "control-op",

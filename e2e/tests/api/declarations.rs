@@ -8,8 +8,9 @@ use tf_plan::{
 use tf_testing::operators;
 
 /// The declaration of every operator.
-pub fn all() -> [Declaration; 9] {
+pub fn all() -> [Declaration; 10] {
     [
+        analytics_op::declared(),
         cassandra_op::Component::declaration(),
         config_op::Component::declaration(),
         control_op::Component::declaration(),

@@ -250,7 +250,7 @@ async fn no_operator_can_write_the_kinds_of_another_but_the_manager_its_children
                 let body = if body.is_null() { String::new() } else { body.to_string() };
                 let answer = send(&operator.client, method, &format!("{path}?dryRun=All"), content, body).await?;
                 let child = name == "manager-op" && kind.operator != name;
-                let own = kind.plural == operator.declaration.primary.plural;
+                let own = operator.declaration.reconciled().any(|it| it.plural == kind.plural);
                 let expected = match verb {
                     "patch status" => own,
                     "deletecollection" => false,

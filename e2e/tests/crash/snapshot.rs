@@ -37,7 +37,8 @@ impl Masks {
 
 /// Every kind that an operator owns or reconciles.
 pub fn kinds() -> BTreeSet<Kind> {
-    let declarations: [fn() -> Declaration; 9] = [
+    let declarations: [fn() -> Declaration; 10] = [
+        analytics_op::declared,
         cassandra_op::Component::declaration,
         config_op::Component::declaration,
         control_op::Component::declaration,
@@ -52,7 +53,8 @@ pub fn kinds() -> BTreeSet<Kind> {
         .into_iter()
         .flat_map(|declaration| {
             let declaration = declaration();
-            declaration.owned.into_iter().map(|owned| owned.kind).chain([declaration.primary])
+            let reconciled: Vec<Kind> = declaration.reconciled().collect();
+            declaration.owned.into_iter().map(|owned| owned.kind).chain(reconciled)
         })
         .collect()
 }

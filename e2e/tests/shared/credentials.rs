@@ -25,6 +25,7 @@ type Values = BTreeMap<Name, BTreeSet<Vec<u8>>>;
 pub fn generated(resources: &[Resource]) -> Result<BTreeSet<Name>> {
     let mut names = BTreeSet::new();
     for resource in resources {
+        add::<analytics_op::Analytics>(resource, &mut names)?;
         add::<cassandra_op::Component>(resource, &mut names)?;
         add::<config_op::Component>(resource, &mut names)?;
         add::<control_op::Component>(resource, &mut names)?;

@@ -1,7 +1,7 @@
 //! The operators of this workspace.
 
 use tf_api::{KindInfo, kinds};
-use tf_plan::{component::Component, declaration::Declaration};
+use tf_plan::{component::Component as _, declaration::Declaration};
 
 /// One operator: its name, what it is for, and what its component declares.
 #[derive(Clone, Copy)]
@@ -22,7 +22,12 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 9] = [
+pub const OPERATORS: [Operator; 10] = [
+    Operator {
+        name: "analytics-op",
+        description: "Operator for analytics of Tungsten Fabric",
+        declaration: analytics_op::declared,
+    },
     Operator {
         name: "cassandra-op",
         description: "Operator for Cassandra rings of Tungsten Fabric",

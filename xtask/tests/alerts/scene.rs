@@ -22,6 +22,7 @@ pub struct Subject {
 impl Subject {
     pub fn of(operator: &'static str) -> Result<Self> {
         let (kind, has_agents, rollout_hours, unready_minutes) = match operator {
+            "analytics-op" => ("Analytics", true, 1, 15),
             "cassandra-op" => ("Cassandra", true, 6, 15),
             "config-op" => ("Config", true, 1, 15),
             "control-op" => ("Control", true, 1, 15),
@@ -38,7 +39,7 @@ impl Subject {
 
     /// Whether its resources cannot be well while a store of their namespace hibernates.
     pub fn needs_stores(&self) -> bool {
-        matches!(self.operator, "config-op" | "control-op" | "kubemanager-op" | "manager-op")
+        matches!(self.operator, "analytics-op" | "config-op" | "control-op" | "kubemanager-op" | "manager-op")
     }
 
     /// The name of an alert about its resources.

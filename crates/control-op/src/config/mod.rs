@@ -13,7 +13,7 @@ use tf_plan::{
     ensemble::sys_log_level,
     files::{Ini, Section, Separator::Blank, Settings as _},
     node, sandesh,
-    services::{collector_tls, collectors},
+    services::{collector_tls, collectors, configdb},
 };
 
 use crate::{key::Key, services::Services};
@@ -65,26 +65,7 @@ impl Cluster<'_> {
     /// Database and message bus, and what every daemon says of introspection and collectors.
     fn sections(&self, file: &mut Ini) {
         let Services { cassandra, rabbitmq, analytics, .. } = self.services;
-        let section = file.section("CONFIGDB");
-        section.list("config_db_server_list", Blank, &cassandra.servers).set("config_db_use_ssl", cassandra.tls);
-        if cassandra.tls {
-            section.set("config_db_ca_certs", cassandra.trust());
-        }
-        if let Some(login) = &cassandra.login {
-            section.set("config_db_username", &login.user).set("config_db_password", &login.password);
-        }
-        section
-            .list("rabbitmq_server_list", Blank, &rabbitmq.servers)
-            .set_credential("rabbitmq_user", &rabbitmq.login.user)
-            .set_credential("rabbitmq_password", &rabbitmq.login.password)
-            .set_vhost("rabbitmq_vhost", &rabbitmq.vhost)
-            .set("rabbitmq_use_ssl", rabbitmq.tls);
-        if rabbitmq.tls {
-            section
-                .set("rabbitmq_ssl_keyfile", node::CERTIFICATE_KEY)
-                .set("rabbitmq_ssl_certfile", node::CERTIFICATE)
-                .set("rabbitmq_ssl_ca_certs", rabbitmq.trust());
-        }
+        configdb::fill(file.section(configdb::SECTION), cassandra, rabbitmq);
         sandesh::fill(file.section(sandesh::SECTION), collector_tls(analytics.as_ref()));
     }
 }

@@ -82,6 +82,8 @@ pub enum ConditionType {
     ControlReady,
     /// State of the dependency on the collectors of Analytics.
     CollectorReady,
+    /// State of the dependency on the Cassandra of analytics.
+    AnalyticsDatabaseReady,
     /// State of the component Kubemanager.
     KubemanagerReady,
     /// State of the component Webui.

@@ -50,6 +50,8 @@ pub struct AnalyticsSpec {
 pub struct AnalyticsDependencies {
     /// Cassandra, the database of analytics, or that of the configuration if there is only one.
     pub cassandra: Option<DependencySource>,
+    /// Cassandra, the database of the configuration.
+    pub config_database: Option<DependencySource>,
     /// Zookeeper, for elections.
     pub zookeeper: Option<DependencySource>,
     /// Rabbitmq, the message bus.

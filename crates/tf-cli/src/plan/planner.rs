@@ -27,7 +27,7 @@ pub struct Operator {
 
 impl Operator {
     /// Every operator of this release.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::of::<manager_op::Component>(),
         Self::of::<cassandra_op::Component>(),
         Self::of::<zookeeper_op::Component>(),
@@ -35,6 +35,7 @@ impl Operator {
         Self::of::<redis_op::Component>(),
         Self::of::<config_op::Component>(),
         Self::of::<control_op::Component>(),
+        Self::of::<analytics_op::Analytics>(),
         Self::of::<kubemanager_op::Component>(),
         Self::of::<vrouter_op::Component>(),
     ];

@@ -14,6 +14,14 @@ pub const BGP_ROUTER: Type = Type { name: "bgp-router", parent: Some("routing-in
 pub const CONFIG_NODE: Type = Type { name: "config-node", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
 /// A node of Config's database.
 pub const CONFIG_DATABASE_NODE: Type = Type { name: "config-database-node", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
+/// A node of Analytics.
+pub const ANALYTICS_NODE: Type = Type { name: "analytics-node", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
+/// A node of the database of analytics.
+pub const DATABASE_NODE: Type = Type { name: "database-node", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
+/// A node of AnalyticsAlarm.
+pub const ANALYTICS_ALARM_NODE: Type = Type { name: "analytics-alarm-node", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
+/// A node of AnalyticsSnmp.
+pub const ANALYTICS_SNMP_NODE: Type = Type { name: "analytics-snmp-node", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
 /// A vRouter.
 pub const VIRTUAL_ROUTER: Type = Type { name: "virtual-router", parent: Some(GLOBAL_SYSTEM_CONFIG.name) };
 /// An interface, of a vRouter's host itself among others.

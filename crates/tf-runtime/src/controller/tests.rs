@@ -58,6 +58,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            further: Vec::new(),
         }
     }
 

@@ -26,8 +26,16 @@ enum Needs {
     Privileged,
 }
 
-const MEMBERS: [&str; 7] =
-    ["cassandra-op", "config-op", "control-op", "kubemanager-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
+const MEMBERS: [&str; 8] = [
+    "analytics-op",
+    "cassandra-op",
+    "config-op",
+    "control-op",
+    "kubemanager-op",
+    "rabbitmq-op",
+    "redis-op",
+    "zookeeper-op",
+];
 
 const EXCEPTIONS: [Exception; 10] = [
     Exception {
@@ -43,7 +51,7 @@ const EXCEPTIONS: [Exception; 10] = [
         why: "the same init container, which has nothing to give away there",
     },
     Exception {
-        operators: &["cassandra-op", "config-op", "control-op", "vrouter-op"],
+        operators: &["analytics-op", "cassandra-op", "config-op", "control-op", "vrouter-op"],
         container: "nodemanager",
         needs: Needs::Privileged,
         why: "it asks the container runtime for the state of other containers; it runs only where a spec lists it",

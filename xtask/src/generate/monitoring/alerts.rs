@@ -159,7 +159,7 @@ struct Resources<'a>(&'a Target);
 
 impl Resources<'_> {
     fn one(&self, function: &str, metric: &table::Metric, matchers: &[(&str, &str)]) -> String {
-        let matchers: Vec<_> = [("kind", self.0.kind)].iter().chain(matchers).copied().collect();
+        let matchers: Vec<_> = [("kind", self.0.kinds.as_str())].iter().chain(matchers).copied().collect();
         format!("{function} by ({RESOURCE}) ({})", select(metric, &matchers))
     }
 

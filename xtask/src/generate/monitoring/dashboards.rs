@@ -87,7 +87,8 @@ fn dashboard(uid: &str, title: &str, variables: Vec<Value>, panels: &[Panel]) ->
 pub fn of(target: &Target) -> Result<String> {
     let kind = target.kind;
     let selected = |metric, more: &[(&str, &str)]| {
-        let chosen = [("kind", kind), ("resource_namespace", "~$namespace"), ("resource_name", "~$name")];
+        let chosen =
+            [("kind", target.kinds.as_str()), ("resource_namespace", "~$namespace"), ("resource_name", "~$name")];
         select(metric, &[chosen.as_slice(), more].concat())
     };
     let of = |function: &str, metric, more: &[(&str, &str)]| {

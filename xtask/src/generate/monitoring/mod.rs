@@ -33,12 +33,14 @@ pub fn generate(files: &mut Files) -> Result<()> {
 }
 
 /// An operator, as far as alerts and dashboards differ from one to the next.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Target {
     /// Its name.
     operator: &'static str,
-    /// The kind that it looks after.
+    /// The kind that it looks after, or the first one of several: alerts are called after it.
     kind: &'static str,
+    /// What selects the series of its resources by their kind.
+    kinds: String,
     /// Whether it speaks with agents in its members.
     has_agents: bool,
     /// The page about its kind, where there is one.
@@ -55,6 +57,7 @@ impl Target {
         let (page, rollout_hours) = match operator.name {
             // Repairs take as long as the data is large.
             "cassandra-op" => (Some("docs/cassandra.md"), 6),
+            "analytics-op" => (Some("docs/analytics.md"), 1),
             "control-op" => (Some("docs/control.md"), 1),
             "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
             "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
@@ -65,8 +68,21 @@ impl Target {
             _ => (None, 1),
         };
         let kind = declaration.primary.kind;
-        let needs_stores = matches!(operator.name, "config-op" | "control-op" | "kubemanager-op" | "manager-op");
-        Self { operator: operator.name, kind, has_agents: declaration.calls_agents, page, rollout_hours, needs_stores }
+        let kinds = match declaration.further.as_slice() {
+            [] => kind.to_owned(),
+            _ => format!("~{}", declaration.reconciled().map(|it| it.kind).collect::<Vec<_>>().join("|")),
+        };
+        let needs_stores =
+            matches!(operator.name, "analytics-op" | "config-op" | "control-op" | "kubemanager-op" | "manager-op");
+        Self {
+            operator: operator.name,
+            kind,
+            kinds,
+            has_agents: declaration.calls_agents,
+            page,
+            rollout_hours,
+            needs_stores,
+        }
     }
 
     /// The operator whose resource stands for those of all others.

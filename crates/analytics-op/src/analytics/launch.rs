@@ -1,0 +1,77 @@
+//! How the node agent runs the daemons of a member: command lines (tf-components 7.1 and 7.2), the files that they read, when they serve.
+//!
+//! The collector serves when NodeStatus says `Functional`. To the API that would be too much: it is not while one Redis of any node is away,
+//! and answers all the same, so an answer counts.
+
+use tf_api::schema::Port;
+use tf_plan::{
+    component::Agents,
+    keystone,
+    node::launch::{Identity, OnChange, Probe, Relay, Unusable, port},
+    services::REDIS_CA,
+};
+
+use super::config::{API_FILE, COLLECTOR_FILE, Cluster};
+use crate::{
+    config::{DATABASE_CA, KAFKA_CA, REDIS_PASSWORD, path},
+    launch::{authorities, client, daemon, functional},
+};
+
+/// The launch file of the API.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
+    let mut argv = vec!["contrail-analytics-api".into(), "-c".into(), path(API_FILE)];
+    argv.extend(cluster.keystone.into_iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
+    let files = [API_FILE].into_iter().chain(client(cluster.keystone)).chain(authorities(cluster.services));
+    let mut launch = daemon(argv, files);
+    // Which links it shows (upstream `opserver.py`).
+    launch.environment.extend([
+        ("ANALYTICSDB_ENABLE".into(), cluster.database.is_some().to_string()),
+        ("ANALYTICS_ALARM_ENABLE".into(), cluster.kafka.is_some().to_string()),
+    ]);
+    launch.ready = Probe::Http {
+        port: port("ready.port", cluster.spec.analytics_port)?,
+        path: "/".into(),
+        host: None,
+        tls: true,
+        contains: None,
+    };
+    launch.agent = agents.api()?;
+    // It never reads them again (tf-components 1.10).
+    launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
+    launch.render()
+}
+
+/// The launch file of the collector of the member with this address.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn collector(address: &str, cluster: &Cluster<'_>) -> Result<String, Unusable> {
+    let mut argv = vec!["contrail-collector".into(), "--conf_file".into(), path(COLLECTOR_FILE)];
+    argv.extend(cluster.keystone.into_iter().flat_map(|_| ["--conf_file".into(), path(keystone::FILE)]));
+    let own = [
+        Some(COLLECTOR_FILE),
+        cluster.database.and_then(|it| it.ca.as_ref()).map(|_| DATABASE_CA),
+        cluster.kafka.and_then(|it| it.ca.as_ref()).map(|_| KAFKA_CA),
+    ];
+    let files =
+        own.into_iter().flatten().chain(cluster.keystone.map(|_| keystone::FILE)).chain(authorities(cluster.services));
+    let mut launch = daemon(argv, files);
+    launch.ready = functional(cluster.spec.collector_introspect_port)?;
+    let redis = &cluster.services.redis;
+    let authorities = redis.ca.as_ref().map(|_| REDIS_CA.to_owned());
+    let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());
+    // The agent reads them for each connection.
+    launch.files.extend([&authorities, &password].into_iter().flatten().map(|file| (file.clone(), OnChange::Nothing)));
+    launch.relay = Some(Relay {
+        port: port("relay.port", Port(redis.port))?,
+        host: redis.server(address).to_owned(),
+        server: port("relay.server", Port(redis.port))?,
+        tls: redis.tls,
+        authorities,
+        password,
+    });
+    launch.render()
+}

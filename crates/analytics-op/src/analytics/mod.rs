@@ -1,0 +1,62 @@
+//! Analytics: collectors and the API.
+
+pub mod config;
+pub mod containers;
+pub mod database;
+pub mod launch;
+pub mod plan;
+
+use tf_api::{
+    Analytics,
+    contract::ConditionType,
+    kinds::{ANALYTICS, ANALYTICS_ALARM, QUERY_ENGINE},
+};
+use tf_plan::{
+    component::{self, Agents, References},
+    declaration::Declaration,
+    dependency::Dependency,
+    keystone,
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+};
+
+use crate::peer;
+
+/// The Analytics component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = Analytics;
+
+    /// Daemons report to any collector, and every member serves the whole API (tf-components 1.11).
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        let query_engine = "where there is one, collectors store what they receive";
+        let alarm = "its Kafka is told the state that alarms are made of";
+        crate::declaration(
+            ANALYTICS,
+            vec![
+                peer(QUERY_ENGINE, ConditionType::QueryEngineReady, query_engine),
+                peer(ANALYTICS_ALARM, ConditionType::AnalyticsAlarmReady, alarm),
+            ],
+        )
+    }
+
+    fn references(cr: &Analytics) -> References {
+        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn dependencies(cr: &Analytics) -> Vec<Dependency> {
+        plan::dependencies(cr)
+    }
+
+    fn agents(cr: &Analytics, cluster_domain: &str) -> Option<Agents> {
+        plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotReady> {
+        plan::plan(cr, observed)
+    }
+}

@@ -1,0 +1,305 @@
+//! Desired state of collectors and the API.
+
+use serde_json::{Map, json};
+use tf_api::{
+    Analytics, AnalyticsConfiguration, Managed as _,
+    contract::{ConditionType, Draft, Protocol, Reason},
+    kinds::ANALYTICS_ALARM,
+};
+use tf_pki::member::service_names;
+use tf_plan::{
+    build::{
+        configuration::Files,
+        identity::Identity,
+        pod::{Daemon, mount},
+        service,
+    },
+    certificates,
+    component::Agents,
+    dependency::{self, Connection, Dependency, Need, Resolved},
+    ensemble::{Ensemble, Parts, Traits},
+    hibernation,
+    keystone::{self, Keystone},
+    members::{Joining, Leaving, SizeRule},
+    node::launch::file_name,
+    nodemanager::{self, COLLECTOR as COLLECTOR_ENDPOINT, NodeType},
+    observed::Observed,
+    plan::{NotReady, Plan},
+    procedure,
+    registration::types::{ANALYTICS_NODE, DATABASE_NODE},
+    selection::OBSOLETE,
+    services::{CASSANDRA_CA, CQL, Cassandra, RABBITMQ_CA, REDIS_CA, over_ipv4},
+    vnc_api,
+};
+
+use super::{
+    config::{API_FILE, COLLECTOR_FILE, Cluster},
+    containers::{self, API, COLLECTOR, CONTAINERS, LOGS},
+    database, launch,
+};
+use crate::{
+    OPERATOR, config,
+    launch::node_manager as node_manager_of,
+    procedure::members,
+    registration::{self, Nodes},
+    services::{self, DAEMONS, KAFKA, Kafka, Services, Sources},
+};
+
+/// Time for requests to end.
+const GRACE_SECONDS: i64 = 30;
+
+/// What an Analytics needs, and what it uses when it is there.
+pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
+    let from = &cr.spec.dependencies;
+    let mut all = services::dependencies(Sources {
+        cassandra: from.config_database.as_ref(),
+        zookeeper: from.zookeeper.as_ref(),
+        rabbitmq: from.rabbitmq.as_ref(),
+        redis: from.redis.as_ref(),
+        config: from.config.as_ref(),
+    });
+    let alarm = tf_plan::services::dependency(
+        ConditionType::AnalyticsAlarmReady,
+        ANALYTICS_ALARM,
+        from.analytics_alarm.as_ref(),
+        "analyticsalarm1",
+        KAFKA,
+        // It waits for collectors itself.
+        Need::Optional,
+    );
+    all.extend([database::dependency_of(cr), Dependency { uses_secret: true, ..alarm }]);
+    all
+}
+
+/// Plans collectors and the API.
+///
+/// # Errors
+/// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
+pub fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotReady> {
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let absent = database::is_absent(cr, observed);
+    let mut used = dependencies(cr);
+    used.retain(|it| absent.is_none() || it.condition != ConditionType::AnalyticsDatabaseReady);
+    let resolved = dependency::resolve(&used, cr.home(), cr.is_initialized(), observed);
+    // Whatever else is missing, the conditions tell how the services are.
+    let mut drafts = match &resolved {
+        Ok(resolved) => resolved.drafts.clone(),
+        Err(waiting) => waiting.drafts.clone(),
+    };
+    drafts.extend(absent);
+    let desired = || {
+        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let resolved = resolved?;
+        let services = Services::of(&resolved)?;
+        carry_out(cr, observed, &resolved, services, keystone.as_ref(), drafts.clone())
+    };
+    desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
+}
+
+/// The plan, once everything it depends on is there.
+fn carry_out(
+    cr: &Analytics,
+    observed: &Observed<Analytics>,
+    resolved: &Resolved,
+    mut services: Services,
+    keystone: Option<&Keystone>,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    for container in [API, COLLECTOR] {
+        if !lists(spec, container) {
+            let message = format!(
+                "serviceConfiguration.containers does not list {container}; add it, or remove the list to run the usual ones"
+            );
+            return Err(NotReady::invalid(Reason::InvalidSpec, message));
+        }
+    }
+    let mut ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &spec.containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::EveryNode,
+            joining: Joining::Anytime,
+            leaving: Leaving::Dropped,
+            highest: 0,
+            has_data: false,
+            uses_auth: true,
+            takes_over: false,
+            changing: None,
+        },
+    )?;
+    let stored = resolved.connection(ConditionType::AnalyticsDatabaseReady);
+    let (database, kafka) = optional(resolved, &mut services.notes);
+    ensemble.membership.notes.extend(services.notes.iter().cloned());
+    ensemble.membership.notes.extend(far_from_redis(&ensemble, &services));
+    let cluster = Cluster {
+        spec,
+        log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
+        services: &services,
+        database: database.as_ref(),
+        kafka: kafka.as_ref(),
+        keystone,
+        addresses: &ensemble.addresses(),
+    };
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
+    let files = files(&ensemble, &cluster, &agents)?;
+    let contents = files.content_hashes(ensemble.members());
+    let daemons: Vec<Daemon> =
+        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, spec, agents.port)).collect();
+
+    let service_name = front(&ensemble.identity);
+    let host = ensemble.service_host(&service_name);
+    let mut api = ensemble.endpoint(services::API, Protocol::Https, spec.analytics_port, true);
+    api.service = Some(host.clone());
+    let collector = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, spec.collector_port, true);
+    let front = service::cluster(&ensemble.identity, &service_name, &[(services::API, spec.analytics_port)]);
+    let parts = Parts {
+        files,
+        volumes: containers::volumes(&ensemble.identity, &ensemble.containers),
+        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
+        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
+        daemons,
+        objects: vec![front],
+        endpoints: vec![api, collector],
+        grace_seconds: GRACE_SECONDS,
+        ignored: ignored(cr),
+        drafts,
+        // Its name is known without asking for the address, which the Go tf-operator published here.
+        own_status: Map::from_iter([("endpoint".to_owned(), json!(host))]),
+        ..Parts::default()
+    };
+    let mut plan = ensemble.plan(parts)?;
+    procedure::complete(&members(API), &mut plan, cr, observed, &contents);
+    procedure::reseat(&mut plan, observed);
+    let nodes = [
+        Nodes::members(&plan, ANALYTICS_NODE, "analytics_node_ip_address"),
+        Nodes {
+            kind: DATABASE_NODE,
+            property: "database_node_ip_address",
+            all: stored.map(nodes_of).unwrap_or_default(),
+        },
+    ];
+    registration::complete(&mut plan, cr, observed, &services.config, &nodes);
+    hibernation::finish(&mut plan);
+    Ok(plan)
+}
+
+/// The database of analytics and Kafka, where they are. One that the collectors could not reach is left out.
+fn optional(resolved: &Resolved, notes: &mut Vec<String>) -> (Option<Cassandra>, Option<Kafka>) {
+    let mut reachable = |condition, endpoint, service| {
+        let connection = resolved.connection(condition)?.clone();
+        match over_ipv4(connection, endpoint, service, DAEMONS, notes) {
+            Ok(connection) => Some(connection),
+            Err(message) => {
+                notes.push(message);
+                None
+            }
+        }
+    };
+    let database = reachable(ConditionType::AnalyticsDatabaseReady, CQL, "the Cassandra of analytics");
+    let kafka = reachable(ConditionType::AnalyticsAlarmReady, KAFKA, "Kafka");
+    (database.map(|it| Cassandra::of(&it, it.authorities(CQL))), kafka.map(|it| Kafka::of(&it)))
+}
+
+/// The members of a store by node and address, where their nodes are known.
+fn nodes_of(connection: &Connection) -> Vec<(String, String)> {
+    let node = |host: String| Some((connection.member_nodes.get(&host)?.clone(), host));
+    connection.hosts(CQL).into_iter().filter_map(node).collect()
+}
+
+/// Results of queries are asked for at the Redis of the node that took the query (upstream `opserver.py`).
+fn far_from_redis(ensemble: &Ensemble<'_, Analytics>, services: &Services) -> Option<String> {
+    let is_far = |address: &String| !services.redis.hosts.contains(address);
+    let far: Vec<String> = ensemble.addresses().into_iter().filter(is_far).collect();
+    (!far.is_empty()).then(|| {
+        format!(
+            "there is no Redis on {}: the collectors there use that of another node, and results of queries have to be asked for elsewhere",
+            far.join(", ")
+        )
+    })
+}
+
+/// How members' agents are reached, and what members are called: by their own names, and by that of the API's Service.
+///
+/// # Errors
+/// `InvalidSpec` when there is no port for them.
+pub fn agents(cr: &Analytics, cluster_domain: &str) -> Result<Agents, NotReady> {
+    let port = Agents::port_above("analyticsPort", cr.spec.service_configuration.analytics_port)?;
+    let mut agents = Agents::of(OPERATOR, cr, port, cluster_domain);
+    agents.services.extend(service_names(&front(&Identity::of(OPERATOR, cr)), cr.home(), cluster_domain));
+    Ok(agents)
+}
+
+/// Name of the API's Service.
+fn front(identity: &Identity) -> String {
+    identity.service_name("analytics")
+}
+
+fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
+    let mut files = Files::default();
+    let services = cluster.services;
+    let library = config::library(services, cluster.keystone)?;
+    match cluster.keystone {
+        Some(keystone) => {
+            files.shared_secret(keystone::FILE, keystone.file()?);
+            files.shared_secret(vnc_api::FILE, library);
+        }
+        None => files.shared(vnc_api::FILE, library),
+    }
+    let authorities = [
+        (CASSANDRA_CA, services.cassandra.ca.as_ref()),
+        (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),
+        (REDIS_CA, services.redis.ca.as_ref()),
+        (config::DATABASE_CA, cluster.database.and_then(|it| it.ca.as_ref())),
+        (config::KAFKA_CA, cluster.kafka.and_then(|it| it.ca.as_ref())),
+    ];
+    for (file, certificates) in authorities {
+        if let Some(certificates) = certificates {
+            files.shared(file, certificates.clone());
+        }
+    }
+    if let Some(password) = &services.redis.password {
+        files.shared_secret(config::REDIS_PASSWORD, password.clone());
+    }
+    let collectors = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, cluster.spec.collector_port, true);
+    let collectors =
+        Connection { endpoints: [(COLLECTOR_ENDPOINT.to_owned(), collectors)].into(), ..Connection::default() };
+    files.shared(&file_name(API), launch::api(cluster, agents)?);
+    let node_manager = ensemble.container(nodemanager::CONTAINER.name);
+    if let Some(container) = node_manager {
+        files.shared(&file_name(container.name), node_manager_of(NodeType::Analytics).render()?);
+    }
+    for member in ensemble.members() {
+        let address = &member.address;
+        files.member(&file_name(COLLECTOR), address, launch::collector(address, cluster)?);
+        files.member_secret(COLLECTOR_FILE, address, cluster.collector(member)?);
+        files.member_secret(API_FILE, address, cluster.api(member)?);
+        if node_manager.is_some() {
+            let settings = nodemanager::Settings {
+                node_type: NodeType::Analytics,
+                log_level: cluster.log_level,
+                collectors: Some(&collectors),
+                database: None,
+            };
+            files.member(&NodeType::Analytics.file(), address, nodemanager::file(&settings, &member.node, address)?);
+        }
+    }
+    Ok(files)
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &Analytics) -> Vec<String> {
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let dependencies = dependency::ignored(&dependencies(cr));
+    let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
+    keystone::ignored(auth).into_iter().chain(dependencies).chain(host_files).collect()
+}
+
+/// Whether the spec's container list, or its absence, names the container.
+fn lists(spec: &AnalyticsConfiguration, container: &str) -> bool {
+    spec.containers.is_empty() || spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
+}

@@ -1,0 +1,52 @@
+//! What launch files of several daemons have in common: the files that they read, when they serve.
+
+use tf_api::schema::Port;
+use tf_plan::{
+    keystone::{self, Keystone},
+    node,
+    node::launch::{Launch, OnChange, Probe, Unusable, port},
+    nodemanager::NodeType,
+    services::{CASSANDRA_CA, RABBITMQ_CA, REDIS_CA},
+    vnc_api,
+};
+
+use crate::services::Services;
+
+/// What every daemon of Tungsten Fabric needs before it can connect to anything. The container that speaks for the pod gets it.
+const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
+
+/// A daemon that is started anew when one of these files changes: it reads none again but for lists of servers (tf-components 1.10), and
+/// program and file do not tell what of a file has changed.
+pub fn daemon<'a>(argv: Vec<String>, files: impl IntoIterator<Item = &'a str>) -> Launch {
+    let files = files.into_iter().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    Launch { files, awaits: CERTIFICATES.map(str::to_owned).to_vec(), ..Launch::new(argv) }
+}
+
+/// Files with authorities of services that all daemons may use.
+pub fn authorities(services: &Services) -> impl Iterator<Item = &'static str> {
+    let files = [
+        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
+        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
+        services.redis.ca.as_ref().map(|_| REDIS_CA),
+    ];
+    files.into_iter().flatten()
+}
+
+/// The files of a client of the config API.
+pub fn client(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str> {
+    [Some(vnc_api::FILE), keystone.map(|_| keystone::FILE)].into_iter().flatten()
+}
+
+/// The daemon says that it is connected to everything it needs.
+///
+/// # Errors
+/// When the port is 0.
+pub fn functional(introspect: Port) -> Result<Probe, Unusable> {
+    Ok(Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false })
+}
+
+/// The node manager.
+pub fn node_manager(node_type: NodeType) -> Launch {
+    let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", node_type.name())];
+    daemon(argv, [node_type.file().as_str()])
+}
