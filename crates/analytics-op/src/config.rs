@@ -27,7 +27,7 @@ pub const PARTITIONS: u32 = 30;
 pub const DEFAULTS: &str = "DEFAULTS";
 
 /// Introspection of Python daemons opens an IPv4 socket only (upstream `sandesh_http.py`), and probes and people ask at any address.
-const EVERYWHERE: &str = "0.0.0.0";
+pub const EVERYWHERE: &str = "0.0.0.0";
 
 /// How introspection listens and where the daemon logs.
 pub fn common(defaults: &mut Section, introspect: Port, level: LogLevel, log: &str) {

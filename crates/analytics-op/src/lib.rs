@@ -1,50 +1,47 @@
-//! Analytics: what the operator owns and reads, for each of its kinds. A kind has a folder: its desired state in `plan`, what a member
-//! runs in `containers`, file contents in `config`, how the daemons are run in `launch`. What the kinds share is beside them: what the
-//! daemons connect to in [`services`], parts of files in [`config`], of launch files in [`launch`], what is done to members that run in
-//! `procedure`, what they are in the config API in `registration`.
+//! Analytics: what the operator owns and reads, for each of its kinds. Collectors and the API have a folder, [`analytics`], the others a file:
+//! [`query_engine`], [`snmp`], [`alarm`]. What the kinds share is beside them: what the daemons connect to in [`services`], what plans begin
+//! and end with in [`member`], parts of files in [`config`], of launch files in [`launch`], what is done to members that run in `procedure`,
+//! what they are in the config API in `registration`.
 
+pub mod alarm;
 pub mod analytics;
 pub mod config;
 pub mod launch;
+pub mod member;
 mod procedure;
+pub mod query_engine;
 mod registration;
 pub mod services;
+pub mod snmp;
 
-use tf_api::{
-    KindInfo,
-    contract::ConditionType,
-    kinds::{CASSANDRA, CONFIG, RABBITMQ, REDIS, ZOOKEEPER},
-};
+use tf_api::{KindInfo, contract::ConditionType};
 use tf_plan::{
     component::Component as _,
     declaration::{Declaration, Owned, PeerKind, Read},
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
 };
 
+pub use alarm::Component as AnalyticsAlarm;
 pub use analytics::Component as Analytics;
+pub use query_engine::Component as QueryEngine;
+pub use snmp::Component as AnalyticsSnmp;
 
 /// Name of the operator.
 pub const OPERATOR: &str = "analytics-op";
 
 /// What the operator owns and reads for all of its kinds.
 pub fn declared() -> Declaration {
-    Declaration::joined([Analytics::declaration()])
+    Declaration::joined([
+        Analytics::declaration(),
+        AnalyticsAlarm::declaration(),
+        AnalyticsSnmp::declaration(),
+        QueryEngine::declaration(),
+    ])
 }
 
-/// What the component of a kind owns and reads, besides `peers` of its own.
+/// What the component of a kind owns and reads.
 fn declaration(kind: KindInfo, peers: Vec<PeerKind>) -> Declaration {
     let own = |kind, reason| Owned { kind, reason };
-    let shared = [
-        peer(
-            CASSANDRA,
-            ConditionType::CassandraReady,
-            "the configuration is read from it, and analytics are stored in it",
-        ),
-        peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemons share out their work in it"),
-        peer(RABBITMQ, ConditionType::RabbitmqReady, "changes of the configuration are heard over it"),
-        peer(REDIS, ConditionType::RedisReady, "the current state of everything is kept in it"),
-        peer(CONFIG, ConditionType::ConfigApiReady, "the daemons and the operator ask it"),
-    ];
     Declaration {
         operator: OPERATOR,
         primary: Kind::custom(kind),
@@ -56,7 +53,7 @@ fn declaration(kind: KindInfo, peers: Vec<PeerKind>) -> Declaration {
             own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
             own(STATEFUL_SET, "the members"),
         ],
-        peers: shared.into_iter().chain(peers).collect(),
+        peers,
         reads: vec![
             Read::Nodes { reason: "members are chosen from nodes and use their addresses" },
             Read::Secrets { reason: "connection Secrets of services, and the password of Keystone" },

@@ -23,7 +23,7 @@ pub const KAFKA: &str = "kafka";
 /// What the daemons are called in messages.
 pub const DAEMONS: &str = "the daemons of analytics";
 /// Redis whose servers know nothing of each other.
-const REDIS_ENDPOINT: &str = "redis";
+pub const REDIS_ENDPOINT: &str = "redis";
 /// Redis where one server takes writes and the others copy it.
 const SENTINEL: &str = "sentinel";
 const PLAIN_ZOOKEEPER: &str =
@@ -80,7 +80,11 @@ impl std::fmt::Debug for Redis {
 }
 
 impl Redis {
-    fn of(connection: &Connection, notes: &mut Vec<String>) -> Result<Self, NotReady> {
+    /// What a connection says.
+    ///
+    /// # Errors
+    /// When the daemons could not use it.
+    pub fn of(connection: &Connection, notes: &mut Vec<String>) -> Result<Self, NotReady> {
         if connection.endpoints.contains_key(SENTINEL) {
             let message = "Redis has the mode Sentinel, in which one server alone takes writes and clients have to ask which; the daemons of \
                            analytics do not: give them one whose servers are on their own";

@@ -26,6 +26,9 @@ pub fn generated(resources: &[Resource]) -> Result<BTreeSet<Name>> {
     let mut names = BTreeSet::new();
     for resource in resources {
         add::<analytics_op::Analytics>(resource, &mut names)?;
+        add::<analytics_op::AnalyticsAlarm>(resource, &mut names)?;
+        add::<analytics_op::AnalyticsSnmp>(resource, &mut names)?;
+        add::<analytics_op::QueryEngine>(resource, &mut names)?;
         add::<cassandra_op::Component>(resource, &mut names)?;
         add::<config_op::Component>(resource, &mut names)?;
         add::<control_op::Component>(resource, &mut names)?;

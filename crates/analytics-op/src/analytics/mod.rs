@@ -9,7 +9,7 @@ pub mod plan;
 use tf_api::{
     Analytics,
     contract::ConditionType,
-    kinds::{ANALYTICS, ANALYTICS_ALARM, QUERY_ENGINE},
+    kinds::{ANALYTICS, ANALYTICS_ALARM, CASSANDRA, CONFIG, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER},
 };
 use tf_plan::{
     component::{self, Agents, References},
@@ -37,6 +37,11 @@ impl component::Component for Component {
         crate::declaration(
             ANALYTICS,
             vec![
+                peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
+                peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemons share out their work in it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes of the configuration are heard over it"),
+                peer(REDIS, ConditionType::RedisReady, "the current state of everything is kept in it"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "the daemons and the operator ask it"),
                 peer(QUERY_ENGINE, ConditionType::QueryEngineReady, query_engine),
                 peer(ANALYTICS_ALARM, ConditionType::AnalyticsAlarmReady, alarm),
             ],

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, json};
 use tf_api::{
-    Analytics, AnalyticsConfiguration, Managed as _,
-    contract::{ConditionType, Draft, Protocol, Reason},
+    Analytics, Managed as _,
+    contract::{ConditionType, Draft, Protocol},
     kinds::ANALYTICS_ALARM,
 };
 use tf_pki::member::service_names;
@@ -14,39 +14,32 @@ use tf_plan::{
         pod::{Daemon, mount},
         service,
     },
-    certificates,
     component::Agents,
-    dependency::{self, Connection, Dependency, Need, Resolved},
-    ensemble::{Ensemble, Parts, Traits},
+    dependency::{Connection, Dependency, Need, Resolved},
+    ensemble::{Ensemble, Parts},
     hibernation,
     keystone::{self, Keystone},
-    members::{Joining, Leaving, SizeRule},
     node::launch::file_name,
     nodemanager::{self, COLLECTOR as COLLECTOR_ENDPOINT, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
     registration::types::{ANALYTICS_NODE, DATABASE_NODE},
-    selection::OBSOLETE,
     services::{CASSANDRA_CA, CQL, Cassandra, RABBITMQ_CA, REDIS_CA, over_ipv4},
-    vnc_api,
 };
 
 use super::{
     config::{API_FILE, COLLECTOR_FILE, Cluster},
-    containers::{self, API, COLLECTOR, CONTAINERS, LOGS},
+    containers::{self, API, COLLECTOR, CONTAINERS},
     database, launch,
 };
 use crate::{
     OPERATOR, config,
-    launch::node_manager as node_manager_of,
+    member::{self, GRACE_SECONDS, LOGS, Run},
     procedure::members,
     registration::{self, Nodes},
     services::{self, DAEMONS, KAFKA, Kafka, Services, Sources},
 };
-
-/// Time for requests to end.
-const GRACE_SECONDS: i64 = 30;
 
 /// What an Analytics needs, and what it uses when it is there.
 pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
@@ -77,18 +70,14 @@ pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotReady> {
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let home = cr.home();
     let absent = database::is_absent(cr, observed);
     let mut used = dependencies(cr);
     used.retain(|it| absent.is_none() || it.condition != ConditionType::AnalyticsDatabaseReady);
-    let resolved = dependency::resolve(&used, cr.home(), cr.is_initialized(), observed);
-    // Whatever else is missing, the conditions tell how the services are.
-    let mut drafts = match &resolved {
-        Ok(resolved) => resolved.drafts.clone(),
-        Err(waiting) => waiting.drafts.clone(),
-    };
+    let (resolved, mut drafts) = member::resolve(&used, cr, observed);
     drafts.extend(absent);
     let desired = || {
-        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let keystone = Keystone::of(auth, home, &observed.secrets)?;
         let resolved = resolved?;
         let services = Services::of(&resolved)?;
         carry_out(cr, observed, &resolved, services, keystone.as_ref(), drafts.clone())
@@ -106,32 +95,8 @@ fn carry_out(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    for container in [API, COLLECTOR] {
-        if !lists(spec, container) {
-            let message = format!(
-                "serviceConfiguration.containers does not list {container}; add it, or remove the list to run the usual ones"
-            );
-            return Err(NotReady::invalid(Reason::InvalidSpec, message));
-        }
-    }
-    let mut ensemble = Ensemble::prepare(
-        cr,
-        observed,
-        &Traits {
-            operator: OPERATOR,
-            builtins: &CONTAINERS,
-            containers: &spec.containers,
-            obsolete: &OBSOLETE,
-            rule: SizeRule::EveryNode,
-            joining: Joining::Anytime,
-            leaving: Leaving::Dropped,
-            highest: 0,
-            has_data: false,
-            uses_auth: true,
-            takes_over: false,
-            changing: None,
-        },
-    )?;
+    let run = Run { builtins: &CONTAINERS, needed: &[API, COLLECTOR], listed: &spec.containers, uses_auth: true };
+    let mut ensemble = run.prepare(cr, observed)?;
     let stored = resolved.connection(ConditionType::AnalyticsDatabaseReady);
     let (database, kafka) = optional(resolved, &mut services.notes);
     ensemble.membership.notes.extend(services.notes.iter().cloned());
@@ -159,7 +124,7 @@ fn carry_out(
     let front = service::cluster(&ensemble.identity, &service_name, &[(services::API, spec.analytics_port)]);
     let parts = Parts {
         files,
-        volumes: containers::volumes(&ensemble.identity, &ensemble.containers),
+        volumes: member::volumes(&ensemble.identity, &ensemble.containers, "analytics", "analytics1"),
         owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
         ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
         daemons,
@@ -242,64 +207,42 @@ fn front(identity: &Identity) -> String {
 fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let mut files = Files::default();
     let services = cluster.services;
-    let library = config::library(services, cluster.keystone)?;
-    match cluster.keystone {
-        Some(keystone) => {
-            files.shared_secret(keystone::FILE, keystone.file()?);
-            files.shared_secret(vnc_api::FILE, library);
-        }
-        None => files.shared(vnc_api::FILE, library),
-    }
-    let authorities = [
-        (CASSANDRA_CA, services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),
-        (REDIS_CA, services.redis.ca.as_ref()),
-        (config::DATABASE_CA, cluster.database.and_then(|it| it.ca.as_ref())),
-        (config::KAFKA_CA, cluster.kafka.and_then(|it| it.ca.as_ref())),
-    ];
-    for (file, certificates) in authorities {
-        if let Some(certificates) = certificates {
-            files.shared(file, certificates.clone());
-        }
-    }
+    member::library(&mut files, services, cluster.keystone)?;
+    member::authorities(
+        &mut files,
+        [
+            (CASSANDRA_CA, services.cassandra.ca.as_ref()),
+            (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),
+            (REDIS_CA, services.redis.ca.as_ref()),
+            (config::DATABASE_CA, cluster.database.and_then(|it| it.ca.as_ref())),
+            (config::KAFKA_CA, cluster.kafka.and_then(|it| it.ca.as_ref())),
+        ],
+    );
     if let Some(password) = &services.redis.password {
         files.shared_secret(config::REDIS_PASSWORD, password.clone());
     }
     let collectors = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, cluster.spec.collector_port, true);
     let collectors =
         Connection { endpoints: [(COLLECTOR_ENDPOINT.to_owned(), collectors)].into(), ..Connection::default() };
+    let settings = nodemanager::Settings {
+        node_type: NodeType::Analytics,
+        log_level: cluster.log_level,
+        collectors: Some(&collectors),
+        database: None,
+    };
+    member::node_manager(&mut files, ensemble, &settings)?;
     files.shared(&file_name(API), launch::api(cluster, agents)?);
-    let node_manager = ensemble.container(nodemanager::CONTAINER.name);
-    if let Some(container) = node_manager {
-        files.shared(&file_name(container.name), node_manager_of(NodeType::Analytics).render()?);
-    }
     for member in ensemble.members() {
         let address = &member.address;
         files.member(&file_name(COLLECTOR), address, launch::collector(address, cluster)?);
         files.member_secret(COLLECTOR_FILE, address, cluster.collector(member)?);
         files.member_secret(API_FILE, address, cluster.api(member)?);
-        if node_manager.is_some() {
-            let settings = nodemanager::Settings {
-                node_type: NodeType::Analytics,
-                log_level: cluster.log_level,
-                collectors: Some(&collectors),
-                database: None,
-            };
-            files.member(&NodeType::Analytics.file(), address, nodemanager::file(&settings, &member.node, address)?);
-        }
     }
     Ok(files)
 }
 
 /// Fields of the spec that are set and have no effect.
 fn ignored(cr: &Analytics) -> Vec<String> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    let dependencies = dependency::ignored(&dependencies(cr));
-    let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
-    keystone::ignored(auth).into_iter().chain(dependencies).chain(host_files).collect()
-}
-
-/// Whether the spec's container list, or its absence, names the container.
-fn lists(spec: &AnalyticsConfiguration, container: &str) -> bool {
-    spec.containers.is_empty() || spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
+    let keystone = keystone::ignored(cr.spec.common_configuration.auth_parameters.as_ref());
+    keystone.into_iter().chain(member::ignored(cr, &dependencies(cr))).collect()
 }

@@ -1,0 +1,336 @@
+//! AnalyticsSnmp: asks physical devices for their state, and computes how they are connected (tf-components 7.5 and 7.6).
+//!
+//! Both daemons tell names of options apart by case, and share out their work by ZooKeeper.
+
+use tf_api::{
+    AnalyticsSnmp, Managed as _,
+    common::LogLevel,
+    contract::{ConditionType, Draft, MemberStatus, Reason},
+    kinds::{ANALYTICS, ANALYTICS_SNMP, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
+    ports,
+    schema::Port,
+};
+use tf_plan::{
+    build::{
+        configuration::Files,
+        pod::{Daemon, mount},
+    },
+    component::{self, Agents, References},
+    declaration::Declaration,
+    dependency::{Connection, Dependency, Need, Resolved},
+    ensemble::{Parts, sys_log_level},
+    files::{
+        Ini, Section,
+        Separator::{Blank, Comma},
+        Settings as _, Unrepresentable,
+    },
+    hibernation,
+    images::{Builtin, Chosen},
+    keystone::{self, Keystone},
+    node,
+    node::launch::{Identity, OnChange, Unusable, file_name},
+    nodemanager::{self, COLLECTOR, NodeType},
+    observed::Observed,
+    plan::{Availability, NotReady, Plan},
+    procedure,
+    registration::types::ANALYTICS_SNMP_NODE,
+    sandesh,
+    services::{CASSANDRA_CA, RABBITMQ_CA, collector_tls, collectors, configdb, over_ipv4, unusable},
+};
+
+use crate::{
+    OPERATOR,
+    config::{DEFAULTS, EVERYWHERE, LOG_DIR, path},
+    launch::{authorities, client, daemon, functional},
+    member::{self, GRACE_SECONDS, LOGS, Run, python},
+    peer,
+    procedure::members,
+    registration::{self, Nodes},
+    services::{self, API, DAEMONS, Services, Sources},
+};
+
+/// The SNMP collector; this name and that of the other container are the Go tf-operator's.
+pub const SNMP_COLLECTOR: &str = "analytics-snmp-collector";
+/// What computes the topology.
+pub const TOPOLOGY: &str = "analytics-snmp-topology";
+/// The configuration of the SNMP collector.
+pub const SNMP_FILE: &str = "tf-snmp-collector.conf";
+/// The configuration of the topology daemon.
+pub const TOPOLOGY_FILE: &str = "tf-topology.conf";
+/// Devices beside those of the config API. The SNMP collector wants the file, and nobody needs what is in it.
+const DEVICES: &str = "device.ini";
+const CONTAINERS: [Builtin; 3] = [
+    Builtin { name: SNMP_COLLECTOR, image: "analytics-snmp-collector", default: true },
+    Builtin { name: TOPOLOGY, image: "analytics-snmp-topology", default: true },
+    nodemanager::CONTAINER,
+];
+
+/// The AnalyticsSnmp component.
+pub struct Component;
+
+impl component::Component for Component {
+    type Cr = AnalyticsSnmp;
+
+    /// Members share out the devices anew when one is gone (tf-components 1.11).
+    const AVAILABILITY: Availability = Availability::Any;
+
+    fn declaration() -> Declaration {
+        crate::declaration(
+            ANALYTICS_SNMP,
+            vec![
+                peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
+                peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemons share out their work in it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes of the configuration are heard over it"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "the daemons and the operator ask it"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "what is found is told to its collectors"),
+            ],
+        )
+    }
+
+    fn references(cr: &AnalyticsSnmp) -> References {
+        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn dependencies(cr: &AnalyticsSnmp) -> Vec<Dependency> {
+        dependencies(cr)
+    }
+
+    fn agents(cr: &AnalyticsSnmp, cluster_domain: &str) -> Option<Agents> {
+        Some(agents(cr, cluster_domain))
+    }
+
+    fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Plan, NotReady> {
+        plan(cr, observed)
+    }
+}
+
+fn dependencies(cr: &AnalyticsSnmp) -> Vec<Dependency> {
+    let from = &cr.spec.dependencies;
+    let mut all = services::dependencies(Sources {
+        cassandra: from.cassandra.as_ref(),
+        zookeeper: from.zookeeper.as_ref(),
+        rabbitmq: from.rabbitmq.as_ref(),
+        redis: None,
+        config: from.config.as_ref(),
+    });
+    all.retain(|it| it.condition != ConditionType::RedisReady);
+    let source = from.analytics.as_ref();
+    let collector = ConditionType::CollectorReady;
+    all.push(tf_plan::services::dependency(collector, ANALYTICS, source, "analytics1", COLLECTOR, Need::BringUp));
+    all
+}
+
+fn agents(cr: &AnalyticsSnmp, cluster_domain: &str) -> Agents {
+    Agents::of(OPERATOR, cr, ports::SNMP_COLLECTOR_AGENT, cluster_domain)
+}
+
+/// Everything the files depend on.
+#[derive(Clone, Copy)]
+struct Cluster<'a> {
+    cr: &'a AnalyticsSnmp,
+    services: &'a Services,
+    analytics: &'a Connection,
+    keystone: Option<&'a Keystone>,
+    log_dir: &'a str,
+    level: LogLevel,
+}
+
+/// Plans SNMP collectors and topology daemons.
+///
+/// # Errors
+/// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
+pub fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Plan, NotReady> {
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let (resolved, drafts) = member::resolve(&dependencies(cr), cr, observed);
+    let desired = || {
+        let log_dir = log_dir(cr.spec.service_configuration.log_file_path.as_deref())?;
+        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let resolved = resolved?;
+        let mut services = Services::of(&resolved)?;
+        let analytics = reachable(&resolved, &mut services.notes)?;
+        let level = cr.spec.common_configuration.log_level.unwrap_or_default();
+        let (services, analytics, keystone) = (&services, &analytics, keystone.as_ref());
+        let cluster = Cluster { cr, services, analytics, keystone, log_dir: &log_dir, level };
+        carry_out(cr, observed, &cluster, drafts.clone())
+    };
+    desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
+}
+
+/// Analytics, as the daemons reach it.
+pub(crate) fn reachable(resolved: &Resolved, notes: &mut Vec<String>) -> Result<Connection, NotReady> {
+    let connection = resolved.connection(ConditionType::CollectorReady).cloned().unwrap_or_default();
+    over_ipv4(connection, COLLECTOR, "collectors", DAEMONS, notes)
+        .map_err(|message| unusable(ConditionType::CollectorReady, message))
+}
+
+/// The directory that the spec states for logs, in which the volume for them is.
+pub(crate) fn log_dir(stated: Option<&str>) -> Result<String, NotReady> {
+    let stated = stated.map(|path| path.trim_end_matches('/')).filter(|path| !path.is_empty()).unwrap_or(LOG_DIR);
+    let is_path = stated.starts_with('/') && !stated.split('/').any(|part| part == "..") && !stated.contains(':');
+    if is_path && (stated == "/var/log" || stated.starts_with("/var/log/")) {
+        return Ok(stated.to_owned());
+    }
+    let message = format!("serviceConfiguration.logFilePath is {stated:?}; name a directory in /var/log");
+    Err(NotReady::invalid(Reason::InvalidSpec, message))
+}
+
+/// Whether messages go to the file at once. To the daemons every text means yes, so for no the option is left out.
+pub(crate) fn log_local(stated: Option<&str>) -> bool {
+    !stated.is_some_and(|text| ["0", "false", "no", "off"].contains(&text.to_ascii_lowercase().as_str()))
+}
+
+fn carry_out(
+    cr: &AnalyticsSnmp,
+    observed: &Observed<AnalyticsSnmp>,
+    cluster: &Cluster<'_>,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let run =
+        Run { builtins: &CONTAINERS, needed: &[SNMP_COLLECTOR, TOPOLOGY], listed: &spec.containers, uses_auth: true };
+    let mut ensemble = run.prepare(cr, observed)?;
+    ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());
+    let agents = agents(cr, &observed.operator.cluster_domain);
+    let mut files = Files::default();
+    member::library(&mut files, cluster.services, cluster.keystone)?;
+    let stores =
+        [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
+    member::authorities(&mut files, stores);
+    files.shared(DEVICES, "");
+    files.shared(&file_name(SNMP_COLLECTOR), cluster.launch_snmp(&agents)?);
+    files.shared(&file_name(TOPOLOGY), cluster.launch_topology()?);
+    let settings = nodemanager::Settings {
+        node_type: NodeType::AnalyticsSnmp,
+        log_level: cluster.level,
+        collectors: Some(cluster.analytics),
+        database: None,
+    };
+    member::node_manager(&mut files, &ensemble, &settings)?;
+    for member in ensemble.members() {
+        files.member_secret(SNMP_FILE, &member.address, cluster.snmp(member)?);
+        files.member_secret(TOPOLOGY_FILE, &member.address, cluster.topology(member)?);
+    }
+    let contents = files.content_hashes(ensemble.members());
+    let container = |chosen: &Chosen| match chosen.name {
+        SNMP_COLLECTOR => {
+            let ports = vec![("snmp", cluster.snmp_port()), (node::AGENT_PORT, agents.port)];
+            let mut daemon = python(chosen, ports, cluster.log_dir);
+            daemon.env.push(("SNMPCONFPATH".into(), node::RUN_DIR.into()));
+            Daemon { speaks_for_pod: true, ..daemon }
+        }
+        TOPOLOGY => python(chosen, vec![("topology", cluster.topology_port())], cluster.log_dir),
+        _ => nodemanager::daemon(chosen, NodeType::AnalyticsSnmp, LOGS),
+    };
+    let daemons: Vec<Daemon> = ensemble.containers.iter().map(container).collect();
+    let parts = Parts {
+        files,
+        volumes: member::volumes(&ensemble.identity, &ensemble.containers, "analytics-snmp", "analyticssnmp1"),
+        owned_mounts: vec![mount(LOGS, cluster.log_dir)],
+        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
+        daemons,
+        grace_seconds: GRACE_SECONDS,
+        ignored: ignored(cr),
+        drafts,
+        ..Parts::default()
+    };
+    let mut plan = ensemble.plan(parts)?;
+    procedure::complete(&members(SNMP_COLLECTOR), &mut plan, cr, observed, &contents);
+    procedure::reseat(&mut plan, observed);
+    let nodes = [Nodes::members(&plan, ANALYTICS_SNMP_NODE, "analytics_snmp_node_ip_address")];
+    registration::complete(&mut plan, cr, observed, &cluster.services.config, &nodes);
+    hibernation::finish(&mut plan);
+    Ok(plan)
+}
+
+impl Cluster<'_> {
+    fn snmp_port(&self) -> Port {
+        let stated = self.cr.spec.service_configuration.snmp_collector_introspect_listen_port;
+        stated.unwrap_or(ports::SNMP_COLLECTOR_INTROSPECT)
+    }
+
+    fn topology_port(&self) -> Port {
+        let stated = self.cr.spec.service_configuration.topology_introspect_listen_port;
+        stated.unwrap_or(ports::TOPOLOGY_INTROSPECT)
+    }
+
+    /// [`SNMP_FILE`], which holds passwords.
+    fn snmp(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
+        let spec = &self.cr.spec.service_configuration;
+        let mut file = Ini::python(SNMP_FILE);
+        let name = spec.snmp_collector_log_file_name.as_deref().unwrap_or("contrail-snmp-collector.log");
+        let defaults = file.section(DEFAULTS);
+        self.common(defaults, member, self.snmp_port(), name);
+        defaults
+            .set("scan_frequency", spec.snmp_collector_scan_frequency.unwrap_or(600))
+            .set("fast_scan_frequency", spec.snmp_collector_fast_scan_frequency.unwrap_or(60));
+        self.sections(&mut file);
+        file.render()
+    }
+
+    /// [`TOPOLOGY_FILE`], which holds passwords.
+    fn topology(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
+        let spec = &self.cr.spec.service_configuration;
+        let mut file = Ini::python(TOPOLOGY_FILE);
+        let name = spec.topology_log_file_name.as_deref().unwrap_or("contrail-topology.log");
+        let defaults = file.section(DEFAULTS);
+        self.common(defaults, member, self.topology_port(), name);
+        let frequency = spec.topology_scan_frequency.or(spec.topology_snmp_frequency).unwrap_or(600);
+        defaults.set("scan_frequency", frequency);
+        if !self.analytics.tls(API) {
+            // It speaks no TLS to the API (upstream `analytic_client.py`). Where the API does, it uses its own default, the port for
+            // administration on the loopback address.
+            defaults.list_unless_empty("analytics_api", Blank, self.analytics.authorities(API));
+        }
+        self.sections(&mut file);
+        file.render()
+    }
+
+    fn common(&self, defaults: &mut Section, member: &MemberStatus, introspect: Port, log: &str) {
+        defaults
+            .set("host_ip", &member.address)
+            .set("http_server_ip", EVERYWHERE)
+            .set("http_server_port", introspect)
+            .set("log_file", format!("{}/{log}", self.log_dir))
+            .set("log_level", sys_log_level(self.level))
+            .set_if_some("log_local", log_local(self.cr.spec.service_configuration.log_local.as_deref()).then_some(1))
+            .list("collectors", Blank, collectors(Some(self.analytics)))
+            .list("zookeeper", Comma, &self.services.zookeeper);
+    }
+
+    fn sections(&self, file: &mut Ini) {
+        let section = file.section(configdb::SECTION);
+        configdb::database(section, &self.services.cassandra);
+        section.set("cassandra_driver", "cql");
+        configdb::bus(section, &self.services.rabbitmq, Blank, "rabbitmq_ssl");
+        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(self.analytics)));
+    }
+
+    fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
+        let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
+        let files = [SNMP_FILE, tf_plan::vnc_api::FILE].into_iter().chain(authorities(self.services));
+        let mut launch = daemon(argv.map(str::to_owned).to_vec(), files);
+        launch.files.insert(DEVICES.into(), OnChange::Restart);
+        launch.ready = functional(self.snmp_port())?;
+        launch.agent = agents.api()?;
+        // It never reads them again (tf-components 1.10).
+        launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
+        launch.render()
+    }
+
+    fn launch_topology(&self) -> Result<String, Unusable> {
+        let mut argv = vec!["tf-topology".into(), "-c".into(), path(TOPOLOGY_FILE)];
+        argv.extend(self.keystone.into_iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
+        let files = [TOPOLOGY_FILE].into_iter().chain(client(self.keystone)).chain(authorities(self.services));
+        let mut launch = daemon(argv, files);
+        launch.ready = functional(self.topology_port())?;
+        launch.render()
+    }
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &AnalyticsSnmp) -> Vec<String> {
+    let unused = member::unused("redis", cr.spec.dependencies.redis.is_some());
+    let keystone = keystone::ignored(cr.spec.common_configuration.auth_parameters.as_ref()).into_iter();
+    keystone.chain(member::ignored(cr, &dependencies(cr))).chain(unused).collect()
+}
