@@ -47,11 +47,15 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 8 * 3 + 4, "eight services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == 12 * 3 + 4, "twelve services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
     for (kind, name) in [
+        (kinds::ANALYTICS, "analytics1"),
+        (kinds::ANALYTICS_ALARM, "analyticsalarm1"),
+        (kinds::ANALYTICS_SNMP, "analyticssnmp1"),
+        (kinds::QUERY_ENGINE, "queryengine1"),
         (kinds::CONFIG, "config1"),
         (kinds::CONTROL, "control1"),
         (kinds::KUBEMANAGER, "kubemanager1"),
@@ -72,8 +76,8 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     let grown = pods(&cluster).await?;
     none_replaced(&before, &grown)?;
     ensure!(
-        grown.len() == before.len() + 5,
-        "one more of Config, of Control, of Kubemanager and of Redis, and one agent: {:?}",
+        grown.len() == before.len() + 9,
+        "one more of Config, of the four kinds of analytics, of Control, of Kubemanager and of Redis, and one agent: {:?}",
         grown.keys()
     );
     cluster.manager_ready("sdn").await?;
@@ -127,7 +131,7 @@ async fn without_analyticsdb(cluster: &Cluster, manager: &Value, before: &Uids) 
     cluster.manager_ready("sdn").await?;
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
-    ensure!(all.len() == 9 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    ensure!(all.len() == 13 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     let others = before.iter().filter(|(name, _)| !name.starts_with("analyticsdb1"));
     none_replaced(&others.map(|(name, uid)| (name.clone(), uid.clone())).collect(), &pods(cluster).await?)
 }

@@ -26,12 +26,16 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 9] = [
+const EVERYTHING: [&str; 13] = [
+    "Analytics analytics1",
+    "AnalyticsAlarm analyticsalarm1",
+    "AnalyticsSnmp analyticssnmp1",
     "Cassandra analyticsdb1",
     "Cassandra configdb1",
     "Config config1",
     "Control control1",
     "Kubemanager kubemanager1",
+    "QueryEngine queryengine1",
     "Rabbitmq rabbitmq1",
     "Redis redis1",
     "Vrouter vrouter1",
@@ -255,10 +259,14 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
     cluster.lab.apply(secret).await?;
     turn.finish().await?;
     turn.check_history(&[
+        "Analytics analytics1",
+        "AnalyticsAlarm analyticsalarm1",
+        "AnalyticsSnmp analyticssnmp1",
         "Cassandra analyticsdb1",
         "Cassandra configdb1",
         "Config config1",
         "Control control1",
+        "QueryEngine queryengine1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Zookeeper zookeeper1",

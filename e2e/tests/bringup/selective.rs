@@ -105,7 +105,7 @@ fn explained(definition: &CustomResourceDefinition) -> String {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 8] {
+fn specs() -> [(KindInfo, &'static str, Value); 9] {
     let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
     let external = |endpoints: Value, secret: Option<&str>| match secret {
         Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
@@ -127,7 +127,15 @@ fn specs() -> [(KindInfo, &'static str, Value); 8] {
         "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
         "config": external(endpoint("api", "HTTPS", 8082), None),
     } });
+    let analytics = json!({ "dependencies": {
+        "configDatabase": external(endpoint("cql", "TCP", 9042), None),
+        "zookeeper": external(endpoint("client", "TCP", 2181), None),
+        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
+        "redis": external(endpoint("redis", "TCP", 6379), None),
+        "config": external(endpoint("api", "HTTPS", 8082), None),
+    } });
     [
+        (kinds::ANALYTICS, "analytics1", analytics),
         (kinds::CASSANDRA, "configdb1", json!({})),
         (kinds::CONFIG, "config1", config),
         (kinds::CONTROL, "control1", control),

@@ -106,8 +106,9 @@ pub fn user(operator: &str) -> String {
 }
 
 /// What the operators own and read, with a resource of the story that each has.
-pub fn declarations() -> [(Declaration, &'static str); 9] {
+pub fn declarations() -> [(Declaration, &'static str); 10] {
     [
+        (analytics_op::declared(), "analytics1"),
         (cassandra_op::Component::declaration(), "configdb1"),
         (config_op::Component::declaration(), "config1"),
         (control_op::Component::declaration(), "control1"),
@@ -212,7 +213,20 @@ fn first_manager() -> Result<Value> {
         "authMode": "keystone",
         "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": KEYSTONE },
     });
-    let kept = ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "zookeeper"];
+    let kept = [
+        "analytics",
+        "analyticsAlarm",
+        "analyticsSnmp",
+        "cassandras",
+        "config",
+        "controls",
+        "kubemanager",
+        "queryengine",
+        "rabbitmq",
+        "redis",
+        "vrouters",
+        "zookeeper",
+    ];
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
     services.retain(|key, _| kept.contains(&key.as_str()));
     let rabbitmq = &mut services["rabbitmq"]["spec"]["serviceConfiguration"];

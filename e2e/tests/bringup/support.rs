@@ -29,11 +29,15 @@ use tokio::{task::JoinSet, time::Instant};
 pub static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 
 /// The eight kinds that have an operator and are parts of a Manager.
-pub const COMPONENTS: [KindInfo; 8] = [
+pub const COMPONENTS: [KindInfo; 12] = [
+    kinds::ANALYTICS,
+    kinds::ANALYTICS_ALARM,
+    kinds::ANALYTICS_SNMP,
     kinds::CASSANDRA,
     kinds::CONFIG,
     kinds::CONTROL,
     kinds::KUBEMANAGER,
+    kinds::QUERY_ENGINE,
     kinds::RABBITMQ,
     kinds::REDIS,
     kinds::VROUTER,

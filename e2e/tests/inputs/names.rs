@@ -3,7 +3,10 @@
 use anyhow::Result;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, VROUTER, ZOOKEEPER};
+use tf_api::kinds::{
+    ANALYTICS, ANALYTICS_ALARM, ANALYTICS_SNMP, CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, QUERY_ENGINE,
+    RABBITMQ, REDIS, VROUTER, ZOOKEEPER,
+};
 use tf_testing::{operators, resources};
 
 use crate::support::cluster;
@@ -13,7 +16,21 @@ async fn names_at_the_limit_work_and_longer_ones_are_refused_with_the_limit() ->
     let namespace = format!("in-{}", "n".repeat(60));
     let cluster = cluster(&namespace, &operators::ALL).await?;
     cluster.nodes(1, 1).await?;
-    let kinds = [CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, VROUTER, ZOOKEEPER];
+    let kinds = [
+        ANALYTICS,
+        ANALYTICS_ALARM,
+        ANALYTICS_SNMP,
+        CASSANDRA,
+        CONFIG,
+        CONTROL,
+        KUBEMANAGER,
+        MANAGER,
+        QUERY_ENGINE,
+        RABBITMQ,
+        REDIS,
+        VROUTER,
+        ZOOKEEPER,
+    ];
     let mut longest = Vec::new();
     for kind in kinds {
         let refusal =
@@ -31,10 +48,14 @@ async fn names_at_the_limit_work_and_longer_ones_are_refused_with_the_limit() ->
     let mut vrouter = child(VROUTER);
     vrouter["spec"]["commonConfiguration"]["nodeSelector"] = cluster.everywhere();
     let services: Value = json!({
+        "analytics": child(ANALYTICS),
+        "analyticsAlarm": child(ANALYTICS_ALARM),
+        "analyticsSnmp": child(ANALYTICS_SNMP),
         "cassandras": [child(CASSANDRA)],
         "config": child(CONFIG),
         "controls": [child(CONTROL)],
         "kubemanager": child(KUBEMANAGER),
+        "queryengine": child(QUERY_ENGINE),
         "rabbitmq": child(RABBITMQ),
         "redis": [child(REDIS)],
         "zookeeper": child(ZOOKEEPER),

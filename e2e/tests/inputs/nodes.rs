@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::kinds::{
+    ANALYTICS, CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER,
+};
 use tf_testing::{Cluster, IpFamily, Options, operators, resources};
 
 use crate::support::{alone, cluster, made, member, told};
@@ -38,6 +40,8 @@ async fn twelve_control_nodes_carry_as_many_members_as_are_of_use() -> Result<()
         (CONFIG, "config1", "12/12"),
         (CONTROL, "control1", "12/12"),
         (KUBEMANAGER, "kubemanager1", "12/12"),
+        (ANALYTICS, "analytics1", "12/12"),
+        (QUERY_ENGINE, "queryengine1", "12/12"),
     ];
     for (kind, name, members) in wanted {
         let resource = cluster.get(kind, name).await?;
@@ -67,8 +71,13 @@ async fn nodes_with_ipv6_addresses_give_a_cluster_and_files_with_brackets() -> R
     // Nor does kube-manager find an API server.
     let message = told(&cluster, KUBEMANAGER, "kubemanager1", ("Stalled", "True", "InvalidSpec")).await?;
     assert!(message.contains("kubernetesAPIServer") && message.contains("IPv4"), "{message}");
+    // Nor do collectors find a store.
+    let message = told(&cluster, ANALYTICS, "analytics1", ("CassandraReady", "False", "InvalidSpec")).await?;
+    assert!(message.contains("IPv4 addresses and names only"), "{message}");
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
-    services.retain(|name, _| name != "controls" && name != "kubemanager");
+    let is_left =
+        |name: &str| !name.starts_with("analytics") && !["controls", "kubemanager", "queryengine"].contains(&name);
+    services.retain(|name, _| is_left(name));
     cluster.apply_object(&manager).await?;
     cluster.manager_ready("sdn").await?;
 
