@@ -88,7 +88,16 @@ pub struct Declaration {
     /// Whether what its resources have in the config API is removed before they go.
     pub deregisters: bool,
     /// Further custom resources, which other components of the operator reconcile; see [`Declaration::joined`].
-    pub further: Vec<Kind>,
+    pub further: Vec<Further>,
+}
+
+/// A custom resource that another component of the same operator reconciles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Further {
+    /// The kind.
+    pub kind: Kind,
+    /// As [`Declaration::deregisters`].
+    pub deregisters: bool,
 }
 
 impl Declaration {
@@ -114,16 +123,15 @@ impl Declaration {
         self.reads = self.reads.iter().copied().chain(reads).collect();
         self.restarts_pods |= other.restarts_pods;
         self.calls_agents |= other.calls_agents;
-        self.deregisters |= other.deregisters;
         self.grant = self.grant.or(other.grant);
-        self.further.push(other.primary);
+        self.further.push(Further { kind: other.primary, deregisters: other.deregisters });
         self.further.extend(other.further);
         self
     }
 
     /// The custom resources it reconciles.
     pub fn reconciled(&self) -> impl Iterator<Item = Kind> {
-        std::iter::once(self.primary).chain(self.further.iter().copied())
+        std::iter::once(self.primary).chain(self.further.iter().map(|further| further.kind))
     }
 
     /// Whether the component reads nodes.

@@ -127,7 +127,11 @@ fn rules_of(reach: Reach, group: &'static str) -> impl Fn(&str, &[&'static str],
 }
 
 fn primaries(declaration: &Declaration) -> Vec<Rule> {
-    let mut rules: Vec<Rule> = declaration.reconciled().flat_map(|kind| primary(kind, declaration)).collect();
+    let further = declaration.further.iter().map(|further| (further.kind, further.deregisters));
+    let all = std::iter::once((declaration.primary, declaration.deregisters)).chain(further);
+    let mut rules: Vec<Rule> = all
+        .flat_map(|(kind, deregisters)| primary(kind, deregisters, !declaration.cluster_kinds().is_empty()))
+        .collect();
     rules.extend([
         Rule {
             reach: Reach::Watched,
@@ -143,7 +147,7 @@ fn primaries(declaration: &Declaration) -> Vec<Rule> {
     rules
 }
 
-fn primary(kind: Kind, declaration: &Declaration) -> Vec<Rule> {
+fn primary(kind: Kind, deregisters: bool, has_cluster_kinds: bool) -> Vec<Rule> {
     let sub = |resource: &str, verbs: &[&'static str], reason: &str| Rule {
         resource: format!("{}/{resource}", kind.plural),
         ..rule(Reach::Watched, kind, verbs, reason.to_owned())
@@ -153,8 +157,8 @@ fn primary(kind: Kind, declaration: &Declaration) -> Vec<Rule> {
         sub("status", &["patch"], "their status"),
     ];
     let reasons = [
-        (!declaration.cluster_kinds().is_empty(), "the finalizer that removes cluster-scoped objects"),
-        (declaration.deregisters, "the finalizer that removes what is registered in the config API"),
+        (has_cluster_kinds, "the finalizer that removes cluster-scoped objects"),
+        (deregisters, "the finalizer that removes what is registered in the config API"),
     ];
     for (_, reason) in reasons.into_iter().filter(|(is_needed, _)| *is_needed) {
         rules.push(rule(Reach::Watched, kind, &["patch"], reason.into()));

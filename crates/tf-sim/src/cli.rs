@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use crate::{
-    api, control, dnsmasq,
+    analytics, api, control, dnsmasq,
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
     kubernetes, log,
@@ -58,6 +58,9 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             kubernetes::run(&arguments, &mandate, &exit).await?;
         } else if let Some(daemon) = control::options::Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
             control::run(daemon, &arguments).await?;
+        } else if let Some(daemon) = analytics::options::Daemon::ALL.into_iter().find(|daemon| daemon.name() == called)
+        {
+            analytics::run(daemon, &arguments, &exit).await?;
         } else if let Some(daemon) = Daemon::ALL.into_iter().find(|daemon| daemon.name() == called) {
             start(daemon, &arguments, &mandate, &exit).await?;
         } else {

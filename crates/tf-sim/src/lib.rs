@@ -5,11 +5,12 @@
 //! store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
 //!
 //! kube-manager it plays as far as that goes without objects of the config API ([`kubernetes`]). The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
-//! ([`control`]).
+//! ([`control`]), those of analytics without messages and queries ([`analytics`]).
 //!
 //! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
 //! the daemons: it does check the certificate of Cassandra.
 
+pub mod analytics;
 mod api;
 pub mod boost;
 mod cli;

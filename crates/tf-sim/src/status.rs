@@ -21,8 +21,14 @@ pub enum Peer {
     Cassandra,
     /// Collectors.
     Collector,
+    /// The database of analytics.
+    Database,
+    /// What alarms are made of.
+    Kafka,
     /// The message bus.
     RabbitMq,
+    /// The current state.
+    Redis,
     /// Elections.
     Zookeeper,
 }
@@ -33,7 +39,10 @@ impl Peer {
             Self::ApiServer => ("ApiServer", "ApiServer"),
             Self::Cassandra => ("Database", "Cassandra"),
             Self::Collector => ("Collector", "Collector"),
+            Self::Database => ("Database", "Global"),
+            Self::Kafka => ("KafkaPub", "KafkaTopic"),
             Self::RabbitMq => ("Database", "RabbitMQ"),
+            Self::Redis => ("Redis-UVE", "Redis"),
             Self::Zookeeper => ("Zookeeper", "Zookeeper"),
         }
     }

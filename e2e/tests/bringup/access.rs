@@ -60,7 +60,7 @@ pub async fn excess(cluster: &Cluster) -> Result<Vec<String>> {
                 questions.push(Question { operator, verb, group: "", resource: "secrets", subresource: "", namespace });
             }
         }
-        for kind in kinds::ALL.into_iter().filter(|kind| kind.kind != declaration.primary.kind) {
+        for kind in kinds::ALL.into_iter().filter(|kind| declaration.reconciled().all(|own| own.kind != kind.kind)) {
             let owned = declaration.owned.iter().any(|owned| owned.kind.kind == kind.kind);
             let resource = kind.plural;
             for verb in ["create", "update", "patch", "delete", "deletecollection"].into_iter().filter(|_| !owned) {

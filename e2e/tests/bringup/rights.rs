@@ -65,7 +65,8 @@ async fn no_operator_looked_at_a_secret_of_another_namespace_or_wrote_a_kind_of_
         for entry in of(&story.entries, &user).filter(|entry| entry.counts()) {
             let foreign_secret = entry.resource == "secrets" && entry.namespace != NAMESPACE;
             let owned = declaration.owned.iter().any(|owned| owned.kind.plural == entry.resource);
-            let its_own = entry.resource == declaration.primary.plural || (owned && entry.subresource.is_empty());
+            let its_own = declaration.reconciled().any(|kind| kind.plural == entry.resource)
+                || (owned && entry.subresource.is_empty());
             let foreign_kind = entry.group == tf_api::GROUP && entry.is_mutating() && !its_own;
             if foreign_secret || foreign_kind {
                 stray.push(entry);

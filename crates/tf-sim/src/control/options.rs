@@ -237,17 +237,17 @@ fn missing(name: &str) -> Fault {
     Fault::Value(name.to_owned())
 }
 
-fn given(boost: &Boost, name: &str) -> Result<Option<String>, Fault> {
+pub(crate) fn given(boost: &Boost, name: &str) -> Result<Option<String>, Fault> {
     Ok(boost.text(name)?.filter(|value| !value.is_empty()).map(str::to_owned))
 }
 
-fn pair(boost: &Boost, certificate: &str, key: &str) -> Result<Pair, Fault> {
+pub(crate) fn pair(boost: &Boost, certificate: &str, key: &str) -> Result<Pair, Fault> {
     let file = |name, default: &str| Ok::<_, Fault>(given(boost, name)?.unwrap_or_else(|| default.to_owned()).into());
     let certificate = file(certificate, "/etc/contrail/ssl/certs/server.pem")?;
     Ok(Pair { certificate, key: file(key, "/etc/contrail/ssl/private/server-privkey.pem")? })
 }
 
-fn tls(boost: &Boost, switch: &str, [certificate, key, authorities]: [&str; 3]) -> Result<Tls, Fault> {
+pub(crate) fn tls(boost: &Boost, switch: &str, [certificate, key, authorities]: [&str; 3]) -> Result<Tls, Fault> {
     if !boost.flag(switch)?.unwrap_or(false) {
         return Ok(None);
     }
@@ -265,13 +265,13 @@ fn collectors(daemon: Daemon, boost: &Boost) -> Result<Vec<String>, Fault> {
 }
 
 /// What stands before the first colon is the server, and before the second one the port (upstream `config_db_client.cc`).
-fn server(item: &str) -> (String, u16) {
+pub(crate) fn server(item: &str) -> (String, u16) {
     let mut parts = item.split(':').filter(|part| !part.is_empty());
     let mut part = || parts.next().unwrap_or_default();
     (part().to_owned(), part().parse().unwrap_or_default())
 }
 
-fn cassandra(boost: &Boost) -> Result<Cassandra, Fault> {
+pub(crate) fn cassandra(boost: &Boost) -> Result<Cassandra, Fault> {
     let servers: Vec<(String, u16)> =
         boost.list("CONFIGDB.config_db_server_list").iter().map(|item| server(item)).collect();
     let login = given(boost, "CONFIGDB.config_db_username")?.zip(given(boost, "CONFIGDB.config_db_password")?);
@@ -285,7 +285,7 @@ fn cassandra(boost: &Boost) -> Result<Cassandra, Fault> {
     })
 }
 
-fn rabbitmq(boost: &Boost) -> Result<Rabbitmq, Fault> {
+pub(crate) fn rabbitmq(boost: &Boost) -> Result<Rabbitmq, Fault> {
     let text = |name: &str, default: &str| {
         let value = given(boost, &format!("CONFIGDB.rabbitmq_{name}"))?;
         Ok::<_, Fault>(value.unwrap_or_else(|| default.to_owned()))
