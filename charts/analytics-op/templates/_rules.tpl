@@ -25,10 +25,10 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [analyticssnmp/status]
   verbs: [patch]
-# the resources this operator reconciles; the finalizer that removes what is registered in the config API; read: where there is one, collectors store what they receive
+# the resources this operator reconciles; read: where there is one, collectors store what they receive
 - apiGroups: ["tf.tungsten.io"]
   resources: [queryengine]
-  verbs: [list, watch, patch]
+  verbs: [list, watch]
 # their status
 - apiGroups: ["tf.tungsten.io"]
   resources: [queryengine/status]
