@@ -73,19 +73,20 @@ async fn undefine(lab: &Lab) -> Result<()> {
     gone.with_context(|| format!("left: {}", left.iter().map(explained).collect::<Vec<_>>().join("; ")))
 }
 
-/// Lets Controls go whose operator has ended before it took them out of a config API.
+/// Lets resources go whose operator has ended before it took them out of a config API.
 async fn release(lab: &Lab) -> Result<()> {
-    if !defined(lab).await?.iter().any(|plural| plural == kinds::CONTROL.plural) {
-        return Ok(());
-    }
     let client = lab.client().await?;
-    let resource = resource_of(Kind::custom(kinds::CONTROL));
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    for control in all.list(&ListParams::default()).await? {
-        let home = control.metadata.namespace.unwrap_or_default();
-        let there: Api<DynamicObject> = Api::namespaced_with(client.clone(), &home, &resource);
-        there.patch(&control.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
+    let defined = defined(lab).await?;
+    let registered = [kinds::ANALYTICS, kinds::ANALYTICS_ALARM, kinds::ANALYTICS_SNMP, kinds::CONTROL];
+    for kind in registered.into_iter().filter(|kind| defined.iter().any(|plural| plural == kind.plural)) {
+        let resource = resource_of(Kind::custom(kind));
+        let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        for object in all.list(&ListParams::default()).await? {
+            let home = object.metadata.namespace.unwrap_or_default();
+            let there: Api<DynamicObject> = Api::namespaced_with(client.clone(), &home, &resource);
+            there.patch(&object.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
+        }
     }
     Ok(())
 }
