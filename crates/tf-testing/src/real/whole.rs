@@ -83,7 +83,7 @@ pub fn manifest_of_control_nodes(count: u32) -> Result<String> {
     Ok(manifest.replace(CONTROL, &spec))
 }
 
-/// Nobody plays their daemons yet (docs/testing.md).
+/// Nobody has played their daemons here yet (docs/analytics.md).
 const ANALYTICS: &str = "    analytics:
       metadata: {name: analytics1}
     queryengine:
