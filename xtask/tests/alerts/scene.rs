@@ -41,6 +41,11 @@ impl Subject {
         matches!(self.operator, "config-op" | "control-op" | "kubemanager-op" | "manager-op")
     }
 
+    /// Whether it registers something in the config API.
+    pub fn registers(&self) -> bool {
+        matches!(self.operator, "config-op" | "control-op")
+    }
+
     /// The name of an alert about its resources.
     pub fn alert(&self, name: &str) -> String {
         format!("{}{name}", self.kind)

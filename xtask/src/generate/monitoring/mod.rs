@@ -47,6 +47,8 @@ struct Target {
     rollout_hours: u32,
     /// Whether it cannot be well while a store of its namespace hibernates.
     needs_stores: bool,
+    /// Whether it registers something in the config API.
+    registers: bool,
 }
 
 impl Target {
@@ -66,7 +68,9 @@ impl Target {
         };
         let kind = declaration.primary.kind;
         let needs_stores = matches!(operator.name, "config-op" | "control-op" | "kubemanager-op" | "manager-op");
-        Self { operator: operator.name, kind, has_agents: declaration.calls_agents, page, rollout_hours, needs_stores }
+        let registers = matches!(operator.name, "config-op" | "control-op");
+        let (operator, has_agents) = (operator.name, declaration.calls_agents);
+        Self { operator, kind, has_agents, page, rollout_hours, needs_stores, registers }
     }
 
     /// The operator whose resource stands for those of all others.
