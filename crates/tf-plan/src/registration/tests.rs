@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call::Call,
-    decide::{Scope, Seen, Wanted, decide},
+    decide::{Scope, Seen, Wanted, Within, decide},
     mark::Owner,
     record::{FqName, Ownership, Property, Record, Reference, Setting},
     types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG, SUB_CLUSTER},
@@ -49,13 +49,13 @@ fn wanted(name: &str, asn: Setting, nodes: &[u8]) -> Wanted {
             .map(|node| Reference { kind: BGP_ROUTER, to: types::bgp_router(&format!("n{node}")), relaxed: true })
             .collect(),
     };
-    let scope = |kind, parent, refers: &[_], may_stay| Scope { kind, parent, refers: refers.to_vec(), may_stay };
+    let scope = |kind, within, refers: &[_], may_stay| Scope { kind, within, refers: refers.to_vec(), may_stay };
     Wanted {
         owner: owner(name),
         scopes: vec![
-            scope(SUB_CLUSTER, None, &[], true),
-            scope(BGP_ROUTER, Some(types::fabric_instance()), &[SUB_CLUSTER, BGP_ROUTER], false),
-            scope(GLOBAL_SYSTEM_CONFIG, None, &[BGP_ROUTER], false),
+            scope(SUB_CLUSTER, Within::Anything, &[], true),
+            scope(BGP_ROUTER, Within::Object(types::fabric_instance()), &[SUB_CLUSTER, BGP_ROUTER], false),
+            scope(GLOBAL_SYSTEM_CONFIG, Within::Anything, &[BGP_ROUTER], false),
         ],
         records: [cluster].into_iter().chain(routers).chain([system]).collect(),
         kept: BTreeSet::new(),
