@@ -150,7 +150,10 @@ fn complete(
     };
     procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &contents);
     if let Some(parameters) = sets.first() {
-        registration::complete(&mut plan, &registration::World { cr, observed, groups: &groups, parameters, services })?;
+        registration::complete(
+            &mut plan,
+            &registration::World { cr, observed, groups: &groups, parameters, services },
+        )?;
     }
     plan.ignored = world.ignored(selection.ignored, &sets);
     Ok(plan)

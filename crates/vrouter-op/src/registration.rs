@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tf_api::{Vrouter, contract::{ConditionType, Endpoint, Protocol, Reason}};
+use tf_api::{
+    Vrouter,
+    contract::{ConditionType, Endpoint, Protocol, Reason},
+};
 use tf_plan::{
     dependency::Connection,
     node::vrouter::Facts,
@@ -216,13 +219,15 @@ impl World<'_> {
         if !self.parameters.is_set(NETWORK) || !self.parameters.is_set(Name::SriovPhysicalInterface) {
             return Ok(BTreeMap::new());
         }
-        let (networks, interfaces) = (self.parameters.items(NETWORK), self.parameters.items(Name::SriovPhysicalInterface));
+        let (networks, interfaces) =
+            (self.parameters.items(NETWORK), self.parameters.items(Name::SriovPhysicalInterface));
         let names: BTreeSet<&String> = networks.iter().collect();
         if networks.len() != interfaces.len() || names.len() != networks.len() {
             let hint = "use one network for each interface of sriovPhysicalInterface, each another one";
             return Err(self.parameters.invalid(NETWORK, hint));
         }
-        let entry = |(network, interface): (String, String)| (network.clone(), json!({"key": network, "value": interface}));
+        let entry =
+            |(network, interface): (String, String)| (network.clone(), json!({"key": network, "value": interface}));
         Ok(networks.into_iter().zip(interfaces).map(entry).collect())
     }
 }

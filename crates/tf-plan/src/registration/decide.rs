@@ -162,7 +162,8 @@ impl Seen {
 
 /// Decides what has to be done.
 pub fn decide(wanted: &Wanted, seen: &[Seen]) -> Decision {
-    let mut deciding = Deciding { wanted, seen, calls: Calls::default(), decision: Decision::default(), barred: Vec::new() };
+    let mut deciding =
+        Deciding { wanted, seen, calls: Calls::default(), decision: Decision::default(), barred: Vec::new() };
     for record in &wanted.records {
         deciding.record(record);
     }

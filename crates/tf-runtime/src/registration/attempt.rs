@@ -65,7 +65,11 @@ pub async fn attempt(client: &Client<'_>, wanted: &Wanted, metrics: &Metrics) ->
                 let (call, outcome) = outcome?;
                 match outcome {
                     Made::Done => last.done += 1,
-                    Made::Stays(status) => last.stays.push(format!("{} stays while others use it: {}", call.subject(), call.advice(status))),
+                    Made::Stays(status) => last.stays.push(format!(
+                        "{} stays while others use it: {}",
+                        call.subject(),
+                        call.advice(status)
+                    )),
                     Made::Failed(why) => last.failures.push(why),
                 }
             }

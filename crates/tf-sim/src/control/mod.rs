@@ -120,7 +120,9 @@ async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told
     while status.lack().is_none() && matches!((&mut stream).take(LONGEST).read_line(&mut line).await, Ok(1..)) {
         if let (Some(database), Some(key)) = (told, key(VIRTUAL_ROUTER, line.trim())) {
             let Ok(found) = database.get(KEYSPACE, &key).await else { return };
-            if stream.write_u8(if found.is_some() { b'1' } else { b'0' }).await.is_err() || stream.flush().await.is_err() {
+            if stream.write_u8(if found.is_some() { b'1' } else { b'0' }).await.is_err()
+                || stream.flush().await.is_err()
+            {
                 return;
             }
         }

@@ -244,7 +244,8 @@ impl<S: Store> Rest<S> {
     async fn list_bulk(&self, body: &Map<String, Value>) -> Outcome<Value> {
         let text = |field: &str| body.get(field).and_then(Value::as_str);
         let kind = text("type").and_then(kind);
-        let kind = kind.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "Bad Request, Unknown type in POST body"))?;
+        let kind =
+            kind.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "Bad Request, Unknown type in POST body"))?;
         let given = ["parent_id", "fields"].into_iter().filter_map(|field| Some(format!("{field}={}", text(field)?)));
         self.list(kind, &given.collect::<Vec<_>>().join("&")).await
     }

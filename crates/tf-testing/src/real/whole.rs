@@ -28,7 +28,8 @@ const OTHERS: [&str; 6] = [
 const CONTROL: &str = "      - metadata: {name: control1}\n";
 /// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
-const AGENT_ALONE: &str = "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
+const AGENT_ALONE: &str =
+    "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
 
 /// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
 pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];

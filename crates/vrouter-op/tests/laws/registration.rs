@@ -96,7 +96,10 @@ fn an_agent_is_a_router_with_an_interface_in_the_network_between_the_nodes() {
     assert_eq!((router.get("virtual_router_type"), router.get("sub_cluster_refs")), (None, None));
     let interface = interfaces(&plan).swap_remove(0);
     assert_eq!(interface["fq_name"], json!(["default-global-system-config", "w0", "vhost0"]));
-    assert_eq!((&interface["parent_type"], &interface["virtual_machine_interface_disable_policy"]), (&json!("virtual-router"), &json!(false)));
+    assert_eq!(
+        (&interface["parent_type"], &interface["virtual_machine_interface_disable_policy"]),
+        (&json!("virtual-router"), &json!(false))
+    );
     assert_eq!(interface["virtual_network_refs"][0]["to"], json!(types::fabric()));
     let api = &plan.registration.as_ref().unwrap().api;
     assert_eq!((api.hosts.len(), api.port, api.tls), (3, 8082, true));
@@ -156,13 +159,19 @@ fn an_agent_is_who_it_says_and_one_that_does_not_say_keeps_what_it_has() {
     let plan = plan(&spec(json!({})), &world).unwrap();
     let routers = routers(&plan);
     assert_eq!(routers.len(), 1);
-    assert_eq!((&routers[0]["fq_name"][1], &routers[0]["virtual_router_ip_address"]), (&json!("n0"), &json!("192.0.2.1")));
+    assert_eq!(
+        (&routers[0]["fq_name"][1], &routers[0]["virtual_router_ip_address"]),
+        (&json!("n0"), &json!("192.0.2.1"))
+    );
     assert!(kept(&plan, "w1") && kept(&plan, "w2") && !plan.registration.unwrap().is_early);
 }
 
 #[test]
 fn an_agent_with_another_address_than_its_node_is_not_guessed() {
-    for fields in [json!({"dataSubnet": "10.9.0.0/16"}), json!({"envVariablesConfig": {"VROUTER_COMPUTE_NODE_ADDRESS": "10.9.0.1"}})] {
+    for fields in [
+        json!({"dataSubnet": "10.9.0.0/16"}),
+        json!({"envVariablesConfig": {"VROUTER_COMPUTE_NODE_ADDRESS": "10.9.0.1"}}),
+    ] {
         let plan = plan(&spec(fields), &world(1)).unwrap();
         assert!(names(&plan).is_empty() && kept(&plan, "w0"));
     }
@@ -192,7 +201,10 @@ fn nothing_is_registered_where_nobody_asks_for_a_config_api() {
 #[test]
 fn nodes_that_cannot_be_seen_are_told_of_and_nothing_is_taken_out() {
     let mut world = world(1);
-    let why = tf_plan::observed::Unavailable { reason: Reason::Forbidden, message: format!("{} cannot be listed", NODE.plural) };
+    let why = tf_plan::observed::Unavailable {
+        reason: Reason::Forbidden,
+        message: format!("{} cannot be listed", NODE.plural),
+    };
     world.nodes = Source::Unavailable(why);
     let blind = plan(&spec(json!({})), &world).unwrap();
     assert!(blind.registration.is_none());
