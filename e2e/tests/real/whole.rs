@@ -132,10 +132,9 @@ async fn registration(lab: &Lab, client: &Client, visitor: &Visitor, addresses: 
     resources::until(client, CONTROL, NAMESPACE, CONTROL_NODES, "ready again", RECOVERY, is_ready).await.map(drop)
 }
 
-/// The vRouter's agents: without control nodes they say so and serve, a changed configuration reaches them in the pods they are in, one that keeps
+/// The vRouter's agents: control nodes know each by its virtual-router, a changed configuration reaches them in the pods they are in, one that keeps
 /// the first node from serving does not reach the second, and one that is killed is told of with its node.
 async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
-    const UNKNOWN: &str = "No control-nodes configured";
     let uids = async || -> Result<Vec<_>> {
         Ok(resources::pods(client, VROUTER, NAMESPACE).await?.iter().map(Pod::uid).collect())
     };
@@ -148,15 +147,18 @@ async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4
         });
         said.await.with_context(|| format!("{last:#?}"))
     };
-    let lacks_control = |status: &NodeStatus| status.state == "Non-Functional" && status.description == UNKNOWN;
     let nodes = addresses.len();
-    say("agents to lack control nodes", &lacks_control, nodes).await?;
+    say("agents to be Functional", &NodeStatus::is_functional, nodes).await?;
+    for (kind, each) in [("virtual-routers", nodes), ("virtual-machine-interfaces", nodes)] {
+        let names = visitor.names(addresses[0], kind).await?;
+        ensure!(names.len() == each, "{kind}: {names:?}");
+    }
     let before = uids().await?;
     ensure!(before.len() == nodes, "{before:?}");
 
     let begun = std::time::Instant::now();
     lab.apply(&whole::manifest_with("ANALYTICS_NODES: 192.0.2.1")?).await?;
-    let is_changed = |status: &NodeStatus| status.connections.contains_key("Collector") && lacks_control(status);
+    let is_changed = |status: &NodeStatus| status.connections.contains_key("Collector") && status.is_functional();
     say("agents to look for a collector", &is_changed, nodes).await?;
     settled(client).await?;
     println!("a changed configuration: in use on {nodes} nodes after {:.1?}", begun.elapsed());
@@ -175,7 +177,7 @@ async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4
     say("one node alone to have what does not work", &is_lost, 1).await?;
 
     lab.apply(&whole::manifest()?).await?;
-    say("agents to lack control nodes again", &lacks_control, nodes).await?;
+    say("agents to be Functional again", &NodeStatus::is_functional, nodes).await?;
     settled(client).await?;
 
     let node = lab.real_nodes()?.all()?.swap_remove(0);

@@ -99,3 +99,30 @@ async fn a_change_leaves_other_properties_and_names_as_they_are() {
     );
     assert_eq!(ask(&rest, "PUT", &path, json!({"virtual-router": {"fq_name": [SYSTEM, "n2"]}})).await.0, 400);
 }
+
+#[tokio::test]
+async fn what_is_in_several_objects_is_listed_at_once_and_a_vrouter_with_machines_stays() {
+    let rest = api().await;
+    let mut routers = Vec::new();
+    for name in ["n1", "n2", "n3"] {
+        let body = json!({"virtual-router": {"fq_name": [SYSTEM, name], "virtual_router_ip_address": "10.0.0.1"}});
+        routers.push(made(&rest, "/virtual-routers", body).await);
+        let network = json!([{"to": ["default-domain", "default-project", "ip-fabric"]}]);
+        let body = json!({"fq_name": [SYSTEM, name, "vhost0"], "virtual_network_refs": network, "a": 1});
+        made(&rest, "/virtual-machine-interfaces", json!({"virtual-machine-interface": body})).await;
+    }
+    let parents = format!("{},{}", routers[0], routers[2]);
+    let body = json!({"type": "virtual-machine-interface", "parent_id": parents, "fields": "a"});
+    let (status, list) = ask(&rest, "POST", "/list-bulk-collection", body).await;
+    assert_eq!((status, list["virtual-machine-interfaces"].as_array().unwrap().len()), (200, 2), "{list}");
+    assert_eq!(list["virtual-machine-interfaces"][0]["a"], 1);
+    let list = ask(&rest, "POST", "/list-bulk-collection", json!({"type": "unknown-thing"})).await;
+    assert_eq!(list.0, 400);
+
+    made(&rest, "/virtual-machines", json!({"virtual-machine": {"fq_name": ["m"]}})).await;
+    let body = json!({"virtual-router": {"fq_name": [SYSTEM, "n4"], "virtual_machine_refs": [{"to": ["m"]}]}});
+    let busy = format!("/virtual-router/{}", made(&rest, "/virtual-routers", body).await);
+    assert_eq!(ask(&rest, "DELETE", &busy, json!({})).await.0, 409);
+    assert_eq!(ask(&rest, "PUT", &busy, json!({"virtual-router": {"virtual_machine_refs": []}})).await.0, 200);
+    assert_eq!(ask(&rest, "DELETE", &busy, json!({})).await.0, 200);
+}

@@ -26,10 +26,10 @@ const OTHERS: [&str; 6] = [
 
 /// The control nodes of the example.
 const CONTROL: &str = "      - metadata: {name: control1}\n";
-/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin. It knows of no control node: nobody registers
-/// vRouters yet, and without that an agent that knows of one is never Functional.
+/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
-const AGENT_ALONE: &str = "        spec:\n          serviceConfiguration:\n            controlInstance: nobody\n            containers: [{name: vrouteragent}]\n";
+const AGENT_ALONE: &str =
+    "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
 
 /// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
 pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];
@@ -135,7 +135,6 @@ mod tests {
         assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
         let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));
-        assert_eq!(vrouter["controlInstance"], "nobody");
         let fewer: Value = serde_saphyr::from_str(&manifest_of_control_nodes(2).unwrap()).unwrap();
         assert_eq!(fewer["spec"]["services"]["controls"][0]["spec"]["commonConfiguration"]["replicas"], 2);
         let with: Value = serde_saphyr::from_str(&manifest_with("A: \"1\"").unwrap()).unwrap();
