@@ -128,7 +128,8 @@ mod tests {
             let rendered = file.set("a", text.as_str()).render().unwrap();
             let line = rendered.lines().nth(1).unwrap();
             let value = line.strip_prefix("config.a = ").unwrap().strip_suffix(';').unwrap();
-            prop_assert!(!value.contains(['<', '\u{2028}', '\u{2029}']));
+            let is_escaped = !value.contains(['<', '\u{2028}', '\u{2029}']);
+            prop_assert!(is_escaped);
             prop_assert_eq!(serde_json::from_str::<Value>(value).unwrap(), json!(text));
         }
     }
