@@ -31,9 +31,11 @@ const CA: &str = "ca.crt";
 pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
 /// File with the certificates of a RabbitMQ that is not the cluster's own.
 pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
+/// File with the certificates of a Redis that is not the cluster's own.
+pub const REDIS_CA: &str = "redis-ca.crt";
 
-/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing. Of Cassandra and RabbitMQ they need what
-/// the connection Secret holds.
+/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing. Of stores with users they need what the
+/// connection Secret holds.
 pub fn dependency(
     condition: ConditionType,
     kind: KindInfo,
@@ -43,7 +45,10 @@ pub fn dependency(
     need: Need,
 ) -> Dependency {
     Dependency {
-        uses_secret: matches!(condition, ConditionType::CassandraReady | ConditionType::RabbitmqReady),
+        uses_secret: matches!(
+            condition,
+            ConditionType::CassandraReady | ConditionType::RabbitmqReady | ConditionType::RedisReady
+        ),
         condition,
         kind: Kind::custom(kind),
         source: source.cloned(),

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The operators of this repository.
-pub const ALL: [&str; 9] = [
+pub const ALL: [&str; 10] = [
     "cassandra-op",
     "config-op",
     "control-op",
@@ -32,6 +32,7 @@ pub const ALL: [&str; 9] = [
     "rabbitmq-op",
     "redis-op",
     "vrouter-op",
+    "webui-op",
     "zookeeper-op",
 ];
 

@@ -73,7 +73,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let resources = resources::all(&cluster.client, "tf").await?;
     ensure!(resources.len() == 10 && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
-    ensure!(pods == 8 * 3 + 6, "eight services on three nodes and six agents, but {pods} pods");
+    ensure!(pods == 9 * 3 + 6, "nine services on three nodes and six agents, but {pods} pods");
 
     tokio::time::sleep(SILENCE).await;
     let end = lab.audit_mark().await?;

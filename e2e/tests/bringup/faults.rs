@@ -118,7 +118,7 @@ async fn under_fire(seed: u64) -> Result<()> {
     let found = resources::all(&cluster.client, "under-fire").await?;
     ensure!(found.len() == 10 && found.iter().all(Resource::is_ready), "{}", explain(&found));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
-    ensure!(pods == 8 * 3 + 4, "eight services on three nodes and four agents, but {pods} pods");
+    ensure!(pods == 9 * 3 + 4, "nine services on three nodes and four agents, but {pods} pods");
     let names = generated(&found)?;
     ensure!(names.len() >= 5, "components generate more than {names:?}");
     recording.only_values(&names)?;

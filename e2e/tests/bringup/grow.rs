@@ -47,7 +47,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 8 * 3 + 4, "eight services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == 9 * 3 + 4, "nine services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
@@ -56,6 +56,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
         (kinds::CONTROL, "control1"),
         (kinds::KUBEMANAGER, "kubemanager1"),
         (kinds::REDIS, "redis1"),
+        (kinds::WEBUI, "webui1"),
     ] {
         cluster.until(kind, name, "four members", four).await?;
     }
@@ -72,8 +73,8 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     let grown = pods(&cluster).await?;
     none_replaced(&before, &grown)?;
     ensure!(
-        grown.len() == before.len() + 5,
-        "one more of Config, of Control, of Kubemanager and of Redis, and one agent: {:?}",
+        grown.len() == before.len() + 6,
+        "one more of Config, of Control, of Kubemanager, of Redis and of Webui, and one agent: {:?}",
         grown.keys()
     );
     cluster.manager_ready("sdn").await?;

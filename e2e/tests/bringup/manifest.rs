@@ -26,7 +26,7 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 9] = [
+const EVERYTHING: [&str; 10] = [
     "Cassandra analyticsdb1",
     "Cassandra configdb1",
     "Config config1",
@@ -35,6 +35,7 @@ const EVERYTHING: [&str; 9] = [
     "Rabbitmq rabbitmq1",
     "Redis redis1",
     "Vrouter vrouter1",
+    "Webui webui1",
     "Zookeeper zookeeper1",
 ];
 
@@ -239,6 +240,7 @@ async fn without_analytics(cluster: &Cluster) -> Result<()> {
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Vrouter vrouter1",
+        "Webui webui1",
         "Zookeeper zookeeper1",
     ])
 }
@@ -261,6 +263,7 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "Control control1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
+        "Webui webui1",
         "Zookeeper zookeeper1",
     ])?;
     let all = resources::all(&cluster.client, "tf").await?;

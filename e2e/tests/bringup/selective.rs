@@ -105,7 +105,7 @@ fn explained(definition: &CustomResourceDefinition) -> String {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 8] {
+fn specs() -> [(KindInfo, &'static str, Value); 9] {
     let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
     let external = |endpoints: Value, secret: Option<&str>| match secret {
         Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
@@ -127,6 +127,12 @@ fn specs() -> [(KindInfo, &'static str, Value); 8] {
         "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
         "config": external(endpoint("api", "HTTPS", 8082), None),
     } });
+    let webui = json!({ "dependencies": {
+        "config": external(endpoint("api", "HTTPS", 8082), None),
+        "cassandra": external(endpoint("cql", "TCP", 9042), None),
+        "redis": external(endpoint("redis", "TCP", 6379), None),
+        "control": external(endpoint("dns-introspect", "HTTPS", 8092), None),
+    } });
     [
         (kinds::CASSANDRA, "configdb1", json!({})),
         (kinds::CONFIG, "config1", config),
@@ -135,6 +141,7 @@ fn specs() -> [(KindInfo, &'static str, Value); 8] {
         (kinds::RABBITMQ, "rabbitmq1", json!({})),
         (kinds::REDIS, "redis1", json!({})),
         (kinds::VROUTER, "vrouter1", json!({})),
+        (kinds::WEBUI, "webui1", webui),
         (kinds::ZOOKEEPER, "zookeeper1", json!({})),
     ]
 }
@@ -212,7 +219,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
         install(&mut cluster, operator).await?;
     }
     cluster.example().await?;
-    // What needs no other component; Config needs all stores, and Control and Kubemanager need Config.
+    // What needs no other component; Config needs all stores, Control and Kubemanager need Config, and Webui needs Control.
     let independent = [
         (kinds::CASSANDRA, "analyticsdb1"),
         (kinds::CASSANDRA, "configdb1"),

@@ -106,7 +106,7 @@ pub fn user(operator: &str) -> String {
 }
 
 /// What the operators own and read, with a resource of the story that each has.
-pub fn declarations() -> [(Declaration, &'static str); 9] {
+pub fn declarations() -> [(Declaration, &'static str); 10] {
     [
         (cassandra_op::Component::declaration(), "configdb1"),
         (config_op::Component::declaration(), "config1"),
@@ -116,6 +116,7 @@ pub fn declarations() -> [(Declaration, &'static str); 9] {
         (rabbitmq_op::Component::declaration(), "rabbitmq1"),
         (redis_op::Component::declaration(), "redis1"),
         (vrouter_op::Component::declaration(), "vrouter1"),
+        (webui_op::Component::declaration(), "webui1"),
         (zookeeper_op::Component::declaration(), "zookeeper1"),
     ]
 }
@@ -212,7 +213,8 @@ fn first_manager() -> Result<Value> {
         "authMode": "keystone",
         "keystoneAuthParameters": { "address": "192.0.2.1", "adminPassword": KEYSTONE },
     });
-    let kept = ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "zookeeper"];
+    let kept =
+        ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "webui", "zookeeper"];
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
     services.retain(|key, _| kept.contains(&key.as_str()));
     let rabbitmq = &mut services["rabbitmq"]["spec"]["serviceConfiguration"];

@@ -28,8 +28,8 @@ use tokio::{task::JoinSet, time::Instant};
 /// A lab for many clusters, each with nodes of its own.
 pub static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 
-/// The eight kinds that have an operator and are parts of a Manager.
-pub const COMPONENTS: [KindInfo; 8] = [
+/// The nine kinds that have an operator and are parts of a Manager.
+pub const COMPONENTS: [KindInfo; 9] = [
     kinds::CASSANDRA,
     kinds::CONFIG,
     kinds::CONTROL,
@@ -37,6 +37,7 @@ pub const COMPONENTS: [KindInfo; 8] = [
     kinds::RABBITMQ,
     kinds::REDIS,
     kinds::VROUTER,
+    kinds::WEBUI,
     kinds::ZOOKEEPER,
 ];
 

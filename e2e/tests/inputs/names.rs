@@ -3,7 +3,7 @@
 use anyhow::Result;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, VROUTER, ZOOKEEPER};
+use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, VROUTER, WEBUI, ZOOKEEPER};
 use tf_testing::{operators, resources};
 
 use crate::support::cluster;
@@ -13,7 +13,7 @@ async fn names_at_the_limit_work_and_longer_ones_are_refused_with_the_limit() ->
     let namespace = format!("in-{}", "n".repeat(60));
     let cluster = cluster(&namespace, &operators::ALL).await?;
     cluster.nodes(1, 1).await?;
-    let kinds = [CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, VROUTER, ZOOKEEPER];
+    let kinds = [CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, VROUTER, WEBUI, ZOOKEEPER];
     let mut longest = Vec::new();
     for kind in kinds {
         let refusal =
@@ -39,6 +39,7 @@ async fn names_at_the_limit_work_and_longer_ones_are_refused_with_the_limit() ->
         "redis": [child(REDIS)],
         "zookeeper": child(ZOOKEEPER),
         "vrouters": [vrouter],
+        "webui": child(WEBUI),
     });
     let spec = json!({"commonConfiguration": {"nodeSelector": cluster.control_plane()}, "services": services});
     let manager = name(MANAGER).unwrap_or_default();

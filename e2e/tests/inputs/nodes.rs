@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::kinds::{CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, RABBITMQ, REDIS, WEBUI, ZOOKEEPER};
 use tf_testing::{Cluster, IpFamily, Options, operators, resources};
 
 use crate::support::{alone, cluster, made, member, told};
@@ -38,6 +38,7 @@ async fn twelve_control_nodes_carry_as_many_members_as_are_of_use() -> Result<()
         (CONFIG, "config1", "12/12"),
         (CONTROL, "control1", "12/12"),
         (KUBEMANAGER, "kubemanager1", "12/12"),
+        (WEBUI, "webui1", "12/12"),
     ];
     for (kind, name, members) in wanted {
         let resource = cluster.get(kind, name).await?;
@@ -67,8 +68,10 @@ async fn nodes_with_ipv6_addresses_give_a_cluster_and_files_with_brackets() -> R
     // Nor does kube-manager find an API server.
     let message = told(&cluster, KUBEMANAGER, "kubemanager1", ("Stalled", "True", "InvalidSpec")).await?;
     assert!(message.contains("kubernetesAPIServer") && message.contains("IPv4"), "{message}");
+    // The web UI shows the DNS of control nodes, and waits for them.
+    told(&cluster, WEBUI, "webui1", ("ControlReady", "False", "DependencyNotReady")).await?;
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
-    services.retain(|name, _| name != "controls" && name != "kubemanager");
+    services.retain(|name, _| !["controls", "kubemanager", "webui"].contains(&name.as_str()));
     cluster.apply_object(&manager).await?;
     cluster.manager_ready("sdn").await?;
 

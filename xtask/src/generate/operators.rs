@@ -22,7 +22,7 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 9] = [
+pub const OPERATORS: [Operator; 10] = [
     Operator {
         name: "cassandra-op",
         description: "Operator for Cassandra rings of Tungsten Fabric",
@@ -62,6 +62,11 @@ pub const OPERATORS: [Operator; 9] = [
         name: "vrouter-op",
         description: "Operator for the vRouter of Tungsten Fabric on every node",
         declaration: vrouter_op::Component::declaration,
+    },
+    Operator {
+        name: "webui-op",
+        description: "Operator for the web user interface of Tungsten Fabric",
+        declaration: webui_op::Component::declaration,
     },
     Operator {
         name: "zookeeper-op",

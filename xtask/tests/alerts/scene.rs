@@ -30,6 +30,7 @@ impl Subject {
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
             "vrouter-op" => ("Vrouter", true, 6, 15),
+            "webui-op" => ("Webui", true, 1, 60),
             "zookeeper-op" => ("Zookeeper", true, 1, 15),
             other => bail!("{other}: no operator is known by this name"),
         };
@@ -38,12 +39,12 @@ impl Subject {
 
     /// Whether its resources cannot be well while a store of their namespace hibernates.
     pub fn needs_stores(&self) -> bool {
-        matches!(self.operator, "config-op" | "control-op" | "kubemanager-op" | "manager-op")
+        matches!(self.operator, "config-op" | "control-op" | "kubemanager-op" | "manager-op" | "webui-op")
     }
 
     /// Whether it registers something in the config API.
     pub fn registers(&self) -> bool {
-        matches!(self.operator, "config-op" | "control-op")
+        matches!(self.operator, "config-op" | "control-op" | "vrouter-op")
     }
 
     /// The name of an alert about its resources.

@@ -27,7 +27,7 @@ pub struct Operator {
 
 impl Operator {
     /// Every operator of this release.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::of::<manager_op::Component>(),
         Self::of::<cassandra_op::Component>(),
         Self::of::<zookeeper_op::Component>(),
@@ -36,6 +36,7 @@ impl Operator {
         Self::of::<config_op::Component>(),
         Self::of::<control_op::Component>(),
         Self::of::<kubemanager_op::Component>(),
+        Self::of::<webui_op::Component>(),
         Self::of::<vrouter_op::Component>(),
     ];
 

@@ -26,7 +26,7 @@ use crate::{
     log,
     paths::Paths,
     pod::Pod,
-    store::cassandra::change::Tasks,
+    store::{cassandra::change::Tasks, redis::relay},
     tls,
 };
 
@@ -44,6 +44,7 @@ pub struct Agent {
     context: routes::Context,
     identity: Identity,
     serving: Option<(Launch, JoinHandle<()>)>,
+    relaying: Option<(launch::Relay, JoinHandle<()>)>,
     files_changed: Arc<Notify>,
 }
 
@@ -63,12 +64,13 @@ impl Agent {
             commands,
             tasks: Tasks::default(),
         };
-        Self { context, identity, serving: None, files_changed }
+        Self { context, identity, serving: None, relaying: None, files_changed }
     }
 
     /// Serves what the launch file says, from now on, and looks after the certificate that it says.
     pub fn serve(&mut self, launch: &Launch) {
         self.identity.follow(launch.identity.as_ref());
+        self.relay(launch.relay.as_ref());
         if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
             return;
         }
@@ -80,6 +82,19 @@ impl Agent {
             let task = tokio::spawn(serve(context, agent, Arc::clone(&self.files_changed)));
             self.serving = Some((launch.clone(), task));
         }
+    }
+
+    fn relay(&mut self, relay: Option<&launch::Relay>) {
+        if self.relaying.as_ref().map(|(present, _)| present) == relay {
+            return;
+        }
+        if let Some((_, task)) = self.relaying.take() {
+            task.abort();
+        }
+        let start = |relay: &launch::Relay| {
+            (relay.clone(), tokio::spawn(relay::run(relay.clone(), self.context.paths.clone())))
+        };
+        self.relaying = relay.map(start);
     }
 
     /// The certificates may be others now.
@@ -102,6 +117,9 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         if let Some((_, task)) = &self.serving {
+            task.abort();
+        }
+        if let Some((_, task)) = &self.relaying {
             task.abort();
         }
     }

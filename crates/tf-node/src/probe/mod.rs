@@ -18,12 +18,21 @@ use tf_plan::node::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    join,
     net::TcpStream,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
 
-use crate::{materialise::RunDir, paths::Paths, place, pod::Pod, state_file, store, tls};
+use crate::{
+    materialise::RunDir,
+    paths::Paths,
+    place,
+    pod::Pod,
+    state_file,
+    store::{self, redis::relay},
+    tls,
+};
 
 /// The kubelet waits for 3 s.
 const PATIENCE: Duration = Duration::from_millis(2500);
@@ -73,9 +82,17 @@ pub async fn answer(paths: &Paths, daemon: &str, question: Question) -> Result<E
 
 /// Whether a daemon serves.
 pub async fn ready(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Health {
-    match process(state) {
-        Ok(_) => run(&launch.ready, paths, address).await,
-        Err(unwell) => unwell,
+    if let Err(unwell) = process(state) {
+        return unwell;
+    }
+    let Some(relay) = &launch.relay else { return run(&launch.ready, paths, address).await };
+    // The daemon goes on without what it keeps there, and nobody could log in.
+    let (health, redis) = join!(run(&launch.ready, paths, address), timeout(PATIENCE, relay::serves(relay, paths)));
+    match redis {
+        _ if !health.serves => health,
+        Ok(Ok(())) => health,
+        Ok(Err(error)) => Health::new(false, format!("Redis {}:{}: {error:#}", relay.host, relay.server)),
+        Err(_) => Health::new(false, format!("Redis {}:{}: no answer", relay.host, relay.server)),
     }
 }
 

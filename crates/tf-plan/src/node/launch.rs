@@ -63,6 +63,9 @@ pub struct Launch {
     /// The certificate that the agent asks for, in the container that serves its API. Default: none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// The Redis that the agent makes reachable to daemons of the pod. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Relay>,
 }
 
 /// What a running daemon needs when a file changes.
@@ -288,6 +291,28 @@ pub struct Identity {
     pub at_start: bool,
 }
 
+/// A Redis that daemons find on the loopback address, which neither speak TLS nor log in (ADR 0041): the agent does both for them.
+/// Their container serves only while that Redis answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Relay {
+    /// Port on the loopback address.
+    pub port: NonZeroU16,
+    /// Address or name of the server.
+    pub host: String,
+    /// Port of the server.
+    pub server: NonZeroU16,
+    /// Whether the server speaks TLS. Then its certificate has to be good for `host`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// File among the daemon's with the authorities that the server's certificate is checked against. Default: those that the member trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<String>,
+    /// File among the daemon's with the password. Default: nobody logs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+}
+
 /// How far a daemon uses the node's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostFiles {
@@ -346,6 +371,7 @@ impl Launch {
             drain: None,
             agent: None,
             identity: None,
+            relay: None,
         }
     }
 
@@ -416,6 +442,12 @@ impl Launch {
                 u64::from(*lifetime_seconds) >= SHORTEST_LIFETIME.as_secs(),
             )?;
             reload.as_ref().map_or(Ok(()), |argv| command("identity.reload", argv))?;
+        }
+        if let Some(Relay { host, authorities, password, .. }) = &self.relay {
+            ensure("relay.host", "is empty", !host.is_empty())?;
+            let is_given = |file: &String| self.files.contains_key(file);
+            ensure("relay.authorities", "is none of the files", authorities.as_ref().is_none_or(is_given))?;
+            ensure("relay.password", "is none of the files", password.as_ref().is_none_or(is_given))?;
         }
         Ok(())
     }
@@ -546,6 +578,12 @@ mod tests {
         assert_eq!(with(|l| l.agent = None), "identity: is only for the container that serves the agent API");
         let short = |l: &mut Launch| l.identity.as_mut().unwrap().lifetime_seconds = 599;
         assert_eq!(with(short), "identity.lifetimeSeconds: is less than 600");
+        let relay = |l: &mut Launch| {
+            let port = NonZeroU16::new(16389).unwrap();
+            let password = Some("password".into());
+            l.relay = Some(Relay { port, host: "a".into(), server: port, tls: true, authorities: None, password });
+        };
+        assert_eq!(with(relay), "relay.password: is none of the files");
         let environment = |l: &mut Launch| drop(l.environment.insert("A=B".into(), String::new()));
         assert_eq!(with(environment), "environment: has a name that no variable can have");
         for name in ["", ".", "..", "..data", "a/b"] {

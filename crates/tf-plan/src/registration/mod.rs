@@ -87,7 +87,7 @@ impl Client<'_> {
                     port: self.connection.port(self.endpoint).unwrap_or_default(),
                     tls: self.connection.tls(self.endpoint),
                     // A token is good in every region.
-                    keystone: keystone.map(|keystone| Keystone { region: String::new(), ..keystone }),
+                    keystone: keystone.map(|keystone| Keystone { region: String::new(), public_port: 0, ..keystone }),
                 };
                 plan.registration = Some(Registration { wanted, api, is_early: false });
             }

@@ -26,8 +26,16 @@ enum Needs {
     Privileged,
 }
 
-const MEMBERS: [&str; 7] =
-    ["cassandra-op", "config-op", "control-op", "kubemanager-op", "rabbitmq-op", "redis-op", "zookeeper-op"];
+const MEMBERS: [&str; 8] = [
+    "cassandra-op",
+    "config-op",
+    "control-op",
+    "kubemanager-op",
+    "rabbitmq-op",
+    "redis-op",
+    "webui-op",
+    "zookeeper-op",
+];
 
 const EXCEPTIONS: [Exception; 10] = [
     Exception {

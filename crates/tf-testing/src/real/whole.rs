@@ -1,5 +1,5 @@
 //! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config, Control,
-//! Kubemanager and the vRouter that `tf-sim` plays.
+//! Kubemanager, Webui and the vRouter that `tf-sim` plays.
 //!
 //! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
 //! would leave the lab's pods without a network. An ordinary interface that is called `vhost0` and has what the node's has stands for the one
@@ -116,6 +116,7 @@ fn values(operator: &str) -> Vec<String> {
         "vrouter-op" => vec![format!("operands.images.vrouter-agent={sim}")],
         "config-op" => config.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
         "kubemanager-op" => vec![format!("operands.images.kubernetes-kube-manager={sim}")],
+        "webui-op" => ["job", "web"].map(|name| format!("operands.images.controller-webui-{name}={sim}")).to_vec(),
         "control-op" => control.map(|name| format!("operands.images.controller-control-{name}={sim}")).to_vec(),
         _ => Vec::new(),
     }
@@ -131,7 +132,8 @@ mod tests {
     fn the_example_is_whole_and_its_vrouter_needs_no_kernel_module() {
         let manifest: Value = serde_saphyr::from_str(&manifest().unwrap()).unwrap();
         let services = manifest["spec"]["services"].as_object().unwrap();
-        let kinds = ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "zookeeper"];
+        let kinds =
+            ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "webui", "zookeeper"];
         assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
         let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));

@@ -61,14 +61,16 @@ impl Target {
             "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
             "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
             "redis-op" => (Some("docs/redis.md"), 1),
+            "webui-op" => (Some("docs/webui.md"), 1),
             "zookeeper-op" => (Some("docs/zookeeper.md"), 1),
             // Node by node.
             "vrouter-op" => (None, 6),
             _ => (None, 1),
         };
         let kind = declaration.primary.kind;
-        let needs_stores = matches!(operator.name, "config-op" | "control-op" | "kubemanager-op" | "manager-op");
-        let registers = matches!(operator.name, "config-op" | "control-op");
+        let needs_stores =
+            matches!(operator.name, "config-op" | "control-op" | "kubemanager-op" | "manager-op" | "webui-op");
+        let registers = matches!(operator.name, "config-op" | "control-op" | "vrouter-op");
         let (operator, has_agents) = (operator.name, declaration.calls_agents);
         Self { operator, kind, has_agents, page, rollout_hours, needs_stores, registers }
     }

@@ -1,6 +1,7 @@
 //! A Redis server, asked in its own protocol with the clients' password.
 
 pub mod copy;
+pub mod relay;
 pub mod sentinel;
 pub mod step_down;
 mod wire;

@@ -49,9 +49,21 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, and logs in with a password, or a user and a password.
     pub(super) async fn open(target: &Target, paths: &Paths, login: &[&str]) -> Result<Self> {
-        let mut connection = Self { stream: probe::connect(target, paths).await? };
-        connection.is_done("AUTH", &[&["AUTH"], login].concat()).await?;
+        Self::over(probe::connect(target, paths).await?, login).await
+    }
+
+    /// Logs in over a stream, with a password, or a user and a password.
+    pub(super) async fn over(stream: Box<dyn Stream>, login: &[&str]) -> Result<Self> {
+        let mut connection = Self { stream };
+        if !login.is_empty() {
+            connection.is_done("AUTH", &[&["AUTH"], login].concat()).await?;
+        }
         Ok(connection)
+    }
+
+    /// The stream, for somebody else's requests.
+    pub(super) fn into_stream(self) -> Box<dyn Stream> {
+        self.stream
     }
 
     /// A request that is answered with `OK`. `what` stands for it in messages: it may hold a password.
