@@ -204,6 +204,15 @@ fn another_ones_object_that_differs_is_told_of_and_left_alone() {
     assert!(foreign.iter().all(|seen| model.objects.contains(seen)), "{:?}", model.objects);
 }
 
+/// Where vRouters and their interfaces are.
+fn vrouters() -> Vec<Scope> {
+    let scope = |kind, within| Scope { kind, within, refers: Vec::new(), may_stay: true };
+    vec![
+        scope(types::VIRTUAL_ROUTER, Within::Object(types::system())),
+        scope(types::VIRTUAL_MACHINE_INTERFACE, Within::Ours(types::VIRTUAL_ROUTER)),
+    ]
+}
+
 #[test]
 fn nothing_is_made_in_somebody_elses_that_contradicts() {
     let router = |name: FqName, kind| Record {
@@ -218,7 +227,7 @@ fn nothing_is_made_in_somebody_elses_that_contradicts() {
         router(types::in_system("n1"), types::VIRTUAL_ROUTER),
         router(interface, types::VIRTUAL_MACHINE_INTERFACE),
     ];
-    let wanted = Wanted { owner: owner("a"), records, ..Wanted::default() };
+    let wanted = Wanted { owner: owner("a"), scopes: vrouters(), records, ..Wanted::default() };
     let seen = |address: &str| Seen {
         kind: types::VIRTUAL_ROUTER,
         uuid: "foreign".into(),
@@ -234,6 +243,7 @@ fn nothing_is_made_in_somebody_elses_that_contradicts() {
 fn what_is_taken_only_at_first_is_not_changed_but_told_of() {
     let wanted = |kind: &str| Wanted {
         owner: owner("a"),
+        scopes: vrouters(),
         records: vec![Record {
             kind: types::VIRTUAL_ROUTER,
             name: types::in_system("n1"),
