@@ -52,7 +52,7 @@ fn hear(world: &mut World, name: &str, facts: Option<(&str, &str)>) {
 }
 
 fn certify(world: &mut World) {
-    let certificate = Certificate { not_after: "2027-01-01T00:00:00Z".parse().unwrap(), issuer: "ca".into() };
+    let certificate = Certificate { not_after: "2027-01-01T00:00:00Z".parse().expect("a time"), issuer: "ca".into() };
     change(&mut world.pods, |pods| pods.iter_mut().for_each(|pod| pod.certificate = Some(certificate.clone())));
 }
 
@@ -71,11 +71,11 @@ fn interfaces(plan: &Plan) -> Vec<Value> {
 }
 
 fn names(plan: &Plan) -> BTreeSet<String> {
-    routers(plan).iter().map(|it| it["fq_name"][1].as_str().unwrap().to_owned()).collect()
+    routers(plan).iter().map(|it| it["fq_name"][1].as_str().expect("a name").to_owned()).collect()
 }
 
 fn kept(plan: &Plan, name: &str) -> bool {
-    plan.registration.as_ref().unwrap().wanted.kept.contains(&types::in_system(name))
+    plan.registration.as_ref().expect("a registration").wanted.kept.contains(&types::in_system(name))
 }
 
 fn spec(fields: Value) -> tf_api::Vrouter {
@@ -83,7 +83,7 @@ fn spec(fields: Value) -> tf_api::Vrouter {
 }
 
 fn told(plan: &Plan) -> &str {
-    &plan.drafts.iter().find(|draft| draft.kind == ConditionType::Provisioned).unwrap().message
+    &plan.drafts.iter().find(|draft| draft.kind == ConditionType::Provisioned).expect("a draft").message
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn an_agent_is_a_router_with_an_interface_in_the_network_between_the_nodes() {
         (&json!("virtual-router"), &json!(false))
     );
     assert_eq!(interface["virtual_network_refs"][0]["to"], json!(types::fabric()));
-    let api = &plan.registration.as_ref().unwrap().api;
+    let api = &plan.registration.as_ref().expect("a registration").api;
     assert_eq!((api.hosts.len(), api.port, api.tls), (3, 8082, true));
 }
 
@@ -214,7 +214,7 @@ fn nodes_that_cannot_be_seen_are_told_of_and_nothing_is_taken_out() {
 #[test]
 fn five_hundred_nodes_are_asked_for_in_two_lists() {
     let plan = plan(&spec(json!({})), &world(500)).unwrap();
-    let wanted = &plan.registration.as_ref().unwrap().wanted;
+    let wanted = &plan.registration.as_ref().expect("a registration").wanted;
     assert_eq!((wanted.scopes.len(), wanted.records.len()), (2, 1000));
     assert!(wanted.listing(&wanted.scopes[0], &[]).unwrap().path.len() < 400);
 }
