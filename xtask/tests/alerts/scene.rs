@@ -30,7 +30,7 @@ impl Subject {
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
             "vrouter-op" => ("Vrouter", true, 6, 15),
-            "webui-op" => ("Webui", true, 1, 60),
+            "webui-op" => ("Webui", true, 1, 15),
             "zookeeper-op" => ("Zookeeper", true, 1, 15),
             other => bail!("{other}: no operator is known by this name"),
         };
