@@ -48,7 +48,7 @@ const WRITES_PER_OBJECT_OF_ONE: u64 = 4;
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Resources of the example.
-const RESOURCES: u64 = 10;
+const RESOURCES: u64 = 11;
 
 /// Resident memory of an idle operator, in KiB.
 const RESIDENT: u64 = 15 * 1024;

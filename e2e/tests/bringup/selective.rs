@@ -73,19 +73,18 @@ async fn undefine(lab: &Lab) -> Result<()> {
     gone.with_context(|| format!("left: {}", left.iter().map(explained).collect::<Vec<_>>().join("; ")))
 }
 
-/// Lets Controls go whose operator has ended before it took them out of a config API.
+/// Lets those go whose operator has ended before it took them out of a config API.
 async fn release(lab: &Lab) -> Result<()> {
-    if !defined(lab).await?.iter().any(|plural| plural == kinds::CONTROL.plural) {
-        return Ok(());
-    }
-    let client = lab.client().await?;
-    let resource = resource_of(Kind::custom(kinds::CONTROL));
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let (client, defined) = (lab.client().await?, defined(lab).await?);
     let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    for control in all.list(&ListParams::default()).await? {
-        let home = control.metadata.namespace.unwrap_or_default();
-        let there: Api<DynamicObject> = Api::namespaced_with(client.clone(), &home, &resource);
-        there.patch(&control.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
+    for kind in [kinds::CONTROL, kinds::VROUTER].into_iter().filter(|kind| defined.contains(&kind.plural.to_owned())) {
+        let resource = resource_of(Kind::custom(kind));
+        let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        for held in all.list(&ListParams::default()).await? {
+            let home = held.metadata.namespace.unwrap_or_default();
+            let there: Api<DynamicObject> = Api::namespaced_with(client.clone(), &home, &resource);
+            there.patch(&held.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
+        }
     }
     Ok(())
 }
@@ -230,7 +229,15 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
     ];
     let present = || independent.into_iter().filter(|(kind, _)| *kind != late);
     for (kind, name) in present() {
-        cluster.ready(kind, name).await?;
+        match kind {
+            // It is not Ready before a config API knows it.
+            kinds::VROUTER => {
+                cluster.until(kind, name, "running", |it| it.is("WorkloadReady", "True")).await?;
+            }
+            _ => {
+                cluster.ready(kind, name).await?;
+            }
+        }
     }
     let shown = manager_op::condition(late);
     let missing =
@@ -264,7 +271,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
     let now = uids(&cluster.client, object::POD, &cluster.namespace).await?;
     let replaced: Vec<&String> = pods.iter().filter(|(name, uid)| now.get(*name) != Some(*uid)).map(|p| p.0).collect();
     ensure!(replaced.is_empty(), "these pods are gone or others by now: {replaced:?}");
-    // While there is somebody who takes control nodes out of the config API.
+    // While there is somebody who takes control nodes and vRouters out of the config API.
     undefine(lab).await
 }
 
