@@ -22,7 +22,7 @@ const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 const ABOVE_OPERATORS: [&str; 2] = ["tf-cli", "xtask"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 20] = [
+const LAYERS: [Layer; 21] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
@@ -37,6 +37,7 @@ const LAYERS: [Layer; 20] = [
     Layer { name: "rabbitmq-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "redis-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "vrouter-op", ours: OPERATOR, never: OPERATOR_NEVER },
+    Layer { name: "webui-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "zookeeper-op", ours: OPERATOR, never: OPERATOR_NEVER },
     // It reads what operators render without what they render it with.
     Layer { name: "tf-sim", ours: &[], never: &["kube"] },

@@ -10,7 +10,7 @@ use tf_plan::{
     plan::Plan,
     registration::{
         self, Client,
-        decide::{Scope, Wanted},
+        decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{Ownership, Property, Record, Setting, Type},
         types,
@@ -46,8 +46,12 @@ pub fn complete<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, 
         properties: BTreeMap::from([(of.property, Property::Whole(Setting::stated(address.as_str())))]),
         references: Vec::new(),
     };
-    let scope =
-        |of: &Nodes| Scope { kind: of.kind, parent: Some(types::system()), refers: Vec::new(), may_stay: false };
+    let scope = |of: &Nodes| Scope {
+        kind: of.kind,
+        within: Within::Object(types::system()),
+        refers: Vec::new(),
+        may_stay: false,
+    };
     let wanted = Wanted {
         owner: Owner::of(cr),
         scopes: nodes.iter().map(scope).collect(),

@@ -11,7 +11,7 @@ use tf_plan::{
     plan::Plan,
     registration::{
         Client,
-        decide::{Scope, Wanted},
+        decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{Ownership, Property, Record, Setting},
         serving_leavers,
@@ -64,14 +64,14 @@ fn wanted(plan: &Plan, cr: &Config, observed: &Observed<Config>, database: &Conn
         let name = database.member_nodes.get(&host)?;
         Some(node(CONFIG_DATABASE_NODE, "config_database_node_ip_address", name, &host))
     });
-    let scope = |kind, parent| Scope { kind, parent, refers: Vec::new(), may_stay: false };
+    let scope = |kind, within| Scope { kind, within, refers: Vec::new(), may_stay: false };
     Wanted {
         owner: Owner::of(cr),
         scopes: vec![
-            scope(GLOBAL_SYSTEM_CONFIG, None),
-            scope(GLOBAL_VROUTER_CONFIG, Some(types::system())),
-            scope(CONFIG_NODE, Some(types::system())),
-            scope(CONFIG_DATABASE_NODE, Some(types::system())),
+            scope(GLOBAL_SYSTEM_CONFIG, Within::Anything),
+            scope(GLOBAL_VROUTER_CONFIG, Within::Object(types::system())),
+            scope(CONFIG_NODE, Within::Object(types::system())),
+            scope(CONFIG_DATABASE_NODE, Within::Object(types::system())),
         ],
         records: [system(spec), vrouters(spec)].into_iter().chain(nodes).chain(databases).collect(),
         kept: serving_leavers(observed, &plan.members).map(|node| types::in_system(&node)).collect(),

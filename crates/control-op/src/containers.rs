@@ -33,6 +33,8 @@ pub const CONTAINERS: [Builtin; 4] = [
 pub const XMPP: &str = "xmpp";
 /// As [`XMPP`].
 pub const BGP: &str = "bgp";
+/// As [`XMPP`].
+pub const DNS_INTROSPECT: &str = "dns-introspect";
 /// Volume of logs.
 pub const LOGS: &str = "logs";
 /// Volume of [`dns::DIR`]. In memory, because what is written there holds the key.
@@ -73,7 +75,7 @@ pub fn daemon(chosen: &Chosen, spec: &ControlConfiguration, agent: Port) -> Daem
             daemon.privileges = Privileges::Root(&["NET_BIND_SERVICE"]);
         }
         DNS => {
-            daemon.ports = vec![("dns-introspect", spec.dns_introspect_port), ("dns-xmpp", ports::DNS_XMPP)];
+            daemon.ports = vec![(DNS_INTROSPECT, spec.dns_introspect_port), ("dns-xmpp", ports::DNS_XMPP)];
             daemon.mounts.push(mount(ZONES, dns::DIR));
         }
         _ => {

@@ -31,7 +31,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{self, Cluster, control, dns},
-    containers::{self, BGP, CONTAINERS, CONTROL, DNS, LOGS, NAMED, XMPP},
+    containers::{self, BGP, CONTAINERS, CONTROL, DNS, DNS_INTROSPECT, LOGS, NAMED, XMPP},
     key::{self, Key},
     launch, ports,
     procedure::MEMBERS,
@@ -161,6 +161,8 @@ fn endpoints(ensemble: &Ensemble<'_, Control>, spec: &ControlConfiguration) -> V
     ];
     if containers::serves_dns(spec) {
         endpoints.push(ensemble.endpoint(DNS, Protocol::Dns, spec.dns_port, false));
+        // The web UI shows what is told there.
+        endpoints.push(ensemble.endpoint(DNS_INTROSPECT, Protocol::Https, spec.dns_introspect_port, true));
     }
     endpoints
 }

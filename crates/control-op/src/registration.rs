@@ -10,7 +10,7 @@ use tf_plan::{
     plan::Plan,
     registration::{
         self, Client,
-        decide::{Scope, Wanted},
+        decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{Ownership, Property, Record, Reference, Setting},
         types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG, SUB_CLUSTER},
@@ -75,14 +75,14 @@ fn wanted(cr: &Control, observed: &Observed<Control>, members: &[MemberStatus]) 
         properties: BTreeMap::new(),
         references: members.iter().map(to_router).collect(),
     };
-    let scope = |kind, parent, refers: &[_], may_stay| Scope { kind, parent, refers: refers.to_vec(), may_stay };
+    let scope = |kind, within, refers: &[_], may_stay| Scope { kind, within, refers: refers.to_vec(), may_stay };
     Wanted {
         owner: Owner::of(cr),
         scopes: vec![
             // Other control nodes and vRouters may be of it.
-            scope(SUB_CLUSTER, None, &[], true),
-            scope(BGP_ROUTER, Some(types::fabric_instance()), &[SUB_CLUSTER, BGP_ROUTER], false),
-            scope(GLOBAL_SYSTEM_CONFIG, None, &[BGP_ROUTER], false),
+            scope(SUB_CLUSTER, Within::Anything, &[], true),
+            scope(BGP_ROUTER, Within::Object(types::fabric_instance()), &[SUB_CLUSTER, BGP_ROUTER], false),
+            scope(GLOBAL_SYSTEM_CONFIG, Within::Anything, &[BGP_ROUTER], false),
         ],
         records: cluster.into_iter().chain(routers).chain([system]).collect(),
         kept: registration::serving_leavers(observed, members).map(|node| types::bgp_router(&node)).collect(),

@@ -55,7 +55,10 @@ fn a_moved_port_is_the_same_everywhere() {
     assert_eq!((control.bgp, control.xmpp, control.introspect.0.1), (Some(1179), 6269, 8083));
     assert_eq!((dns.named.unwrap().port, dns.xmpp, dns.introspect.0.1), (1053, 8093, 9092));
     let endpoints: Vec<_> = planned.0.endpoints.iter().map(|it| (it.name.as_str(), it.port, it.tls)).collect();
-    assert_eq!(endpoints, [("xmpp", 6269, true), ("bgp", 1179, false), ("dns", 1053, false)]);
+    assert_eq!(
+        endpoints,
+        [("xmpp", 6269, true), ("bgp", 1179, false), ("dns", 1053, false), ("dns-introspect", 9092, true)]
+    );
     assert_eq!(planned.container("control")["ports"][0]["containerPort"], 6269);
     assert_eq!(planned.container("control")["ports"][3]["containerPort"], 16289, "of the agent");
     assert_eq!(planned.container("named")["ports"][0]["containerPort"], 1053);

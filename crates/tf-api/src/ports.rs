@@ -91,6 +91,14 @@ pub const KUBE_MANAGER_AGENT: Port = Port(18128);
 pub const WEBUI_HTTPS: Port = Port(8143);
 /// Web UI over HTTP (redirects).
 pub const WEBUI_HTTP: Port = Port(8180);
+/// Node agents of the web UI's members.
+pub const WEBUI_AGENT: Port = Port(18163);
+/// What the web UI's server tells its job server, on loopback.
+pub const WEBUI_JOBS: Port = Port(3000);
+/// The jobs of the web UI for people, on loopback.
+pub const WEBUI_KUE: Port = Port(3002);
+/// Where members of the web UI find Redis, on loopback: 10000 above that of Redis itself.
+pub const WEBUI_REDIS: Port = Port(16389);
 /// vRouter agent introspect.
 pub const AGENT_INTROSPECT: Port = Port(8085);
 /// vRouter agent REST for the CNI plugin.

@@ -26,6 +26,7 @@ pub const PASSWORD: &str = "password";
 
 const SPEC: &str = "commonConfiguration.authParameters";
 const ADMIN_PORT: u16 = 35357;
+const PUBLIC_PORT: u16 = 5000;
 
 /// How to reach Keystone, and as whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub struct Keystone {
     pub address: String,
     /// Port of the administration API, which every daemon but the web UI uses.
     pub port: u16,
+    /// Port of the API for users, which the web UI uses.
+    pub public_port: u16,
     /// Whether Keystone is reached over TLS.
     pub tls: bool,
     /// Whether its certificate is accepted unchecked.
@@ -60,27 +63,73 @@ pub fn secret(auth: Option<&AuthParameters>) -> Option<&str> {
 pub fn ignored(auth: Option<&AuthParameters>) -> Vec<String> {
     let Some(auth) = auth else { return Vec::new() };
     let parameters = auth.keystone_auth_parameters.as_ref();
-    let secret = given(auth.keystone_secret_name.as_ref()).is_some();
     let settings = if uses_keystone(auth) {
-        let plain = parameters.is_some_and(|p| given(p.auth_protocol.as_ref()) == Some("http"));
-        vec![
-            (secret && spec_password(auth).is_some(), "keystoneSecretName", "adminPassword is set and wins"),
-            (
-                parameters.is_some_and(|p| p.port.is_some()),
-                "keystoneAuthParameters.port",
-                "the web UI alone uses it, everything else uses adminPort",
-            ),
-            (
-                plain && parameters.is_some_and(|p| p.insecure.is_some()),
-                "keystoneAuthParameters.insecure",
-                "there is no certificate with authProtocol http",
-            ),
-        ]
+        let port = parameters.is_some_and(|p| p.port.is_some());
+        let why = "the web UI alone uses it, everything else uses adminPort";
+        with_keystone(auth, (port, "keystoneAuthParameters.port", why))
     } else {
-        let why = "authMode is not keystone";
+        let secret = given(auth.keystone_secret_name.as_ref()).is_some();
         let any = parameters.is_some_and(|p| *p != KeystoneAuthParameters::default());
-        vec![(secret, "keystoneSecretName", why), (any, "keystoneAuthParameters", why)]
+        vec![(secret, "keystoneSecretName", UNUSED), (any, "keystoneAuthParameters", UNUSED)]
     };
+    told(settings)
+}
+
+/// Settings that are set and have no effect, for Webui. Without Keystone name and password are those of its one user.
+pub fn ignored_by_webui(auth: Option<&AuthParameters>) -> Vec<String> {
+    let Some(auth) = auth else { return Vec::new() };
+    let parameters = auth.keystone_auth_parameters.clone().unwrap_or_default();
+    told(if uses_keystone(auth) {
+        let why = "the web UI uses port, everything else uses this one";
+        with_keystone(auth, (parameters.admin_port.is_some(), "keystoneAuthParameters.adminPort", why))
+    } else {
+        let KeystoneAuthParameters {
+            address,
+            port,
+            admin_port,
+            auth_protocol,
+            admin_username: _,
+            admin_password: _,
+            admin_tenant,
+            user_domain_name,
+            project_domain_name,
+            region,
+            insecure,
+        } = parameters;
+        vec![
+            password_twice(auth),
+            (address.is_some(), "keystoneAuthParameters.address", UNUSED),
+            (port.is_some(), "keystoneAuthParameters.port", UNUSED),
+            (admin_port.is_some(), "keystoneAuthParameters.adminPort", UNUSED),
+            (auth_protocol.is_some(), "keystoneAuthParameters.authProtocol", UNUSED),
+            (admin_tenant.is_some(), "keystoneAuthParameters.adminTenant", UNUSED),
+            (user_domain_name.is_some(), "keystoneAuthParameters.userDomainName", UNUSED),
+            (project_domain_name.is_some(), "keystoneAuthParameters.projectDomainName", UNUSED),
+            (region.is_some(), "keystoneAuthParameters.region", UNUSED),
+            (insecure.is_some(), "keystoneAuthParameters.insecure", UNUSED),
+        ]
+    })
+}
+
+/// Whether a setting has no effect, which one, and why.
+type Unused = (bool, &'static str, &'static str);
+
+const UNUSED: &str = "authMode is not keystone";
+
+fn with_keystone(auth: &AuthParameters, port: Unused) -> Vec<Unused> {
+    let parameters = auth.keystone_auth_parameters.as_ref();
+    let plain = parameters.is_some_and(|p| given(p.auth_protocol.as_ref()) == Some("http"));
+    let insecure = plain && parameters.is_some_and(|p| p.insecure.is_some());
+    let why = "there is no certificate with authProtocol http";
+    vec![password_twice(auth), port, (insecure, "keystoneAuthParameters.insecure", why)]
+}
+
+fn password_twice(auth: &AuthParameters) -> Unused {
+    let secret = given(auth.keystone_secret_name.as_ref()).is_some();
+    (secret && spec_password(auth).is_some(), "keystoneSecretName", "adminPassword is set and wins")
+}
+
+fn told(settings: Vec<Unused>) -> Vec<String> {
     settings.into_iter().filter(|(set, ..)| *set).map(|(_, field, why)| format!("spec.{SPEC}.{field}: {why}")).collect()
 }
 
@@ -117,6 +166,7 @@ impl Keystone {
         Ok(Some(Self {
             address: address(given(parameters.address.as_ref()).unwrap_or("127.0.0.1"))?,
             port: parameters.admin_port.unwrap_or(ADMIN_PORT),
+            public_port: parameters.port.unwrap_or(PUBLIC_PORT),
             tls,
             insecure: parameters.insecure.unwrap_or(true),
             username: text(parameters.admin_username.as_ref(), "adminUsername", "admin")?,

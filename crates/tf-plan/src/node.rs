@@ -17,6 +17,7 @@ pub mod rabbitmq;
 pub mod redis;
 pub mod state;
 pub mod template;
+pub mod vrouter;
 pub mod zookeeper;
 
 pub use content::{ContentHash, content_hash};

@@ -72,6 +72,7 @@ mod tests {
         Keystone {
             address: "fd00::5".into(),
             port: 5000,
+            public_port: 5000,
             tls: true,
             insecure: false,
             username: "admin".into(),

@@ -276,10 +276,12 @@ impl<C: Component> Reconciler<C> {
 
     /// Has what the plan wants told to the config API, and adds how far that has got. Nothing waits for it here.
     fn register(&self, subject: &Subject<'_, C::Cr>, before: &Known, plan: &mut Plan) {
-        let Some(registration) = &plan.registration else { return };
+        let Some(registration) = &plan.registration else { return self.registrar.forget(subject.key) };
         let idle = subject.cr.paused() || plan.hibernation == Hibernation::Asleep;
         let progress = if idle {
             self.registrar.forget(subject.key);
+            Progress::Unknown
+        } else if registration.is_early && self.registrar.wanted(subject.key).is_none() {
             Progress::Unknown
         } else {
             self.registrar.want(subject.key, &subject.uid, registration.clone())
@@ -300,7 +302,8 @@ impl<C: Component> Reconciler<C> {
             None => (None, Vec::new()),
         };
         let api = drafts.into_iter().find(|draft| draft.kind == ConditionType::ConfigApiReady);
-        if api.is_some_and(|api| registration::is_gone(&api)) {
+        let is_asked_for = api.as_ref().is_none_or(|api| api.reason != Reason::NotRequested);
+        if api.is_some_and(|api| registration::is_gone(&api)) || registration.is_none() && !is_asked_for {
             return None;
         }
         let Some(registration) = registration.or_else(|| self.registrar.wanted(key)) else {
@@ -309,7 +312,13 @@ impl<C: Component> Reconciler<C> {
         let uid = cr.meta().uid.as_deref().unwrap_or_default();
         let wanted = registration.wanted.nothing();
         match self.registrar.want(key, uid, Registration { wanted, ..registration }) {
-            Progress::Done { .. } => None,
+            Progress::Done { notes, .. } => {
+                if !notes.is_empty() {
+                    let left = format!("what is left in the config API: {}", notes.join("; "));
+                    self.events.abandoned(&self.reference(key, cr.meta()), &left).await;
+                }
+                None
+            }
             Progress::Unknown => Some("what it has in the config API".into()),
             Progress::Pending(why) | Progress::Failed(why) => Some(format!("what it has in the config API ({why})")),
         }

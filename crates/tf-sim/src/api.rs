@@ -88,11 +88,12 @@ impl Store for Shared {
     }
 }
 
-/// Under which key the control node looks that an object is of, if it is one's.
+/// Under which key control nodes look for an object, if they do.
 fn router(key: &str, text: &str) -> Option<String> {
-    key.starts_with("object:bgp-router:").then_some(())?;
+    let kind = key.strip_prefix("object:")?.split(':').next()?;
+    let kind = [control::BGP_ROUTER, control::VIRTUAL_ROUTER].into_iter().find(|known| *known == kind)?;
     let object: Value = serde_json::from_str(text).ok()?;
-    control::key(object["fq_name"].as_array()?.last()?.as_str()?)
+    control::key(kind, object["fq_name"].as_array()?.last()?.as_str()?)
 }
 
 /// Plays it until it ends by itself. The session with ZooKeeper ends with the caller's `zookeeper`.

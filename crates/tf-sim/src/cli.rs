@@ -14,7 +14,7 @@ use crate::{
     kubernetes, log,
     options::{Daemon, Options},
     status::{Peer, Status},
-    vrouter,
+    vrouter, webui,
 };
 
 /// Exit code of what is not played.
@@ -52,6 +52,8 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             dnsmasq::run(&arguments).await?;
         } else if called == vrouter::NAME {
             vrouter::run(&arguments).await?;
+        } else if called == webui::NAME {
+            webui::run(&arguments).await?;
         } else if called == control::named::NAME {
             control::named::run(&arguments).await?;
         } else if called == kubernetes::NAME {

@@ -23,7 +23,7 @@ pub async fn report(collector: String, tls: Tls, status: Arc<Status>) {
         status.set(
             Peer::Collector,
             match connected.context("no answer").flatten() {
-                Ok(()) => State::Up(collector.clone()),
+                Ok(_) => State::Up(collector.clone()),
                 Err(error) => State::Down(format!("{error:#}")),
             },
         );

@@ -89,7 +89,10 @@ where
             let body = Limited::new(body, LARGEST).collect().await.map(http_body_util::Collected::to_bytes);
             let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
             let question = Question { method: head.method.to_string(), path, body: body.unwrap_or_default() };
-            let (status, kind, text) = answer(question).await;
+            // To the end, also where nobody listens any more: daemons do not stop half-way either.
+            let answered = tokio::spawn(answer(question)).await;
+            let (status, kind, text) =
+                answered.unwrap_or((StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "no answer".to_owned()));
             let mut response = Response::new(Full::new(Bytes::from(text)));
             *response.status_mut() = status;
             response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));

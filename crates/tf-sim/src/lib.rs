@@ -5,7 +5,7 @@
 //! store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
 //!
 //! kube-manager it plays as far as that goes without objects of the config API ([`kubernetes`]). The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
-//! ([`control`]), those of analytics without messages and queries ([`analytics`]).
+//! ([`control`]), the web UI without pages ([`webui`]), those of analytics without messages and queries ([`analytics`]).
 //!
 //! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
 //! the daemons: it does check the certificate of Cassandra.
@@ -31,5 +31,6 @@ mod status;
 mod stores;
 mod tls;
 pub mod vrouter;
+pub mod webui;
 
 pub use cli::main;

@@ -14,19 +14,25 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
     server::WebPkiClientVerifier,
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 use tokio_rustls::TlsConnector;
 
 use crate::options::Pair;
 
-/// Connects to a server, and lets it go again. With TLS it has to be who the authorities say.
-pub async fn connect(server: &str, tls: Option<&(Pair, PathBuf)>) -> Result<()> {
+/// A connection to somebody.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Connects to a server. With TLS it has to be who the authorities say.
+pub async fn connect(server: &str, tls: Option<&(Pair, PathBuf)>) -> Result<Box<dyn Stream>> {
     let stream = TcpStream::connect(server).await?;
-    if let Some((pair, authorities)) = tls {
-        let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']).to_owned();
-        TlsConnector::from(client(authorities, Some(pair))?).connect(ServerName::try_from(host)?, stream).await?;
-    }
-    Ok(())
+    let Some((pair, authorities)) = tls else { return Ok(Box::new(stream)) };
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']).to_owned();
+    let connector = TlsConnector::from(client(authorities, Some(pair))?);
+    Ok(Box::new(connector.connect(ServerName::try_from(host)?, stream).await?))
 }
 
 /// A client that checks who it talks to by these authorities, and shows this.

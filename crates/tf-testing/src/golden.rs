@@ -133,7 +133,7 @@ fn render<Cr: Managed>(
             };
             section(&mut text, "step", &what);
         }
-        if let Some(Registration { wanted, api }) = &plan.registration {
+        if let Some(Registration { wanted, api, .. }) = &plan.registration {
             let calls = decide(wanted, &[]).waves.concat().into_iter().map(|call| call.request());
             let calls: Vec<String> =
                 calls.map(|call| format!("{} {} {}", call.method, call.path, unmarked(call.body))).collect();

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The operators of this repository.
-pub const ALL: [&str; 10] = [
+pub const ALL: [&str; 11] = [
     "analytics-op",
     "cassandra-op",
     "config-op",
@@ -33,6 +33,7 @@ pub const ALL: [&str; 10] = [
     "rabbitmq-op",
     "redis-op",
     "vrouter-op",
+    "webui-op",
     "zookeeper-op",
 ];
 

@@ -7,6 +7,7 @@ pub mod launch;
 pub mod parameters;
 pub mod plan;
 pub mod pods;
+pub mod registration;
 pub mod services;
 
 use tf_api::{
@@ -42,6 +43,7 @@ impl component::Component for Component {
         let own = |kind, reason| Owned { kind, reason };
         let peer = |kind, condition, reason| PeerKind { kind: Kind::custom(kind), condition, reason };
         let mut reads = vec![
+            Read::Nodes { reason: "which nodes groups select, by their labels: those are in the config API" },
             Read::Secrets { reason: "the password of Keystone's administrator, where the spec names a Secret" },
             Read::ConfigMaps { reason: "endpoints of services that no operator runs, and those last in use" },
         ];
@@ -57,14 +59,14 @@ impl component::Component for Component {
             ],
             peers: vec![
                 peer(CONTROL, ConditionType::ControlReady, "addresses of the control nodes and DNS servers"),
-                peer(CONFIG, ConditionType::ConfigApiReady, "addresses of the config API"),
+                peer(CONFIG, ConditionType::ConfigApiReady, "addresses of the config API, where agents are registered"),
                 peer(ANALYTICS, ConditionType::CollectorReady, "addresses of the collectors"),
             ],
             reads,
             restarts_pods: true,
             calls_agents: true,
             grant: None,
-            deregisters: false,
+            deregisters: true,
             further: Vec::new(),
         }
     }

@@ -44,6 +44,7 @@ use crate::{
     launch,
     parameters::{self, AdminPassword, Parameters},
     pods::{self, Ingredients, Pods},
+    registration,
     services::{self, Services},
 };
 
@@ -142,13 +143,19 @@ fn complete(
         objects,
         version: selection.release.name.to_owned(),
         drafts,
-        ignored: world.ignored(selection.ignored, &sets),
         notes,
         own_status: own_status(observed, &workloads),
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
         ..Plan::default()
     };
     procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &contents);
+    if let Some(parameters) = sets.first() {
+        registration::complete(
+            &mut plan,
+            &registration::World { cr, observed, groups: &groups, parameters, services },
+        )?;
+    }
+    plan.ignored = world.ignored(selection.ignored, &sets);
     Ok(plan)
 }
 

@@ -8,7 +8,7 @@ use tf_plan::{
 use tf_testing::operators;
 
 /// The declaration of every operator.
-pub fn all() -> [Declaration; 10] {
+pub fn all() -> [Declaration; 11] {
     [
         analytics_op::declared(),
         cassandra_op::Component::declaration(),
@@ -19,6 +19,7 @@ pub fn all() -> [Declaration; 10] {
         rabbitmq_op::Component::declaration(),
         redis_op::Component::declaration(),
         vrouter_op::Component::declaration(),
+        webui_op::Component::declaration(),
         zookeeper_op::Component::declaration(),
     ]
 }

@@ -48,7 +48,7 @@ const WRITES_PER_OBJECT_OF_ONE: u64 = 4;
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Resources of the example.
-const RESOURCES: u64 = 10;
+const RESOURCES: u64 = 11;
 
 /// Resident memory of an idle operator, in KiB.
 const RESIDENT: u64 = 15 * 1024;
@@ -71,9 +71,9 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let begin = settled(&cluster, Duration::from_secs(6)).await?;
     writes_are_few(&cluster, took, &lab.audit().window(applied, begin)?)?;
     let resources = resources::all(&cluster.client, "tf").await?;
-    ensure!(resources.len() == 10 && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
+    ensure!(resources.len() == 11 && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
-    ensure!(pods == 8 * 3 + 6, "eight services on three nodes and six agents, but {pods} pods");
+    ensure!(pods == 9 * 3 + 6, "nine services on three nodes and six agents, but {pods} pods");
 
     tokio::time::sleep(SILENCE).await;
     let end = lab.audit_mark().await?;
@@ -99,7 +99,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
 
     let versions = chronicle.versions()?;
     let ready = became_ready_once(&versions)?;
-    ensure!(ready.len() == 10, "ten resources, but {ready:?} became Ready");
+    ensure!(ready.len() == 11, "eleven resources, but {ready:?} became Ready");
     each_pod_started_once(&versions)?;
     let manager = cluster.get(kinds::MANAGER, "sdn").await?;
     ensure!(manager.object.data.pointer("/status/initialized") == Some(&Value::Bool(true)), "{:?}", manager.status);

@@ -47,7 +47,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 12 * 3 + 4, "twelve services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == 13 * 3 + 4, "thirteen services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
@@ -60,6 +60,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
         (kinds::CONTROL, "control1"),
         (kinds::KUBEMANAGER, "kubemanager1"),
         (kinds::REDIS, "redis1"),
+        (kinds::WEBUI, "webui1"),
     ] {
         cluster.until(kind, name, "four members", four).await?;
     }
@@ -76,8 +77,8 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     let grown = pods(&cluster).await?;
     none_replaced(&before, &grown)?;
     ensure!(
-        grown.len() == before.len() + 9,
-        "one more of Config, of the four kinds of analytics, of Control, of Kubemanager and of Redis, and one agent: {:?}",
+        grown.len() == before.len() + 10,
+        "one more of Config, of the four kinds of analytics, of Control, of Kubemanager, of Redis and of Webui, and one agent: {:?}",
         grown.keys()
     );
     cluster.manager_ready("sdn").await?;
@@ -131,7 +132,7 @@ async fn without_analyticsdb(cluster: &Cluster, manager: &Value, before: &Uids) 
     cluster.manager_ready("sdn").await?;
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
-    ensure!(all.len() == 13 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    ensure!(all.len() == 14 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     let others = before.iter().filter(|(name, _)| !name.starts_with("analyticsdb1"));
     none_replaced(&others.map(|(name, uid)| (name.clone(), uid.clone())).collect(), &pods(cluster).await?)
 }

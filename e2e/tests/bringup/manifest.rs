@@ -26,7 +26,7 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 13] = [
+const EVERYTHING: [&str; 14] = [
     "Analytics analytics1",
     "AnalyticsAlarm analyticsalarm1",
     "AnalyticsSnmp analyticssnmp1",
@@ -39,6 +39,7 @@ const EVERYTHING: [&str; 13] = [
     "Rabbitmq rabbitmq1",
     "Redis redis1",
     "Vrouter vrouter1",
+    "Webui webui1",
     "Zookeeper zookeeper1",
 ];
 
@@ -157,22 +158,22 @@ async fn default(cluster: &Cluster) -> Result<()> {
     }
 
     // With its definition, and still without an operator: it exists as the user wrote it, and nobody vouches for it.
-    define(&cluster.lab, &[kinds::WEBUI]).await?;
-    let shows = condition(kinds::WEBUI);
+    define(&cluster.lab, &[kinds::QUERY_ENGINE]).await?;
+    let shows = condition(kinds::QUERY_ENGINE);
     let manager = cluster
-        .until(kinds::MANAGER, NAME, "waiting for an operator of Webui", |manager| {
-            manager.is(&shows, "Unknown") && manager.explain(&shows).contains("webui-op")
+        .until(kinds::MANAGER, NAME, "waiting for an operator of QueryEngine", |manager| {
+            manager.is(&shows, "Unknown") && manager.explain(&shows).contains("analytics-op")
         })
         .await?;
     ensure!(!manager.is_ready());
-    let webui = cluster.get(kinds::WEBUI, "webui1").await?;
-    let written = &manifest(DEFAULT)?["spec"]["services"]["webui"];
+    let engine = cluster.get(kinds::QUERY_ENGINE, "queryengine1").await?;
+    let written = &manifest(DEFAULT)?["spec"]["services"]["queryengine"];
     ensure!(
-        webui.object.data["spec"]["serviceConfiguration"] == written["spec"]["serviceConfiguration"],
-        "Webui was not made as it was written: {}",
-        webui.object.data["spec"]
+        engine.object.data["spec"]["serviceConfiguration"] == written["spec"]["serviceConfiguration"],
+        "QueryEngine was not made as it was written: {}",
+        engine.object.data["spec"]
     );
-    ensure!(webui.object.metadata.labels.context("no labels")?["tf_cluster"] == "cluster1");
+    ensure!(engine.object.metadata.labels.context("no labels")?["tf_cluster"] == "cluster1");
     Ok(())
 }
 
@@ -244,6 +245,7 @@ async fn without_analytics(cluster: &Cluster) -> Result<()> {
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Vrouter vrouter1",
+        "Webui webui1",
         "Zookeeper zookeeper1",
     ])
 }
@@ -270,6 +272,7 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "QueryEngine queryengine1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
+        "Webui webui1",
         "Zookeeper zookeeper1",
     ])?;
     let all = resources::all(&cluster.client, "tf").await?;

@@ -71,6 +71,7 @@ async fn nothing_starts_before_what_it_needs() -> Result<()> {
     config_waits_for_every_member_of_its_database(&history)?;
     control_waits_for_the_database_to_be_made(&history)?;
     kube_manager_waits_for_the_config_api_and_its_token(&history)?;
+    the_web_ui_waits_for_what_it_shows_and_for_its_password(&history)?;
     workloads_follow_what_their_pods_mount(&history)?;
     each_pod_started_once(&history.versions)?;
     Ok(())
@@ -129,6 +130,21 @@ fn kube_manager_waits_for_the_config_api_and_its_token(history: &History) -> Res
     })?;
     for needed in [config, token] {
         ensure!(needed.revision < started.revision, "Kubemanager was started before {}", needed.label());
+    }
+    Ok(())
+}
+
+/// The web UI is told where Config, Redis and the control nodes are, with a password that has to be there before its members are.
+fn the_web_ui_waits_for_what_it_shows_and_for_its_password(history: &History) -> Result<()> {
+    let started = history.created("StatefulSet", "webui1-webui-statefulset")?;
+    let config = history.first("Config", "config1", "Ready", Version::is_ready)?;
+    let redis = history.first("Redis", "redis1", "Ready", Version::is_ready)?;
+    let control = history.first("Control", "control1", "Ready", Version::is_ready)?;
+    let password = history.first("Secret", "webui1-webui-login", "filled", |version| {
+        version.object.data.pointer("/data/password").is_some()
+    })?;
+    for needed in [config, redis, control, password] {
+        ensure!(needed.revision < started.revision, "Webui was started before {}", needed.label());
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! What control nodes are in the config API, in the life of a cluster: the API is played, the operators and everything else are not.
+//! What control nodes and vRouters are in the config API, in the life of a cluster: the API is played, the operators and everything else are not.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use kube::{ResourceExt as _, api::DeleteParams};
 use serde_json::{Value, json};
-use tf_api::kinds::{CONFIG, CONTROL};
+use tf_api::kinds::{CONFIG, CONTROL, VROUTER};
 use tf_sim::rest::{Memory, Rest};
 use tf_testing::{Cluster, resources, wait::eventually};
 
@@ -39,6 +39,33 @@ impl Api {
 
     async fn names(&self) -> Result<BTreeSet<String>> {
         Ok(self.routers().await?.iter().filter_map(|router| router["fq_name"][4].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Names of the vRouters, each with an interface in it, whose names end with theirs.
+    async fn vrouters(&self) -> Result<BTreeSet<String>> {
+        let names = async |collection: &str| -> Result<BTreeSet<Vec<String>>> {
+            let list = self.ask("GET", &format!("/{collection}"), Value::Null).await?;
+            let names = list[collection].as_array().into_iter().flatten();
+            names.map(|it| Ok(serde_json::from_value(it["fq_name"].clone())?)).collect()
+        };
+        let routers: BTreeSet<String> =
+            names("virtual-routers").await?.into_iter().filter_map(|name| name.get(1).cloned()).collect();
+        let interfaces: BTreeSet<String> =
+            names("virtual-machine-interfaces").await?.into_iter().filter_map(|name| name.get(1).cloned()).collect();
+        ensure!(interfaces.is_subset(&routers), "{interfaces:?} without {routers:?}");
+        Ok(routers)
+    }
+
+    /// Waits until exactly these vRouters are there.
+    async fn has_vrouters(&self, what: &str, names: &BTreeSet<String>) -> Result<()> {
+        eventually(what, Duration::from_mins(3), async || Ok((self.vrouters().await? == *names).then_some(()))).await
+    }
+
+    /// The identifier of a vRouter.
+    async fn vrouter(&self, name: &str) -> Result<String> {
+        let name = json!({"type": "virtual-router", "fq_name": ["default-global-system-config", name]});
+        let found = self.ask("POST", "/fqname-to-id", name).await?;
+        Ok(found["uuid"].as_str().context("no uuid")?.to_owned())
     }
 
     /// Waits until exactly these are there.
@@ -90,6 +117,70 @@ async fn members_are_in_the_config_api_while_they_are_members_and_others_objects
     managers.patch("sdn", &kube::api::PatchParams::default(), &without).await?;
     api.has("the routers to be gone", &[FOREIGN.to_owned()].into()).await?;
     eventually("the Control to be gone", SOON, async || Ok(controls.get_opt("control1").await?.is_none().then_some(())))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_in_the_config_api_until_they_leave_and_one_with_machines_stays() -> Result<()> {
+    let lab = FLEET.get().await?;
+    let cluster = Cluster::start(&lab, "registered-workers").await?;
+    let nodes = cluster.nodes(3, 2).await?;
+    cluster.example().await?;
+    cluster.manager_ready("sdn").await?;
+    let vrouter = cluster.ready(VROUTER, "vrouter1").await?;
+    ensure!(vrouter.is("Provisioned", "True"), "{}", vrouter.explain("Provisioned"));
+    let api = Api::of(&cluster).await?;
+    let workers = api.vrouters().await?;
+    ensure!(nodes.iter().all(|node| workers.contains(node)), "{workers:?} of {nodes:?}");
+
+    // A router of somebody else, and one with a machine.
+    let system = "default-global-system-config";
+    let router = json!({"virtual-router": {"fq_name": [system, FOREIGN], "virtual_router_ip_address": "192.0.2.1"}});
+    api.ask("POST", "/virtual-routers", router).await?;
+    api.ask("POST", "/virtual-machines", json!({"virtual-machine": {"fq_name": ["machine"]}})).await?;
+    let busy = api.vrouter(&nodes[3]).await?;
+    let machine = |operation: &str| {
+        json!({
+            "type": "virtual-router", "uuid": busy, "ref-type": "virtual-machine", "ref-fq-name": ["machine"],
+            "operation": operation, "attr": null,
+        })
+    };
+    api.ask("POST", "/ref-update", machine("ADD")).await?;
+    let mut left = workers.clone();
+    left.insert(FOREIGN.to_owned());
+
+    settled(&cluster, Duration::from_secs(1)).await?;
+    lab.nodes().await?.delete(&nodes[4]).await?;
+    left.remove(&nodes[4]);
+    api.has_vrouters("the lost worker to be taken out", &left).await?;
+    let journal = api.0.journal();
+    let at = |kind: &str, end: &str| {
+        let is_it = |line: &String| line.starts_with(&format!("DELETE /{kind}/")) && line.ends_with(end);
+        journal.iter().position(is_it).with_context(|| format!("{kind} {end} was not deleted"))
+    };
+    let (interface, gone) =
+        (at("virtual-machine-interface", &format!("{}:vhost0", nodes[4]))?, at("virtual-router", &nodes[4])?);
+    ensure!(interface < gone, "{journal:#?}");
+
+    // One that others use stays, which is told and is in nobody's way.
+    lab.nodes().await?.delete(&nodes[3]).await?;
+    eventually("the busy worker to be told of", Duration::from_mins(3), async || {
+        let vrouter = cluster.get(VROUTER, "vrouter1").await?;
+        let told = vrouter.condition("Provisioned").map(|it| it.message.clone()).unwrap_or_default();
+        let is_told = told.contains(&nodes[3]) && told.contains("stays while others use it");
+        Ok((is_told && vrouter.is("Provisioned", "True")).then_some(()))
+    })
+    .await?;
+    ensure!(api.vrouters().await? == left, "{:?}", api.vrouters().await?);
+
+    // A Vrouter that goes takes along what it can.
+    api.ask("POST", "/ref-update", machine("DELETE")).await?;
+    let managers = resources::api(&cluster.client, tf_api::kinds::MANAGER, &cluster.namespace);
+    let without = kube::api::Patch::Merge(json!({"spec": {"services": {"vrouters": null}}}));
+    managers.patch("sdn", &kube::api::PatchParams::default(), &without).await?;
+    api.has_vrouters("the routers to be gone", &[FOREIGN.to_owned()].into()).await?;
+    let vrouters = resources::api(&cluster.client, VROUTER, &cluster.namespace);
+    eventually("the Vrouter to be gone", SOON, async || Ok(vrouters.get_opt("vrouter1").await?.is_none().then_some(())))
         .await
 }
 

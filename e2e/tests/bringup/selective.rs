@@ -73,19 +73,18 @@ async fn undefine(lab: &Lab) -> Result<()> {
     gone.with_context(|| format!("left: {}", left.iter().map(explained).collect::<Vec<_>>().join("; ")))
 }
 
-/// Lets resources go whose operator has ended before it took them out of a config API.
+/// Lets those go whose operator has ended before it took them out of a config API.
 async fn release(lab: &Lab) -> Result<()> {
-    let client = lab.client().await?;
-    let defined = defined(lab).await?;
-    let registered = [kinds::ANALYTICS, kinds::ANALYTICS_ALARM, kinds::ANALYTICS_SNMP, kinds::CONTROL];
-    for kind in registered.into_iter().filter(|kind| defined.iter().any(|plural| plural == kind.plural)) {
+    let (client, defined) = (lab.client().await?, defined(lab).await?);
+    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let registered = [kinds::ANALYTICS, kinds::ANALYTICS_ALARM, kinds::ANALYTICS_SNMP, kinds::CONTROL, kinds::VROUTER];
+    for kind in registered.into_iter().filter(|kind| defined.contains(&kind.plural.to_owned())) {
         let resource = resource_of(Kind::custom(kind));
         let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        for object in all.list(&ListParams::default()).await? {
-            let home = object.metadata.namespace.unwrap_or_default();
+        for held in all.list(&ListParams::default()).await? {
+            let home = held.metadata.namespace.unwrap_or_default();
             let there: Api<DynamicObject> = Api::namespaced_with(client.clone(), &home, &resource);
-            there.patch(&object.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
+            there.patch(&held.metadata.name.unwrap_or_default(), &PatchParams::default(), &free).await?;
         }
     }
     Ok(())
@@ -106,7 +105,7 @@ fn explained(definition: &CustomResourceDefinition) -> String {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 9] {
+fn specs() -> [(KindInfo, &'static str, Value); 10] {
     let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
     let external = |endpoints: Value, secret: Option<&str>| match secret {
         Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
@@ -135,6 +134,12 @@ fn specs() -> [(KindInfo, &'static str, Value); 9] {
         "redis": external(endpoint("redis", "TCP", 6379), None),
         "config": external(endpoint("api", "HTTPS", 8082), None),
     } });
+    let webui = json!({ "dependencies": {
+        "config": external(endpoint("api", "HTTPS", 8082), None),
+        "cassandra": external(endpoint("cql", "TCP", 9042), None),
+        "redis": external(endpoint("redis", "TCP", 6379), None),
+        "control": external(endpoint("dns-introspect", "HTTPS", 8092), None),
+    } });
     [
         (kinds::ANALYTICS, "analytics1", analytics),
         (kinds::CASSANDRA, "configdb1", json!({})),
@@ -144,6 +149,7 @@ fn specs() -> [(KindInfo, &'static str, Value); 9] {
         (kinds::RABBITMQ, "rabbitmq1", json!({})),
         (kinds::REDIS, "redis1", json!({})),
         (kinds::VROUTER, "vrouter1", json!({})),
+        (kinds::WEBUI, "webui1", webui),
         (kinds::ZOOKEEPER, "zookeeper1", json!({})),
     ]
 }
@@ -221,7 +227,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
         install(&mut cluster, operator).await?;
     }
     cluster.example().await?;
-    // What needs no other component; Config needs all stores, and Control and Kubemanager need Config.
+    // What needs no other component; Config needs all stores, Control and Kubemanager need Config, and Webui needs Control.
     let independent = [
         (kinds::CASSANDRA, "analyticsdb1"),
         (kinds::CASSANDRA, "configdb1"),
@@ -232,7 +238,15 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
     ];
     let present = || independent.into_iter().filter(|(kind, _)| *kind != late);
     for (kind, name) in present() {
-        cluster.ready(kind, name).await?;
+        match kind {
+            // It is not Ready before a config API knows it.
+            kinds::VROUTER => {
+                cluster.until(kind, name, "running", |it| it.is("WorkloadReady", "True")).await?;
+            }
+            _ => {
+                cluster.ready(kind, name).await?;
+            }
+        }
     }
     let shown = manager_op::condition(late);
     let missing =
@@ -266,7 +280,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
     let now = uids(&cluster.client, object::POD, &cluster.namespace).await?;
     let replaced: Vec<&String> = pods.iter().filter(|(name, uid)| now.get(*name) != Some(*uid)).map(|p| p.0).collect();
     ensure!(replaced.is_empty(), "these pods are gone or others by now: {replaced:?}");
-    // While there is somebody who takes control nodes out of the config API.
+    // While there is somebody who takes control nodes and vRouters out of the config API.
     undefine(lab).await
 }
 

@@ -106,7 +106,7 @@ pub fn user(operator: &str) -> String {
 }
 
 /// What the operators own and read, with a resource of the story that each has.
-pub fn declarations() -> [(Declaration, &'static str); 10] {
+pub fn declarations() -> [(Declaration, &'static str); 11] {
     [
         (analytics_op::declared(), "analytics1"),
         (cassandra_op::Component::declaration(), "configdb1"),
@@ -117,6 +117,7 @@ pub fn declarations() -> [(Declaration, &'static str); 10] {
         (rabbitmq_op::Component::declaration(), "rabbitmq1"),
         (redis_op::Component::declaration(), "redis1"),
         (vrouter_op::Component::declaration(), "vrouter1"),
+        (webui_op::Component::declaration(), "webui1"),
         (zookeeper_op::Component::declaration(), "zookeeper1"),
     ]
 }
@@ -225,6 +226,7 @@ fn first_manager() -> Result<Value> {
         "rabbitmq",
         "redis",
         "vrouters",
+        "webui",
         "zookeeper",
     ];
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;

@@ -28,8 +28,8 @@ use tokio::{task::JoinSet, time::Instant};
 /// A lab for many clusters, each with nodes of its own.
 pub static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 
-/// The eight kinds that have an operator and are parts of a Manager.
-pub const COMPONENTS: [KindInfo; 12] = [
+/// The kinds that have an operator and are parts of a Manager.
+pub const COMPONENTS: [KindInfo; 13] = [
     kinds::ANALYTICS,
     kinds::ANALYTICS_ALARM,
     kinds::ANALYTICS_SNMP,
@@ -41,6 +41,7 @@ pub const COMPONENTS: [KindInfo; 12] = [
     kinds::RABBITMQ,
     kinds::REDIS,
     kinds::VROUTER,
+    kinds::WEBUI,
     kinds::ZOOKEEPER,
 ];
 

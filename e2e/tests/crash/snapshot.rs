@@ -37,7 +37,7 @@ impl Masks {
 
 /// Every kind that an operator owns or reconciles.
 pub fn kinds() -> BTreeSet<Kind> {
-    let declarations: [fn() -> Declaration; 10] = [
+    let declarations: [fn() -> Declaration; 11] = [
         analytics_op::declared,
         cassandra_op::Component::declaration,
         config_op::Component::declaration,
@@ -47,6 +47,7 @@ pub fn kinds() -> BTreeSet<Kind> {
         rabbitmq_op::Component::declaration,
         redis_op::Component::declaration,
         vrouter_op::Component::declaration,
+        webui_op::Component::declaration,
         zookeeper_op::Component::declaration,
     ];
     declarations

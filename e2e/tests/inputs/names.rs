@@ -5,7 +5,7 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tf_api::kinds::{
     ANALYTICS, ANALYTICS_ALARM, ANALYTICS_SNMP, CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, QUERY_ENGINE,
-    RABBITMQ, REDIS, VROUTER, ZOOKEEPER,
+    RABBITMQ, REDIS, VROUTER, WEBUI, ZOOKEEPER,
 };
 use tf_testing::{operators, resources};
 
@@ -29,6 +29,7 @@ async fn names_at_the_limit_work_and_longer_ones_are_refused_with_the_limit() ->
         RABBITMQ,
         REDIS,
         VROUTER,
+        WEBUI,
         ZOOKEEPER,
     ];
     let mut longest = Vec::new();
@@ -60,6 +61,7 @@ async fn names_at_the_limit_work_and_longer_ones_are_refused_with_the_limit() ->
         "redis": [child(REDIS)],
         "zookeeper": child(ZOOKEEPER),
         "vrouters": [vrouter],
+        "webui": child(WEBUI),
     });
     let spec = json!({"commonConfiguration": {"nodeSelector": cluster.control_plane()}, "services": services});
     let manager = name(MANAGER).unwrap_or_default();

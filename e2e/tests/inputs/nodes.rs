@@ -7,7 +7,7 @@ use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use tf_api::kinds::{
-    ANALYTICS, CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER,
+    ANALYTICS, CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, QUERY_ENGINE, RABBITMQ, REDIS, WEBUI, ZOOKEEPER,
 };
 use tf_testing::{Cluster, IpFamily, Options, operators, resources};
 
@@ -42,6 +42,7 @@ async fn twelve_control_nodes_carry_as_many_members_as_are_of_use() -> Result<()
         (KUBEMANAGER, "kubemanager1", "12/12"),
         (ANALYTICS, "analytics1", "12/12"),
         (QUERY_ENGINE, "queryengine1", "12/12"),
+        (WEBUI, "webui1", "12/12"),
     ];
     for (kind, name, members) in wanted {
         let resource = cluster.get(kind, name).await?;
@@ -74,9 +75,12 @@ async fn nodes_with_ipv6_addresses_give_a_cluster_and_files_with_brackets() -> R
     // Nor do collectors find a store.
     let message = told(&cluster, ANALYTICS, "analytics1", ("CassandraReady", "False", "InvalidSpec")).await?;
     assert!(message.contains("IPv4 addresses and names only"), "{message}");
+    // The web UI shows the DNS of control nodes, and waits for them.
+    told(&cluster, WEBUI, "webui1", ("ControlReady", "False", "DependencyNotReady")).await?;
     let services = manager["spec"]["services"].as_object_mut().context("no services")?;
-    let is_left =
-        |name: &str| !name.starts_with("analytics") && !["controls", "kubemanager", "queryengine"].contains(&name);
+    let is_left = |name: &str| {
+        !name.starts_with("analytics") && !["controls", "kubemanager", "queryengine", "webui"].contains(&name)
+    };
     services.retain(|name, _| is_left(name));
     cluster.apply_object(&manager).await?;
     cluster.manager_ready("sdn").await?;

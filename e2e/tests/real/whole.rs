@@ -1,6 +1,6 @@
-//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, Control and the vRouter, which
+//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, Control, Kubemanager, Webui and the vRouter, which
 //! `tf-sim` plays: it reads their files as strictly as they do and connects to every store that is named there. Of the vRouter that is the
-//! agent, without the kernel module and without control nodes (see [`tf_testing::real::whole`]).
+//! agent, without the kernel module (see [`tf_testing::real::whole`]).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use tf_api::kinds::{CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER};
+use tf_api::kinds::{CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER, WEBUI};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
@@ -27,6 +27,8 @@ pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name
 const LINK: &str = "kubemanager1";
 /// Control.
 const CONTROL_NODES: &str = "control1";
+/// The web user interface.
+const WEB: &str = "webui1";
 /// The vRouter.
 const AGENTS: &str = "vrouter1";
 /// Those of this file that take minutes.
@@ -87,7 +89,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 async fn everything_is_well(client: &Client) -> Result<()> {
     let found = resources::all(client, NAMESPACE).await?;
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
-    ensure!(found.len() == 10, "{names:?}");
+    ensure!(found.len() == 11, "{names:?}");
     for resource in &found {
         for kind in ["Available", "ConfigReady", "InputsReady", "Provisioned", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
@@ -95,7 +97,9 @@ async fn everything_is_well(client: &Client) -> Result<()> {
         }
     }
     let is_certified = |it: &Resource| it.is("CertificatesReady", "True") && it.is("Progressing", "False");
-    for (kind, name) in [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (VROUTER, AGENTS)] {
+    let ours =
+        [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (WEBUI, WEB), (VROUTER, AGENTS)];
+    for (kind, name) in ours {
         resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
     }
     Ok(())
@@ -132,10 +136,9 @@ async fn registration(lab: &Lab, client: &Client, visitor: &Visitor, addresses: 
     resources::until(client, CONTROL, NAMESPACE, CONTROL_NODES, "ready again", RECOVERY, is_ready).await.map(drop)
 }
 
-/// The vRouter's agents: without control nodes they say so and serve, a changed configuration reaches them in the pods they are in, one that keeps
+/// The vRouter's agents: control nodes know each by its virtual-router, a changed configuration reaches them in the pods they are in, one that keeps
 /// the first node from serving does not reach the second, and one that is killed is told of with its node.
 async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
-    const UNKNOWN: &str = "No control-nodes configured";
     let uids = async || -> Result<Vec<_>> {
         Ok(resources::pods(client, VROUTER, NAMESPACE).await?.iter().map(Pod::uid).collect())
     };
@@ -148,15 +151,18 @@ async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4
         });
         said.await.with_context(|| format!("{last:#?}"))
     };
-    let lacks_control = |status: &NodeStatus| status.state == "Non-Functional" && status.description == UNKNOWN;
     let nodes = addresses.len();
-    say("agents to lack control nodes", &lacks_control, nodes).await?;
+    say("agents to be Functional", &NodeStatus::is_functional, nodes).await?;
+    for (kind, each) in [("virtual-routers", nodes), ("virtual-machine-interfaces", nodes)] {
+        let names = visitor.names(addresses[0], kind).await?;
+        ensure!(names.len() == each, "{kind}: {names:?}");
+    }
     let before = uids().await?;
     ensure!(before.len() == nodes, "{before:?}");
 
     let begun = std::time::Instant::now();
     lab.apply(&whole::manifest_with("ANALYTICS_NODES: 192.0.2.1")?).await?;
-    let is_changed = |status: &NodeStatus| status.connections.contains_key("Collector") && lacks_control(status);
+    let is_changed = |status: &NodeStatus| status.connections.contains_key("Collector") && status.is_functional();
     say("agents to look for a collector", &is_changed, nodes).await?;
     settled(client).await?;
     println!("a changed configuration: in use on {nodes} nodes after {:.1?}", begun.elapsed());
@@ -175,7 +181,7 @@ async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4
     say("one node alone to have what does not work", &is_lost, 1).await?;
 
     lab.apply(&whole::manifest()?).await?;
-    say("agents to lack control nodes again", &lacks_control, nodes).await?;
+    say("agents to be Functional again", &NodeStatus::is_functional, nodes).await?;
     settled(client).await?;
 
     let node = lab.real_nodes()?.all()?.swap_remove(0);

@@ -37,6 +37,7 @@ pub fn generated(resources: &[Resource]) -> Result<BTreeSet<Name>> {
         add::<rabbitmq_op::Component>(resource, &mut names)?;
         add::<redis_op::Component>(resource, &mut names)?;
         add::<vrouter_op::Component>(resource, &mut names)?;
+        add::<webui_op::Component>(resource, &mut names)?;
         add::<zookeeper_op::Component>(resource, &mut names)?;
     }
     Ok(names)

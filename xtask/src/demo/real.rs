@@ -25,7 +25,7 @@ use super::{NAMESPACE, applied, keep};
 
 const NODES: u32 = 3;
 /// Processes whose memory is told, by what they are.
-const PROCESSES: [(&str, &str); 14] = [
+const PROCESSES: [(&str, &str); 15] = [
     ("beam.smp", "RabbitMQ"),
     ("contrail-api", "played"),
     ("contrail-contro", "played"),
@@ -38,6 +38,7 @@ const PROCESSES: [(&str, &str); 14] = [
     ("contrail-vroute", "played, forwards nothing"),
     ("dnsmasq", "played"),
     ("java", "Cassandra and ZooKeeper"),
+    ("node", "played"),
     ("redis-server", "Redis"),
     ("tf-node", "node agents"),
 ];

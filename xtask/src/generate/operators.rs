@@ -22,7 +22,7 @@ impl Operator {
 }
 
 /// Every operator, in the order of their names.
-pub const OPERATORS: [Operator; 10] = [
+pub const OPERATORS: [Operator; 11] = [
     Operator {
         name: "analytics-op",
         description: "Operator for analytics of Tungsten Fabric",
@@ -67,6 +67,11 @@ pub const OPERATORS: [Operator; 10] = [
         name: "vrouter-op",
         description: "Operator for the vRouter of Tungsten Fabric on every node",
         declaration: vrouter_op::Component::declaration,
+    },
+    Operator {
+        name: "webui-op",
+        description: "Operator for the web user interface of Tungsten Fabric",
+        declaration: webui_op::Component::declaration,
     },
     Operator {
         name: "zookeeper-op",

@@ -24,7 +24,7 @@ pub struct Program {
     pub package: &'static str,
     /// Arguments where the pod gives none.
     arguments: &'static [&'static str],
-    /// Further names it can be called by, wherever a pod looks for programs.
+    /// Further names it can be called by, wherever a pod looks for programs, and paths at which one looks for something of it.
     names: &'static [&'static str],
     /// Variables.
     environment: &'static [&'static str],
@@ -51,6 +51,10 @@ const OTHERS: [Program; 3] = [
             "contrail-svc-monitor",
             "contrail-vrouter-agent",
             "dnsmasq",
+            // The web UI is a program for this one, which starts in the folder of the other two.
+            "node",
+            "/usr/src/contrail/contrail-web-core/jobServerStart.js",
+            "/usr/src/contrail/contrail-web-core/webServerStart.js",
         ],
         // Its client of RabbitMQ wants authorities of the system, too, and there are none. What it is to trust, it checks before.
         environment: &["SSL_CERT_FILE=/etc/ssl/certs/kubernetes/ca-bundle.crt"],
@@ -98,7 +102,8 @@ impl Program {
         tree.file(&sbom, 0o644, Content::Memory(materials.clone()));
         tree.file(&path, 0o755, Content::Memory(executable.content));
         for name in self.names {
-            tree.link(&format!("/usr/bin/{name}"), &path);
+            let at = if name.starts_with('/') { (*name).to_owned() } else { format!("/usr/bin/{name}") };
+            tree.link(&at, &path);
         }
         let image = Image {
             reference,

@@ -34,6 +34,9 @@ pub fn cases(subject: &Subject) -> Result<Vec<Case>> {
     if subject.has_agents {
         all.extend(of_certificates(subject));
     }
+    if subject.registers() {
+        all.extend(of_registration(subject));
+    }
     match subject.operator {
         "cassandra-op" => all.extend(of_cassandra(subject)),
         "rabbitmq-op" => all.extend(of_rabbitmq(subject)),
@@ -198,6 +201,24 @@ fn of_certificates(subject: &Subject) -> Vec<Case> {
             &[(79, &[]), (200, &[])],
         ),
         case("the authority is not replaced", authority, &[(119, &[]), (123, &["TfAuthorityOverdue"])]),
+    ]
+}
+
+fn of_registration(subject: &Subject) -> Vec<Case> {
+    let unregistered = subject.alert("Unregistered");
+    let not_ready = subject.alert("NotReady");
+    let missing = |values: &str| Scene::well(subject).number("tf_unregistered_objects", values);
+    let unready = missing(&from(30, 0, 2)).turns("Ready", 30, false);
+    vec![
+        case("all is registered", missing(&always(0)), &[(LENGTH - 1, &[])]),
+        case("something is not registered", missing(&from(30, 0, 2)), &[(44, &[]), (46, &[&unregistered])]),
+        case("something is registered late", missing(&from(10, 1, 0)), &[(9, &[]), (60, &[])]),
+        case("who is not registered is not Ready", unready, &[(44, &[]), (46, &[&not_ready])]),
+        case(
+            "a change registers something",
+            missing(&from(30, 0, 2)).turns("Progressing", 30, true),
+            &[(46, &[]), (80, &[])],
+        ),
     ]
 }
 

@@ -31,6 +31,7 @@ impl Subject {
             "rabbitmq-op" => ("Rabbitmq", true, 1, 15),
             "redis-op" => ("Redis", true, 1, 15),
             "vrouter-op" => ("Vrouter", true, 6, 15),
+            "webui-op" => ("Webui", true, 1, 15),
             "zookeeper-op" => ("Zookeeper", true, 1, 15),
             other => bail!("{other}: no operator is known by this name"),
         };
@@ -39,7 +40,15 @@ impl Subject {
 
     /// Whether its resources cannot be well while a store of their namespace hibernates.
     pub fn needs_stores(&self) -> bool {
-        matches!(self.operator, "analytics-op" | "config-op" | "control-op" | "kubemanager-op" | "manager-op")
+        matches!(
+            self.operator,
+            "analytics-op" | "config-op" | "control-op" | "kubemanager-op" | "manager-op" | "webui-op"
+        )
+    }
+
+    /// Whether it registers something in the config API.
+    pub fn registers(&self) -> bool {
+        matches!(self.operator, "analytics-op" | "config-op" | "control-op" | "vrouter-op")
     }
 
     /// The name of an alert about its resources.

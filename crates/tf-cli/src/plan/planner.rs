@@ -27,7 +27,7 @@ pub struct Operator {
 
 impl Operator {
     /// Every operator of this release.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::of::<manager_op::Component>(),
         Self::of::<cassandra_op::Component>(),
         Self::of::<zookeeper_op::Component>(),
@@ -40,6 +40,7 @@ impl Operator {
         Self::of::<analytics_op::AnalyticsSnmp>(),
         Self::of::<analytics_op::QueryEngine>(),
         Self::of::<kubemanager_op::Component>(),
+        Self::of::<webui_op::Component>(),
         Self::of::<vrouter_op::Component>(),
     ];
 

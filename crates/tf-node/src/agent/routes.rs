@@ -1,6 +1,6 @@
 //! What the agent API answers.
 
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tf_plan::node::{
-    cassandra::Change, launch::Launch, rabbitmq::Membership, redis, state::Status, zookeeper::Reconfigure,
+    cassandra::Change, launch::Launch, rabbitmq::Membership, redis, state::Status, vrouter, zookeeper::Reconfigure,
 };
 use tokio::sync::{Mutex, watch};
 
@@ -104,6 +104,9 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         rabbitmq: None,
         cassandra: None,
         redis: None,
+        vrouter: fs::read_to_string(paths.run_dir().join(vrouter::FILE))
+            .ok()
+            .and_then(|file| vrouter::Facts::read(&file)),
     };
     let mut health = probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await;
     if !health.serves

@@ -29,6 +29,11 @@ pub fn cluster(identity: &Identity, name: &str, ports: &[(&str, Port)]) -> Objec
     service(identity, name, spec(identity, ports))
 }
 
+/// The same where a client stays with the member that it came to first.
+pub fn sticky(identity: &Identity, name: &str, ports: &[(&str, Port)]) -> Object {
+    service(identity, name, ServiceSpec { session_affinity: Some("ClientIP".into()), ..spec(identity, ports) })
+}
+
 fn service(identity: &Identity, name: &str, spec: ServiceSpec) -> Object {
     Object::new(SERVICE, &Service { metadata: identity.meta(name), spec: Some(spec), ..Service::default() })
 }

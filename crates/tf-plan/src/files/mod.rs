@@ -15,6 +15,7 @@
 //! | `redis.conf` | Redis | [`RedisConf`] |
 //! | YAML 1.1 | `cassandra.yaml` | [`yaml::render`] |
 //! | JSON | CNI configuration, RabbitMQ definitions | [`json::render`] |
+//! | JavaScript module | the web UI's servers | [`Js`] |
 //! | environment file | `tf-node`, a human's shell | [`EnvFile`] |
 //!
 //! ```
@@ -40,6 +41,7 @@ mod dialect;
 pub mod env;
 mod error;
 mod ini;
+mod js;
 pub mod json;
 mod properties;
 pub mod read;
@@ -57,6 +59,7 @@ mod hostile;
 pub use env::EnvFile;
 pub use error::{Problem, ReadError, Refusal, Unrepresentable};
 pub use ini::{Ini, Section};
+pub use js::Js;
 pub use properties::Properties;
 pub use redis::RedisConf;
 pub use settings::{Entries, Separator, Settings};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{cassandra, content::ContentHash, rabbitmq, redis, zookeeper};
+use super::{cassandra, content::ContentHash, rabbitmq, redis, vrouter, zookeeper};
 
 /// Where a daemon is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,4 +179,7 @@ pub struct Status {
     /// Facts about a Redis server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redis: Option<redis::Facts>,
+    /// Who a vRouter's agent is, once its file is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vrouter: Option<vrouter::Facts>,
 }

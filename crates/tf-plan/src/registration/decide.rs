@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::Call,
+    call::{Call, Request},
     mark::{self, ANNOTATIONS, Bearer, Owner},
     merge::{contradiction, merge},
-    record::{FqName, Ownership, Record, Reference, Type, label},
+    record::{FqName, Ownership, Property, Record, Reference, Type, label},
 };
 
 /// Objects of one type that the resource may have something to do with.
@@ -21,12 +21,24 @@ use super::{
 pub struct Scope {
     /// Their type.
     pub kind: Type,
-    /// What they are in; none for everything of the type.
-    pub parent: Option<FqName>,
+    /// What they are in.
+    pub within: Within,
     /// Types that they refer to.
     pub refers: Vec<Type>,
     /// Whether one that is no longer wanted may stay while others refer to it.
     pub may_stay: bool,
+}
+
+/// What the objects of a scope are in. Others of their type are neither listed nor looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Within {
+    /// Whatever it is.
+    Anything,
+    /// This one object.
+    Object(FqName),
+    /// Those objects of this type, an earlier scope's, which are wanted or bear our mark.
+    Ours(Type),
 }
 
 /// Everything that a resource registers.
@@ -75,15 +87,46 @@ impl Wanted {
         Self { records: Vec::new(), kept: BTreeSet::new(), ..self }
     }
 
-    /// The path by which everything of a scope is listed, with what a decision needs to know of it.
-    pub fn listing(&self, scope: &Scope) -> String {
+    /// The question by which everything of a scope is listed, with what a decision needs to know of it; none where nothing can be in it.
+    /// `seen`: what is in earlier scopes.
+    pub fn listing(&self, scope: &Scope, seen: &[Seen]) -> Option<Request> {
         let records = self.records.iter().filter(|record| record.kind == scope.kind);
         let properties = records.flat_map(|record| record.properties.keys().map(|name| (*name).to_owned()));
         let references = scope.refers.iter().map(|kind| kind.references());
         let fields: BTreeSet<String> = properties.chain(references).chain([ANNOTATIONS.to_owned()]).collect();
-        let fields: Vec<String> = fields.into_iter().collect();
-        let parent = scope.parent.as_ref().map(|parent| format!("&parent_fq_name_str={}", parent.join(":")));
-        format!("/{}?fields={}{}", scope.kind.collection(), fields.join(","), parent.unwrap_or_default())
+        let fields = fields.into_iter().collect::<Vec<String>>().join(",");
+        let path = format!("/{}?fields={fields}", scope.kind.collection());
+        let path = match &scope.within {
+            Within::Anything => path,
+            Within::Object(parent) => format!("{path}&parent_fq_name_str={}", parent.join(":")),
+            // So many identifiers that no path holds them (upstream `vnc_api.py`, `resource_list`).
+            Within::Ours(kind) => {
+                let is_ours = |parent: &&Seen| {
+                    let is_known = || self.owner.bears(&parent.properties) != Bearer::Foreign;
+                    parent.kind == *kind && (is_known() || self.wants(parent.kind, &parent.name))
+                };
+                let parents: Vec<&str> = seen.iter().filter(is_ours).map(|parent| parent.uuid.as_str()).collect();
+                let body = json!({"type": scope.kind.name, "parent_id": parents.join(","), "fields": fields});
+                let request = Request { method: "POST", path: "/list-bulk-collection".into(), body: Some(body) };
+                return (!parents.is_empty()).then_some(request);
+            }
+        };
+        Some(Request { method: "GET", path, body: None })
+    }
+
+    /// Whether nothing is left to do for this where everything is as the other one wants it: nothing is wanted that was not, and what is
+    /// no longer wanted stays for the time being.
+    pub fn is_covered_by(&self, other: &Self) -> bool {
+        let wanted: BTreeMap<_, _> = self.records.iter().map(|record| ((record.kind, &record.name), record)).collect();
+        let stays = |record: &Record| match wanted.get(&(record.kind, &record.name)) {
+            Some(now) => *now == record,
+            None => self.kept.contains(&record.name),
+        };
+        let before: BTreeSet<_> = other.records.iter().map(|record| (record.kind, &record.name)).collect();
+        (&self.owner, &self.scopes) == (&other.owner, &other.scopes)
+            && wanted.keys().all(|record| before.contains(record))
+            && other.records.iter().all(stays)
+            && other.kept.iter().all(|name| self.kept.contains(name))
     }
 
     fn wants(&self, kind: Type, name: &[String]) -> bool {
@@ -119,7 +162,8 @@ impl Seen {
 
 /// Decides what has to be done.
 pub fn decide(wanted: &Wanted, seen: &[Seen]) -> Decision {
-    let mut deciding = Deciding { wanted, seen, calls: Calls::default(), decision: Decision::default() };
+    let mut deciding =
+        Deciding { wanted, seen, calls: Calls::default(), decision: Decision::default(), barred: Vec::new() };
     for record in &wanted.records {
         deciding.record(record);
     }
@@ -153,6 +197,8 @@ struct Deciding<'a> {
     seen: &'a [Seen],
     calls: Calls,
     decision: Decision,
+    /// Somebody else's objects in which nothing is made.
+    barred: Vec<&'a FqName>,
 }
 
 impl<'a> Deciding<'a> {
@@ -160,9 +206,12 @@ impl<'a> Deciding<'a> {
         self.seen.iter().find(|seen| seen.kind == kind && seen.name == name)
     }
 
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &'a Record) {
         let Some(seen) = self.find(record.kind, &record.name) else {
             self.decision.missing += 1;
+            if self.barred.iter().any(|parent| record.name.starts_with(parent)) {
+                return;
+            }
             let call = Call::Create { kind: record.kind, name: record.name.clone(), body: self.body(record) };
             self.calls.creates.entry(record.kind).or_default().push(call);
             return;
@@ -184,13 +233,14 @@ impl<'a> Deciding<'a> {
     }
 
     /// Somebody else's object of the name: it will do, or a person has to see to it.
-    fn foreign(&mut self, record: &Record, seen: &Seen) {
+    fn foreign(&mut self, record: &'a Record, seen: &Seen) {
         let null = Value::Null;
         let differs = record
             .properties
             .iter()
             .find_map(|(name, property)| contradiction(name, property, seen.properties.get(*name).unwrap_or(&null)));
         let Some(what) = differs else { return };
+        self.barred.push(&record.name);
         let whose = match mark::owner_of(&seen.properties) {
             Some(owner) => format!("belongs to {owner}"),
             None => "was not made by this operator".into(),
@@ -208,6 +258,10 @@ impl<'a> Deciding<'a> {
         body.extend(record.kind.parent.map(|parent| ("parent_type".to_owned(), json!(parent))));
         let mut last = Map::new();
         for (name, property) in &record.properties {
+            if let Property::Initial { value, absent } = property {
+                body.extend((value != absent).then(|| ((*name).to_owned(), value.clone())));
+                continue;
+            }
             let merged = merge(property, &Value::Null, &Value::Null);
             body.extend(merged.write.map(|value| ((*name).to_owned(), value)));
             remember(&mut last, name, merged.last);
@@ -233,6 +287,12 @@ impl<'a> Deciding<'a> {
         for (name, property) in &record.properties {
             let null = Value::Null;
             let live = seen.properties.get(*name).unwrap_or(&null);
+            if let (Property::Initial { .. }, Some(what)) = (property, contradiction(name, property, live)) {
+                self.decision.troubles.push(format!(
+                    "{}: its {what}, and that is taken only when it is made; delete it in the config API, and it is made anew",
+                    record.label()
+                ));
+            }
             let merged = merge(property, live, before.get(*name).unwrap_or(&null));
             body.extend(merged.write.map(|value| ((*name).to_owned(), value)));
             remember(&mut last, name, merged.last);

@@ -58,6 +58,7 @@ pub fn merge(wanted: &Property, live: &Value, last: &Value) -> Merged {
             let last: Map<String, Value> = entries.iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
             Merged { write, last: if last.is_empty() { Value::Null } else { Value::Object(last) } }
         }
+        Property::Initial { .. } => Merged { write: None, last: Value::Null },
     }
 }
 
@@ -77,6 +78,10 @@ pub fn contradiction(property: &str, wanted: &Property, live: &Value) -> Option<
             let present = live.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             let missing = entries.iter().find(|(_, wanted)| !present.iter().any(|entry| is_same(wanted, entry)));
             missing.map(|(name, _)| format!("{property} lacks {name}"))
+        }
+        Property::Initial { value, absent } => {
+            let live = if live.is_null() { absent } else { live };
+            (live != value).then(|| format!("{property} is {live} where {value} is wanted"))
         }
     }
 }

@@ -29,6 +29,9 @@ pub struct Registration {
     pub wanted: Wanted,
     /// The API.
     pub api: Api,
+    /// Whether some members have not been heard yet: an operator that has just started does nothing until they are, and what was true
+    /// before counts.
+    pub is_early: bool,
 }
 
 /// The members of a config API.
@@ -84,9 +87,9 @@ impl Client<'_> {
                     port: self.connection.port(self.endpoint).unwrap_or_default(),
                     tls: self.connection.tls(self.endpoint),
                     // A token is good in every region.
-                    keystone: keystone.map(|keystone| Keystone { region: String::new(), ..keystone }),
+                    keystone: keystone.map(|keystone| Keystone { region: String::new(), public_port: 0, ..keystone }),
                 };
-                plan.registration = Some(Registration { wanted, api });
+                plan.registration = Some(Registration { wanted, api, is_early: false });
             }
         }
     }

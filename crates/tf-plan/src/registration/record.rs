@@ -89,6 +89,13 @@ pub enum Property {
         /// Entries by their names; all of them are stated.
         entries: BTreeMap<String, Value>,
     },
+    /// One value that the API takes when the object is made and never after.
+    Initial {
+        /// The value.
+        value: Value,
+        /// What an object without one is.
+        absent: Value,
+    },
 }
 
 /// A reference to another object.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call::Call,
-    decide::{Scope, Seen, Wanted, decide},
+    decide::{Decision, Scope, Seen, Wanted, Within, decide},
     mark::Owner,
     record::{FqName, Ownership, Property, Record, Reference, Setting},
     types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG, SUB_CLUSTER},
@@ -49,13 +49,13 @@ fn wanted(name: &str, asn: Setting, nodes: &[u8]) -> Wanted {
             .map(|node| Reference { kind: BGP_ROUTER, to: types::bgp_router(&format!("n{node}")), relaxed: true })
             .collect(),
     };
-    let scope = |kind, parent, refers: &[_], may_stay| Scope { kind, parent, refers: refers.to_vec(), may_stay };
+    let scope = |kind, within, refers: &[_], may_stay| Scope { kind, within, refers: refers.to_vec(), may_stay };
     Wanted {
         owner: owner(name),
         scopes: vec![
-            scope(SUB_CLUSTER, None, &[], true),
-            scope(BGP_ROUTER, Some(types::fabric_instance()), &[SUB_CLUSTER, BGP_ROUTER], false),
-            scope(GLOBAL_SYSTEM_CONFIG, None, &[BGP_ROUTER], false),
+            scope(SUB_CLUSTER, Within::Anything, &[], true),
+            scope(BGP_ROUTER, Within::Object(types::fabric_instance()), &[SUB_CLUSTER, BGP_ROUTER], false),
+            scope(GLOBAL_SYSTEM_CONFIG, Within::Anything, &[BGP_ROUTER], false),
         ],
         records: [cluster].into_iter().chain(routers).chain([system]).collect(),
         kept: BTreeSet::new(),
@@ -202,6 +202,105 @@ fn another_ones_object_that_differs_is_told_of_and_left_alone() {
     );
     assert_eq!(decision.missing, 1);
     assert!(foreign.iter().all(|seen| model.objects.contains(seen)), "{:?}", model.objects);
+}
+
+/// Where vRouters and their interfaces are.
+fn vrouters() -> Vec<Scope> {
+    let scope = |kind, within| Scope { kind, within, refers: Vec::new(), may_stay: true };
+    vec![
+        scope(types::VIRTUAL_ROUTER, Within::Object(types::system())),
+        scope(types::VIRTUAL_MACHINE_INTERFACE, Within::Ours(types::VIRTUAL_ROUTER)),
+    ]
+}
+
+#[test]
+fn nothing_is_made_in_somebody_elses_that_contradicts() {
+    let router = |name: FqName, kind| Record {
+        kind,
+        name,
+        ownership: Ownership::Ours,
+        properties: BTreeMap::from([("virtual_router_ip_address", Property::Whole(Setting::stated("10.0.0.1")))]),
+        references: Vec::new(),
+    };
+    let interface = [types::in_system("n1"), vec!["vhost0".into()]].concat();
+    let records = vec![
+        router(types::in_system("n1"), types::VIRTUAL_ROUTER),
+        router(interface, types::VIRTUAL_MACHINE_INTERFACE),
+    ];
+    let wanted = Wanted { owner: owner("a"), scopes: vrouters(), records, ..Wanted::default() };
+    let seen = |address: &str| Seen {
+        kind: types::VIRTUAL_ROUTER,
+        uuid: "foreign".into(),
+        name: types::in_system("n1"),
+        properties: Map::from_iter([("virtual_router_ip_address".to_owned(), json!(address))]),
+    };
+    let decision = decide(&wanted, &[seen("10.0.0.9")]);
+    assert!(decision.waves.is_empty() && decision.troubles.len() == 1 && decision.missing == 2, "{decision:?}");
+    assert_eq!(decide(&wanted, &[seen("10.0.0.1")]).waves.concat().len(), 1, "it will do, and lacks the interface");
+}
+
+#[test]
+fn what_is_taken_only_at_first_is_not_changed_but_told_of() {
+    let wanted = |kind: &str| Wanted {
+        owner: owner("a"),
+        scopes: vrouters(),
+        records: vec![Record {
+            kind: types::VIRTUAL_ROUTER,
+            name: types::in_system("n1"),
+            ownership: Ownership::Ours,
+            properties: BTreeMap::from([(
+                "virtual_router_type",
+                Property::Initial { value: json!(kind), absent: json!("embedded") },
+            )]),
+            references: Vec::new(),
+        }],
+        ..Wanted::default()
+    };
+    let mut model = Model::new();
+    model.carry_out(&wanted("tor-service-node"), ALL);
+    assert_eq!(model.at("made-1").properties["virtual_router_type"], "tor-service-node");
+    assert_eq!(decide(&wanted("tor-service-node"), &model.objects), Decision::default());
+    let changed = decide(&wanted("embedded"), &model.objects);
+    assert!(changed.waves.is_empty() && changed.troubles[0].contains("delete it in the config API"), "{changed:?}");
+    let mut model = Model::new();
+    model.carry_out(&wanted("embedded"), ALL);
+    assert!(model.at("made-1").properties.get("virtual_router_type").is_none());
+    assert_eq!(decide(&wanted("embedded"), &model.objects), Decision::default());
+}
+
+#[test]
+fn children_are_listed_of_what_is_ours_or_wanted_alone() {
+    let mut wanted = wanted("a", Setting::usual(64512), &[1, 2]);
+    let mut model = Model::new().with_foreign("n2", "10.0.0.2").with_foreign("n9", "10.0.0.9");
+    let scope = Scope {
+        kind: types::VIRTUAL_MACHINE_INTERFACE,
+        within: Within::Ours(BGP_ROUTER),
+        refers: vec![types::VIRTUAL_NETWORK],
+        may_stay: true,
+    };
+    assert_eq!(wanted.listing(&scope, &[]), None);
+    model.carry_out(&wanted, ALL);
+    let ours = model.router("n1").unwrap().uuid.clone();
+    let request = wanted.listing(&scope, &model.objects).unwrap();
+    assert_eq!((request.method, request.path.as_str()), ("POST", "/list-bulk-collection"));
+    let parents = request.body.unwrap()["parent_id"].as_str().unwrap().to_owned();
+    assert_eq!(parents.split(',').collect::<BTreeSet<_>>(), ["foreign-n2", &ours].into());
+    wanted.records.clear();
+    let parents = wanted.listing(&scope, &model.objects).unwrap().body.unwrap()["parent_id"].clone();
+    assert_eq!(parents, json!(ours), "what is to be deleted is ours");
+}
+
+#[test]
+fn less_is_covered_as_long_as_what_is_left_out_is_kept() {
+    let all = wanted("a", Setting::usual(64512), &[1, 2]);
+    let mut less = all.clone();
+    less.records.retain(|record| record.name != types::bgp_router("n2"));
+    assert!(all.is_covered_by(&all) && !less.is_covered_by(&all), "it is to be deleted");
+    assert!(!all.is_covered_by(&less), "it is to be made");
+    less.kept.insert(types::bgp_router("n2"));
+    assert!(less.is_covered_by(&all));
+    let other = wanted("a", Setting::usual(64513), &[1, 2]);
+    assert!(!other.is_covered_by(&all) && !all.clone().nothing().is_covered_by(&all));
 }
 
 #[test]

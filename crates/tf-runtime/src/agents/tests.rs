@@ -22,6 +22,7 @@ fn says(serves: bool, zxid: u64) -> Status {
         rabbitmq: None,
         cassandra: None,
         redis: None,
+        vrouter: None,
         zookeeper: Some(Facts { zxid, ..Facts::default() }),
     }
 }

@@ -50,7 +50,8 @@ pub async fn attempt(client: &Client<'_>, wanted: &Wanted, metrics: &Metrics) ->
     for look in 1.. {
         let mut seen = Vec::new();
         for scope in &wanted.scopes {
-            seen.extend(client.list(wanted, scope).await?);
+            let listed = client.list(wanted, scope, &seen).await?;
+            seen.extend(listed);
         }
         let decision = decide(wanted, &seen);
         let is_over = decision.waves.is_empty() || look == LOOKS || look > 1 && last.done == 0;
@@ -64,7 +65,11 @@ pub async fn attempt(client: &Client<'_>, wanted: &Wanted, metrics: &Metrics) ->
                 let (call, outcome) = outcome?;
                 match outcome {
                     Made::Done => last.done += 1,
-                    Made::Stays => last.stays.push(format!("{} stays while others use it", call.subject())),
+                    Made::Stays(status) => last.stays.push(format!(
+                        "{} stays while others use it: {}",
+                        call.subject(),
+                        call.advice(status)
+                    )),
                     Made::Failed(why) => last.failures.push(why),
                 }
             }
@@ -75,7 +80,8 @@ pub async fn attempt(client: &Client<'_>, wanted: &Wanted, metrics: &Metrics) ->
 
 enum Made {
     Done,
-    Stays,
+    /// It stays: the answer had this status.
+    Stays(u16),
     Failed(String),
 }
 
@@ -97,7 +103,7 @@ async fn make(client: &Client<'_>, call: Call, metrics: &Metrics) -> Result<(Cal
         }
         Verdict::Stays => {
             count("refused");
-            Made::Stays
+            Made::Stays(status)
         }
         Verdict::Unable => {
             count("failed");
@@ -132,16 +138,18 @@ fn conclude(decision: Decision, last: Round) -> End {
     }
     if failures.is_empty() {
         notes.extend(last.stays);
-        return End::Done { notes };
+        return End::Done { notes: bounded(notes) };
     }
-    failures.sort();
-    let more = failures.len().saturating_sub(TOLD);
-    failures.truncate(TOLD);
-    let mut why = failures.join("; ");
-    if more > 0 {
-        why = format!("{why}; and {more} more");
-    }
-    End::Failed { why, missing: missing.max(1) }
+    End::Failed { why: bounded(failures).join("; "), missing: missing.max(1) }
+}
+
+/// The first of them, and how many more there are.
+fn bounded(mut told: Vec<String>) -> Vec<String> {
+    told.sort();
+    let more = told.len().saturating_sub(TOLD);
+    told.truncate(TOLD);
+    told.extend((more > 0).then(|| format!("and {more} more")));
+    told
 }
 
 fn may_stay(call: &Call) -> bool {

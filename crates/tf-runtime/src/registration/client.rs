@@ -68,9 +68,9 @@ impl Client<'_> {
         format!("{scheme}://{}", authority(self.host, self.port))
     }
 
-    /// Everything of a scope.
-    pub async fn list(&self, wanted: &Wanted, scope: &Scope) -> Result<Vec<Seen>, Unable> {
-        let request = Request { method: "GET", path: wanted.listing(scope), body: None };
+    /// Everything of a scope. `seen`: what is in earlier ones.
+    pub async fn list(&self, wanted: &Wanted, scope: &Scope, seen: &[Seen]) -> Result<Vec<Seen>, Unable> {
+        let Some(request) = wanted.listing(scope, seen) else { return Ok(Vec::new()) };
         let answer = self.send(&request).await?;
         let what = || format!("GET {}/{}", self.url(), scope.kind.collection());
         match answer.status.as_u16() {

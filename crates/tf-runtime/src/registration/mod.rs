@@ -91,7 +91,7 @@ impl Registrar {
     }
 
     /// Sees to it that the API will say what a resource wants. How far that has got.
-    pub fn want(self: &Arc<Self>, key: &Key, uid: &str, registration: Registration) -> Progress {
+    pub fn want(self: &Arc<Self>, key: &Key, uid: &str, mut registration: Registration) -> Progress {
         let mut jobs = lock(&self.jobs);
         if jobs.get(key).is_none_or(|job| job.uid != uid) {
             let (wanted, receiver) = watch::channel(registration.clone());
@@ -103,6 +103,11 @@ impl Registrar {
         }
         let Some(job) = jobs.get_mut(key) else { return Progress::Unknown };
         job.wanted.send_if_modified(|present| {
+            let judged = job.judged.as_ref().filter(|(of, _)| *of == present.wanted).map(|(_, progress)| progress);
+            // A node whose agent is away for a moment is no reason to look again, and nothing that was done is undone.
+            if matches!(judged, Some(Progress::Done { .. })) && registration.wanted.is_covered_by(&present.wanted) {
+                registration.wanted.clone_from(&present.wanted);
+            }
             let is_changed = *present != registration;
             // That members of the API come and go is no reason to ask one, unless nobody could be asked before.
             let is_news = present.wanted != registration.wanted || present.api.hosts.is_empty();
@@ -159,7 +164,7 @@ impl Registrar {
 
     /// An attempt over one member of the API after the other, another one first each time, until one is of use.
     async fn over_any(&self, key: &Key, registration: &Registration, turn: u32) -> Result<End, Unable> {
-        let Registration { wanted, api } = registration;
+        let Registration { wanted, api, .. } = registration;
         let mut last = Unable::Silent("no member of the config API serves yet".into());
         let first = turn as usize % api.hosts.len().max(1);
         for host in api.hosts[first..].iter().chain(&api.hosts[..first]) {

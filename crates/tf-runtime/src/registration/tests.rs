@@ -9,7 +9,7 @@ use std::{
 use kube::{Client as KubeClient, client::Body};
 use serde_json::{Value, json};
 use tf_plan::registration::{
-    decide::Scope,
+    decide::{Scope, Within},
     mark::Owner,
     record::{Ownership, Property, Record, Reference, Setting},
     types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG},
@@ -96,12 +96,12 @@ fn wanted(nodes: &[&str]) -> Wanted {
             .map(|node| Reference { kind: BGP_ROUTER, to: types::bgp_router(node), relaxed: true })
             .collect(),
     };
-    let scope = |kind, parent, refers: &[_]| Scope { kind, parent, refers: refers.to_vec(), may_stay: false };
+    let scope = |kind, within, refers: &[_]| Scope { kind, within, refers: refers.to_vec(), may_stay: false };
     Wanted {
         owner: Owner { kind: "Control".into(), namespace: "tf".into(), name: "control1".into(), uid: "1".into() },
         scopes: vec![
-            scope(BGP_ROUTER, Some(types::fabric_instance()), &[BGP_ROUTER]),
-            scope(GLOBAL_SYSTEM_CONFIG, None, &[BGP_ROUTER]),
+            scope(BGP_ROUTER, Within::Object(types::fabric_instance()), &[BGP_ROUTER]),
+            scope(GLOBAL_SYSTEM_CONFIG, Within::Anything, &[BGP_ROUTER]),
         ],
         records: nodes.iter().map(router).chain([system]).collect(),
         kept: BTreeSet::new(),
@@ -110,7 +110,7 @@ fn wanted(nodes: &[&str]) -> Wanted {
 
 fn registration(nodes: &[&str], at: SocketAddr) -> Registration {
     let api = Api { hosts: vec![at.ip().to_string()], port: at.port(), tls: false, keystone: None };
-    Registration { wanted: wanted(nodes), api }
+    Registration { wanted: wanted(nodes), api, is_early: false }
 }
 
 /// What is said once nobody waits for anything.
@@ -255,7 +255,8 @@ async fn wherever_it_is_killed_the_objects_become_the_same() {
 async fn seen(member: &Member, wanted: &Wanted) -> Vec<tf_plan::registration::decide::Seen> {
     let mut seen = Vec::new();
     for scope in &wanted.scopes {
-        let (_, text) = member.rest.answer("GET", &wanted.listing(scope), b"").await;
+        let Some(question) = wanted.listing(scope, &seen) else { continue };
+        let (_, text) = member.rest.answer(question.method, &question.path, b"").await;
         seen.extend(scope.read(serde_json::from_str(&text).unwrap_or(json!({}))).unwrap());
     }
     seen

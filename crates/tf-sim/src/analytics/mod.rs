@@ -199,7 +199,7 @@ async fn told(brokers: Vec<String>, tls: Tls, status: Arc<Status>) {
         let mut told = Err(anyhow::anyhow!("no broker is named"));
         for broker in &brokers {
             let connected = timeout(PATIENCE, tls::connect(broker, tls.as_ref())).await.context("no answer").flatten();
-            told = connected.map(|()| broker.clone());
+            told = connected.map(|_| broker.clone());
             if told.is_ok() {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Redis as the daemons of analytics find it: every server of the list, and for queries the one on the loopback address, without TLS. Each
 //! is asked whether it lets the daemon in and answers.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use tokio::{
@@ -65,7 +65,7 @@ async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, password: Option<
 async fn call(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), words: &[&str]) -> Result<String> {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
-        request += &format!("${}\r\n{word}\r\n", word.len());
+        write!(request, "${}\r\n{word}\r\n", word.len())?;
     }
     stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;

@@ -2,7 +2,8 @@
 //! bus, connect to a collector, let agents in over TLS, and say by introspection how all that is. Neither XMPP nor BGP is spoken.
 //!
 //! contrail-control lacks its configuration until the API was told of a bgp-router of its name, and lets every agent go meanwhile; the real
-//! one hears of it over the message bus, this one looks into the database. contrail-dns writes the files of the name server ([`named`]) once.
+//! one hears of it over the message bus, this one looks into the database. In place of an agent's configuration, which the real one distributes
+//! over XMPP, this one answers an agent's name with whether the database has a virtual-router of that name. contrail-dns writes the files of the name server ([`named`]) once.
 
 pub mod named;
 pub mod options;
@@ -10,7 +11,7 @@ pub mod options;
 use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use tokio::{
-    io::AsyncReadExt as _,
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
     net::TcpListener,
     sync::mpsc,
     time::{sleep, timeout},
@@ -31,15 +32,22 @@ use crate::{
 
 /// For a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Of a line that an agent says, in bytes.
+const LONGEST: u64 = 512;
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(2);
 /// What it says that lacks its bgp-router.
 const NO_ROUTER: &str = "No BGP configuration for self";
 
-/// Under which key the database has the bgp-router of a node; none for what is no name of one.
-pub fn key(name: &str) -> Option<String> {
+/// The type of what a control node is in the configuration.
+pub const BGP_ROUTER: &str = "bgp-router";
+/// The type of what an agent is there.
+pub const VIRTUAL_ROUTER: &str = "virtual-router";
+
+/// Under which key the database has the bgp-router or virtual-router of a node; none for what is no name of one.
+pub fn key(kind: &str, name: &str) -> Option<String> {
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    is_name.then(|| format!("bgp-router:{name}"))
+    is_name.then(|| format!("{kind}:{name}"))
 }
 
 /// Plays one until somebody ends it.
@@ -63,10 +71,13 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     let page = Arc::clone(&status);
     let (address, pair) = options.introspect.clone();
     introspect::serve(address, pair, "text/xml", move || page.page()).await?;
+    let database = Database::new(&options.cassandra, &status);
     let agents = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.xmpp)).await?;
-    tokio::spawn(admit(agents, options.xmpp_tls.clone(), Arc::clone(&status)));
+    let told = (daemon == Daemon::Control).then(|| Arc::clone(&database));
+    tokio::spawn(admit(agents, options.xmpp_tls.clone(), Arc::clone(&status), told));
     if let Some(port) = options.bgp {
-        tokio::spawn(admit(http::listen((Ipv4Addr::UNSPECIFIED.into(), port)).await?, None, Arc::clone(&status)));
+        let peers = http::listen((Ipv4Addr::UNSPECIFIED.into(), port)).await?;
+        tokio::spawn(admit(peers, None, Arc::clone(&status), None));
     }
     if let Some(named) = &options.named {
         named::write(named).map_err(|error| exception(format!("{error:#}")))?;
@@ -74,38 +85,54 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     if let Some(collector) = options.collectors.first() {
         tokio::spawn(collector::report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
     }
-    let database = Database::new(&options.cassandra, &status);
     tokio::spawn(read(database, options.name.clone(), daemon, Arc::clone(&status)));
     tokio::spawn(hear(options, status));
     Ok(())
 }
 
-/// Lets in who connects, and keeps them as long as they like; those of a daemon that lacks its configuration go at once.
-async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>) {
+/// Lets in who connects, and keeps them as long as they like; those of a daemon that lacks its configuration go at once. `told`: where what
+/// they ask for is looked up.
+async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Option<Arc<Database>>) {
     loop {
-        let Ok((mut stream, _)) = listener.accept().await else {
+        let Ok((stream, _)) = listener.accept().await else {
             sleep(PERIOD).await;
             continue;
         };
-        let (tls, status) = (tls.clone(), Arc::clone(&status));
+        let (tls, status, told) = (tls.clone(), Arc::clone(&status), told.clone());
         tokio::spawn(async move {
-            let mut buffer = [0; 512];
             match tls {
-                None => while status.lack().is_none() && matches!(stream.read(&mut buffer).await, Ok(1..)) {},
+                None => keep(stream, &status, told.as_deref()).await,
                 Some((pair, authorities)) => {
                     let Ok(config) = tls::mutual(&pair, &authorities) else { return };
                     let accepted = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await;
-                    let Ok(Ok(mut stream)) = accepted else { return };
-                    while status.lack().is_none() && matches!(stream.read(&mut buffer).await, Ok(1..)) {}
+                    let Ok(Ok(stream)) = accepted else { return };
+                    keep(stream, &status, told.as_deref()).await;
                 }
             }
         });
     }
 }
 
+/// Keeps a connection. A line with the name of an agent is answered with 1 or 0: whether there is a virtual-router of that name.
+async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told: Option<&Database>) {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    while status.lack().is_none() && matches!((&mut stream).take(LONGEST).read_line(&mut line).await, Ok(1..)) {
+        if let (Some(database), Some(key)) = (told, key(VIRTUAL_ROUTER, line.trim())) {
+            let Ok(found) = database.get(KEYSPACE, &key).await else { return };
+            if stream.write_u8(if found.is_some() { b'1' } else { b'0' }).await.is_err()
+                || stream.flush().await.is_err()
+            {
+                return;
+            }
+        }
+        line.clear();
+    }
+}
+
 /// Reads the database, again and again. A real one ends at none of its errors.
 async fn read(database: Arc<Database>, name: String, daemon: Daemon, status: Arc<Status>) {
-    let key = key(&name).unwrap_or_default();
+    let key = key(BGP_ROUTER, &name).unwrap_or_default();
     let mut last = None;
     loop {
         if let Ok(found) = database.get(KEYSPACE, &key).await
@@ -139,9 +166,9 @@ mod tests {
 
     #[test]
     fn the_name_of_a_node_is_a_key_and_nothing_else_is() {
-        assert_eq!(key("cp-1.example.org").as_deref(), Some("bgp-router:cp-1.example.org"));
+        assert_eq!(key(BGP_ROUTER, "cp-1.example.org").as_deref(), Some("bgp-router:cp-1.example.org"));
         for name in ["", "' OR 'a' = 'a", "a b", "é"] {
-            assert_eq!(key(name), None, "{name}");
+            assert_eq!(key(BGP_ROUTER, name), None, "{name}");
         }
     }
 

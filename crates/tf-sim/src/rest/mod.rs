@@ -113,10 +113,11 @@ impl<S: Store> Rest<S> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let unknown = || Refusal::new(StatusCode::NOT_FOUND, "Unknown object");
-        let changes = method != "GET" && !matches!(parts.as_slice(), ["fqname-to-id"]);
+        let changes = method != "GET" && !matches!(parts.as_slice(), ["fqname-to-id" | "list-bulk-collection"]);
         let _writing = if changes { Some(self.writing.lock().await) } else { None };
         let (answer, name) = match (method, parts.as_slice()) {
             ("GET", [""]) => (json!({"href": "/", "links": []}), String::new()),
+            ("POST", ["list-bulk-collection"]) => (self.list_bulk(&object(body)?).await?, String::new()),
             ("POST", ["fqname-to-id"]) => (self.identify(&object(body)?).await?, String::new()),
             ("POST", ["ref-update"]) => self.refer(&object(body)?).await?,
             ("POST", ["ref-relax-for-delete"]) => self.relax(&object(body)?).await?,
@@ -183,7 +184,10 @@ impl<S: Store> Rest<S> {
         }
         object.insert("uuid".into(), json!(uuid));
         object.insert("href".into(), json!(format!("/{}/{uuid}", kind.name)));
-        self.put(kind, &object).await?;
+        if let Err(error) = self.put(kind, &object).await {
+            self.store.release(&key(kind.name, &name)).await?;
+            return Err(error.into());
+        }
         Ok(object)
     }
 
@@ -239,6 +243,16 @@ impl<S: Store> Rest<S> {
         Ok(json!({(format!("{}s", kind.name)): found}))
     }
 
+    /// The same with what does not fit into a path (upstream `list_bulk_collection_http_post`).
+    async fn list_bulk(&self, body: &Map<String, Value>) -> Outcome<Value> {
+        let text = |field: &str| body.get(field).and_then(Value::as_str);
+        let kind = text("type").and_then(kind);
+        let kind =
+            kind.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "Bad Request, Unknown type in POST body"))?;
+        let given = ["parent_id", "fields"].into_iter().filter_map(|field| Some(format!("{field}={}", text(field)?)));
+        self.list(kind, &given.collect::<Vec<_>>().join("&")).await
+    }
+
     async fn change(&self, kind: Kind, uuid: &str, body: Map<String, Value>) -> Outcome<(Value, String)> {
         let mut object = self.find(kind, uuid).await?;
         let fixed = |field: &&str| body.contains_key(*field) && body.get(*field) != object.get(*field);
@@ -257,6 +271,10 @@ impl<S: Store> Rest<S> {
         let object = self.find(kind, uuid).await?;
         let own = name(&object);
         let conflict = |why: String| Refusal::new(StatusCode::CONFLICT, why);
+        // A drained node has none (tf-components 10.5).
+        if kind.name == "virtual-router" && !list_of(&object, "virtual_machine_refs").is_empty() {
+            return Err(conflict(format!("Virtual machines of {} still exist", own.join(":"))).into());
+        }
         let mut holders = Vec::new();
         for other in schema::ALL {
             for held in self.all(other).await? {

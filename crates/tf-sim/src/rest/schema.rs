@@ -16,13 +16,14 @@ pub struct Kind {
 const SYSTEM: &[&str] = &["global-system-config"];
 
 /// All of them.
-pub const ALL: [Kind; 12] = [
+pub const ALL: [Kind; 13] = [
     Kind { name: "global-system-config", parents: &[] },
     Kind { name: "global-vrouter-config", parents: SYSTEM },
     Kind { name: "sub-cluster", parents: &[] },
     Kind { name: "config-node", parents: SYSTEM },
     Kind { name: "config-database-node", parents: SYSTEM },
     Kind { name: "virtual-router", parents: SYSTEM },
+    Kind { name: "virtual-machine", parents: &[] },
     Kind { name: "virtual-machine-interface", parents: &["virtual-router", "project"] },
     Kind { name: "domain", parents: &[] },
     Kind { name: "project", parents: &["domain"] },

@@ -1,5 +1,7 @@
 //! Refusals and answers, as tf-components 10.1 has them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 
 const SYSTEM: &str = "default-global-system-config";
@@ -10,7 +12,7 @@ async fn api() -> Rest<Memory> {
     rest
 }
 
-async fn ask(rest: &Rest<Memory>, method: &str, path: &str, body: Value) -> (u16, Value) {
+async fn ask(rest: &Rest<impl Store>, method: &str, path: &str, body: Value) -> (u16, Value) {
     let (status, text) = rest.answer(method, path, body.to_string().as_bytes()).await;
     (status.as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
@@ -23,7 +25,7 @@ fn router(name: &str, address: &str) -> Value {
     }})
 }
 
-async fn made(rest: &Rest<Memory>, path: &str, body: Value) -> String {
+async fn made(rest: &Rest<impl Store>, path: &str, body: Value) -> String {
     let (status, answer) = ask(rest, "POST", path, body).await;
     assert_eq!(status, 200, "{answer}");
     let (_, object) = answer.as_object().unwrap().iter().next().unwrap();
@@ -42,6 +44,53 @@ async fn a_name_is_had_once_and_parents_references_and_values_have_to_be_right()
     let mut unknown = router("n2", "10.0.0.2");
     unknown["bgp-router"]["sub_cluster_refs"] = json!([{"to": ["edge"]}]);
     assert_eq!(ask(&rest, "POST", "/bgp-routers", unknown).await.0, 404);
+}
+
+/// A memory that is full at first.
+#[derive(Debug, Default)]
+struct Full {
+    memory: Memory,
+    has_room: AtomicBool,
+}
+
+impl Store for Full {
+    async fn get(&self, key: &str) -> Result<Option<String>> {
+        self.memory.get(key).await
+    }
+
+    async fn put(&self, key: &str, text: &str) -> Result<()> {
+        anyhow::ensure!(self.has_room.load(Ordering::Relaxed), "no space left");
+        self.memory.put(key, text).await
+    }
+
+    async fn remove(&self, key: &str) -> Result<()> {
+        self.memory.remove(key).await
+    }
+
+    async fn all(&self, beginning: &str) -> Result<Vec<String>> {
+        self.memory.all(beginning).await
+    }
+
+    async fn claim(&self, name: &str, uuid: &str) -> Result<bool> {
+        self.memory.claim(name, uuid).await
+    }
+
+    async fn identify(&self, name: &str) -> Result<Option<String>> {
+        self.memory.identify(name).await
+    }
+
+    async fn release(&self, name: &str) -> Result<()> {
+        self.memory.release(name).await
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_stored_does_not_keep_its_name() {
+    let rest = Rest::new(Full::default());
+    let body = json!({"global-system-config": {"fq_name": [SYSTEM]}});
+    assert_eq!(ask(&rest, "POST", "/global-system-configs", body.clone()).await.0, 500);
+    rest.store.has_room.store(true, Ordering::Relaxed);
+    made(&rest, "/global-system-configs", body).await;
 }
 
 #[tokio::test]
@@ -98,4 +147,31 @@ async fn a_change_leaves_other_properties_and_names_as_they_are() {
         (&json!("10.0.0.2"), &json!(1))
     );
     assert_eq!(ask(&rest, "PUT", &path, json!({"virtual-router": {"fq_name": [SYSTEM, "n2"]}})).await.0, 400);
+}
+
+#[tokio::test]
+async fn what_is_in_several_objects_is_listed_at_once_and_a_vrouter_with_machines_stays() {
+    let rest = api().await;
+    let mut routers = Vec::new();
+    for name in ["n1", "n2", "n3"] {
+        let body = json!({"virtual-router": {"fq_name": [SYSTEM, name], "virtual_router_ip_address": "10.0.0.1"}});
+        routers.push(made(&rest, "/virtual-routers", body).await);
+        let network = json!([{"to": ["default-domain", "default-project", "ip-fabric"]}]);
+        let body = json!({"fq_name": [SYSTEM, name, "vhost0"], "virtual_network_refs": network, "a": 1});
+        made(&rest, "/virtual-machine-interfaces", json!({"virtual-machine-interface": body})).await;
+    }
+    let parents = format!("{},{}", routers[0], routers[2]);
+    let body = json!({"type": "virtual-machine-interface", "parent_id": parents, "fields": "a"});
+    let (status, list) = ask(&rest, "POST", "/list-bulk-collection", body).await;
+    assert_eq!((status, list["virtual-machine-interfaces"].as_array().unwrap().len()), (200, 2), "{list}");
+    assert_eq!(list["virtual-machine-interfaces"][0]["a"], 1);
+    let list = ask(&rest, "POST", "/list-bulk-collection", json!({"type": "unknown-thing"})).await;
+    assert_eq!(list.0, 400);
+
+    made(&rest, "/virtual-machines", json!({"virtual-machine": {"fq_name": ["m"]}})).await;
+    let body = json!({"virtual-router": {"fq_name": [SYSTEM, "n4"], "virtual_machine_refs": [{"to": ["m"]}]}});
+    let busy = format!("/virtual-router/{}", made(&rest, "/virtual-routers", body).await);
+    assert_eq!(ask(&rest, "DELETE", &busy, json!({})).await.0, 409);
+    assert_eq!(ask(&rest, "PUT", &busy, json!({"virtual-router": {"virtual_machine_refs": []}})).await.0, 200);
+    assert_eq!(ask(&rest, "DELETE", &busy, json!({})).await.0, 200);
 }

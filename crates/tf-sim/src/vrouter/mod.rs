@@ -2,12 +2,13 @@
 //! DNS daemons no XMPP is spoken.
 //!
 //! It looks whether the interfaces and addresses of its file are those of the node, connects to the servers that are named there, and says
-//! by introspection what it has: never `Functional`, since nobody gives it the configuration of its node (tf-components 1.9).
+//! by introspection what it has. It is `Functional` when a control node says that there is a virtual-router of its name (tf-components 1.9):
+//! it asks the played ones by that name, over the connection that they let it have.
 
 pub mod options;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::{IpAddr, Ipv4Addr, UdpSocket},
     path::{Path, PathBuf},
@@ -15,9 +16,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use hyper::StatusCode;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::{sleep, timeout},
+};
 
 use self::options::Options;
 use crate::{
@@ -36,11 +40,15 @@ const FILE: &str = "/etc/contrail/contrail-vrouter-agent.conf";
 const DNS_XMPP: u16 = 8093;
 /// Of the control nodes and DNS servers it uses so many.
 const USED: usize = 2;
+/// What it says whose virtual-router no control node knows.
+const NO_ROUTER: &str = "No Configuration for self";
 /// For a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two attempts, and two looks at a connection.
 const PERIOD: Duration = Duration::from_secs(2);
 
+/// How connections to control nodes are called.
+const CONTROL: &str = "control-node:";
 /// How connections to DNS daemons are called.
 const DNS: &str = "dns-server:";
 
@@ -48,7 +56,11 @@ type Tls = Option<(Pair, PathBuf)>;
 
 /// Who it is connected to.
 #[derive(Default)]
-struct Connections(Mutex<BTreeMap<(&'static str, String), State>>);
+struct Connections {
+    states: Mutex<BTreeMap<(&'static str, String), State>>,
+    /// Control nodes that know a virtual-router of its name.
+    informed: Mutex<BTreeSet<String>>,
+}
 
 /// Plays it until somebody ends it.
 ///
@@ -71,7 +83,7 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
     let unknown = |_: Question| async { (StatusCode::NOT_FOUND, "application/json", "{}".to_owned()) };
     tokio::spawn(http::serve(ports, None, unknown));
     for (kind, prefix, servers, tls) in [
-        ("XMPP", "control-node:", options.control.iter().take(USED), &options.xmpp_tls),
+        ("XMPP", CONTROL, options.control.iter().take(USED), &options.xmpp_tls),
         ("XMPP", DNS, options.dns.iter().take(USED), &options.xmpp_tls),
         ("Collector", "", options.collectors.iter().take(1), &options.collector_tls),
     ] {
@@ -80,7 +92,8 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
             let name = if prefix.is_empty() { kind.to_owned() } else { format!("{prefix}{host}") };
             let server = if prefix == DNS { format!("{host}:{DNS_XMPP}") } else { server.clone() };
             connections.set(kind, &name, State::Initializing);
-            tokio::spawn(watch(Arc::clone(&connections), kind, name, server, tls.clone()));
+            let asked = (prefix == CONTROL).then(|| options.name.clone());
+            tokio::spawn(watch(Arc::clone(&connections), kind, name, server, tls.clone(), asked));
         }
     }
     if options.control.is_empty() {
@@ -107,12 +120,25 @@ fn look(options: &Options) -> Result<(), Exit> {
     }
 }
 
-/// Keeps a connection to a server. Nothing is said over it.
-async fn watch(connections: Arc<Connections>, kind: &'static str, name: String, server: String, tls: Tls) {
+/// Looks whether a server is there, again and again. `asked`: who it is asked for. Nothing else is said.
+async fn watch(
+    connections: Arc<Connections>,
+    kind: &'static str,
+    name: String,
+    server: String,
+    tls: Tls,
+    asked: Option<String>,
+) {
     loop {
         let connected = timeout(PATIENCE, tls::connect(&server, tls.as_ref())).await;
         let state = match connected.context("no answer").flatten() {
-            Ok(()) => State::Up(server.clone()),
+            Ok(stream) => {
+                if let Some(asked) = &asked {
+                    let answer = timeout(PATIENCE, ask(stream, asked)).await;
+                    connections.inform(&name, answer.context("no answer").flatten().unwrap_or_default());
+                }
+                State::Up(server.clone())
+            }
             Err(error) => State::Down(format!("{error:#}")),
         };
         connections.set(kind, &name, state);
@@ -120,9 +146,24 @@ async fn watch(connections: Arc<Connections>, kind: &'static str, name: String, 
     }
 }
 
+/// Whether a control node knows a virtual-router of this name. One that lacks its own configuration says nothing.
+async fn ask(mut stream: Box<dyn tls::Stream>, name: &str) -> Result<bool> {
+    stream.write_all(format!("{name}\n").as_bytes()).await?;
+    stream.flush().await?;
+    Ok(stream.read_u8().await? == b'1')
+}
+
 impl Connections {
+    fn inform(&self, name: &str, knows: bool) {
+        let mut informed = self.informed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = if knows { informed.insert(name.to_owned()) } else { informed.remove(name) };
+        if is_news {
+            log::say(&format!("{name}: {}", if knows { "there is a virtual-router of its name" } else { NO_ROUTER }));
+        }
+    }
+
     fn set(&self, kind: &'static str, name: &str, state: State) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.insert((kind, name.to_owned()), state.clone());
         match (&before, &state) {
             (Some(before), now) if before == now => {}
@@ -134,19 +175,22 @@ impl Connections {
 
     /// Why it is not functional: it has no control nodes, all of them are lost, or none has told it what its node is.
     fn page(&self, node: &str, has_control: bool) -> String {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let connections: Vec<Connection> =
             all.into_iter().map(|((kind, name), state)| Connection { kind, name, state }).collect();
-        let is_control = |connection: &&Connection| connection.name.starts_with("control-node:");
+        let is_control = |connection: &&Connection| connection.name.starts_with(CONTROL);
         let control: Vec<Connection> = connections.iter().filter(is_control).cloned().collect();
         let is_lost = !control.iter().any(|connection| matches!(connection.state, State::Up(_)));
+        let informed = self.informed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_up = |connection: &Connection| matches!(connection.state, State::Up(_));
+        let is_known = control.iter().any(|connection| is_up(connection) && informed.contains(&connection.name));
         let why = match (has_control, is_lost) {
-            (false, _) => "No control-nodes configured".to_owned(),
-            (true, true) => status::down(&connections).unwrap_or_default(),
-            (true, false) => "No Configuration for self".to_owned(),
+            (false, _) => Some("No control-nodes configured".to_owned()),
+            (true, true) => Some(status::down(&connections).unwrap_or_default()),
+            (true, false) => (!is_known).then(|| NO_ROUTER.to_owned()),
         };
         let process = Process { table: "ObjectVRouter", module: NAME, instance: "0" };
-        status::page(&process, node, &connections, Some(&why))
+        status::page(&process, node, &connections, why.as_deref())
     }
 }
 
@@ -155,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_never_functional_and_says_what_it_lacks() {
+    fn it_is_functional_when_a_control_node_knows_it_and_says_what_it_lacks() {
         let connections = Connections::default();
         assert!(connections.page("n", false).contains(">No control-nodes configured<"));
         connections.set("XMPP", "control-node:10.0.0.1", State::Down("refused".into()));
@@ -163,6 +207,11 @@ mod tests {
         connections.set("XMPP", "control-node:10.0.0.1", State::Up("10.0.0.1:5269".into()));
         let page = connections.page("n", true);
         assert!(page.contains(">No Configuration for self<") && page.contains(">Non-Functional<"), "{page}");
+        connections.inform("control-node:10.0.0.1", true);
+        assert!(connections.page("n", true).contains(">Functional<"));
+        assert!(!connections.page("n", false).contains(">Functional<"), "it knows of no control node");
+        connections.set("XMPP", "control-node:10.0.0.1", State::Down("refused".into()));
+        assert!(!connections.page("n", true).contains(">Functional<"), "what it was told is from before");
     }
 
     #[test]

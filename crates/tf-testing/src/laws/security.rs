@@ -26,7 +26,7 @@ enum Needs {
     Privileged,
 }
 
-const MEMBERS: [&str; 8] = [
+const MEMBERS: [&str; 9] = [
     "analytics-op",
     "cassandra-op",
     "config-op",
@@ -34,6 +34,7 @@ const MEMBERS: [&str; 8] = [
     "kubemanager-op",
     "rabbitmq-op",
     "redis-op",
+    "webui-op",
     "zookeeper-op",
 ];
 

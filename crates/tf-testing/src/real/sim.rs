@@ -1,7 +1,7 @@
 //! The daemons that `tf-sim` plays on real nodes, asked as people ask: NodeStatus by introspection, objects by the API. Over TLS, by the
 //! authority of the namespace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When there is no such list.
-    pub async fn names(&self, address: Ipv4Addr, collection: &str) -> Result<BTreeSet<String>> {
+    pub async fn names(&self, address: Ipv4Addr, collection: &str) -> Result<Vec<String>> {
         let (code, text) = self.ask(Method::GET, address, API, &format!("/{collection}"), "").await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let answer: Value = serde_json::from_str(&text)?;

@@ -1,5 +1,5 @@
 //! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config, Control,
-//! Kubemanager and the vRouter that `tf-sim` plays.
+//! Kubemanager, Webui and the vRouter that `tf-sim` plays.
 //!
 //! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
 //! would leave the lab's pods without a network. An ordinary interface that is called `vhost0` and has what the node's has stands for the one
@@ -26,10 +26,10 @@ const OTHERS: [&str; 6] = [
 
 /// The control nodes of the example.
 const CONTROL: &str = "      - metadata: {name: control1}\n";
-/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin. It knows of no control node: nobody registers
-/// vRouters yet, and without that an agent that knows of one is never Functional.
+/// The vRouter of the example, and its pods without what needs the kernel module or the CNI plugin.
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
-const AGENT_ALONE: &str = "        spec:\n          serviceConfiguration:\n            controlInstance: nobody\n            containers: [{name: vrouteragent}]\n";
+const AGENT_ALONE: &str =
+    "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
 
 /// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
 pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];
@@ -129,6 +129,7 @@ fn values(operator: &str) -> Vec<String> {
         "vrouter-op" => vec![format!("operands.images.vrouter-agent={sim}")],
         "config-op" => config.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
         "kubemanager-op" => vec![format!("operands.images.kubernetes-kube-manager={sim}")],
+        "webui-op" => ["job", "web"].map(|name| format!("operands.images.controller-webui-{name}={sim}")).to_vec(),
         "control-op" => control.map(|name| format!("operands.images.controller-control-{name}={sim}")).to_vec(),
         _ => Vec::new(),
     }
@@ -144,11 +145,11 @@ mod tests {
     fn the_example_is_whole_and_its_vrouter_needs_no_kernel_module() {
         let manifest: Value = serde_saphyr::from_str(&manifest().unwrap()).unwrap();
         let services = manifest["spec"]["services"].as_object().unwrap();
-        let kinds = ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "zookeeper"];
+        let kinds =
+            ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "webui", "zookeeper"];
         assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
         let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));
-        assert_eq!(vrouter["controlInstance"], "nobody");
         let fewer: Value = serde_saphyr::from_str(&manifest_of_control_nodes(2).unwrap()).unwrap();
         assert_eq!(fewer["spec"]["services"]["controls"][0]["spec"]["commonConfiguration"]["replicas"], 2);
         let with: Value = serde_saphyr::from_str(&manifest_with("A: \"1\"").unwrap()).unwrap();

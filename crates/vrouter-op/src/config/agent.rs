@@ -9,8 +9,7 @@ use crate::{
     services::Services,
 };
 
-/// Name of the file.
-pub const FILE: &str = "contrail-vrouter-agent.conf";
+pub use tf_plan::node::vrouter::FILE;
 /// What the agent takes for the destination of samples and security events. Any other word makes it exit with code 0
 /// (tf-components 11, trap 17).
 const DESTINATIONS: [&str; 3] = ["collector", "file", "syslog"];

@@ -301,8 +301,10 @@ pub fn why_ignored(name: Name) -> &'static str {
         | Name::VrouterCryptInterface
         | Name::VrouterDecryptInterface
         | Name::VrouterDecryptKey => "traffic between nodes is not encrypted yet, a later release brings that",
-        Name::SriovPhysicalNetwork => "it is registered in the config API, which a later release does",
-        Name::SriovPhysicalInterface => "it takes effect together with sriovVf",
+        Name::SriovPhysicalNetwork => {
+            "it takes effect together with sriovPhysicalInterface, where a config API is known"
+        }
+        Name::SriovPhysicalInterface => "it takes effect together with sriovVf or sriovPhysicalNetwork",
         Name::SriovVf => "it takes effect together with sriovPhysicalInterface",
         Name::K8sTokenFile => "the pod has no file with a token, k8sToken takes the token itself",
         Name::PriorityBandwidth | Name::PriorityScheduling => "it takes effect together with priorityId",

@@ -5,6 +5,7 @@
 mod fields;
 mod files;
 mod hostile;
+mod registration;
 mod rollout;
 mod services;
 mod size;

@@ -97,6 +97,7 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
             rabbitmq: None,
             cassandra: None,
             redis: None,
+            vrouter: None,
         };
         observed.agents.insert(pod.uid.clone(), Agent::Says(Box::new(said)));
     }

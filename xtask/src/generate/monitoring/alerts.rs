@@ -66,6 +66,9 @@ pub fn all(target: &Target) -> Vec<Alert> {
     if target.has_agents {
         alerts.extend(of_certificates(target));
     }
+    if target.registers {
+        alerts.push(of_registration(target));
+    }
     match target.operator {
         "cassandra-op" => alerts.push(of_cassandra(target)),
         "rabbitmq-op" => alerts.extend(of_rabbitmq(target)),
@@ -357,6 +360,27 @@ fn of_certificates(target: &Target) -> [Alert; 2] {
             ],
         ),
     ]
+}
+
+/// Of a resource that is not Ready for that reason [`of_resources`] tells.
+fn of_registration(target: &Target) -> Alert {
+    let (named, on) = (Named(target), Resources(target));
+    let missing = on.one("max", &table::UNREGISTERED, &[]);
+    named.alert(
+        "Unregistered",
+        unless(
+            &format!("{missing} > 0"),
+            &[on.fails("Ready"), on.holds("Progressing"), on.holds("Paused"), on.is_wished()],
+        ),
+        "15m",
+        Severity::Warning,
+        [
+            format!("{SUBJECT} is not in the config API as it shall be"),
+            format!(
+                "{SUBJECT} serves, and {{{{ $value }}}} of its objects have not been in the config API as they shall be for 15 minutes: others do not know of its members,                  or go by other settings. The condition Provisioned names the call and what was answered."
+            ),
+        ],
+    )
 }
 
 fn of_cassandra(target: &Target) -> Alert {

@@ -141,7 +141,7 @@ pub fn of(target: &Target) -> Result<String> {
             panels.push(Panel::number("Repair is late in", "s", vec![(left(&table::REPAIR_LATE), name)]));
         }
     }
-    if matches!(target.operator, "config-op" | "control-op") {
+    if target.registers {
         let missing = of("max", &table::UNREGISTERED, &[]);
         panels.push(Panel::number("Not in the config API as it shall be", "none", vec![(missing, name)]));
     }

@@ -49,6 +49,8 @@ struct Target {
     rollout_hours: u32,
     /// Whether it cannot be well while a store of its namespace hibernates.
     needs_stores: bool,
+    /// Whether it registers something in the config API.
+    registers: bool,
 }
 
 impl Target {
@@ -62,6 +64,7 @@ impl Target {
             "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
             "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
             "redis-op" => (Some("docs/redis.md"), 1),
+            "webui-op" => (Some("docs/webui.md"), 1),
             "zookeeper-op" => (Some("docs/zookeeper.md"), 1),
             // Node by node.
             "vrouter-op" => (None, 6),
@@ -72,17 +75,13 @@ impl Target {
             [] => kind.to_owned(),
             _ => format!("~{}", declaration.reconciled().map(|it| it.kind).collect::<Vec<_>>().join("|")),
         };
-        let needs_stores =
-            matches!(operator.name, "analytics-op" | "config-op" | "control-op" | "kubemanager-op" | "manager-op");
-        Self {
-            operator: operator.name,
-            kind,
-            kinds,
-            has_agents: declaration.calls_agents,
-            page,
-            rollout_hours,
-            needs_stores,
-        }
+        let needs_stores = matches!(
+            operator.name,
+            "analytics-op" | "config-op" | "control-op" | "kubemanager-op" | "manager-op" | "webui-op"
+        );
+        let registers = matches!(operator.name, "analytics-op" | "config-op" | "control-op" | "vrouter-op");
+        let (operator, has_agents) = (operator.name, declaration.calls_agents);
+        Self { operator, kind, kinds, has_agents, page, rollout_hours, needs_stores, registers }
     }
 
     /// The operator whose resource stands for those of all others.

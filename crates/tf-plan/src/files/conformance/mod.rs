@@ -1,5 +1,5 @@
 //! The writers and readers against the parsers they are made for, where those are installed: Python's `configparser`, PyYAML,
-//! `java.util.Properties` and the shell. Each test starts one process for all its cases. A test whose parser is not installed
+//! `java.util.Properties`, Node.js and the shell. Each test starts one process for all its cases. A test whose parser is not installed
 //! says so in a line that begins with `SKIP` on standard error and in the file `TF_TEST_SKIPS`, from which
 //! `cargo xtask test` counts it as skipped.
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-use super::{EnvFile, Ini, Properties, Settings as _, env, hostile, read, yaml};
+use super::{EnvFile, Ini, Js, Properties, Settings as _, env, hostile, read, yaml};
 
 /// The same examples on every run.
 fn examples<S: Strategy>(count: usize, strategy: S) -> Vec<S::Value> {
@@ -234,5 +234,27 @@ fn a_shell_reads_back_what_the_writer_wrote_and_agrees_with_our_reader() {
     assert_eq!(output.len(), expected.len());
     for (index, (output, expected)) in output.iter().zip(expected).enumerate() {
         assert_eq!(*output, expected, "{:?}", parsed.get(index / 3));
+    }
+}
+
+/// Reads texts as a JSON list, answers with what Node.js has each export.
+const NODE: &str = "const texts = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const read = text => { const module = {}; new Function('module', text)(module); return module.exports; };
+process.stdout.write(JSON.stringify(texts.map(read)));";
+
+#[test]
+fn node_reads_back_what_the_writer_wrote() {
+    let values = vec("[\\s\\S]{0,20}|['\"\\\\`$\u{2028}\u{2029}\n<>/!-]{1,20}", 1..4);
+    let (examples, texts) = written(examples(200, values), |values| {
+        let mut file = Js::new("config.global.js", "config");
+        file.set("a.b.list", values.clone()).set("text", values[0].as_str()).set("a.c", true).set("port", 8143).render()
+    });
+    let input = serde_json::to_string(&texts).unwrap();
+    let Some(output) = ask(Command::new("node").args(["-e", NODE]), input) else { return };
+    let exported: Vec<serde_json::Value> = serde_json::from_str(&output).unwrap();
+    assert_eq!(exported.len(), examples.len());
+    for (values, exported) in examples.iter().zip(exported) {
+        let wanted = serde_json::json!({"a": {"b": {"list": values}, "c": true}, "text": values[0], "port": 8143});
+        assert_eq!(exported, wanted);
     }
 }

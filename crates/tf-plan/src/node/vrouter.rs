@@ -1,0 +1,46 @@
+//! What the node agent tells of a vRouter's agent: who that is on its node, in the words of its own file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::read;
+
+/// Name of the agent's file.
+pub const FILE: &str = "contrail-vrouter-agent.conf";
+
+/// Who an agent is. The config API has to know it by the same (tf-components 10.5 and 11, trap 14).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// Its name.
+    pub name: String,
+    /// The first of its addresses in the overlay.
+    pub address: String,
+}
+
+impl Facts {
+    /// What the file says; none if that is not who an agent is.
+    pub fn read(file: &str) -> Option<Self> {
+        let sections = read::boost(file).ok()?;
+        let option = |section: &str, name: &str| {
+            let value = sections.get(section)?.get(name)?.last()?.split_whitespace().next()?;
+            Some(value.to_owned())
+        };
+        Some(Self {
+            name: option("DEFAULT", "agent_name")?,
+            address: option("VIRTUAL-HOST-INTERFACE", "compute_node_address")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_who_its_file_says() {
+        let file = "[DEFAULT]\nagent_name = n1\n[VIRTUAL-HOST-INTERFACE]\ncompute_node_address = 10.9.0.1 10.9.1.1\n";
+        assert_eq!(Facts::read(file), Some(Facts { name: "n1".into(), address: "10.9.0.1".into() }));
+        assert_eq!(Facts::read("[DEFAULT]\nagent_name = n1\n"), None);
+        assert_eq!(Facts::read("no file of an agent"), None);
+    }
+}

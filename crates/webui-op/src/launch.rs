@@ -1,0 +1,81 @@
+//! How the node agent runs the daemons of a member: command lines (tf-components 6), the files that they read, when they serve.
+//!
+//! The web server opens its port when it has found Redis and agreed on the secret of its sessions there, and goes on without it: then nobody can
+//! log in, so the agent asks Redis, too. The job server opens that of its jobs when it has found Redis. Neither reads anything again that
+//! matters, and none takes a signal for it (tf-components 1.10), so they are started anew for whatever changes.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use tf_api::ports;
+use tf_plan::{
+    component::Agents,
+    node,
+    node::launch::{Identity, Launch, OnChange, Probe, Relay, Unusable, port},
+    services::{CASSANDRA_CA, REDIS_CA},
+};
+
+use crate::{config, containers::WEB, services::Services};
+
+/// Where the images have the program (tf-components 6).
+const PROGRAM: &str = "/usr/src/contrail/contrail-web-core";
+/// File with the password of Redis.
+pub const REDIS_PASSWORD: &str = "redis-password";
+
+/// What every daemon of Tungsten Fabric needs before it can connect to anything. The container of the web server gets it.
+const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
+
+/// The launch file of a container's daemon, for the member with this address.
+///
+/// # Errors
+/// When a value cannot be expressed in the file.
+pub fn file(daemon: &str, address: &str, services: &Services, agents: &Agents) -> Result<String, Unusable> {
+    let launch = if daemon == WEB { web(address, services, agents)? } else { job(services)? };
+    launch.render()
+}
+
+fn web(address: &str, services: &Services, agents: &Agents) -> Result<Launch, Unusable> {
+    let mut launch = server("webServerStart.js", services);
+    launch.ready = Probe::Http {
+        port: port("ready.port", ports::WEBUI_HTTPS)?,
+        path: "/".into(),
+        host: None,
+        tls: true,
+        contains: None,
+    };
+    launch.agent = agents.api()?;
+    // It reads it when it starts.
+    launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
+    let redis = &services.redis;
+    let authorities = redis.ca.as_ref().map(|_| REDIS_CA.to_owned());
+    let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());
+    // The agent reads them for each connection.
+    launch.files.extend([&authorities, &password].into_iter().flatten().map(|file| (file.clone(), OnChange::Nothing)));
+    launch.relay = Some(Relay {
+        port: port("relay.port", ports::WEBUI_REDIS)?,
+        host: redis.server(address).to_owned(),
+        server: port("relay.server", tf_api::schema::Port(redis.servers.port))?,
+        tls: redis.servers.tls,
+        authorities,
+        password,
+    });
+    Ok(launch)
+}
+
+fn job(services: &Services) -> Result<Launch, Unusable> {
+    let mut launch = server("jobServerStart.js", services);
+    let host = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    launch.ready = Probe::Tcp { port: port("ready.port", ports::WEBUI_KUE)?, host };
+    Ok(launch)
+}
+
+fn server(program: &str, services: &Services) -> Launch {
+    let argv =
+        ["node", program, "--conf_file", &format!("{}/{}", node::RUN_DIR, config::FILE)].map(str::to_owned).to_vec();
+    let files = [Some(config::FILE), Some(config::USER_FILE), services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA)];
+    Launch {
+        working_directory: Some(PROGRAM.into()),
+        files: files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect(),
+        awaits: CERTIFICATES.map(str::to_owned).to_vec(),
+        ..Launch::new(argv)
+    }
+}

@@ -1,0 +1,191 @@
+//! Desired state of the web user interface.
+
+use serde_json::{Map, Value, json};
+use tf_api::{
+    Managed as _, Webui,
+    contract::{Draft, Protocol, Reason},
+    ports,
+};
+use tf_pki::member::service_names;
+use tf_plan::{
+    build::{
+        configuration::Files,
+        identity::Identity,
+        pod::{Daemon, mount},
+        publish, service,
+    },
+    certificates,
+    component::Agents,
+    dependency,
+    ensemble::{Ensemble, Parts, Traits},
+    hibernation, keystone,
+    members::{Joining, Leaving, SizeRule},
+    node::launch::file_name,
+    observed::Observed,
+    plan::{NotReady, Plan},
+    procedure,
+    selection::OBSOLETE,
+    services::{CASSANDRA_CA, REDIS_CA},
+};
+
+use crate::{
+    OPERATOR,
+    config::{self, Cluster},
+    containers::{self, CONTAINERS, HTTP, HTTPS, LOGS, WEB},
+    launch,
+    login::{self, Login},
+    procedure::MEMBERS,
+    services::{self, Services},
+};
+
+/// Time for requests to be answered.
+const GRACE_SECONDS: i64 = 60;
+
+/// Plans the web user interface.
+///
+/// # Errors
+/// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
+pub fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {
+    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
+    // Whatever else is missing, the conditions tell how the services are.
+    let drafts = match &resolved {
+        Ok(resolved) => resolved.drafts.clone(),
+        Err(waiting) => waiting.drafts.clone(),
+    };
+    let desired = || {
+        complete_list(cr)?;
+        let login = Login::of(cr, observed)?;
+        let services = Services::of(&resolved?)?;
+        let cluster = Cluster {
+            log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
+            services: &services,
+            login: &login,
+        };
+        carry_out(cr, observed, &cluster, drafts.clone())
+    };
+    desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
+}
+
+/// The job server is of no use alone.
+fn complete_list(cr: &Webui) -> Result<(), NotReady> {
+    let listed = &cr.spec.service_configuration.containers;
+    if listed.is_empty() || listed.iter().any(|listed| listed.name.as_deref() == Some(WEB)) {
+        return Ok(());
+    }
+    let message = format!(
+        "serviceConfiguration.containers does not list {WEB}; add it, or remove the list to run the usual ones"
+    );
+    Err(NotReady::invalid(Reason::InvalidSpec, message))
+}
+
+/// The plan, once everything it depends on is there.
+fn carry_out(
+    cr: &Webui,
+    observed: &Observed<Webui>,
+    cluster: &Cluster<'_>,
+    drafts: Vec<Draft>,
+) -> Result<Plan, NotReady> {
+    let ensemble = Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &cr.spec.service_configuration.containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::EveryNode,
+            joining: Joining::Anytime,
+            leaving: Leaving::Dropped,
+            highest: 0,
+            has_data: false,
+            uses_auth: true,
+            takes_over: false,
+            changing: None,
+        },
+    )?;
+    let agents = agents(cr, &observed.operator.cluster_domain);
+    let files = files(&ensemble, cluster, &agents)?;
+    let contents = files.content_hashes(ensemble.members());
+    let daemons: Vec<Daemon> =
+        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, agents.port)).collect();
+    let front = front(&ensemble.identity);
+    let host = ensemble.service_host(&front);
+    let mut endpoint = ensemble.endpoint(HTTPS, Protocol::Https, ports::WEBUI_HTTPS, true);
+    endpoint.service = Some(host.clone());
+    // A session is known to one member.
+    let in_front = [(HTTPS, ports::WEBUI_HTTPS), (HTTP, ports::WEBUI_HTTP)];
+    let mut objects = vec![service::sticky(&ensemble.identity, &front, &in_front)];
+    let kept = cluster.login.kept();
+    objects.extend(kept.map(|data| publish::credentials(&ensemble.identity, &login::secret(cr), &data)));
+    let reachable = |(name, _): &(&'static str, _)| containers::is_reachable(name);
+    let parts = Parts {
+        files,
+        volumes: containers::volumes(&ensemble.identity),
+        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
+        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).filter(reachable).collect(),
+        daemons,
+        objects,
+        endpoints: vec![endpoint],
+        grace_seconds: GRACE_SECONDS,
+        ignored: ignored(cr),
+        drafts,
+        own_status: own_status(&host),
+        ..Parts::default()
+    };
+    let mut plan = ensemble.plan(parts)?;
+    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
+    procedure::reseat(&mut plan, observed);
+    hibernation::finish(&mut plan);
+    Ok(plan)
+}
+
+/// How members' agents are reached, and what members are called.
+pub fn agents(cr: &Webui, cluster_domain: &str) -> Agents {
+    let mut agents = Agents::of(OPERATOR, cr, ports::WEBUI_AGENT, cluster_domain);
+    agents.services.extend(service_names(&front(&Identity::of(OPERATOR, cr)), cr.home(), cluster_domain));
+    agents
+}
+
+/// Name of the Service in front of the members.
+fn front(identity: &Identity) -> String {
+    identity.service_name("webui")
+}
+
+/// What the Go tf-operator published. It had the Service's address for an endpoint; its name is known without asking for the address, leads to
+/// the same place, and is what a certificate can be checked against.
+fn own_status(host: &str) -> Map<String, Value> {
+    let ports = json!({"webUIHttpPort": ports::WEBUI_HTTP.get(), "webUIHttpsPort": ports::WEBUI_HTTPS.get()});
+    Map::from_iter([("ports".to_owned(), ports), ("endpoint".to_owned(), json!(host))])
+}
+
+fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
+    let services = cluster.services;
+    let mut files = Files::default();
+    let authorities = [(CASSANDRA_CA, &services.cassandra.ca), (REDIS_CA, &services.redis.ca)];
+    for (file, certificates) in authorities {
+        if let Some(certificates) = certificates {
+            files.shared(file, certificates.clone());
+        }
+    }
+    if let Some(password) = &services.redis.password {
+        files.shared_secret(launch::REDIS_PASSWORD, password.clone());
+    }
+    files.shared_secret(config::USER_FILE, cluster.user()?);
+    for member in ensemble.members() {
+        let address = &member.address;
+        for container in &ensemble.containers {
+            let launch = launch::file(container.name, address, services, agents)?;
+            files.member(&file_name(container.name), address, launch);
+        }
+        files.member_secret(config::FILE, address, cluster.settings(address)?);
+    }
+    Ok(files)
+}
+
+/// Fields of the spec that are set and have no effect.
+fn ignored(cr: &Webui) -> Vec<String> {
+    let auth = keystone::ignored_by_webui(cr.spec.common_configuration.auth_parameters.as_ref());
+    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
+    auth.into_iter().chain(dependencies).chain(host_files).collect()
+}

@@ -1,0 +1,148 @@
+//! The services the daemons connect to, checked for what the daemons can do with them.
+
+use tf_api::{
+    Webui,
+    contract::ConditionType,
+    dependencies::{DependencySource, ResourceReference},
+    kinds::{ANALYTICS, CASSANDRA, CONFIG, CONTROL, REDIS},
+    ports,
+};
+use tf_plan::{
+    dependency::{Connection, Dependency, Need, Resolved},
+    files::url,
+    plan::NotReady,
+    services::{CQL, Cassandra, dependency, unusable},
+};
+
+/// REST of Config, and of Analytics.
+const API: &str = "api";
+/// Redis.
+const REDIS_ENDPOINT: &str = "redis";
+/// Redis where one server takes writes and the others copy it.
+const SENTINEL: &str = "sentinel";
+/// XMPP of the control nodes, which all of them have.
+const XMPP: &str = "xmpp";
+/// DNS of the control nodes.
+const DNS: &str = "dns";
+/// Introspection of their DNS daemons.
+const DNS_INTROSPECT: &str = "dns-introspect";
+
+/// What a Webui needs, and what it uses when it is there.
+pub fn dependencies(cr: &Webui) -> Vec<Dependency> {
+    use ConditionType::{CassandraReady, CollectorReady, ConfigApiReady, ControlReady, RedisReady};
+    let from = &cr.spec.dependencies;
+    let instance = cr.spec.service_configuration.control_instance.as_deref().filter(|name| !name.is_empty());
+    let control = from.control.clone().or_else(|| {
+        let reference = ResourceReference { name: instance?.to_owned(), namespace: None };
+        Some(DependencySource { reference: Some(reference), ..DependencySource::default() })
+    });
+    // A Control need not serve DNS. Of others nothing else is asked.
+    let is_elsewhere =
+        control.as_ref().is_some_and(|control| control.external.is_some() || control.discovery_config_map.is_some());
+    let of_control = if is_elsewhere { DNS_INTROSPECT } else { XMPP };
+    vec![
+        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
+        dependency(RedisReady, REDIS, from.redis.as_ref(), "redis1", REDIS_ENDPOINT, Need::BringUp),
+        dependency(ControlReady, CONTROL, control.as_ref(), "control1", of_control, Need::BringUp),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", API, Need::Optional),
+    ]
+}
+
+/// Servers of one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Servers {
+    /// Their addresses or names.
+    pub hosts: Vec<String>,
+    /// Their port.
+    pub port: u16,
+    /// Whether they speak TLS.
+    pub tls: bool,
+}
+
+impl Servers {
+    /// An endpoint of a connection, if it is listed.
+    fn of(connection: &Connection, endpoint: &str) -> Option<Self> {
+        let port = connection.port(endpoint)?;
+        Some(Self { hosts: connection.hosts(endpoint), port, tls: connection.tls(endpoint) })
+    }
+
+    /// Servers whose addresses the daemons paste into URLs (upstream `rest.api.js`).
+    fn for_urls(self) -> Self {
+        Self { hosts: self.hosts.iter().map(|host| url::host(host)).collect(), ..self }
+    }
+}
+
+/// The servers that keep sessions and jobs.
+#[derive(Clone, PartialEq)]
+pub struct Redis {
+    /// Where they are.
+    pub servers: Servers,
+    /// Certificates theirs are checked against, if not the cluster's.
+    pub ca: Option<String>,
+    /// Their password, if they ask for one.
+    pub password: Option<String>,
+}
+
+impl Redis {
+    fn of(connection: &Connection) -> Result<Self, NotReady> {
+        if connection.endpoints.contains_key(SENTINEL) {
+            let message = "Redis has the mode Sentinel, in which one server alone takes writes and clients have to ask which; the web UI does \
+                           not: give it one whose servers are on their own";
+            return Err(unusable(ConditionType::RedisReady, message.to_owned()));
+        }
+        let key = |key| connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
+        let servers = Servers::of(connection, REDIS_ENDPOINT).unwrap_or_default();
+        Ok(Self { servers, ca: key("ca.crt"), password: key("password") })
+    }
+
+    /// The server for the member with this address: that of its node, else the first one. Servers know nothing of each other, and the
+    /// daemons of a member have to use the same one.
+    pub fn server(&self, address: &str) -> &str {
+        let hosts = &self.servers.hosts;
+        hosts.iter().find(|host| *host == address).or(hosts.first()).map_or("", String::as_str)
+    }
+}
+
+/// All services of a resource.
+#[derive(Clone, PartialEq)]
+pub struct Services {
+    /// The config API.
+    pub api: Servers,
+    /// The database.
+    pub cassandra: Cassandra,
+    /// Its port.
+    pub cassandra_port: u16,
+    /// Sessions and jobs.
+    pub redis: Redis,
+    /// Introspection of DNS daemons, where there are any.
+    pub dns: Option<Servers>,
+    /// The API of Analytics, if there is any.
+    pub analytics: Option<Servers>,
+}
+
+impl Services {
+    /// Checks what was resolved.
+    ///
+    /// # Errors
+    /// When the daemons could not use it.
+    pub fn of(resolved: &Resolved) -> Result<Self, NotReady> {
+        let connection = |condition| resolved.connection(condition).cloned().unwrap_or_default();
+        let cassandra = connection(ConditionType::CassandraReady);
+        let analytics = resolved.connection(ConditionType::CollectorReady);
+        Ok(Self {
+            api: Servers::of(&connection(ConditionType::ConfigApiReady), API).unwrap_or_default().for_urls(),
+            cassandra_port: cassandra.port(CQL).unwrap_or_default(),
+            cassandra: Cassandra::of(&cassandra, cassandra.hosts(CQL)),
+            redis: Redis::of(&connection(ConditionType::RedisReady))?,
+            dns: dns(&connection(ConditionType::ControlReady)),
+            analytics: analytics.and_then(|analytics| Servers::of(analytics, API)).map(Servers::for_urls),
+        })
+    }
+}
+
+/// Where control nodes tell of DNS. Those of earlier releases do not publish the port, which is the usual one unless somebody moved it.
+fn dns(control: &Connection) -> Option<Servers> {
+    let usual = || Servers::of(control, DNS).map(|dns| Servers { port: ports::DNS_INTROSPECT.get(), ..dns });
+    Servers::of(control, DNS_INTROSPECT).or_else(usual).map(Servers::for_urls)
+}
