@@ -72,7 +72,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     functional(&visitor, &addresses).await?;
     one_writes_and_all_read(&visitor, &addresses, "first").await?;
     nothing_secret_is_told(lab, client).await?;
-    silence(lab).await?;
+    silence(lab, client).await?;
     registration(lab, client, &visitor, &addresses).await?;
     agents(lab, client, &visitor, &addresses).await?;
 
@@ -286,7 +286,10 @@ async fn restarts(client: &Client) -> Result<Restarts> {
 }
 
 /// Nobody writes where nothing happens, and nobody asked for what is not allowed.
-async fn silence(lab: &Lab) -> Result<()> {
+async fn silence(lab: &Lab, client: &Client) -> Result<()> {
+    // Keyspaces that clients have made are repaired for the first time.
+    let is_repaired = |it: &Resource| it.object.data["status"]["repairedSince"].is_string();
+    resources::until(client, CASSANDRA, NAMESPACE, "configdb1", "repaired", RECOVERY, is_repaired).await?;
     tokio::time::sleep(SETTLED).await;
     let begun = lab.audit_mark().await?;
     tokio::time::sleep(SILENCE).await;
