@@ -1,5 +1,5 @@
-//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, Control, Kubemanager, Webui and the vRouter, which
-//! `tf-sim` plays: it reads their files as strictly as they do and connects to every store that is named there. Of the vRouter that is the
+//! Everything at once on real nodes: real stores, operators as pods of their charts, and the daemons of Config, Control, analytics, Kubemanager, Webui and
+//! the vRouter, which `tf-sim` plays: it reads their files as strictly as they do and connects to every store that is named there. Of the vRouter that is the
 //! agent, without the kernel module (see [`tf_testing::real::whole`]).
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt as _};
 use tf_api::kinds::{CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER, WEBUI};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
-use tf_testing::real::sim::{DAEMONS, NodeStatus, Visitor};
+use tf_testing::real::sim::{ANALYTICS, DAEMONS, NodeStatus, Visitor};
 use tf_testing::real::{image, whole};
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
@@ -89,7 +89,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 async fn everything_is_well(client: &Client) -> Result<()> {
     let found = resources::all(client, NAMESPACE).await?;
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
-    ensure!(found.len() == 11, "{names:?}");
+    ensure!(found.len() == 14, "{names:?}");
     for resource in &found {
         for kind in ["Available", "ConfigReady", "InputsReady", "Provisioned", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
@@ -161,9 +161,15 @@ async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4
     ensure!(before.len() == nodes, "{before:?}");
 
     let begun = std::time::Instant::now();
-    lab.apply(&whole::manifest_with("ANALYTICS_NODES: 192.0.2.1")?).await?;
-    let is_changed = |status: &NodeStatus| status.connections.contains_key("Collector") && status.is_functional();
-    say("agents to look for a collector", &is_changed, nodes).await?;
+    let collector = addresses.last().context("no node")?;
+    let server = format!("{collector}:8086");
+    let is_changed = |status: &NodeStatus| {
+        status.is_functional() && status.connections.get("Collector").is_some_and(|(_, with)| *with == server)
+    };
+    let changed = visitor.agents(addresses).await?.values().filter(|status| is_changed(status)).count();
+    ensure!(changed < nodes, "agents are with {server} already");
+    lab.apply(&whole::manifest_with(&format!("ANALYTICS_NODES: {collector}"))?).await?;
+    say("agents to be with the one collector that is named", &is_changed, nodes).await?;
     settled(client).await?;
     println!("a changed configuration: in use on {nodes} nodes after {:.1?}", begun.elapsed());
 
@@ -208,12 +214,12 @@ async fn settled(client: &Client) -> Result<()> {
     resources::until(client, VROUTER, NAMESPACE, AGENTS, "settled", RECOVERY, is_settled).await.map(drop)
 }
 
-/// Every daemon at work says that it is connected to everything: each API, and one of each other.
+/// Every daemon at work says that it is connected to everything: each API, each of analytics, and one of each other.
 async fn functional(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
     let mut last = BTreeMap::new();
     eventually("every daemon to be Functional", RECOVERY, async || {
         last = visitor.statuses(addresses).await?;
-        let at_work = addresses.len() + DAEMONS.len() - 1;
+        let at_work = addresses.len() * (1 + ANALYTICS.len()) + DAEMONS.len() - 1;
         Ok((last.len() == at_work && last.values().all(NodeStatus::is_functional)).then_some(()))
     })
     .await

@@ -29,6 +29,14 @@ pub const DAEMONS: [(&str, u16); 5] = [
     ("contrail-device-manager", 8096),
     ("contrail-kube-manager", 8108),
 ];
+/// Daemons of analytics with their introspect ports. All members' are at work.
+pub const ANALYTICS: [(&str, u16); 5] = [
+    ("contrail-collector", 8089),
+    ("contrail-analytics-api", 8090),
+    ("contrail-query-engine", 8091),
+    ("tf-snmp-collector", 5920),
+    ("tf-topology", 5921),
+];
 /// The vRouter's agent with its introspect port.
 pub const AGENT: (&str, u16) = ("contrail-vrouter-agent", 8085);
 const API: u16 = 8082;
@@ -112,7 +120,7 @@ impl Visitor {
     /// When one answers something else.
     pub async fn statuses(&self, addresses: &[Ipv4Addr]) -> Result<BTreeMap<(&'static str, Ipv4Addr), NodeStatus>> {
         let mut found = BTreeMap::new();
-        for (daemon, port) in DAEMONS {
+        for (daemon, port) in DAEMONS.into_iter().chain(ANALYTICS) {
             for address in addresses {
                 if let Some(status) = self.status(*address, port).await? {
                     found.insert((daemon, *address), status);

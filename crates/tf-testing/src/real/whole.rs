@@ -1,4 +1,4 @@
-//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config, Control,
+//! What operators of this repository run on real nodes, as pods of their charts: real stores, and the daemons of Config, Control, analytics,
 //! Kubemanager, Webui and the vRouter that `tf-sim` plays.
 //!
 //! The vRouter's pods run their agent alone: the kernel module cannot be loaded in a lab, and a CNI plugin that waits for control nodes
@@ -56,10 +56,10 @@ pub fn manifest() -> Result<String> {
             "          serviceConfiguration:\n",
             &format!("          serviceConfiguration:\n            {}\n", heap("\n            ")),
         )
-        .replace(ANALYTICS, "")
+        .replace(ALARMS, "")
         .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");
-    anyhow::ensure!(!small.contains("analytics1"), "examples/manager.yaml has other analytics than it had");
+    anyhow::ensure!(!small.contains("analyticsalarm1"), "examples/manager.yaml has other alarms than it had");
     anyhow::ensure!(small.ends_with(AGENT_ALONE), "examples/manager.yaml has no vRouter at its end");
     Ok(small)
 }
@@ -83,14 +83,8 @@ pub fn manifest_of_control_nodes(count: u32) -> Result<String> {
     Ok(manifest.replace(CONTROL, &spec))
 }
 
-/// Nobody has played their daemons here yet (docs/analytics.md).
-const ANALYTICS: &str = "    analytics:
-      metadata: {name: analytics1}
-    queryengine:
-      metadata: {name: queryengine1}
-    analyticsSnmp:
-      metadata: {name: analyticssnmp1}
-    analyticsAlarm:
+/// No Kafka is here yet (docs/analytics.md).
+const ALARMS: &str = "    analyticsAlarm:
       metadata: {name: analyticsalarm1}
 ";
 
@@ -118,10 +112,12 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
 
 /// Values of an operator's chart.
 fn values(operator: &str) -> Vec<String> {
+    let analytics = ["api", "collector", "query-engine", "snmp-collector", "snmp-topology"];
     let config = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
     let control = ["control", "dns", "named"];
     let sim = concat!("tungstenfabric/tf-sim:", env!("CARGO_PKG_VERSION"));
     match operator {
+        "analytics-op" => analytics.map(|name| format!("operands.images.analytics-{name}={sim}")).to_vec(),
         "cassandra-op" => vec![image::CASSANDRA.to_owned()],
         "rabbitmq-op" => vec![image::RABBITMQ.to_owned()],
         "redis-op" => vec![image::REDIS.to_owned()],
@@ -145,8 +141,20 @@ mod tests {
     fn the_example_is_whole_and_its_vrouter_needs_no_kernel_module() {
         let manifest: Value = serde_saphyr::from_str(&manifest().unwrap()).unwrap();
         let services = manifest["spec"]["services"].as_object().unwrap();
-        let kinds =
-            ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "webui", "zookeeper"];
+        let kinds = [
+            "analytics",
+            "analyticsSnmp",
+            "cassandras",
+            "config",
+            "controls",
+            "kubemanager",
+            "queryengine",
+            "rabbitmq",
+            "redis",
+            "vrouters",
+            "webui",
+            "zookeeper",
+        ];
         assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
         let vrouter = &services["vrouters"][0]["spec"]["serviceConfiguration"];
         assert_eq!(vrouter["containers"], serde_json::json!([{"name": "vrouteragent"}]));
