@@ -326,7 +326,7 @@ impl Store {
             (rabbitmq::STORE, rabbitmq::Long::ALL),
             (cassandra::STORE, cassandra::Long::ALL),
             (redis::STORE, redis::Long::ALL),
-            (whole::CONFIG, whole::LONG_TESTS),
+            (whole::CONFIG, whole::Long::ALL),
         ];
         let before = all.iter().take_while(|(store, _)| store.operator != self.operator);
         let index = before.map(|(_, tests)| tests).sum::<usize>() + test;

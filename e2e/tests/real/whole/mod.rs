@@ -2,6 +2,12 @@
 //! the vRouter, which `tf-sim` plays: it reads their files as strictly as they do and connects to every store that is named there. Of the vRouter that is the
 //! agent, without the kernel module (see [`tf_testing::real::whole`]).
 
+mod agents;
+mod changes;
+mod faults;
+mod registration;
+mod traffic;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use tf_api::kinds::{CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER, WEBUI};
+use tf_api::kinds::{CASSANDRA, CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER, WEBUI};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{ANALYTICS, DAEMONS, NodeStatus, Visitor};
@@ -32,7 +38,37 @@ const WEB: &str = "webui1";
 /// The vRouter.
 const AGENTS: &str = "vrouter1";
 /// Those of this file that take minutes.
-pub const LONG_TESTS: usize = 1;
+#[derive(Clone, Copy)]
+pub enum Long {
+    /// It comes up and is silent.
+    Story,
+    /// It is changed under a client of the API.
+    Changes,
+    /// Its daemons hang, one after the other.
+    Faults,
+}
+
+impl Long {
+    /// How many these are.
+    pub const ALL: usize = Self::Faults as usize + 1;
+
+    /// A lab in which everything has come up, or none where it cannot be had or this run leaves the test out.
+    async fn ready(self) -> Result<Option<(Turn, Client)>> {
+        if !CONFIG.is_drawn(self as usize)? {
+            return Ok(None);
+        }
+        let Some(archives) = image::archives(&whole::archives())? else { return Ok(None) };
+        let lab = Turn::take(whole::installed(3, NAMESPACE, &archives)).await?;
+        let client = lab.client().await?;
+        let begun = std::time::Instant::now();
+        lab.apply(&whole::manifest()?).await?;
+        match resources::ready(&client, MANAGER, NAMESPACE, "sdn", BRING_UP).await {
+            Ok(_) => println!("Ready after {:.0?}", begun.elapsed()),
+            Err(error) => return Err(CONFIG.with_testimony(error, &client).await),
+        }
+        Ok(Some((lab, client)))
+    }
+}
 
 /// Six Java servers, three of Erlang and the rest on two cores that others use, too.
 const BRING_UP: Duration = Duration::from_mins(15);
@@ -48,12 +84,7 @@ type Restarts = BTreeMap<(String, String), i32>;
 #[tokio::test(flavor = "multi_thread")]
 async fn daemons_that_tf_sim_plays_use_every_real_store_and_agents_without_a_kernel_module_change_one_node_at_a_time()
 -> Result<()> {
-    if !CONFIG.is_drawn(0)? {
-        return Ok(());
-    }
-    let Some(archives) = image::archives(&whole::archives())? else { return Ok(()) };
-    let lab = Turn::take(whole::installed(3, NAMESPACE, &archives)).await?;
-    let client = lab.client().await?;
+    let Some((lab, client)) = Long::Story.ready().await? else { return Ok(()) };
     match story(&lab, &client).await {
         Ok(()) => Ok(()),
         Err(error) => Err(CONFIG.with_testimony(error, &client).await),
@@ -61,10 +92,6 @@ async fn daemons_that_tf_sim_plays_use_every_real_store_and_agents_without_a_ker
 }
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
-    let begun = std::time::Instant::now();
-    lab.apply(&whole::manifest()?).await?;
-    resources::ready(client, MANAGER, NAMESPACE, "sdn", BRING_UP).await?;
-    println!("Ready after {:.0?}", begun.elapsed());
     everything_is_well(client).await?;
 
     let visitor = Visitor::of(client, NAMESPACE).await?;
@@ -73,8 +100,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     one_writes_and_all_read(&visitor, &addresses, "first").await?;
     nothing_secret_is_told(lab, client).await?;
     silence(lab, client).await?;
-    registration(lab, client, &visitor, &addresses).await?;
-    agents(lab, client, &visitor, &addresses).await?;
+    registration::follows_control_nodes(lab, client, &visitor, &addresses).await?;
+    agents::change_one_node_at_a_time(lab, client, &visitor, &addresses).await?;
 
     let before = restarts(client).await?;
     for (server, peer) in [("beam.smp", "RabbitMQ"), ("redis-server", ""), ("java", "Cassandra")] {
@@ -103,115 +130,6 @@ async fn everything_is_well(client: &Client) -> Result<()> {
         resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
     }
     Ok(())
-}
-
-/// Control nodes are in the API by the names of their nodes, whichever member is asked; one that leaves is taken out, is in it again when it
-/// comes back, and a router that somebody else made is there throughout.
-async fn registration(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
-    const FOREIGN: &str = "gateway";
-    let nodes: Vec<String> = lab.real_nodes()?.all()?.iter().map(|node| node.name().to_owned()).collect();
-    let registered = async |what: &str, count: usize, foreign: usize| {
-        let begun = std::time::Instant::now();
-        eventually(what, RECOVERY, async || {
-            for address in addresses {
-                let names = visitor.names(*address, "bgp-routers").await?;
-                let ours = names.iter().filter(|name| nodes.contains(name)).count();
-                if ours != count || names.len() != count + foreign {
-                    return Ok(None);
-                }
-            }
-            Ok(Some(()))
-        })
-        .await?;
-        println!("{what}: {:.1?}", begun.elapsed());
-        anyhow::Ok(())
-    };
-    registered("control nodes in the API", nodes.len(), 0).await?;
-    visitor.make_router(addresses[1], FOREIGN).await?;
-    lab.apply(&whole::manifest_of_control_nodes(2)?).await?;
-    registered("one less", nodes.len() - 1, 1).await?;
-    lab.apply(&whole::manifest()?).await?;
-    registered("all of them again", nodes.len(), 1).await?;
-    let is_ready = |it: &Resource| it.is_ready() && it.is("Provisioned", "True") && it.is("Progressing", "False");
-    resources::until(client, CONTROL, NAMESPACE, CONTROL_NODES, "ready again", RECOVERY, is_ready).await.map(drop)
-}
-
-/// The vRouter's agents: control nodes know each by its virtual-router, a changed configuration reaches them in the pods they are in, one that keeps
-/// the first node from serving does not reach the second, and one that is killed is told of with its node.
-async fn agents(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
-    let uids = async || -> Result<Vec<_>> {
-        Ok(resources::pods(client, VROUTER, NAMESPACE).await?.iter().map(Pod::uid).collect())
-    };
-    let say = async |what: &str, is_said: &dyn Fn(&NodeStatus) -> bool, nodes: usize| {
-        let mut last = BTreeMap::new();
-        let said = eventually(what, RECOVERY, async || {
-            last = visitor.agents(addresses).await?;
-            let saying = last.values().filter(|status| is_said(status)).count();
-            Ok((last.len() == addresses.len() && saying == nodes).then_some(()))
-        });
-        said.await.with_context(|| format!("{last:#?}"))
-    };
-    let nodes = addresses.len();
-    say("agents to be Functional", &NodeStatus::is_functional, nodes).await?;
-    for (kind, each) in [("virtual-routers", nodes), ("virtual-machine-interfaces", nodes)] {
-        let names = visitor.names(addresses[0], kind).await?;
-        ensure!(names.len() == each, "{kind}: {names:?}");
-    }
-    let before = uids().await?;
-    ensure!(before.len() == nodes, "{before:?}");
-
-    let begun = std::time::Instant::now();
-    let collector = addresses.last().context("no node")?;
-    let server = format!("{collector}:8086");
-    let is_changed = |status: &NodeStatus| {
-        status.is_functional() && status.connections.get("Collector").is_some_and(|(_, with)| *with == server)
-    };
-    let changed = visitor.agents(addresses).await?.values().filter(|status| is_changed(status)).count();
-    ensure!(changed < nodes, "agents are with {server} already");
-    lab.apply(&whole::manifest_with(&format!("ANALYTICS_NODES: {collector}"))?).await?;
-    say("agents to be with the one collector that is named", &is_changed, nodes).await?;
-    settled(client).await?;
-    println!("a changed configuration: in use on {nodes} nodes after {:.1?}", begun.elapsed());
-
-    lab.apply(&whole::manifest_with("CONTROL_NODES: 192.0.2.1")?).await?;
-    let cause = "connection down";
-    let is_told = |vrouter: &Resource| {
-        let told = vrouter.condition("WorkloadReady");
-        told.is_some_and(|told| {
-            told.status == "False" && told.message.contains(cause) && told.message.contains("node ")
-        })
-    };
-    resources::until(client, VROUTER, NAMESPACE, AGENTS, "held back", RECOVERY, is_told).await?;
-    tokio::time::sleep(SETTLED).await;
-    let is_lost = |status: &NodeStatus| status.description.contains("XMPP:control-node:192.0.2.1");
-    say("one node alone to have what does not work", &is_lost, 1).await?;
-
-    lab.apply(&whole::manifest()?).await?;
-    say("agents to be Functional again", &NodeStatus::is_functional, nodes).await?;
-    settled(client).await?;
-
-    let node = lab.real_nodes()?.all()?.swap_remove(0);
-    let mut killed = 0;
-    let is_told = format!("node {}: ", node.name());
-    eventually("a killed agent to be told of", RECOVERY, async || {
-        // One that is back before anybody asks is not missed.
-        killed += usize::from(node.kill("contrail-vroute").is_ok());
-        let found = resources::all(client, NAMESPACE).await?;
-        let told = found.iter().filter(|it| it.kind == VROUTER).filter_map(|it| it.condition("WorkloadReady"));
-        Ok(told.into_iter().any(|told| told.status == "False" && told.message.contains(&is_told)).then_some(()))
-    })
-    .await?;
-    let begun = std::time::Instant::now();
-    settled(client).await?;
-    println!("an agent that was killed {killed} times: told of, and back {:.1?} later", begun.elapsed());
-    ensure!(uids().await? == before, "pods were replaced");
-    Ok(())
-}
-
-/// Every agent serves, and with what is wanted.
-async fn settled(client: &Client) -> Result<()> {
-    let is_settled = |it: &Resource| it.is_ready() && it.is("Progressing", "False");
-    resources::until(client, VROUTER, NAMESPACE, AGENTS, "settled", RECOVERY, is_settled).await.map(drop)
 }
 
 /// Every daemon at work says that it is connected to everything: each API, each of analytics, and one of each other.
