@@ -24,7 +24,7 @@ use tf_testing::{
 };
 
 use crate::support::{
-    Chronicle, FLEET, became_ready_once, each_pod_started_once, explain, lines, manifest, settled, writes,
+    Chronicle, EXAMPLE, FLEET, became_ready_once, each_pod_started_once, explain, lines, manifest, settled, writes,
 };
 
 /// How long nothing may happen.
@@ -47,9 +47,6 @@ const WRITES_PER_OBJECT_OF_ONE: u64 = 4;
 /// longer, and more is told.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Resources of the example.
-const RESOURCES: u64 = 11;
-
 /// Resident memory of an idle operator, in KiB.
 const RESIDENT: u64 = 15 * 1024;
 
@@ -71,7 +68,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let begin = settled(&cluster, Duration::from_secs(6)).await?;
     writes_are_few(&cluster, took, &lab.audit().window(applied, begin)?)?;
     let resources = resources::all(&cluster.client, "tf").await?;
-    ensure!(resources.len() == 11 && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
+    ensure!(resources.len() == EXAMPLE && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
     ensure!(pods == 9 * 3 + 6, "nine services on three nodes and six agents, but {pods} pods");
 
@@ -99,7 +96,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
 
     let versions = chronicle.versions()?;
     let ready = became_ready_once(&versions)?;
-    ensure!(ready.len() == 11, "eleven resources, but {ready:?} became Ready");
+    ensure!(ready.len() == EXAMPLE, "{EXAMPLE} resources, but {ready:?} became Ready");
     each_pod_started_once(&versions)?;
     let manager = cluster.get(kinds::MANAGER, "sdn").await?;
     ensure!(manager.object.data.pointer("/status/initialized") == Some(&Value::Bool(true)), "{:?}", manager.status);
@@ -111,7 +108,7 @@ async fn a_preview_agrees(cluster: &Cluster) -> Result<()> {
     let text = manifest("examples/manager.yaml")?.to_string();
     let rehearsal = rehearse(&cluster.client, plan::read(&text, "tf")?, "cluster.local", Timestamp::now()).await?;
     let (resources, is_done) = (rehearsal.reports.len(), rehearsal.reports.iter().all(Report::is_done));
-    ensure!(is_done && resources as u64 == RESOURCES, "{}", plan::text(&rehearsal.reports, &rehearsal.notes));
+    ensure!(is_done && resources == EXAMPLE, "{}", plan::text(&rehearsal.reports, &rehearsal.notes));
     Ok(())
 }
 
@@ -124,7 +121,7 @@ fn writes_are_few(cluster: &Cluster, took: Duration, entries: &[Entry]) -> Resul
         format!("{}: {} writes for {} objects", operator.name, work.writes, work.objects)
     };
     let each = cluster.operators.iter().zip(&work).map(line).collect::<Vec<_>>().join("\n");
-    let told = RESOURCES * (took.as_secs() / PROGRESS.as_secs());
+    let told = EXAMPLE as u64 * (took.as_secs() / PROGRESS.as_secs());
     let report = format!("{all_writes} writes for {all_objects} objects in {:.1} s\n{each}", took.as_secs_f64());
     println!("{report}");
     let few = all_writes <= WRITES_PER_OBJECT * all_objects + told

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::{
     credentials::{Recording, generated},
-    support::{Chronicle, FLEET, each_pod_started_once, explain, label, lines, settled, uids},
+    support::{Chronicle, EXAMPLE, FLEET, each_pod_started_once, explain, label, lines, settled, uids},
 };
 
 /// How long the proxies interfere: about the time of three undisturbed bring-ups, and enough to lose a lease in.
@@ -116,7 +116,7 @@ async fn under_fire(seed: u64) -> Result<()> {
     cluster.manager_ready("sdn").await?;
     settled(&cluster, Duration::from_secs(2)).await?;
     let found = resources::all(&cluster.client, "under-fire").await?;
-    ensure!(found.len() == 11 && found.iter().all(Resource::is_ready), "{}", explain(&found));
+    ensure!(found.len() == EXAMPLE && found.iter().all(Resource::is_ready), "{}", explain(&found));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
     ensure!(pods == 9 * 3 + 4, "nine services on three nodes and four agents, but {pods} pods");
     let names = generated(&found)?;
@@ -235,7 +235,7 @@ async fn a_cluster_outlives_a_minute_without_its_api_server() -> Result<()> {
     settled(&cluster, Duration::from_secs(2)).await?;
     all_still_run(&cluster)?;
     let found = resources::all(&cluster.client, "outage").await?;
-    ensure!(found.len() == 11 && found.iter().all(Resource::is_ready), "{}", explain(&found));
+    ensure!(found.len() == EXAMPLE && found.iter().all(Resource::is_ready), "{}", explain(&found));
     ensure!(uids(&cluster.client, object::POD, "outage").await? == pods, "pods were replaced");
     let after = inventory(&cluster).await?;
     let changed: Vec<&String> = before.keys().filter(|label| after.get(*label) != before.get(*label)).collect();

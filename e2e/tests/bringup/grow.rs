@@ -15,7 +15,7 @@ use tf_testing::{
     wait::eventually,
 };
 
-use crate::support::{FLEET, emptied_of, explain, settled, uids};
+use crate::support::{EXAMPLE, FLEET, emptied_of, explain, settled, uids};
 
 type Uids = BTreeMap<String, String>;
 
@@ -132,7 +132,7 @@ async fn without_analyticsdb(cluster: &Cluster, manager: &Value, before: &Uids) 
     cluster.manager_ready("sdn").await?;
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
-    ensure!(all.len() == 14 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    ensure!(all.len() == EXAMPLE - 1 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     let others = before.iter().filter(|(name, _)| !name.starts_with("analyticsdb1"));
     none_replaced(&others.map(|(name, uid)| (name.clone(), uid.clone())).collect(), &pods(cluster).await?)
 }

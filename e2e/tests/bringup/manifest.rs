@@ -12,7 +12,6 @@ use tf_api::{KindInfo, SERVICES, kinds};
 use tf_plan::object::{self, Kind};
 use tf_testing::{
     Cluster, Lab, Options,
-    cluster::define,
     resources::{self, Resource},
 };
 
@@ -26,7 +25,7 @@ const NAME: &str = "cluster1";
 const DEFAULT: &str = "crates/tf-api/testdata/go-tf-operator/default-manager.yaml";
 
 /// What becomes Ready of a Manager that leaves nothing out.
-const EVERYTHING: [&str; 14] = [
+const EVERYTHING: [&str; 15] = [
     "Analytics analytics1",
     "AnalyticsAlarm analyticsalarm1",
     "AnalyticsSnmp analyticssnmp1",
@@ -35,6 +34,7 @@ const EVERYTHING: [&str; 14] = [
     "Config config1",
     "Control control1",
     "Kubemanager kubemanager1",
+    "Manager cluster1",
     "QueryEngine queryengine1",
     "Rabbitmq rabbitmq1",
     "Redis redis1",
@@ -51,7 +51,7 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Applies a manifest and waits until everything that has an operator is Ready.
+    /// Applies a manifest and waits until everything is Ready.
     async fn apply(cluster: &'a Cluster, file: &str) -> Result<Self> {
         let mut turn = Self::begin(cluster, file).await?;
         turn.finish().await?;
@@ -68,13 +68,14 @@ impl<'a> Turn<'a> {
         Ok(Self { cluster, chronicle, manager })
     }
 
-    /// Waits until everything that has an operator is Ready.
+    /// Waits until everything is Ready.
     async fn finish(&mut self) -> Result<()> {
-        for kind in requested(&mut self.manager).into_iter().filter(|kind| COMPONENTS.contains(kind)) {
+        for kind in requested(&mut self.manager) {
             for name in names(&self.manager, kind) {
                 self.cluster.ready(kind, &name).await?;
             }
         }
+        self.cluster.manager_ready(NAME).await?;
         settled(self.cluster, Duration::from_secs(1)).await?;
         Ok(())
     }
@@ -124,7 +125,7 @@ fn condition(kind: KindInfo) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn managers_of_the_go_tf_operator_become_ready_unchanged_where_there_is_an_operator() -> Result<()> {
+async fn managers_of_the_go_tf_operator_become_ready_unchanged() -> Result<()> {
     let lab = Arc::new(Lab::start(Options::fleet(3, 3)).await?);
     let cluster = Cluster::start(&lab, "tf").await?;
     default(&cluster).await.context("the default Manager")?;
@@ -136,36 +137,14 @@ async fn managers_of_the_go_tf_operator_become_ready_unchanged_where_there_is_an
     beside_another_network_plugin(&cluster).await.context("rendered for another network plugin")
 }
 
-/// Everything that has an operator is Ready; for the rest the Manager says what is missing and does not pretend.
+/// Everything is Ready, and what somebody wrote of a part is in it.
 async fn default(cluster: &Cluster) -> Result<()> {
     let mut turn = Turn::apply(cluster, DEFAULT).await?;
     turn.check_history(&EVERYTHING)?;
     let manager = turn.manager().await?;
-    ensure!(manager.is("Ready", "False"), "it pretends to be complete: {}", manager.explain("Ready"));
-    let ready = manager.condition("Ready").context("no Ready")?;
-    ensure!(ready.reason == "CRDMissing", "{}", manager.explain("Ready"));
     for kind in requested(&mut manifest(DEFAULT)?) {
-        let shown = manager.explain(&condition(kind));
-        if COMPONENTS.contains(&kind) {
-            ensure!(manager.is(&condition(kind), "True"), "{shown}");
-        } else {
-            ensure!(manager.is(&condition(kind), "False") && shown.contains("CRDMissing"), "{shown}");
-            ensure!(
-                shown.contains(kind.kind) && shown.contains(kind.operator),
-                "it does not say what to install: {shown}"
-            );
-        }
+        ensure!(manager.is(&condition(kind), "True"), "{}", manager.explain(&condition(kind)));
     }
-
-    // With its definition, and still without an operator: it exists as the user wrote it, and nobody vouches for it.
-    define(&cluster.lab, &[kinds::QUERY_ENGINE]).await?;
-    let shows = condition(kinds::QUERY_ENGINE);
-    let manager = cluster
-        .until(kinds::MANAGER, NAME, "waiting for an operator of QueryEngine", |manager| {
-            manager.is(&shows, "Unknown") && manager.explain(&shows).contains("analytics-op")
-        })
-        .await?;
-    ensure!(!manager.is_ready());
     let engine = cluster.get(kinds::QUERY_ENGINE, "queryengine1").await?;
     let written = &manifest(DEFAULT)?["spec"]["services"]["queryengine"];
     ensure!(
@@ -242,6 +221,7 @@ async fn without_analytics(cluster: &Cluster) -> Result<()> {
         "Config config1",
         "Control control1",
         "Kubemanager kubemanager1",
+        "Manager cluster1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",
         "Vrouter vrouter1",
@@ -269,6 +249,7 @@ async fn beside_another_network_plugin(cluster: &Cluster) -> Result<()> {
         "Cassandra configdb1",
         "Config config1",
         "Control control1",
+        "Manager cluster1",
         "QueryEngine queryengine1",
         "Rabbitmq rabbitmq1",
         "Redis redis1",

@@ -44,6 +44,8 @@ pub const COMPONENTS: [KindInfo; 13] = [
     kinds::WEBUI,
     kinds::ZOOKEEPER,
 ];
+/// The resources of the example: one of each kind, another Cassandra, and the Manager.
+pub const EXAMPLE: usize = COMPONENTS.len() + 2;
 
 /// The first object of a YAML file of this repository.
 pub fn manifest(path: &str) -> Result<Value> {

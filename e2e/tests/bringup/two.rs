@@ -21,7 +21,7 @@ use tf_testing::{
 };
 
 use crate::credentials::{Name, generated};
-use crate::support::{FLEET, delete, explain, label, lines, settled, uids, writes};
+use crate::support::{EXAMPLE, FLEET, delete, explain, label, lines, settled, uids, writes};
 
 /// Kind and name of everything in the namespace of a cluster, Events apart: they expire.
 async fn inventory(cluster: &Cluster) -> Result<BTreeSet<String>> {
@@ -100,7 +100,7 @@ async fn a_rival_is_refused(cluster: &Cluster) -> Result<()> {
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
     ensure!(
-        all.len() == 11 && all.iter().all(Resource::is_ready),
+        all.len() == EXAMPLE && all.iter().all(Resource::is_ready),
         "the rival took something with it:\n{}",
         explain(&all)
     );
@@ -131,7 +131,7 @@ async fn a_neighbour_is_not(cluster: &Cluster) -> Result<()> {
     cluster.manager_ready("neighbour").await?;
     settled(cluster, Duration::from_secs(1)).await?;
     let all = resources::all(&cluster.client, &cluster.namespace).await?;
-    ensure!(all.len() == 11 + 5 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+    ensure!(all.len() == EXAMPLE + 5 && all.iter().all(Resource::is_ready), "{}", explain(&all));
     Ok(())
 }
 
@@ -152,7 +152,7 @@ async fn one_set_of_operators_serves_two_namespaces() -> Result<()> {
     for cluster in [&north, &south] {
         cluster.manager_ready("sdn").await?;
         let all = resources::all(&cluster.client, &cluster.namespace).await?;
-        ensure!(all.len() == 11 && all.iter().all(Resource::is_ready), "{}", explain(&all));
+        ensure!(all.len() == EXAMPLE && all.iter().all(Resource::is_ready), "{}", explain(&all));
     }
     // What is generated is generated for each: nothing of one lets anybody into the other.
     let (of_north, of_south) = (credentials(&north).await?, credentials(&south).await?);
