@@ -281,7 +281,7 @@ pub async fn define(lab: &Lab, kinds: &[KindInfo]) -> Result<()> {
     Ok(())
 }
 
-/// Installs the definitions that the nine charts would bring.
+/// Installs the definitions that all charts would bring.
 ///
 /// # Errors
 /// When the API server refuses one.

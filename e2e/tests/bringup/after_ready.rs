@@ -24,7 +24,8 @@ use tf_testing::{
 };
 
 use crate::support::{
-    Chronicle, EXAMPLE, FLEET, became_ready_once, each_pod_started_once, explain, lines, manifest, settled, writes,
+    Chronicle, EXAMPLE, FLEET, MEMBERS, became_ready_once, each_pod_started_once, explain, lines, manifest, settled,
+    writes,
 };
 
 /// How long nothing may happen.
@@ -70,7 +71,7 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let resources = resources::all(&cluster.client, "tf").await?;
     ensure!(resources.len() == EXAMPLE && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
-    ensure!(pods == 9 * 3 + 6, "nine services on three nodes and six agents, but {pods} pods");
+    ensure!(pods == MEMBERS * 3 + 6, "{MEMBERS} services on three nodes and six agents, but {pods} pods");
 
     tokio::time::sleep(SILENCE).await;
     let end = lab.audit_mark().await?;

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use crate::{
     credentials::{Recording, generated},
-    support::{Chronicle, EXAMPLE, FLEET, each_pod_started_once, explain, label, lines, settled, uids},
+    support::{Chronicle, EXAMPLE, FLEET, MEMBERS, each_pod_started_once, explain, label, lines, settled, uids},
 };
 
 /// How long the proxies interfere: about the time of three undisturbed bring-ups, and enough to lose a lease in.
@@ -118,7 +118,7 @@ async fn under_fire(seed: u64) -> Result<()> {
     let found = resources::all(&cluster.client, "under-fire").await?;
     ensure!(found.len() == EXAMPLE && found.iter().all(Resource::is_ready), "{}", explain(&found));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
-    ensure!(pods == 9 * 3 + 4, "nine services on three nodes and four agents, but {pods} pods");
+    ensure!(pods == MEMBERS * 3 + 4, "{MEMBERS} services on three nodes and four agents, but {pods} pods");
     let names = generated(&found)?;
     ensure!(names.len() >= 5, "components generate more than {names:?}");
     recording.only_values(&names)?;

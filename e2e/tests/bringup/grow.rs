@@ -15,7 +15,7 @@ use tf_testing::{
     wait::eventually,
 };
 
-use crate::support::{EXAMPLE, FLEET, emptied_of, explain, settled, uids};
+use crate::support::{EXAMPLE, FLEET, MEMBERS, emptied_of, explain, settled, uids};
 
 type Uids = BTreeMap<String, String>;
 
@@ -47,7 +47,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     settled(&cluster, Duration::from_secs(1)).await?;
 
     let before = pods(&cluster).await?;
-    ensure!(before.len() == 13 * 3 + 4, "thirteen services on three nodes and four agents: {:?}", before.keys());
+    ensure!(before.len() == MEMBERS * 3 + 4, "{MEMBERS} services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
     let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");

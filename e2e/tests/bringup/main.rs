@@ -1,4 +1,4 @@
-//! A Manager becomes a Ready cluster: nine operators with the rights of their charts, real controllers, simulated nodes.
+//! A Manager becomes a Ready cluster: all operators with the rights of their charts, real controllers, simulated nodes.
 //!
 //! No daemon runs here: a pod is Ready because its simulated kubelet says so. What is shown is what the operators do, in
 //! which order, with which rights, and that they stop when nothing is left to do.

@@ -46,6 +46,8 @@ pub const COMPONENTS: [KindInfo; 13] = [
 ];
 /// The resources of the example: one of each kind, another Cassandra, and the Manager.
 pub const EXAMPLE: usize = COMPONENTS.len() + 2;
+/// Those of them that have a member on each control node: not the Manager, nor the vRouter.
+pub const MEMBERS: usize = EXAMPLE - 2;
 
 /// The first object of a YAML file of this repository.
 pub fn manifest(path: &str) -> Result<Value> {

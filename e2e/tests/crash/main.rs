@@ -1,6 +1,6 @@
 //! Wherever in a bring-up an operator is killed, the cluster becomes the same.
 //!
-//! One after another, clusters of nine resources are brought up on the same nodes. In each, one operator is killed (SIGKILL)
+//! One after another, clusters are brought up on the same nodes. In each, one operator is killed (SIGKILL)
 //! directly after its k-th mutating request: the API server has acted, the operator does not know the answer. It is started
 //! again, and the cluster has to become Ready and equal to one that nobody disturbed, object by object, without an
 //! object created twice, without a pod replaced, and without a generated credential that changed. The operators run

@@ -84,7 +84,7 @@ struct Pool {
     last: Option<String>,
 }
 
-/// A lab with the nine operators.
+/// A lab with the operators.
 pub struct Stage {
     lab: Arc<Lab>,
     client: Client,

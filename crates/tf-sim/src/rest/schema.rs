@@ -16,12 +16,16 @@ pub struct Kind {
 const SYSTEM: &[&str] = &["global-system-config"];
 
 /// All of them.
-pub const ALL: [Kind; 13] = [
+pub const ALL: [Kind; 17] = [
     Kind { name: "global-system-config", parents: &[] },
     Kind { name: "global-vrouter-config", parents: SYSTEM },
     Kind { name: "sub-cluster", parents: &[] },
     Kind { name: "config-node", parents: SYSTEM },
     Kind { name: "config-database-node", parents: SYSTEM },
+    Kind { name: "analytics-node", parents: SYSTEM },
+    Kind { name: "database-node", parents: SYSTEM },
+    Kind { name: "analytics-snmp-node", parents: SYSTEM },
+    Kind { name: "analytics-alarm-node", parents: SYSTEM },
     Kind { name: "virtual-router", parents: SYSTEM },
     Kind { name: "virtual-machine", parents: &[] },
     Kind { name: "virtual-machine-interface", parents: &["virtual-router", "project"] },
@@ -63,6 +67,10 @@ pub fn check(kind: Kind, object: &Map<String, Value>) -> Result<(), String> {
         },
         "config-node" => address("config_node_ip_address"),
         "config-database-node" => address("config_database_node_ip_address"),
+        "analytics-node" => address("analytics_node_ip_address"),
+        "database-node" => address("database_node_ip_address"),
+        "analytics-snmp-node" => address("analytics_snmp_node_ip_address"),
+        "analytics-alarm-node" => address("analytics_alarm_node_ip_address"),
         "virtual-router" => address("virtual_router_ip_address"),
         // Upstream `vnc_virtual_machine_interface`, `pre_dbe_create`.
         "virtual-machine-interface" if !object.contains_key("virtual_network_refs") => {
