@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use crate::{
-    analytics, api, control, dnsmasq,
+    analytics, api, collector, control, dnsmasq,
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
     kubernetes, log,
@@ -100,6 +100,9 @@ async fn start(daemon: Daemon, arguments: &[String], mandate: &Mandate, exit: &m
     let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
     let worker = worker.unwrap_or_else(|| options.worker.clone());
     let status = Arc::new(Status::new(daemon.name(), &worker, &node, &peers));
+    if let Some(collector) = options.collectors.first() {
+        tokio::spawn(collector::report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
+    }
     match daemon {
         Daemon::Api => api::run(&options, &status, &node, exit).await,
         _ => elected::run(&options, &status, &node, mandate, exit).await,

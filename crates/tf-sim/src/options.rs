@@ -89,6 +89,8 @@ pub struct Options {
     pub rabbitmq: Rabbitmq,
     /// Collectors with port.
     pub collectors: Vec<String>,
+    /// TLS to collectors, if it is spoken.
+    pub collector_tls: Tls,
     /// How clients of the API find it.
     pub api: ApiServer,
 }
@@ -232,6 +234,7 @@ impl Values {
             zookeeper: zookeeper(&self.or("zk_server_ip", "127.0.0.1:2181")),
             rabbitmq: self.rabbitmq()?,
             collectors: words(&self.or("collectors", "")),
+            collector_tls: self.collector_tls(),
             api: ApiServer {
                 hosts: self.or("api_server_ip", "127.0.0.1").split(',').map(|host| host.trim().to_owned()).collect(),
                 port: self.port("api_server_port", "8082")?,
@@ -282,6 +285,12 @@ impl Values {
             authorities: self.given("cassandra_ca_certs").map(PathBuf::from),
             login,
         })
+    }
+
+    /// What is shown to collectors, and the authorities they are judged by.
+    pub(crate) fn collector_tls(&self) -> Tls {
+        let pair = self.pair("sandesh_ssl_enable", "sandesh_certfile", "sandesh_keyfile");
+        pair.zip(self.given("sandesh_ca_cert").map(Into::into))
     }
 
     pub(crate) fn rabbitmq(&self) -> Result<Rabbitmq, Exit> {

@@ -46,6 +46,9 @@ pub struct Bringup {
     /// Add so many Secrets and so many Pods of strangers to the namespace and look at memory once more
     #[arg(long, default_value_t = 0)]
     foreign: u32,
+    /// Print what each operator did, too
+    #[arg(long)]
+    full: bool,
     /// Leave out the control-plane node that joins
     #[arg(long)]
     no_join: bool,
@@ -77,7 +80,7 @@ fn bring_up(options: &Bringup) -> Result<ExitCode> {
     for workers in &options.workers {
         runs.push(runtime.block_on(bringup::measure(options, *workers, &manifest, &binaries))?);
     }
-    println!("\n{}", report::table(&runs));
+    println!("\n{}", report::table(&runs, options.full));
     if let Some(file) = &options.json {
         fs::write(file, serde_json::to_vec_pretty(&runs)?).with_context(|| format!("writing {}", file.display()))?;
     }

@@ -10,10 +10,10 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// What stands for a figure that was not measured.
 const NONE: &str = "-";
 
-/// Everything that is to be printed.
-pub fn table(runs: &[Figures]) -> String {
+/// Everything that is to be printed, with what each operator did where that is wanted in full.
+pub fn table(runs: &[Figures], full: bool) -> String {
     let mut text = clusters(runs);
-    for run in runs {
+    for run in runs.iter().filter(|_| full) {
         let _ = write!(text, "\n{}", operators(run));
     }
     let _ = write!(text, "\n{}", notes());

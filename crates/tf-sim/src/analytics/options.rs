@@ -265,9 +265,7 @@ impl Options {
             ),
             listen,
             collectors: words(&values.or("collectors", "")),
-            collector_tls: values
-                .pair("sandesh_ssl_enable", "sandesh_certfile", "sandesh_keyfile")
-                .zip(values.given("sandesh_ca_cert").map(Into::into)),
+            collector_tls: values.collector_tls(),
             cassandra: (!is_api).then(|| config_database(values)),
             database: None,
             rabbitmq: (!is_api).then(|| bus(daemon, values)).transpose()?,

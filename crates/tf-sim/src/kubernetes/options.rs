@@ -109,9 +109,7 @@ impl Options {
             },
             login: login(&values),
             collectors: words(&values.or("collectors", "")),
-            collector_tls: values
-                .pair("sandesh_ssl_enable", "sandesh_certfile", "sandesh_keyfile")
-                .zip(values.given("sandesh_ca_cert").map(Into::into)),
+            collector_tls: values.collector_tls(),
         })
     }
 }
