@@ -74,10 +74,15 @@ async fn hangs(client: &Client, node: &RealNode, kind: KindInfo, container: &str
     let signal = |signal: Signal| processes.iter().try_for_each(|it: &Identity| it.signal(signal).map(drop));
     signal(Signal::STOP)?;
     let begun = Instant::now();
+    let pods = resources::pods(client, kind, NAMESPACE).await?;
+    let is_there = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(node.name()));
+    let pod = pods.iter().find(is_there).context("no pod")?;
+    let is_alone = pod.spec.as_ref().is_some_and(|spec| spec.containers.len() == 1);
     let named = eventually("the daemon to be named", HONEST_WITHIN, async || {
         let found = resources::all(client, NAMESPACE).await?;
         let told = found.iter().filter(|it| it.kind == kind).filter_map(|it| it.condition("WorkloadReady"));
-        let is_it = |message: &str| message.contains(container) && message.contains(node.name());
+        let is_member = |message: &str| message.contains(&pod.name_any()) || message.contains(node.name());
+        let is_it = |message: &str| is_member(message) && (is_alone || message.contains(container));
         Ok(told.into_iter().find(|it| it.status == "False" && is_it(&it.message)).map(|it| it.message.clone()))
     })
     .await;
