@@ -1,6 +1,6 @@
 //! Files as the daemons read them, in recorded situations. `tf-sim` reads them, which knows the daemons and none of our crates.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
+#![expect(clippy::panic, reason = "a situation that cannot be made is a failing test")]
 
 mod support;
 

@@ -1,6 +1,8 @@
 //! Which member of a kind takes a change now, what that waits for, which of its daemons are started anew, and what is told of members that
 //! do not serve.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be planned is a failing test")]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -35,7 +37,6 @@ impl<C: Component> Members<C> {
         Self { cr: with_status(&cr, status), observed: three::of(observed, set, says), set, daemon }
     }
 
-    #[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
     fn plan(&self) -> Plan {
         C::plan(&self.cr, &self.observed).unwrap()
     }
@@ -156,7 +157,7 @@ fn a_daemon_that_does_not_serve_beside_one_that_does_is_told() {
 /// The containers of a member whose daemons are started anew when these settings change.
 fn anew<C: Component>(name: &str, settings: Value) -> Vec<String> {
     let (cr, observed) = situation::<C>(name);
-    let plan = |cr: &C::Cr| C::plan(cr, &observed).unwrap_or_else(|not_ready| panic!("{}", not_ready.message));
+    let plan = |cr: &C::Cr| C::plan(cr, &observed).unwrap();
     let (before, after) = (plan(&cr), plan(&with_settings(&cr, settings)));
     assert_ne!(before, after);
     started_anew(&before, &after, "10.0.0.2")
