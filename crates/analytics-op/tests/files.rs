@@ -1,50 +1,19 @@
 //! Files as the daemons read them, in recorded situations. `tf-sim` reads them, which knows the daemons and none of our crates.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
+#![expect(clippy::panic, reason = "a situation that cannot be made is a failing test")]
 
-use std::collections::BTreeMap;
+mod support;
 
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::Value;
-use tf_plan::{
-    component::Component,
-    object::{CONFIG_MAP, Object, SECRET},
-    plan::Plan,
-};
+use support::{files, plan};
+use tf_plan::component::Component;
 use tf_sim::analytics::options::{Daemon, Options};
-use tf_testing::golden;
 
-/// A plan of a recorded situation.
-fn plan<C: Component>(situation: &str) -> Plan {
-    let (cr, observed) = golden::situation::<C>(env!("CARGO_MANIFEST_DIR"), situation);
-    C::plan(&cr, &observed).unwrap_or_else(|not_ready| panic!("{situation}: {}", not_ready.message))
-}
-
-/// All files, by key.
-fn files(plan: &Plan) -> BTreeMap<String, String> {
-    let data = |kind, suffix: &str| -> BTreeMap<String, String> {
-        let wanted = |object: &&Object| object.kind == kind && object.name.ends_with(suffix);
-        let object = plan.objects.iter().find(wanted);
-        object.map(|object| serde_json::from_value(object.body["data"].clone()).unwrap()).unwrap_or_default()
-    };
-    let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
-    let secret = data(SECRET, "-secret-files").into_iter().map(|(key, encoded)| (key, text(encoded)));
-    data(CONFIG_MAP, "-files").into_iter().chain(secret).collect()
-}
-
-/// What the daemon of the first member goes by, by the files that its launch file names on its command line.
+/// What the daemon of the first member goes by.
 fn options<C: Component>(situation: &str, container: &str, daemon: Daemon) -> Options {
-    let files = files(&plan::<C>(situation));
-    let of_member = |name: &str| files.get(name).or_else(|| files.get(&format!("{name}.10.0.0.1"))).cloned();
-    let launch: Value = serde_json::from_str(&of_member(&format!("{container}.launch")).unwrap()).unwrap();
-    let argv: Vec<&str> = launch["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-    assert_eq!(argv[0], daemon.name());
-    let named = argv.windows(2).filter(|pair| ["-c", "--conf_file"].contains(&pair[0]));
-    let texts: Vec<String> =
-        named.map(|pair| of_member(pair[1].trim_start_matches("/etc/contrail/")).unwrap()).collect();
-    assert!(!texts.is_empty(), "{argv:?}");
-    Options::read(daemon, &texts).unwrap_or_else(|exit| panic!("{situation}: {}", exit.why))
+    let options = support::options(&files(&plan::<C>(situation)), container, daemon, "10.0.0.1");
+    options.unwrap_or_else(|why| panic!("{situation}: {why}"))
 }
 
 fn collector(situation: &str) -> Options {
@@ -91,9 +60,7 @@ fn the_relay_of_a_collector_leads_to_the_redis_of_its_node_or_else_to_another() 
     };
     assert_eq!(relay("three-nodes-with-a-database-and-alarms", "10.0.0.2")["host"], "10.0.0.2");
     assert_eq!(relay("redis-on-one-node-of-three", "10.0.0.2")["host"], "10.0.0.1");
-    let (cr, observed) =
-        golden::situation::<Analytics>(env!("CARGO_MANIFEST_DIR"), "analytics/redis-on-one-node-of-three");
-    let notes = Analytics::plan(&cr, &observed).unwrap().notes;
+    let notes = plan::<Analytics>("analytics/redis-on-one-node-of-three").notes;
     assert!(notes.iter().any(|note| note.contains("10.0.0.2, 10.0.0.3")), "{notes:?}");
 }
 
@@ -174,8 +141,6 @@ fn each_alarm_generator_has_a_database_of_its_own_and_brokers_have_numbers() {
             assert!(lines.contains(&line), "{line}: {broker}");
         }
     }
-    let (cr, observed) =
-        golden::situation::<AnalyticsAlarm>(env!("CARGO_MANIFEST_DIR"), "analyticsalarm/twelve-control-nodes");
-    let notes = AnalyticsAlarm::plan(&cr, &observed).unwrap().notes;
+    let notes = plan::<AnalyticsAlarm>("analyticsalarm/twelve-control-nodes").notes;
     assert!(notes.iter().any(|note| note.contains("7 to 18")), "{notes:?}");
 }

@@ -171,3 +171,141 @@ impl Declaration {
         kinds
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tf_api::{KindInfo, kinds};
+
+    use super::*;
+    use crate::{
+        object::{CLUSTER_ROLE, CONFIG_MAP, SECRET, STATEFUL_SET},
+        rbac::{Reach, rules},
+    };
+
+    fn peer(kind: KindInfo, reason: &'static str) -> PeerKind {
+        PeerKind { kind: Kind::custom(kind), condition: ConditionType::ZookeeperReady, reason }
+    }
+
+    /// A component that does as little as one can.
+    fn component(kind: KindInfo, owned: &[(Kind, &'static str)]) -> Declaration {
+        Declaration {
+            operator: "test-op",
+            primary: Kind::custom(kind),
+            owned: owned.iter().map(|(kind, reason)| Owned { kind: *kind, reason }).collect(),
+            peers: Vec::new(),
+            reads: Vec::new(),
+            restarts_pods: false,
+            calls_agents: false,
+            grant: None,
+            deregisters: false,
+            further: Vec::new(),
+        }
+    }
+
+    fn three() -> [Declaration; 3] {
+        [
+            Declaration {
+                peers: vec![peer(kinds::ZOOKEEPER, "work is shared out in it")],
+                reads: vec![Read::Secrets { reason: "passwords" }],
+                deregisters: true,
+                ..component(kinds::ANALYTICS, &[(SECRET, "files with passwords"), (CONFIG_MAP, "files")])
+            },
+            Declaration {
+                peers: vec![peer(kinds::ZOOKEEPER, "work is shared out in it"), peer(kinds::ANALYTICS, "collectors")],
+                reads: vec![Read::Secrets { reason: "passwords" }, Read::Nodes { reason: "members" }],
+                calls_agents: true,
+                restarts_pods: true,
+                ..component(kinds::QUERY_ENGINE, &[(CONFIG_MAP, "other files"), (STATEFUL_SET, "members")])
+            },
+            Declaration {
+                peers: vec![peer(kinds::ZOOKEEPER, "brokers meet in it")],
+                reads: vec![Read::Nodes { reason: "members" }],
+                grant: Some(Grant { account: "alarm", rules: Vec::new() }),
+                deregisters: true,
+                ..component(kinds::ANALYTICS_ALARM, &[(STATEFUL_SET, "members")])
+            },
+        ]
+    }
+
+    #[test]
+    fn one_component_is_what_it_declares() {
+        let [alone, ..] = three();
+        assert_eq!(Declaration::joined([alone.clone()]), alone);
+    }
+
+    #[test]
+    fn everything_of_all_is_there_once_in_the_order_of_the_components() {
+        let joined = Declaration::joined(three());
+        let owned: Vec<Kind> = joined.owned.iter().map(|owned| owned.kind).collect();
+        assert_eq!(owned, [SECRET, CONFIG_MAP, STATEFUL_SET]);
+        assert_eq!(joined.owned[1].reason, "files", "what the first one says of a kind counts");
+        // One kind is read for several reasons, each of which is told.
+        let peers: Vec<&str> = joined.peers.iter().map(|peer| peer.reason).collect();
+        assert_eq!(peers, ["work is shared out in it", "collectors", "brokers meet in it"]);
+        assert_eq!(joined.reads, [Read::Secrets { reason: "passwords" }, Read::Nodes { reason: "members" }]);
+        assert!(joined.calls_agents && joined.restarts_pods && joined.reads_nodes() && joined.watches_pods());
+        assert_eq!(joined.grant.map(|grant| grant.account), Some("alarm"));
+    }
+
+    #[test]
+    fn every_kind_is_reconciled_and_each_deregisters_for_itself() {
+        let joined = Declaration::joined(three());
+        let kinds = [kinds::ANALYTICS, kinds::QUERY_ENGINE, kinds::ANALYTICS_ALARM].map(Kind::custom);
+        assert_eq!(joined.reconciled().collect::<Vec<_>>(), kinds);
+        assert!(joined.deregisters, "the first one's");
+        let further = joined.further.iter().map(|further| (further.kind, further.deregisters));
+        assert_eq!(further.collect::<Vec<_>>(), [(kinds[1], false), (kinds[2], true)]);
+        // Joined in steps, nobody is lost.
+        let [one, two, three] = three();
+        assert_eq!(
+            Declaration::joined([one, Declaration::joined([two, three])]).reconciled().collect::<Vec<_>>(),
+            kinds
+        );
+    }
+
+    #[test]
+    fn a_kind_that_one_reconciles_and_another_one_reads_is_watched_once() {
+        let watched = Declaration::joined(three()).watched_kinds();
+        assert_eq!(watched.iter().collect::<BTreeSet<_>>().len(), watched.len());
+        let all = three().into_iter().flat_map(|each| each.watched_kinds()).collect::<BTreeSet<_>>();
+        assert_eq!(watched.into_iter().collect::<BTreeSet<_>>(), all);
+    }
+
+    #[test]
+    fn rights_are_those_of_each_component_and_are_given_once() {
+        type Right = (Reach, &'static str, String, Vec<&'static str>, &'static str);
+        let rights = |declaration: &Declaration| -> Vec<Right> {
+            let each = |rule: crate::rbac::Rule| {
+                let verbs = rule.verbs.clone().into_iter();
+                let right = move |verb| (rule.reach, rule.group, rule.resource.clone(), rule.names.clone(), verb);
+                verbs.map(right).collect::<Vec<_>>()
+            };
+            rules(declaration).into_iter().flat_map(each).collect()
+        };
+        let joined = rights(&Declaration::joined(three()));
+        let once: BTreeSet<Right> = joined.iter().cloned().collect();
+        assert_eq!(once.len(), joined.len(), "no right is given twice");
+        let mut all: BTreeSet<Right> = three().iter().flat_map(rights).collect();
+        // Who calls agents patches pods, and here all have pods through the one that has.
+        all.retain(|right| right.2 != "pods");
+        assert_eq!(once.into_iter().filter(|right| right.2 != "pods").collect::<BTreeSet<_>>(), all);
+        // The finalizer is for those kinds alone whose nodes are registered.
+        let patches =
+            |kind: KindInfo| joined.iter().any(|(_, _, resource, _, verb)| resource == kind.plural && *verb == "patch");
+        assert!(patches(kinds::ANALYTICS) && patches(kinds::ANALYTICS_ALARM) && !patches(kinds::QUERY_ENGINE));
+    }
+
+    /// Finalizers are for what has no namespace, too: then every kind of the operator may get one.
+    #[test]
+    fn what_has_no_namespace_is_the_business_of_every_kind() {
+        let [one, two, three] = three();
+        let two = Declaration { owned: vec![Owned { kind: CLUSTER_ROLE, reason: "for the daemons" }], ..two };
+        let joined = Declaration::joined([one, two, three]);
+        assert_eq!(joined.cluster_kinds(), [CLUSTER_ROLE]);
+        let patched = rules(&joined).into_iter().filter(|rule| rule.verbs == ["list", "watch", "patch"]);
+        let patched: Vec<String> = patched.map(|rule| rule.resource).collect();
+        assert_eq!(patched, ["analytics", "queryengine", "analyticsalarm"]);
+    }
+}

@@ -68,12 +68,16 @@ impl Selection {
     /// Chooses the containers.
     ///
     /// # Errors
-    /// When the spec asks for a release that is not known, or for none of the containers.
+    /// When the spec asks for a release that is not known, for none of the containers, or for an image that no pod can have.
     pub fn of<Cr: Managed>(cr: &Cr, operator: &Operator, offer: &Offer<'_>) -> Result<Self, NotReady> {
         let release = images::release(cr.version())?;
         let (containers, unknown) = images::choose(offer.containers, offer.builtins, release, &operator.images);
         if containers.is_empty() {
             return Err(no_container(offer));
+        }
+        let runs = |listed: &&Container| containers.iter().any(|chosen| listed.name.as_deref() == Some(chosen.name));
+        if let Some(unusable) = offer.containers.iter().filter(runs).find_map(unusable_image) {
+            return Err(unusable);
         }
         let mut ignored = ignored_common(cr.common(), offer.uses);
         ignored.extend(unknown.into_iter().map(|name| ignored_container(&name, offer)));
@@ -91,6 +95,20 @@ fn no_container(offer: &Offer<'_>) -> NotReady {
             known.join(", ")
         ),
     )
+}
+
+/// The API server lets blanks into the template of a pod and refuses the pods (upstream `validation.go`, `validateContainerOnlyForPod`), so nobody
+/// would say what is wrong.
+fn unusable_image(listed: &Container) -> Option<NotReady> {
+    let image = listed.image.as_deref()?;
+    let is_reference = !image.is_empty() && !image.contains(char::is_whitespace);
+    (!is_reference).then(|| {
+        let message = format!(
+            "serviceConfiguration.containers[{}].image is {image:?}; name an image without blanks, or remove the field to use that of the release",
+            listed.name.as_deref().unwrap_or_default()
+        );
+        NotReady::invalid(Reason::InvalidSpec, message)
+    })
 }
 
 fn ignored_container(name: &str, offer: &Offer<'_>) -> String {
@@ -151,5 +169,17 @@ mod tests {
                 "spec.serviceConfiguration.containers[3]: the entry has no name",
             ]
         );
+    }
+
+    #[test]
+    fn an_image_that_no_pod_can_have_is_told_with_its_container() {
+        let listed =
+            |image: &str| Container { name: Some("api".into()), image: Some(image.into()), ..Container::default() };
+        assert_eq!(unusable_image(&listed("registry.example.org/api@sha256:0123")), None);
+        assert_eq!(unusable_image(&Container::default()), None, "that of the release");
+        for image in ["", " ", "api:1 ", "a pi:1", "api\n"] {
+            let told = unusable_image(&listed(image)).map(|not_ready| not_ready.message).unwrap_or_default();
+            assert!(told.starts_with(&format!("serviceConfiguration.containers[api].image is {image:?}")), "{told}");
+        }
     }
 }

@@ -42,8 +42,10 @@ async fn every_chart_protects_its_kinds_unless_that_is_switched_off() -> Result<
         let name = &rendered[0]["metadata"]["name"];
         ensure!(rendered[1]["spec"]["policyName"] == *name, "{operator}: the binding is of another policy");
         let kinds = &rendered[0]["spec"]["matchConstraints"]["resourceRules"][0]["resources"];
-        let own = declaration.primary.plural;
-        ensure!(kinds.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == own)), "{operator}: {kinds}");
+        let protected = |own: &str| kinds.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == own));
+        for own in declaration.reconciled() {
+            ensure!(protected(own.plural), "{operator}: {} is not among {kinds}", own.plural);
+        }
         let off = Rendering::new(operator, RELEASE).value("deletionProtection=false");
         ensure!(policies(operator, off).await?.is_empty(), "{operator} protects although it is told not to");
     }

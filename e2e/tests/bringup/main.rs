@@ -10,6 +10,8 @@ mod access;
 mod after_ready;
 #[path = "../shared/credentials.rs"]
 mod credentials;
+#[path = "../shared/external.rs"]
+mod external;
 mod faults;
 mod grow;
 mod manifest;

@@ -19,7 +19,10 @@ use tf_testing::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::support::{label, settled, uids};
+use crate::{
+    external::{self, on},
+    support::{label, settled, uids},
+};
 
 /// Definitions are of the whole cluster, so tests that change them have a lab of their own and take turns in it.
 static LAB: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
@@ -105,78 +108,46 @@ fn explained(definition: &CustomResourceDefinition) -> String {
 }
 
 /// A resource of each kind that needs no other, on one node.
-fn specs() -> [(KindInfo, &'static str, Value); 10] {
-    let endpoint = |name: &str, protocol: &str, port: u16| json!([{ "name": name, "protocol": protocol, "port": port, "nodes": ["192.0.2.1", "192.0.2.2", "192.0.2.3"] }]);
-    let external = |endpoints: Value, secret: Option<&str>| match secret {
-        Some(name) => json!({ "external": { "endpoints": endpoints, "secretRef": { "name": name } } }),
-        None => json!({ "external": { "endpoints": endpoints } }),
-    };
-    let config = json!({ "dependencies": {
-        "cassandra": external(endpoint("cql", "TCP", 9042), None),
-        "zookeeper": external(endpoint("client", "TCP", 2181), None),
-        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
-    } });
-    let control = json!({ "dependencies": {
-        "cassandra": external(endpoint("cql", "TCP", 9042), None),
-        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
-        "config": external(endpoint("api", "HTTPS", 8082), None),
-    } });
-    let kubemanager = json!({ "dependencies": {
-        "cassandra": external(endpoint("cql", "TCP", 9042), None),
-        "zookeeper": external(endpoint("client", "TCP", 2181), None),
-        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
-        "config": external(endpoint("api", "HTTPS", 8082), None),
-    } });
-    let analytics = json!({ "dependencies": {
-        "configDatabase": external(endpoint("cql", "TCP", 9042), None),
-        "zookeeper": external(endpoint("client", "TCP", 2181), None),
-        "rabbitmq": external(endpoint("amqp", "AMQP", 5672), Some("rabbitmq-login")),
-        "redis": external(endpoint("redis", "TCP", 6379), None),
-        "config": external(endpoint("api", "HTTPS", 8082), None),
-    } });
-    let webui = json!({ "dependencies": {
-        "config": external(endpoint("api", "HTTPS", 8082), None),
-        "cassandra": external(endpoint("cql", "TCP", 9042), None),
-        "redis": external(endpoint("redis", "TCP", 6379), None),
-        "control": external(endpoint("dns-introspect", "HTTPS", 8092), None),
-    } });
+fn specs() -> [(KindInfo, &'static str, Value); 13] {
+    let analytics = on(&["configDatabase", "zookeeper", "rabbitmq", "redis", "config"]);
+    let alarm = on(&["cassandra", "zookeeper", "rabbitmq", "redis", "config", "analytics"]);
+    let snmp = on(&["cassandra", "zookeeper", "rabbitmq", "config", "analytics"]);
     [
         (kinds::ANALYTICS, "analytics1", analytics),
+        (kinds::ANALYTICS_ALARM, "analyticsalarm1", alarm),
+        (kinds::ANALYTICS_SNMP, "analyticssnmp1", snmp),
         (kinds::CASSANDRA, "configdb1", json!({})),
-        (kinds::CONFIG, "config1", config),
-        (kinds::CONTROL, "control1", control),
-        (kinds::KUBEMANAGER, "kubemanager1", kubemanager),
+        (kinds::CONFIG, "config1", on(&["cassandra", "zookeeper", "rabbitmq"])),
+        (kinds::CONTROL, "control1", on(&["cassandra", "rabbitmq", "config"])),
+        (kinds::KUBEMANAGER, "kubemanager1", on(&["cassandra", "zookeeper", "rabbitmq", "config"])),
+        (kinds::QUERY_ENGINE, "queryengine1", on(&["cassandra", "redis", "analytics"])),
         (kinds::RABBITMQ, "rabbitmq1", json!({})),
         (kinds::REDIS, "redis1", json!({})),
         (kinds::VROUTER, "vrouter1", json!({})),
-        (kinds::WEBUI, "webui1", webui),
+        (kinds::WEBUI, "webui1", on(&["config", "cassandra", "redis", "control"])),
         (kinds::ZOOKEEPER, "zookeeper1", json!({})),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_operator_works_alone_with_only_its_own_definitions() -> Result<()> {
+async fn each_kind_works_alone_with_only_the_definitions_of_its_operator() -> Result<()> {
     let (lab, _turn) = turn().await?;
     for (kind, name, mut spec) in specs() {
-        let mut cluster = Cluster::empty(&lab, &format!("only-{}", kind.operator)).await?;
+        let mut cluster = Cluster::empty(&lab, &format!("only-{}", kind.plural)).await?;
         cluster.nodes(1, 0).await?;
         install(&mut cluster, kind.operator).await?;
         let own: Vec<&str> =
             kinds::ALL.iter().filter(|other| other.operator == kind.operator).map(|own| own.plural).collect();
         ensure!(defined(&lab).await? == own, "the chart of {} defines {:?}", kind.operator, defined(&lab).await?);
         spec["commonConfiguration"] = json!({ "nodeSelector": cluster.everywhere() });
-        let login = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "rabbitmq-login", "namespace": cluster.namespace },
-            "stringData": { "username": "config", "password": "Good-enough_1.x", "vhost": "/" },
-        });
-        cluster.apply_object(&login).await?;
+        cluster.apply_object(&external::login(&cluster.namespace)).await?;
         resources::apply(&cluster.client, kind, &cluster.namespace, name, spec).await?;
         let brought_up = match kind {
             // The config API that it is told of does not answer, and it is not Ready before that knows it.
             kinds::CONTROL => cluster.until(kind, name, "running unregistered", is_unregistered).await,
             _ => cluster.ready(kind, name).await,
         };
-        let ready = brought_up.with_context(|| format!("{} alone", kind.operator))?;
+        let ready = brought_up.with_context(|| format!("{} alone", kind.kind))?;
         ensure!(ready.status.members_ready.as_deref() == Some("1/1"), "{:?}", ready.status.members_ready);
         release(&lab).await?;
         undefine(&lab).await?;

@@ -8,6 +8,8 @@ mod adoption;
 mod authentication;
 mod authority;
 mod claims;
+#[path = "../shared/external.rs"]
+mod external;
 #[path = "../shared/former.rs"]
 mod former;
 mod hibernation;
@@ -17,3 +19,4 @@ mod nodes;
 mod secrets;
 mod stored;
 mod support;
+mod values;

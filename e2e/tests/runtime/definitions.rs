@@ -2,29 +2,17 @@
 //!
 //! A lab of its own: other tests need the same definitions to stay.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use e2e::probe::cluster_role_name;
 use kube::api::DeleteParams;
 use serde_json::json;
 use tf_api::kinds::ZOOKEEPER;
-use tf_plan::object::{CLUSTER_ROLE, Kind};
+use tf_plan::object::CLUSTER_ROLE;
 use tf_testing::{Lab, Options, operators::Run, resources::Resource, wait::eventually};
 
-use crate::support::{PROBE, PROMPT, SOON, Stage, define, level};
-
-/// A kind that stays missing is looked for every 20 s, with jitter.
-const FOUND: Duration = Duration::from_secs(30);
-
-const DEFINITION: Kind = Kind {
-    group: "apiextensions.k8s.io",
-    version: "v1",
-    kind: "CustomResourceDefinition",
-    plural: "customresourcedefinitions",
-    namespaced: false,
-    counts_generations: true,
-};
+use crate::support::{DEFINITION, FOUND, PROBE, PROMPT, SOON, Stage, define, level};
 
 fn zookeeper_is(resource: &Resource, reason: &str, words: &str) -> bool {
     let found = resource.condition("ZookeeperReady");

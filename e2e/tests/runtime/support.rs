@@ -51,6 +51,19 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// for one that runs the other tests at the same time. It is shorter than any wait of the runtime for a single request.
 pub const PROMPT: Duration = Duration::from_secs(5);
 
+/// A kind that stays missing is looked for every 20 s, with jitter.
+pub const FOUND: Duration = Duration::from_secs(30);
+
+/// Definitions themselves.
+pub const DEFINITION: Kind = Kind {
+    group: "apiextensions.k8s.io",
+    version: "v1",
+    kind: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
+    namespaced: false,
+    counts_generations: true,
+};
+
 /// Label of the nodes of one test; the value is its namespace.
 pub const NODE_LABEL: &str = "e2e.tungsten.io/stage";
 

@@ -1,0 +1,209 @@
+//! Values of Webui and of the four kinds of analytics that cannot be: the definition refuses them, or a condition says which they are and what
+//! to do. What has no effect is told of. Each resource is brought up as soon as its spec is right.
+
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+use tf_api::{
+    KindInfo,
+    kinds::{ANALYTICS, ANALYTICS_ALARM, ANALYTICS_SNMP, QUERY_ENGINE, WEBUI},
+};
+use tf_testing::{Cluster, resources::Resource};
+
+use crate::{
+    external,
+    support::{cluster, member},
+};
+
+/// One kind, and what is wrong with its settings.
+struct Kind {
+    info: KindInfo,
+    /// The services it needs.
+    needs: &'static [&'static str],
+    /// Containers without which it is of no use.
+    containers: &'static [&'static str],
+    /// Settings that the definition refuses, with what it says.
+    refused: Vec<(Value, [&'static str; 2])>,
+    /// Settings that stall it, with what is said.
+    stalled: Vec<(Value, [&'static str; 2])>,
+    /// Settings with which the API server takes no pods, with what it says.
+    unmade: Vec<(Value, [&'static str; 2])>,
+    /// Settings that are ignored, with what is said.
+    ignored: Vec<(Value, [&'static str; 2])>,
+}
+
+fn kinds() -> [Kind; 5] {
+    let too_high = |field: &'static str| (json!({ field: 65536 }), [field, "less than or equal to 65535"]);
+    let zero = |field: &'static str| (json!({ field: 0 }), [field, "greater than or equal to 1"]);
+    let elsewhere = || (json!({ "logFilePath": "/tmp" }), ["logFilePath is \"/tmp\"", "/var/log"]);
+    [
+        Kind {
+            info: ANALYTICS,
+            needs: &["configDatabase", "zookeeper", "rabbitmq", "redis", "config"],
+            containers: &["analyticsapi", "collector"],
+            refused: vec![
+                too_high("analyticsPort"),
+                zero("collectorPort"),
+                (json!({ "collectorPort": 8081 }), ["analyticsPort", "must differ from each other"]),
+                (json!({ "aaaMode": "everybody" }), ["aaaMode", "cloud-admin"]),
+                (json!({ "analyticsDataTTL": -2 }), ["analyticsDataTTL", "greater than or equal to -1"]),
+            ],
+            stalled: vec![(
+                json!({ "analyticsPort": 60000 }),
+                ["analyticsPort has to be at most 55515", "node agents"],
+            )],
+            unmade: vec![(json!({ "collectorPort": 18101 }), ["hostPort", "18101"])],
+            ignored: Vec::new(),
+        },
+        Kind {
+            info: ANALYTICS_ALARM,
+            needs: &["cassandra", "zookeeper", "rabbitmq", "redis", "config", "analytics"],
+            containers: &["analytics-alarm-gen", "kafka"],
+            refused: vec![too_high("alarmgenIntrospectListenPort"), zero("alarmgenPartitions")],
+            stalled: vec![elsewhere()],
+            unmade: vec![(json!({ "alarmgenIntrospectListenPort": 9092 }), ["hostPort", "9092"])],
+            ignored: vec![(json!({ "alarmgenPartitions": 15 }), ["alarmgenPartitions", "30 partitions"])],
+        },
+        Kind {
+            info: ANALYTICS_SNMP,
+            needs: &["cassandra", "zookeeper", "rabbitmq", "config", "analytics"],
+            containers: &["analytics-snmp-collector", "analytics-snmp-topology"],
+            refused: vec![too_high("snmpCollectorIntrospectListenPort"), zero("topologyIntrospectListenPort")],
+            stalled: vec![elsewhere()],
+            unmade: vec![(json!({ "topologyIntrospectListenPort": 5920 }), ["hostPort", "5920"])],
+            ignored: Vec::new(),
+        },
+        Kind {
+            info: QUERY_ENGINE,
+            needs: &["cassandra", "redis", "analytics"],
+            containers: &["queryengine"],
+            refused: vec![too_high("analyticsdbPort"), zero("analyticsdbIntrospectPort")],
+            stalled: Vec::new(),
+            unmade: vec![(json!({ "analyticsdbIntrospectPort": 18111 }), ["hostPort", "18111"])],
+            ignored: vec![(json!({ "analyticsdbPort": 9160 }), ["analyticsdbPort", "Thrift"])],
+        },
+        Kind {
+            info: WEBUI,
+            needs: &["config", "cassandra", "redis", "control"],
+            containers: &["webuiweb"],
+            refused: vec![(json!({ "controlInstance": "control1" }), ["controlInstance", "dependencies.control"])],
+            stalled: vec![(
+                json!({ "containers": [{ "name": "webuijob" }] }),
+                ["does not list webuiweb", "remove the list"],
+            )],
+            unmade: Vec::new(),
+            ignored: Vec::new(),
+        },
+    ]
+}
+
+const NAME: &str = "a";
+
+impl Kind {
+    /// Applies the spec with these settings, and these of `commonConfiguration`.
+    async fn apply(&self, cluster: &Cluster, settings: &Value, common: Value) -> Result<()> {
+        let mut spec = external::on(self.needs);
+        spec["serviceConfiguration"] = settings.clone();
+        spec["commonConfiguration"] = common;
+        member(cluster, self.info, NAME, spec).await
+    }
+
+    async fn set(&self, cluster: &Cluster, settings: &Value) -> Result<()> {
+        self.apply(cluster, settings, json!({})).await
+    }
+
+    async fn refuses(&self, cluster: &Cluster, settings: &Value, common: Value, words: [&str; 2]) -> Result<()> {
+        let kind = self.info.kind;
+        let refusal = self.apply(cluster, settings, common).await.err();
+        let text = refusal.map(|refusal| format!("{refusal:#}")).unwrap_or_default();
+        ensure!(words.iter().all(|word| text.contains(word)), "{kind} with {settings}: {text:?}");
+        Ok(())
+    }
+
+    /// Waits until a condition with these words describes the spec as it is.
+    async fn says(
+        &self,
+        cluster: &Cluster,
+        (condition, status, reason): (&str, &str, &str),
+        words: [&str; 2],
+    ) -> Result<Resource> {
+        let wanted = |it: &Resource| {
+            it.object.data["status"]["observedGeneration"].as_i64() == it.object.metadata.generation
+                && it.condition(condition).is_some_and(|it| {
+                    it.status == status && it.reason == reason && words.iter().all(|word| it.message.contains(word))
+                })
+        };
+        cluster.until(self.info, NAME, &format!("{condition}={status} {reason} with {words:?}"), wanted).await
+    }
+
+    /// The list of its containers with this in each entry.
+    fn listed(&self, of_each: &Value) -> Value {
+        let entry = |name: &&str| {
+            let mut entry = of_each.clone();
+            entry["name"] = json!(name);
+            entry
+        };
+        self.containers.iter().map(entry).collect()
+    }
+
+    async fn goes_through_all(&self, cluster: &Cluster) -> Result<()> {
+        const STALLED: (&str, &str, &str) = ("Stalled", "True", "InvalidSpec");
+        let loud = json!({ "logLevel": "loud" });
+        self.refuses(cluster, &json!({}), loud, ["logLevel", "supported values"]).await?;
+        for (settings, words) in &self.refused {
+            self.refuses(cluster, settings, json!({}), *words).await?;
+        }
+
+        let mut spec = external::on(self.needs);
+        spec["version"] = json!("0.0");
+        member(cluster, self.info, NAME, spec).await?;
+        self.says(cluster, STALLED, ["0.0", "version"]).await?;
+        for (settings, words) in &self.stalled {
+            self.set(cluster, settings).await?;
+            self.says(cluster, STALLED, *words).await?;
+        }
+        let [main, ..] = self.containers else { anyhow::bail!("no container") };
+        self.set(cluster, &json!({ "containers": [{ "name": "surprise" }] })).await?;
+        self.says(cluster, STALLED, ["serviceConfiguration.containers", main]).await?;
+        self.set(cluster, &json!({ "containers": self.listed(&json!({ "image": "example.org/image:1 " })) })).await?;
+        self.says(cluster, STALLED, [&format!("containers[{main}].image is \"example.org/image:1 \""), "blanks"])
+            .await?;
+
+        for (settings, words) in &self.unmade {
+            self.set(cluster, settings).await?;
+            self.says(cluster, ("ConfigReady", "False", "InvalidSpec"), *words).await?;
+        }
+
+        let mut beside = self.listed(&json!({}));
+        if let Some(entries) = beside.as_array_mut() {
+            entries.push(json!({ "name": "surprise" }));
+        }
+        self.set(cluster, &json!({ "containers": beside })).await?;
+        cluster.ready(self.info, NAME).await?;
+        let ignored = ("FieldsIgnored", "True", "NoEffect");
+        self.says(cluster, ignored, ["containers[surprise]", "no such container"]).await?;
+        for (settings, words) in &self.ignored {
+            self.set(cluster, settings).await?;
+            self.says(cluster, ignored, *words).await?;
+        }
+
+        // A bad value does not disturb what runs.
+        for (settings, words) in &self.stalled {
+            self.set(cluster, settings).await?;
+            let still = self.says(cluster, STALLED, *words).await?;
+            ensure!(still.is("Available", "True"), "{}: {}", self.info.kind, still.explain("Available"));
+        }
+        self.set(cluster, &json!({})).await?;
+        cluster.ready(self.info, NAME).await?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn values_that_cannot_be_are_told_and_right_ones_taken_at_once() -> Result<()> {
+    let cluster = cluster("in-values", &["analytics-op", "webui-op"]).await?;
+    cluster.nodes(1, 0).await?;
+    cluster.apply_object(&external::login(&cluster.namespace)).await?;
+    try_join_all(kinds().iter().map(|kind| kind.goes_through_all(&cluster))).await?;
+    Ok(())
+}
