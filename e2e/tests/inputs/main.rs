@@ -14,6 +14,7 @@ mod hibernation;
 mod issuer;
 mod names;
 mod nodes;
+mod openshift;
 mod secrets;
 mod stored;
 mod support;
