@@ -15,8 +15,9 @@ use crate::Lab;
 /// # Errors
 /// When the API server does not take them.
 pub async fn define(lab: &Lab) -> Result<()> {
+    let definitions = [NETWORK, INFRASTRUCTURE].map(definition);
     // JSON is YAML.
-    lab.apply(&json!({"kind": "List", "items": [NETWORK, INFRASTRUCTURE].map(definition)}).to_string()).await?;
+    lab.apply(&json!({"kind": "List", "items": definitions}).to_string()).await?;
     Ok(())
 }
 

@@ -15,7 +15,6 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnet::IpNet;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tf_api::contract::Reason;
 
 pub use self::openshift::{INFRASTRUCTURE, NETWORK};
 use crate::{

@@ -1,4 +1,5 @@
 use serde_json::json;
+use tf_api::contract::Reason;
 
 use super::*;
 
