@@ -121,8 +121,7 @@ fn what_cannot_be_seen_holds_up_only_who_does_not_state_everything() {
 #[test]
 fn pods_use_the_network_of_the_nodes_over_ipv4_only() {
     for subnets in ["fd64::/64", "10.64.0.0/12,fd64::/64"] {
-        let refused =
-            World::default().plan(&kubemanager(service(json!({"ipFabricSubnets": subnets})))).unwrap_err();
+        let refused = World::default().plan(&kubemanager(service(json!({"ipFabricSubnets": subnets})))).unwrap_err();
         assert_eq!(refused.reason, Reason::InvalidSpec);
         assert!(refused.message.contains("serviceConfiguration.ipFabricSubnets has fd64::/64"), "{}", refused.message);
     }

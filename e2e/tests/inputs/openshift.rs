@@ -19,9 +19,7 @@ const NAME: &str = "kubemanager1";
 
 /// One member whose services nobody has to run.
 fn spec() -> Value {
-    let at = |endpoint: &str, port: u16| {
-        json!({"external": {"endpoints": [{"name": endpoint, "port": port, "nodes": ["192.0.2.9"]}]}})
-    };
+    let at = |endpoint: &str, port: u16| json!({"external": {"endpoints": [{"name": endpoint, "port": port, "nodes": ["192.0.2.9"]}]}});
     let mut rabbitmq = at("amqp", 5673);
     rabbitmq["external"]["secretRef"] = json!({"name": "rabbitmq"});
     json!({
@@ -63,8 +61,12 @@ async fn says(cluster: &Cluster, status: &str, words: &str) -> Result<()> {
 async fn goes_by_kubeadm(cluster: &Cluster) -> Result<()> {
     let pods = IpFamily::V4.pod_range();
     rendered(cluster, &format!("pod_subnets = {pods}")).await?;
-    says(cluster, "True", &format!("pods are in {pods} by networking.podSubnet of ConfigMap kube-system/kubeadm-config"))
-        .await
+    says(
+        cluster,
+        "True",
+        &format!("pods are in {pods} by networking.podSubnet of ConfigMap kube-system/kubeadm-config"),
+    )
+    .await
 }
 
 async fn deployed(cluster: &Cluster, pods: &[&str]) -> Result<()> {

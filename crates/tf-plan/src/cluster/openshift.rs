@@ -117,9 +117,9 @@ impl Cluster {
                 continue;
             };
             let source = format!("{part}.{field} of {}", describe(NETWORK));
-            let read = texts(found, item).ok_or(()).and_then(|texts| {
-                self.take_subnets(which, &texts, source.clone()).map_err(|_| ())
-            });
+            let read = texts(found, item)
+                .ok_or(())
+                .and_then(|texts| self.take_subnets(which, &texts, source.clone()).map_err(|_| ()));
             if read.is_err() {
                 let why = format!("{source} is no list of subnets: {found}");
                 self.problems.push(why.clone());

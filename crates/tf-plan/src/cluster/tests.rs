@@ -47,8 +47,7 @@ fn kubeadm_tells_names_and_subnets() {
 
 #[test]
 fn dual_stack_lists_keep_both_families() {
-    let cluster =
-        kubeadm("networking: {podSubnet: \"10.244.0.0/16, fd00:10:244::/56\", serviceSubnet: fd00::/112}");
+    let cluster = kubeadm("networking: {podSubnet: \"10.244.0.0/16, fd00:10:244::/56\", serviceSubnet: fd00::/112}");
     assert_eq!(texts(&cluster.pod_subnets), ["10.244.0.0/16", "fd00:10:244::/56"]);
     assert_eq!(texts(&cluster.service_subnets), ["fd00::/112"]);
 }
@@ -100,8 +99,7 @@ fn subnets_that_are_assumed_are_not_stated_and_the_missing_object_or_field_is_na
     assert_eq!(why(&kubeadm("networking: {podSubnet: all}"), Subnets::Pods), Err(told.to_owned()));
     let told = "ClusterConfiguration of ConfigMap kube-system/kubeadm-config cannot be understood";
     assert_eq!(why(&kubeadm("clusterName: ["), Subnets::Services), Err(told.to_owned()));
-    let bare =
-        of_maps(&facts("cluster-config-v1", "install-config", "networking: {serviceNetwork: [172.30.0.0/16]}"));
+    let bare = of_maps(&facts("cluster-config-v1", "install-config", "networking: {serviceNetwork: [172.30.0.0/16]}"));
     let told = why(&bare, Subnets::Pods).unwrap_err();
     assert!(told.contains("networking.clusterNetwork of ConfigMap kube-system/cluster-config-v1"), "{told}");
 }
@@ -167,10 +165,7 @@ fn the_objects_of_openshift_win_over_what_its_installer_was_told_and_what_is_dep
     assert_eq!(cluster.endpoint, Some(("api-int.ocp.example.org".into(), 6443)));
     assert_eq!(cluster.problems, Vec::<String>::new());
     let source = |fact| cluster.source(fact).unwrap_or("nobody");
-    assert_eq!(
-        source(Fact::Subnets(Subnets::Pods)),
-        "status.clusterNetwork of Network cluster of config.openshift.io"
-    );
+    assert_eq!(source(Fact::Subnets(Subnets::Pods)), "status.clusterNetwork of Network cluster of config.openshift.io");
     assert_eq!(source(Fact::Endpoint), "status.apiServerInternalURI of Infrastructure cluster of config.openshift.io");
     assert_eq!(source(Fact::Name), "metadata.name of ConfigMap kube-system/cluster-config-v1");
 }
@@ -192,11 +187,15 @@ fn the_objects_of_openshift_are_enough_by_themselves() {
 #[test]
 fn what_the_objects_of_openshift_lack_is_taken_from_its_installer() {
     let bare = json!({"spec": {"networkType": "TF", "clusterNetwork": []}});
-    let cluster = Cluster::of(&install_config(), &objects(bare.clone(), json!({"status": {"apiServerInternalURI": ""}})));
+    let cluster =
+        Cluster::of(&install_config(), &objects(bare.clone(), json!({"status": {"apiServerInternalURI": ""}})));
     assert_eq!(texts(cluster.stated(Subnets::Pods).unwrap()), ["10.132.0.0/14"]);
     assert_eq!(cluster.endpoint, Some(("api.ocp.example.org".into(), 6443)));
     let why = Cluster::of(&Maps::new(), &objects(bare, json!({}))).stated(Subnets::Pods).unwrap_err().to_owned();
-    assert!(why.starts_with("clusterNetwork of Network cluster of config.openshift.io is missing, and ConfigMap"), "{why}");
+    assert!(
+        why.starts_with("clusterNetwork of Network cluster of config.openshift.io is missing, and ConfigMap"),
+        "{why}"
+    );
 }
 
 /// What the installer was told may not hold any more, so it does not stand in for what is malformed.
@@ -222,7 +221,11 @@ fn an_object_that_is_malformed_is_named_with_its_field_and_nothing_stands_in_for
         let infrastructure = json!({"status": {"apiServerInternalURI": uri}});
         let cluster = Cluster::of(&install_config(), &objects(network(), infrastructure));
         assert_eq!(cluster.endpoint, Some(("api.ocp.example.org".into(), 6443)));
-        assert!(cluster.problems[0].contains("status.apiServerInternalURI of Infrastructure"), "{:?}", cluster.problems);
+        assert!(
+            cluster.problems[0].contains("status.apiServerInternalURI of Infrastructure"),
+            "{:?}",
+            cluster.problems
+        );
     }
 }
 
@@ -246,10 +249,7 @@ fn what_may_not_be_read_is_told_and_what_cannot_be_seen_now_is_waited_for() {
     };
     let denied = unavailable(Reason::Forbidden);
     assert_eq!((texts(&denied.pod_subnets), denied.seen()), (vec!["10.132.0.0/14".to_owned()], Ok(())));
-    assert_eq!(
-        denied.problems,
-        ["Network cluster of config.openshift.io may not be read: cannot watch networks: no"]
-    );
+    assert_eq!(denied.problems, ["Network cluster of config.openshift.io may not be read: cannot watch networks: no"]);
     let waiting = unavailable(Reason::ApiError).seen().unwrap_err();
     assert_eq!((waiting.reason, waiting.message.as_str()), (Reason::ApiError, "cannot watch networks: no"));
 }

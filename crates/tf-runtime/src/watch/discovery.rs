@@ -109,6 +109,7 @@ impl Discovery {
     }
 
     fn publish(&self, group: Group, plurals: BTreeSet<String>) {
-        self.installed.send_if_modified(|installed| installed.insert(group, plurals.clone()).as_ref() != Some(&plurals));
+        self.installed
+            .send_if_modified(|installed| installed.insert(group, plurals.clone()).as_ref() != Some(&plurals));
     }
 }
