@@ -269,16 +269,12 @@ async fn a_watch_of_what_was_gone_and_is_back_counts_as_working_when_it_is_liste
 }
 
 /// A kind of somebody else's whose group is answered for like this, one answer after the other, the last one for ever.
-async fn foreign(answers: Vec<Response<Body>>) -> (Arc<Board>, Arc<AtomicUsize>, JoinSet<()>) {
+async fn foreign(answers: &'static [fn() -> Response<Body>]) -> (Arc<Board>, Arc<AtomicUsize>, JoinSet<()>) {
     let asked = Arc::new(AtomicUsize::new(0));
-    let (count, answers) = (asked.clone(), Arc::new(Mutex::new(answers)));
+    let count = asked.clone();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let is_discovery = request.uri().path() == "/apis/config.openshift.io/v1";
-        let answer = if is_discovery {
-            count.fetch_add(1, Ordering::SeqCst);
-            let mut answers = answers.lock().unwrap();
-            let more = answers.len() > 1;
-            if more { answers.remove(0) } else { copy(&mut answers[0]) }
+        let answer = if request.uri().path() == "/apis/config.openshift.io/v1" {
+            answers[count.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1)]()
         } else if request.uri().query().unwrap_or_default().contains("watch=true") {
             silence()
         } else {
@@ -303,9 +299,12 @@ async fn foreign(answers: Vec<Response<Body>>) -> (Arc<Board>, Arc<AtomicUsize>,
     (board, asked, tasks)
 }
 
-/// The same answer again: it has only a head here.
-fn copy(answer: &mut Response<Body>) -> Response<Body> {
-    std::mem::replace(answer, refusal(answer.status().as_u16()))
+fn missing() -> Response<Body> {
+    refusal(404)
+}
+
+fn failing() -> Response<Body> {
+    refusal(500)
 }
 
 fn served() -> Response<Body> {
@@ -318,7 +317,7 @@ fn served() -> Response<Body> {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_of_somebody_elses_that_stays_missing_is_looked_for_ever_more_rarely() {
-    let (board, asked, _tasks) = foreign(vec![refusal(404)]).await;
+    let (board, asked, _tasks) = foreign(&[missing]).await;
     let state = || board.get(&Subject::work(NETWORK, None));
     assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
     tokio::time::sleep(Duration::from_hours(1)).await;
@@ -329,7 +328,7 @@ async fn a_kind_of_somebody_elses_that_stays_missing_is_looked_for_ever_more_rar
 /// That it is not there must not be concluded from an API server that does not answer: what is planned then would be taken back.
 #[tokio::test(start_paused = true)]
 async fn as_long_as_nobody_could_be_asked_a_kind_is_not_taken_for_missing() {
-    let (board, _, _tasks) = foreign(vec![refusal(500), refusal(404), served()]).await;
+    let (board, _, _tasks) = foreign(&[failing, missing, served]).await;
     let state = || board.get(&Subject::work(NETWORK, None));
     assert!(matches!(state(), State::Failing(why) if why.reason == Reason::ApiError), "{:?}", state());
     tokio::time::sleep(Duration::from_millis(1500)).await;
