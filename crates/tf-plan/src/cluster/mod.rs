@@ -1,7 +1,7 @@
 //! What a cluster says about itself: its name, its subnets, where its nodes keep CNI files.
 //!
-//! It is in three places, and who comes later in this list wins: the ConfigMap of [`kubeadm`], that of OpenShift's installer, which holds
-//! what was once asked for, and the objects that OpenShift itself goes by ([`openshift`]). What they do not say is assumed to be the default
+//! It is in three places, and who comes later in this list wins: the ConfigMap of kubeadm, that of OpenShift's installer, which holds
+//! what was once asked for, and the objects that OpenShift itself goes by. What they do not say is assumed to be the default
 //! of the platform, as in the Go tf-operator (peer-operator 6.1); what they say and cannot be understood is told in
 //! [`Cluster::problems`], because a value that was assumed may be the wrong one.
 
