@@ -106,6 +106,16 @@
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+# read: name, subnets and API server of the cluster, for the daemon
+- apiGroups: ["config.openshift.io"]
+  resources: [networks]
+  resourceNames: [cluster]
+  verbs: [list, watch]
+# read: name, subnets and API server of the cluster, for the daemon
+- apiGroups: ["config.openshift.io"]
+  resources: [infrastructures]
+  resourceNames: [cluster]
+  verbs: [list, watch]
 # members' requests for certificates
 - apiGroups: ["certificates.k8s.io"]
   resources: [certificatesigningrequests]

@@ -90,6 +90,16 @@
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+# read: name and pod subnets of the cluster, for the CNI plugin and the agents
+- apiGroups: ["config.openshift.io"]
+  resources: [networks]
+  resourceNames: [cluster]
+  verbs: [list, watch]
+# read: name and pod subnets of the cluster, for the CNI plugin and the agents
+- apiGroups: ["config.openshift.io"]
+  resources: [infrastructures]
+  resourceNames: [cluster]
+  verbs: [list, watch]
 # members' requests for certificates
 - apiGroups: ["certificates.k8s.io"]
   resources: [certificatesigningrequests]

@@ -1,6 +1,7 @@
 //! What the daemon is told of the cluster: how to reach its API, its name, its subnets.
 //!
-//! In: the spec, and what kubeadm or OpenShift's installer left in the cluster. Out: what stands in the file, or what the user has to say.
+//! In: the spec, and what OpenShift, its installer or kubeadm say of the cluster. Out: what stands in the file and where it is from, or what
+//! the user has to say.
 //! Subnets are never assumed: the daemon makes networks of them, which cannot be changed later without being made anew (tf-components 10.6).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use tf_api::{KubemanagerConfiguration, contract::Reason};
 use tf_plan::{
-    cluster::{Cluster, Subnets},
+    cluster::{Cluster, Fact, Subnets},
     plan::NotReady,
 };
 
@@ -32,6 +33,14 @@ pub struct Kubernetes {
     pub services: Vec<IpNet>,
     /// Subnets of pods in the network of the nodes.
     pub fabric: Vec<IpNet>,
+    /// What of it is from where, for people.
+    pub told: String,
+}
+
+/// A value and the field that it is from.
+struct Found<T> {
+    value: T,
+    source: String,
 }
 
 impl Kubernetes {
@@ -40,34 +49,64 @@ impl Kubernetes {
     /// # Errors
     /// When neither says what has to be known, or the daemon cannot use it.
     pub fn of(spec: &KubemanagerConfiguration, cluster: &Cluster) -> Result<Self, NotReady> {
+        let pods = stated(spec.pod_subnet.as_deref(), "podSubnet", cluster, Subnets::Pods)?;
         let services = stated(spec.service_subnet.as_deref(), "serviceSubnet", cluster, Subnets::Services)?;
-        let (server, port) = server(spec, cluster, &services)?;
-        let fabric = subnets("ipFabricSubnets", &spec.ip_fabric_subnets)?;
-        if fabric.is_empty() {
-            return Err(invalid(
-                "ipFabricSubnets is empty, and the daemon does not start without; remove it, or name subnets",
-            ));
-        }
+        let server = server(spec, cluster, &services.value)?;
+        let (host, port) = server.value;
+        let name = &cluster.name;
+        let told = format!(
+            "pods are in {} by {}, services in {} by {}, the API server is {host}:{port} by {}, the name is {name} by {}",
+            list(&pods.value),
+            pods.source,
+            list(&services.value),
+            services.source,
+            server.source,
+            cluster.source(Fact::Name).unwrap_or("default"),
+        );
         Ok(Self {
-            server,
+            server: host,
             port,
-            name: cluster.name.clone(),
-            pods: stated(spec.pod_subnet.as_deref(), "podSubnet", cluster, Subnets::Pods)?,
-            services,
-            fabric,
+            name: name.clone(),
+            pods: pods.value,
+            services: services.value,
+            fabric: fabric(&spec.ip_fabric_subnets)?,
+            told,
         })
     }
 }
 
-fn stated(given: Option<&str>, field: &str, cluster: &Cluster, which: Subnets) -> Result<Vec<IpNet>, NotReady> {
+fn list(subnets: &[IpNet]) -> String {
+    subnets.iter().map(IpNet::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Subnets of pods in the network of the nodes. Agents put routes of IPv4 alone from a pod's network into that of the nodes (upstream
+/// `oper/route_leak.cc`).
+fn fabric(text: &str) -> Result<Vec<IpNet>, NotReady> {
+    let fabric = subnets("ipFabricSubnets", text)?;
+    if fabric.is_empty() {
+        return Err(invalid(
+            "ipFabricSubnets is empty, and the daemon does not start without; remove it, or name subnets",
+        ));
+    }
+    if let Some(subnet) = fabric.iter().find(|subnet| matches!(subnet, IpNet::V6(_))) {
+        return Err(invalid(&format!(
+            "ipFabricSubnets has {subnet}, and pods use the network of the nodes over IPv4 only; write it like 10.64.0.0/12"
+        )));
+    }
+    Ok(fabric)
+}
+
+fn stated(given: Option<&str>, field: &str, cluster: &Cluster, which: Subnets) -> Result<Found<Vec<IpNet>>, NotReady> {
     let given = subnets(field, given.unwrap_or_default())?;
     if !given.is_empty() {
-        return Ok(given);
+        return Ok(Found { value: given, source: format!("serviceConfiguration.{field}") });
     }
-    cluster.stated(which).map(<[IpNet]>::to_vec).map_err(|why| {
+    cluster.seen()?;
+    let value = cluster.stated(which).map(<[IpNet]>::to_vec).map_err(|why| {
         let message = format!("{why}; set serviceConfiguration.{field} to what the cluster was made with");
         NotReady::input(Reason::ConfigMapNotFound, message)
-    })
+    })?;
+    Ok(Found { value, source: cluster.source(Fact::Subnets(which)).unwrap_or_default().to_owned() })
 }
 
 /// The list of a field, separated by commas or blanks.
@@ -79,24 +118,32 @@ fn subnets(field: &str, text: &str) -> Result<Vec<IpNet>, NotReady> {
 
 /// The one address that the daemon takes, whatever else goes: it has no list and no second try (ADR 0039). Before it asks anything it
 /// opens an IPv4 socket to it (upstream `kube_monitor.py`, `_is_kube_api_server_alive`).
-fn server(spec: &KubemanagerConfiguration, cluster: &Cluster, services: &[IpNet]) -> Result<(String, u16), NotReady> {
+fn server(
+    spec: &KubemanagerConfiguration,
+    cluster: &Cluster,
+    services: &[IpNet],
+) -> Result<Found<(String, u16)>, NotReady> {
     let port = spec.kubernetes_api_ssl_port.map(tf_api::schema::Port::get);
     let found = cluster.endpoint.clone();
     if let Some(server) = spec.kubernetes_api_server.as_deref().map(str::trim).filter(|server| !server.is_empty()) {
         check(server)?;
         let found = found.filter(|(host, _)| host == server).map(|(_, port)| port);
-        return Ok((server.to_owned(), port.or(found).unwrap_or(API_PORT)));
+        let value = (server.to_owned(), port.or(found).unwrap_or(API_PORT));
+        return Ok(Found { value, source: "serviceConfiguration.kubernetesAPIServer".into() });
     }
+    cluster.seen()?;
     if let Some((host, found)) = found.filter(|(host, _)| host.parse::<Ipv6Addr>().is_err()) {
-        return Ok((host, port.unwrap_or(found)));
+        let source = cluster.source(Fact::Endpoint).unwrap_or_default().to_owned();
+        return Ok(Found { value: (host, port.unwrap_or(found)), source });
     }
     let service = services.iter().find_map(first).ok_or_else(|| {
         invalid(
-            "kubernetesAPIServer is not set, and neither the cluster's controlPlaneEndpoint nor its service subnets are of IPv4, which the \
+            "kubernetesAPIServer is not set, and neither the address that the cluster states nor its service subnets are of IPv4, which the \
              daemon reaches the API server over; set it to an IPv4 address or a name of the API servers",
         )
     })?;
-    Ok((service.to_string(), port.unwrap_or(SERVICE_PORT)))
+    let value = (service.to_string(), port.unwrap_or(SERVICE_PORT));
+    Ok(Found { value, source: "Service default/kubernetes".into() })
 }
 
 /// The address of the Service `default/kubernetes`: the first one that there is (Kubernetes, "Service ClusterIP allocation").

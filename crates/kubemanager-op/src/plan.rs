@@ -3,7 +3,7 @@
 use tf_api::{
     Kubemanager, Managed as _,
     common::AuthMode,
-    contract::{Draft, Reason},
+    contract::{ConditionType, Draft, Reason},
     ports,
 };
 use tf_plan::{
@@ -49,17 +49,22 @@ const GRACE_SECONDS: i64 = 60;
 pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
-    // Whatever else is missing, the conditions tell how the services are.
-    let drafts = match &resolved {
+    let spec = &cr.spec.service_configuration;
+    let facts = cluster::Cluster::of(&observed.facts, &observed.foreign);
+    let kubernetes = Kubernetes::of(spec, &facts);
+    // Whatever else is missing, the conditions tell how the services are and what is known of the cluster.
+    let mut drafts = match &resolved {
         Ok(resolved) => resolved.drafts.clone(),
         Err(waiting) => waiting.drafts.clone(),
     };
+    if let Ok(kubernetes) = &kubernetes {
+        let told = format!("everything the spec refers to exists; {}", kubernetes.told);
+        drafts.push(Draft::holds(ConditionType::InputsReady, Reason::Succeeded, told));
+    }
     let desired = || {
-        let spec = &cr.spec.service_configuration;
         complete_list(cr)?;
         alone_where_nobody_is_elected(cr)?;
-        let facts = cluster::Cluster::of(&observed.facts);
-        let kubernetes = Kubernetes::of(spec, &facts)?;
+        let kubernetes = kubernetes?;
         let objects = Objects::of(spec, &kubernetes.name)?;
         let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
         let mut services = Services::of(&resolved?)?;

@@ -2,12 +2,18 @@
 
 mod support;
 
+use kubemanager_op::Component;
 use serde_json::{Value, json};
 use support::{Planned, TOKEN, World, initialized, kubemanager};
+use tf_api::contract::Reason;
 use tf_plan::{
+    cluster::NETWORK,
+    component::Component as _,
+    declaration::foreign_key,
     node,
     node::launch::{OnChange, Probe},
     object::{SECRET, SERVICE_ACCOUNT},
+    observed::{Source, Unavailable},
 };
 use tf_sim::kubernetes::options::Options;
 
@@ -91,6 +97,33 @@ fn a_subnet_is_never_assumed_and_who_does_not_state_it_is_named() {
         let why = with_facts(facts).plan(&kubemanager(json!({}))).unwrap_err().message;
         let field = format!("networking.{missing} of ConfigMap kube-system/kubeadm-config");
         assert!(why.contains(&field) && why.contains(&format!("set serviceConfiguration.{missing}")), "{why}");
+    }
+}
+
+/// Whoever states everything does not depend on who could say it, too.
+#[test]
+fn what_cannot_be_seen_holds_up_only_who_does_not_state_everything() {
+    let mut observed = World::default().observed();
+    let why = Unavailable { reason: Reason::ApiError, message: "cannot watch networks: no".into() };
+    observed.foreign.insert(foreign_key(NETWORK, "cluster"), Source::Unavailable(why));
+    let plan = |spec: Value| Component::plan(&kubemanager(service(spec)), &observed);
+    let stated =
+        json!({"podSubnet": "10.1.0.0/16", "serviceSubnet": "10.3.0.0/16", "kubernetesAPIServer": "192.0.2.1"});
+    assert!(plan(stated.clone()).is_ok());
+    for field in ["podSubnet", "serviceSubnet", "kubernetesAPIServer"] {
+        let mut spec = stated.clone();
+        spec.as_object_mut().unwrap().remove(field);
+        let waiting = plan(spec).unwrap_err();
+        assert_eq!((waiting.reason, waiting.message.as_str()), (Reason::ApiError, "cannot watch networks: no"));
+    }
+}
+
+#[test]
+fn pods_use_the_network_of_the_nodes_over_ipv4_only() {
+    for subnets in ["fd64::/64", "10.64.0.0/12,fd64::/64"] {
+        let refused = World::default().plan(&kubemanager(service(json!({"ipFabricSubnets": subnets})))).unwrap_err();
+        assert_eq!(refused.reason, Reason::InvalidSpec);
+        assert!(refused.message.contains("serviceConfiguration.ipFabricSubnets has fd64::/64"), "{}", refused.message);
     }
 }
 

@@ -113,6 +113,12 @@ impl Stage {
                 self.take(CONFIG_MAP, object)?;
             }
         }
+        for (kind, name) in plan::foreign() {
+            let found = api(&self.client, kind, None).get_opt(name).await;
+            if let Some(object) = self.noted(&format!("{} {name}", kind.kind), found)?.flatten() {
+                self.take(kind, object)?;
+            }
+        }
         Ok(())
     }
 

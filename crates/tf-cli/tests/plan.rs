@@ -8,6 +8,7 @@ use std::{fs, path::Path};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use serde_json::json;
+use tf_api::kinds;
 use tf_cli::plan::{self, Change, Changed, Given, Outcome, Preview, Report};
 use tf_plan::object::{CONFIG_MAP, SECRET, STATEFUL_SET};
 
@@ -103,6 +104,18 @@ fn nodes_and_facts_of_the_files_are_used() {
         let told = told(previews(&[zookeeper, &nodes]));
         assert!(told.starts_with("Zookeeper tf/zk: members on alpha\n"), "{told}");
     }
+}
+
+#[test]
+fn what_openshift_says_of_itself_in_the_files_is_used() {
+    let network = "apiVersion: config.openshift.io/v1\nkind: Network\nmetadata: {name: cluster}\nstatus: {clusterNetwork: [{cidr: 10.128.0.0/14}], serviceNetwork: [172.30.0.0/16]}\n";
+    let previews = previews(&[&example(), network, KUBEADM]);
+    let kubemanager = previews.iter().find(|preview| preview.kind == kinds::KUBEMANAGER).unwrap();
+    let Outcome::Planned(plan) = &kubemanager.outcome else { panic!("{:?}", kubemanager.outcome) };
+    let told = "pods are in 10.128.0.0/14 by status.clusterNetwork of Network cluster";
+    assert!(plan.drafts.iter().any(|draft| draft.message.contains(told)), "{:?}", plan.drafts);
+    let another = plan::read(&network.replace("name: cluster", "name: other"), "tf").unwrap().remove(0);
+    assert!(!Given::new("cluster.local").take(another).unwrap());
 }
 
 #[test]

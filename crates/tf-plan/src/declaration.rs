@@ -54,6 +54,21 @@ pub enum Read {
         /// Why.
         reason: &'static str,
     },
+    /// One object without namespace of somebody else's kind that describes the cluster. That its definition is not installed is the normal
+    /// state of most clusters.
+    Foreign {
+        /// The kind.
+        kind: Kind,
+        /// Name.
+        name: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// How snapshots call an object of somebody else's kind: `plural.group/name`.
+pub fn foreign_key(kind: Kind, name: &str) -> String {
+    format!("{}.{}/{name}", kind.plural, kind.group)
 }
 
 /// What the daemons of the component's pods may do in the whole cluster. The chart gives it to one ServiceAccount of each watched namespace,
@@ -155,11 +170,27 @@ impl Declaration {
         self.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.namespaced).collect()
     }
 
+    /// Kinds and names of the objects of somebody else's kinds that it reads.
+    pub fn foreign(&self) -> impl Iterator<Item = (Kind, &'static str)> {
+        self.reads.iter().filter_map(|read| match read {
+            Read::Foreign { kind, name, .. } => Some((*kind, *name)),
+            _ => None,
+        })
+    }
+
+    /// The watched kinds that are there only if somebody has installed their definitions.
+    pub fn defined_kinds(&self) -> Vec<Kind> {
+        let foreign: Vec<Kind> = self.foreign().map(|(kind, _)| kind).collect();
+        let is_defined = |kind: &Kind| kind.group == tf_api::GROUP || foreign.contains(kind);
+        self.watched_kinds().into_iter().filter(is_defined).collect()
+    }
+
     /// Every kind the operator watches, the primary first.
     pub fn watched_kinds(&self) -> Vec<Kind> {
         let mut kinds: Vec<Kind> = self.reconciled().collect();
         kinds.extend(self.owned.iter().map(|owned| owned.kind));
         kinds.extend(self.peers.iter().map(|peer| peer.kind));
+        kinds.extend(self.foreign().map(|(kind, _)| kind));
         if self.watches_pods() {
             kinds.push(POD);
         }

@@ -67,6 +67,10 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
                 names: vec![*name],
                 ..rule(Reach::Namespace(namespace), CONFIG_MAP, &["get"], format!("read: {reason}"))
             },
+            // A list or a watch of one name needs the right on that name alone (Kubernetes, "Using RBAC Authorization").
+            Read::Foreign { kind, name, reason } => {
+                Rule { names: vec![*name], ..rule(Reach::Cluster, *kind, &FOLLOW, format!("read: {reason}")) }
+            }
         });
     }
     if declaration.watches_pods() {
@@ -261,6 +265,16 @@ mod tests {
         assert_eq!(of("secrets").len(), 1);
         assert_eq!(of("secrets")[0].reason, "owned: credentials; read: passwords");
         assert_eq!(of("pods")[0].verbs, ["list", "watch", "delete"]);
+    }
+
+    #[test]
+    fn of_somebody_elses_kind_one_object_is_read() {
+        let foreign = Read::Foreign { kind: crate::cluster::NETWORK, name: "cluster", reason: "subnets" };
+        let rules = rules(&Declaration { reads: vec![foreign], ..declaration() });
+        let of: Vec<_> = rules.iter().filter(|rule| rule.group == "config.openshift.io").collect();
+        let [rule] = of.as_slice() else { panic!("{of:?}") };
+        assert_eq!((rule.reach, rule.resource.as_str()), (Reach::Cluster, "networks"));
+        assert_eq!((rule.names.as_slice(), rule.verbs.as_slice()), (["cluster"].as_slice(), FOLLOW.as_slice()));
     }
 
     #[test]

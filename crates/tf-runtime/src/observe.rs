@@ -7,10 +7,11 @@ use std::{
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
+use serde_json::Value;
 use tf_api::{Resource, contract::Reason};
 use tf_plan::{
     component::Component,
-    declaration::Read,
+    declaration::{Read, foreign_key},
     dependency::snapshot_key,
     object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
     observed::{Observed, Operator, Source, Unavailable, Unseen, Workload},
@@ -67,6 +68,7 @@ impl<C: Component> Observer<C> {
             now: jiff::Timestamp::now(),
             nodes: self.nodes(),
             pods: self.source(POD, &key.namespace, || self.world.pods_of(key)),
+            foreign: self.foreign(),
             siblings: self.siblings(key),
             ..Observed::default()
         };
@@ -103,6 +105,19 @@ impl<C: Component> Observer<C> {
         self.source(NODE, "", || {
             self.world.nodes.select(|_, _| true).into_iter().map(|(_, node)| (*node).clone()).collect()
         })
+    }
+
+    /// What describes the cluster, as far as it is there. That its definition is not installed is no failure.
+    fn foreign(&self) -> BTreeMap<String, Source<Value>> {
+        let seen = |(kind, name): (Kind, &str)| {
+            let object = match self.board.covering(kind, "") {
+                Some(State::Failing(why)) if why.reason == Reason::CrdMissing => return None,
+                Some(State::Failing(why)) => Source::Unavailable(why),
+                _ => Source::Known((*self.world.foreign.get(&kind)?.get(&Key::new("", name))?).clone()),
+            };
+            Some((foreign_key(kind, name), object))
+        };
+        self.world.declaration.foreign().filter_map(seen).collect()
     }
 
     /// What the cache holds, unless its watch is known not to work.

@@ -184,7 +184,7 @@ async fn run_all(
     let release = CancellationToken::new();
     let (permit, election) = elect(arguments, timing, &plain, operator, &identity, &metrics, &release);
     let guarded = client::guarded(config, permit.clone(), metrics.clone())?;
-    let kinds = declarations.iter().flat_map(Declaration::watched_kinds).collect();
+    let kinds = declarations.iter().flat_map(Declaration::defined_kinds).collect();
     let process = Process {
         arguments: arguments.clone(),
         operator,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use kube::{Api, Client, core::DynamicResourceScope};
+use serde_json::Value;
 use tf_api::Managed;
 use tf_plan::{build::identity::fit, component::Component, declaration::Declaration, object::Kind, observed};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -77,6 +78,8 @@ pub struct World<Cr> {
     pub pods: Arc<Cache<PodEntry>>,
     /// Nodes.
     pub nodes: Arc<Cache<observed::Node>>,
+    /// Objects of somebody else's kinds that describe the cluster, without metadata, by kind.
+    pub foreign: HashMap<Kind, Arc<Cache<Value>>>,
     /// Objects that resources refer to by name.
     pub inputs: Arc<Inputs>,
     /// Members' requests for certificates.
@@ -97,6 +100,7 @@ impl<Cr: Managed> World<Cr> {
             .filter(|owned| !peers.contains_key(&owned.kind))
             .map(|owned| (owned.kind, Arc::new(Cache::default())))
             .collect();
+        let foreign = declaration.foreign().map(|(kind, _)| (kind, Arc::default())).collect();
         Self {
             declaration,
             scope,
@@ -106,6 +110,7 @@ impl<Cr: Managed> World<Cr> {
             peers,
             pods: Arc::default(),
             nodes: Arc::default(),
+            foreign,
             inputs: Arc::default(),
             requests: Arc::default(),
             authorities: Arc::default(),

@@ -22,6 +22,7 @@
 //! | run a program as a ServiceAccount with exactly its rights | [`Lab::service_account_kubeconfig`], [`Lab::spawn`] |
 //! | count who wrote what | [`Lab::audit_mark`], [`Audit`], [`work`] |
 //! | have certificates from outside | [`cert_manager`] |
+//! | have what OpenShift says of itself | [`openshift`] |
 //! | break the API for one program | [`Lab::proxy`], [`proxy`] |
 //! | break the API for everybody | [`Lab::pause`], [`Lab::kill`], [`Lab::restart`] |
 //! | render charts, and see what they grant | [`helm`], [`rights`] |
@@ -50,6 +51,7 @@ pub mod lab;
 pub mod laws;
 pub mod manifests;
 pub mod nodes;
+pub mod openshift;
 pub mod operators;
 pub mod options;
 mod pki;

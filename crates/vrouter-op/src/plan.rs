@@ -96,7 +96,8 @@ fn complete(
             uses: Uses { auth: true, certificates: true, distribution: true, ..Uses::default() },
         },
     )?;
-    let cluster = Cluster::of(&observed.facts);
+    let cluster = Cluster::of(&observed.facts, &observed.foreign);
+    cluster.seen()?;
     let parameters = Parameters::of(cr, admin_password(cr, observed)?)?;
     let agents = agents(cr, &parameters)?;
     let variables = identity.object_name("env");

@@ -21,6 +21,7 @@ use tf_testing::{
     Cluster, Entry, Lab, Options, Proxy, Verb,
     audit::service_account,
     cluster::define,
+    openshift,
     operators::{self, Operator, Run},
     proxy::{Answer, Fault, Match, Which},
     wait::eventually,
@@ -204,6 +205,13 @@ async fn prepare(lab: &Lab) -> Result<()> {
     ];
     // JSON is YAML.
     lab.apply(&json!({ "kind": "List", "items": objects }).to_string()).await?;
+    openshift::define(lab).await?;
+    for object in [
+        openshift::network(&["10.32.0.0/12"], &["10.96.0.0/16"]),
+        openshift::infrastructure("https://api-int.story.example.org:6443"),
+    ] {
+        lab.apply(&object.to_string()).await?;
+    }
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod hibernation;
 mod issuer;
 mod names;
 mod nodes;
+mod openshift;
 mod secrets;
 mod stored;
 mod support;

@@ -1,6 +1,6 @@
 //! Objects of the API as planners see them: those of files, of a cluster, and those that previews suppose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -12,11 +12,13 @@ use k8s_openapi::{
 };
 use kube::core::DynamicObject;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tf_api::{KindInfo, contract::PeerStatus, kinds, names};
 use tf_plan::{
     build::identity::{LABEL_LIMIT, fit},
-    object::{self, Object},
-    observed::{self, Peer, Workload},
+    declaration::foreign_key,
+    object::{self, Kind, Object},
+    observed::{self, Peer, Source, Workload},
     secret::SecretData,
 };
 
@@ -48,6 +50,8 @@ pub struct Given {
     workloads: Vec<(String, Workload)>,
     secrets: BTreeMap<(String, String), SecretData>,
     config_maps: BTreeMap<(String, String), BTreeMap<String, String>>,
+    /// Of somebody else's kinds, as snapshots call them.
+    foreign: BTreeMap<String, Value>,
 }
 
 impl Resource {
@@ -95,6 +99,7 @@ impl Given {
             workloads: Vec::new(),
             secrets: BTreeMap::new(),
             config_maps: BTreeMap::new(),
+            foreign: BTreeMap::new(),
         }
     }
 
@@ -138,7 +143,14 @@ impl Given {
                 let owner = controller(&object.metadata).unwrap_or_default().to_owned();
                 self.workloads.push((owner, (&parsed::<DaemonSet>(object)?).into()));
             }
-            _ => return Ok(false),
+            (api_version, kind) => {
+                let is_read = |read: &(Kind, _)| read.0.api_version() == api_version && read.0.kind == kind;
+                let Some((kind, name)) = foreign().into_iter().find(is_read).filter(|(_, name)| *name == place.1)
+                else {
+                    return Ok(false);
+                };
+                self.foreign.insert(foreign_key(kind, name), object.data);
+            }
         }
         Ok(true)
     }
@@ -240,6 +252,15 @@ impl Given {
     pub(super) fn facts(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         self.config_maps.iter().map(|((namespace, name), data)| (format!("{namespace}/{name}"), data.clone())).collect()
     }
+
+    pub(super) fn foreign(&self) -> BTreeMap<String, Source<Value>> {
+        self.foreign.iter().map(|(key, object)| (key.clone(), Source::Known(object.clone()))).collect()
+    }
+}
+
+/// What operators read of somebody else's kinds.
+pub fn foreign() -> BTreeSet<(Kind, &'static str)> {
+    Operator::ALL.iter().flat_map(|operator| (operator.declaration)().foreign().collect::<Vec<_>>()).collect()
 }
 
 /// The kind of ours that an object is of, if it is.

@@ -22,7 +22,7 @@ use tf_plan::{
 };
 
 pub use change::{Change, Changed, masked};
-pub use given::{Given, controller, kind_of, usual_nodes};
+pub use given::{Given, controller, foreign, kind_of, usual_nodes};
 pub use manifest::{ManifestError, read};
 pub use planner::Operator;
 pub use text::{text, yaml};

@@ -99,6 +99,7 @@ fn observed<C: Component>(given: &Given, cr: &C::Cr, now: Timestamp) -> Observed
         secrets,
         config_maps: given.config_maps(home),
         facts: given.facts(),
+        foreign: given.foreign(),
         siblings: others.filter_map(|other| decode(&other.object).ok()).collect(),
         ..Observed::default()
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tf_api::{
     contract::{PeerStatus, Reason},
     schema::Port,
@@ -244,6 +245,10 @@ pub struct Observed<Cr> {
     pub config_maps: BTreeMap<String, BTreeMap<String, String>>,
     /// ConfigMaps of other namespaces that the component reads, by `namespace/name`.
     pub facts: BTreeMap<String, BTreeMap<String, String>>,
+    /// Objects of somebody else's kinds that describe the cluster, without metadata, by [`foreign_key`](crate::declaration::foreign_key).
+    /// Absent means: it does not exist, or its definition is not installed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub foreign: BTreeMap<String, Source<Value>>,
     /// The other resources of the same kind that the operator sees.
     pub siblings: Vec<Cr>,
 }
@@ -264,6 +269,7 @@ impl<Cr> Default for Observed<Cr> {
             secrets: BTreeMap::new(),
             config_maps: BTreeMap::new(),
             facts: BTreeMap::new(),
+            foreign: BTreeMap::new(),
             siblings: Vec::new(),
         }
     }

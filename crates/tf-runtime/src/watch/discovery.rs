@@ -1,9 +1,13 @@
-//! Which kinds of our group are installed.
+//! Which kinds are installed of those that come with a definition: ours, and others' that describe the cluster.
 //!
-//! One small request answers for all kinds, and it is only repeated while a kind that is wanted is missing. Everybody may
+//! One small request answers for all kinds of a group, and it is only repeated while a kind that is wanted is missing. Everybody may
 //! ask it, so no right on CustomResourceDefinitions is needed.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kube::Client;
 use tf_plan::object::Kind;
@@ -14,78 +18,98 @@ use crate::error::in_words;
 /// How soon a missing kind is looked for again: definitions are often installed together with the operator, and the API
 /// server needs a second or two to serve a new one.
 const FIRST: Duration = Duration::from_secs(1);
-/// How often a kind is looked for that stays missing.
+/// How often a kind of ours is looked for that stays missing.
 const INTERVAL: Duration = Duration::from_secs(20);
+/// How often others' kinds are looked for that stay missing: they make the cluster what it is, and few clusters ever get them.
+const SELDOM: Duration = Duration::from_mins(5);
 
-/// The installed kinds of our group. Cheap to clone.
+/// A group and its version.
+type Group = (&'static str, &'static str);
+
+const fn group_of(kind: Kind) -> Group {
+    (kind.group, kind.version)
+}
+
+/// The plurals of the kinds that are installed, by group. One that is not in it was never answered for.
+type Installed = BTreeMap<Group, BTreeSet<String>>;
+
+/// The installed kinds of the groups that are wanted. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    installed: Arc<watch::Sender<BTreeSet<String>>>,
+    wanted: Arc<BTreeSet<Kind>>,
+    installed: Arc<watch::Sender<Installed>>,
 }
 
 impl Discovery {
     /// Asks now, and goes on asking while one of `wanted` is missing.
     pub async fn start(client: Client, wanted: Vec<Kind>) -> Self {
-        let wanted: BTreeSet<String> =
-            wanted.iter().filter(|kind| kind.group == tf_api::GROUP).map(|kind| kind.plural.to_owned()).collect();
-        let discovery = Self { installed: Arc::new(watch::channel(BTreeSet::new()).0) };
-        if wanted.is_empty() {
-            return discovery;
+        let wanted: BTreeSet<Kind> = wanted.into_iter().collect();
+        let groups: BTreeSet<Group> = wanted.iter().copied().map(group_of).collect();
+        let discovery = Self { wanted: Arc::new(wanted), installed: Arc::default() };
+        for group in groups {
+            discovery.ask(&client, group).await;
+            tokio::spawn(discovery.clone().poll(client.clone(), group));
         }
-        discovery.ask(&client).await;
-        let poller = discovery.clone();
-        tokio::spawn(async move {
-            let mut state = poller.installed.subscribe();
-            let mut pause = FIRST;
-            loop {
-                let missing = wanted.iter().any(|plural| !state.borrow_and_update().contains(plural));
-                if missing {
-                    tokio::time::sleep(super::jittered(pause)).await;
-                    poller.ask(&client).await;
-                    let moved = state.has_changed().unwrap_or_default();
-                    pause = if moved { FIRST } else { INTERVAL.min(pause * 2) };
-                } else if state.changed().await.is_err() {
-                    return;
-                } else {
-                    pause = FIRST;
-                }
-            }
-        });
         discovery
     }
 
-    /// Whether the kind is installed.
-    pub fn has(&self, kind: Kind) -> bool {
-        self.installed.borrow().contains(kind.plural)
+    async fn poll(self, client: Client, group: Group) {
+        let longest = if group.0 == tf_api::GROUP { INTERVAL } else { SELDOM };
+        let mut state = self.changes();
+        let mut pause = FIRST;
+        loop {
+            state.mark_unchanged();
+            if self.wanted.iter().any(|kind| group_of(*kind) == group && self.has(*kind) != Some(true)) {
+                tokio::time::sleep(super::jittered(pause)).await;
+                let before = self.of(group);
+                self.ask(&client, group).await;
+                pause = if self.of(group) == before { longest.min(pause * 2) } else { FIRST };
+            } else if state.changed().await.is_err() {
+                return;
+            } else {
+                pause = FIRST;
+            }
+        }
     }
 
-    /// Completes when the kind is installed.
-    pub async fn wait_for(&self, kind: Kind) {
-        let mut state = self.installed.subscribe();
-        // The sender lives as long as `self`.
-        let _ = state.wait_for(|installed| installed.contains(kind.plural)).await;
+    /// Whether a kind comes with a definition that may be missing.
+    pub fn follows(&self, kind: Kind) -> bool {
+        self.wanted.contains(&kind)
+    }
+
+    /// Whether the kind is installed; none as long as nobody could be asked.
+    pub fn has(&self, kind: Kind) -> Option<bool> {
+        self.installed.borrow().get(&group_of(kind)).map(|plurals| plurals.contains(kind.plural))
+    }
+
+    /// Tells of every change from now on.
+    pub fn changes(&self) -> watch::Receiver<Installed> {
+        self.installed.subscribe()
     }
 
     /// A request for this kind was answered with "not found": ask again.
     pub fn suspect(&self, kind: Kind) {
-        self.installed.send_if_modified(|installed| installed.remove(kind.plural));
+        self.installed.send_if_modified(|installed| {
+            installed.get_mut(&group_of(kind)).is_some_and(|plurals| plurals.remove(kind.plural))
+        });
     }
 
-    async fn ask(&self, client: &Client) {
-        let group_version = format!("{}/{}", tf_api::GROUP, tf_api::VERSION);
-        match client.list_api_group_resources(&group_version).await {
-            Ok(list) => self.publish(list.resources.into_iter().map(|resource| resource.name).collect()),
-            Err(kube::Error::Api(status)) if status.code == 404 => self.publish(BTreeSet::new()),
+    fn of(&self, group: Group) -> Option<BTreeSet<String>> {
+        self.installed.borrow().get(&group).cloned()
+    }
+
+    async fn ask(&self, client: &Client, group: Group) {
+        let (name, version) = group;
+        match client.list_api_group_resources(&format!("{name}/{version}")).await {
+            Ok(list) => self.publish(group, list.resources.into_iter().map(|resource| resource.name).collect()),
+            Err(kube::Error::Api(status)) if status.code == 404 => self.publish(group, BTreeSet::new()),
             // What was known stays known; the watches themselves notice what is wrong.
-            Err(error) => tracing::warn!(error = in_words(&error), "looking for installed kinds failed"),
+            Err(error) => tracing::warn!(group = name, error = in_words(&error), "looking for installed kinds failed"),
         }
     }
 
-    fn publish(&self, plurals: BTreeSet<String>) {
-        self.installed.send_if_modified(|installed| {
-            let differs = *installed != plurals;
-            *installed = plurals;
-            differs
-        });
+    fn publish(&self, group: Group, plurals: BTreeSet<String>) {
+        self.installed
+            .send_if_modified(|installed| installed.insert(group, plurals.clone()).as_ref() != Some(&plurals));
     }
 }

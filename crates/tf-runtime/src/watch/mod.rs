@@ -87,7 +87,7 @@ pub struct Context {
     pub board: Arc<Board>,
     /// The boards of all components of the process.
     pub boards: Arc<Vec<Arc<Board>>>,
-    /// Which kinds of ours are installed.
+    /// Which kinds are installed.
     pub discovery: Discovery,
     /// Counts errors.
     pub metrics: Arc<Metrics>,
@@ -162,7 +162,7 @@ where
     async fn run(self, context: Context) {
         let mut attempts = Attempts::NONE;
         loop {
-            if self.subject.kind.group == tf_api::GROUP {
+            if context.discovery.follows(self.subject.kind) {
                 self.wait_for_definition(&context).await;
             }
             let failure = self.follow(&context, &mut attempts).await;
@@ -174,14 +174,21 @@ where
     /// While the definition of the kind is not installed there is nothing to watch, and that is a normal state.
     async fn wait_for_definition(&self, context: &Context) {
         let kind = self.subject.kind;
-        if context.discovery.has(kind) {
-            return;
+        let mut changes = context.discovery.changes();
+        loop {
+            let (reason, message) = match context.discovery.has(kind) {
+                Some(true) => return,
+                Some(false) => (Reason::CrdMissing, format!("the definition of kind {} is not installed", kind.kind)),
+                None => (Reason::ApiError, format!("whether kind {} is installed is not known yet", kind.kind)),
+            };
+            self.set(context, State::Failing(Unavailable { reason, message }));
+            if reason == Reason::CrdMissing {
+                self.sink.begin();
+                self.sink.end(self.subject.namespace.as_deref());
+            }
+            // The sender lives as long as the context.
+            let _ = changes.changed().await;
         }
-        let message = format!("the definition of kind {} is not installed", kind.kind);
-        self.set(context, State::Failing(Unavailable { reason: Reason::CrdMissing, message }));
-        self.sink.begin();
-        self.sink.end(self.subject.namespace.as_deref());
-        context.discovery.wait_for(kind).await;
     }
 
     /// Follows the watch until it has to be begun anew. Errors in between that kube's watcher recovers from, going on

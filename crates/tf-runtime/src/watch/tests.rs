@@ -14,7 +14,7 @@ use kube::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tf_plan::object::CONFIG_MAP;
+use tf_plan::{cluster::NETWORK, object::CONFIG_MAP};
 use tower::BoxError;
 
 use super::*;
@@ -266,4 +266,73 @@ async fn a_watch_of_what_was_gone_and_is_back_counts_as_working_when_it_is_liste
     assert_eq!(scene.failing_for(), Some(Reason::CrdMissing));
     tokio::time::sleep(FIRST_PAUSE).await;
     assert_eq!(scene.state(), State::Synced);
+}
+
+/// A kind of somebody else's whose group is answered for like this, one answer after the other, the last one for ever.
+async fn foreign(answers: &'static [fn() -> Response<Body>]) -> (Arc<Board>, Arc<AtomicUsize>, JoinSet<()>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let answer = if request.uri().path() == "/apis/config.openshift.io/v1" {
+            answers[count.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1)]()
+        } else if request.uri().query().unwrap_or_default().contains("watch=true") {
+            silence()
+        } else {
+            page(&[], "")
+        };
+        async move { Ok::<_, BoxError>(answer) }
+    });
+    let client = Client::new(service, "tf");
+    let (board, metrics) = (Arc::new(Board::default()), Arc::new(Metrics::new("test").unwrap()));
+    let discovery = Discovery::start(client.clone(), vec![NETWORK]).await;
+    let context = Context { board: board.clone(), boards: Arc::new(vec![board.clone()]), discovery, metrics };
+    let mut tasks = JoinSet::new();
+    let watch = Watch {
+        subject: Subject::work(NETWORK, None),
+        api: dynamic::<PartialObjectMeta<DynamicObject>>(&client, NETWORK, None),
+        selector: Selector::Fields("metadata.name=cluster".into()),
+        reduce: |object| (Key::of(&object.metadata), ()),
+        sink: Kept::new(Arc::new(Cache::default()), Arc::new(|_, _, _| {})),
+    };
+    watch.start(&context, &mut tasks);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    (board, asked, tasks)
+}
+
+fn missing() -> Response<Body> {
+    refusal(404)
+}
+
+fn failing() -> Response<Body> {
+    refusal(500)
+}
+
+fn served() -> Response<Body> {
+    let resource = json!({"name": "networks", "singularName": "network", "namespaced": false, "kind": "Network", "verbs": ["list"]});
+    json_answer(
+        200,
+        &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "config.openshift.io/v1", "resources": [resource]}),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_of_somebody_elses_that_stays_missing_is_looked_for_ever_more_rarely() {
+    let (board, asked, _tasks) = foreign(&[missing]).await;
+    let state = || board.get(&Subject::work(NETWORK, None));
+    assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert!((15..25).contains(&asked.load(Ordering::SeqCst)), "{asked:?}");
+    assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
+}
+
+/// That it is not there must not be concluded from an API server that does not answer: what is planned then would be taken back.
+#[tokio::test(start_paused = true)]
+async fn as_long_as_nobody_could_be_asked_a_kind_is_not_taken_for_missing() {
+    let (board, _, _tasks) = foreign(&[failing, missing, served]).await;
+    let state = || board.get(&Subject::work(NETWORK, None));
+    assert!(matches!(state(), State::Failing(why) if why.reason == Reason::ApiError), "{:?}", state());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(state(), State::Synced);
 }

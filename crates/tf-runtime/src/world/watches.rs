@@ -58,6 +58,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
         if world.declaration.reads_nodes() {
             self.nodes();
         }
+        self.foreign();
         self.tasks
     }
 
@@ -200,6 +201,21 @@ impl<Cr: Managed> Watches<'_, Cr> {
             sink: Kept::new(self.world.nodes.clone(), self.wakes_all()),
         };
         watch.start(self.context, &mut self.tasks);
+    }
+
+    /// What describes the cluster: one object each, and all resources look.
+    fn foreign(&mut self) {
+        for (kind, name) in self.world.declaration.foreign() {
+            let Some(cache) = self.world.foreign.get(&kind) else { continue };
+            let watch = Watch {
+                subject: Subject::work(kind, None),
+                api: dynamic::<DynamicObject>(self.client, kind, None),
+                selector: Selector::Fields(format!("metadata.name={name}")),
+                reduce: |object: DynamicObject| (Key::of(&object.metadata), object.data),
+                sink: Kept::new(cache.clone(), self.wakes_all()),
+            };
+            watch.start(self.context, &mut self.tasks);
+        }
     }
 
     /// Secrets and ConfigMaps of users: nothing of them is kept, a change only wakes the resources of its namespace, and
