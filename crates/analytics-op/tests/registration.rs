@@ -125,8 +125,8 @@ fn nodes_of_who_left_and_of_everybody_at_deletion_are_deleted_and_others_are_not
         calls(wanted, &there).into_iter().filter(|call| call.starts_with("DELETE")).collect()
     };
     assert_eq!(deleted(&wanted), ["DELETE /database-node/d9", "DELETE /analytics-node/n9"]);
-    let none: [String; 0] = [];
-    assert_eq!(deleted(&left::<Analytics>(ALL, true)), none, "it still serves");
+    let nobody: [String; 0] = [];
+    assert_eq!(deleted(&left::<Analytics>(ALL, true)), nobody, "it still serves");
     // The resource is deleted: nothing is made, and what is somebody else's stays.
     assert_eq!(calls(&wanted.nothing(), &there), ["DELETE /database-node/d9", "DELETE /analytics-node/n9"]);
 

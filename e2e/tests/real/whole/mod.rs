@@ -3,10 +3,7 @@
 //! agent, without the kernel module (see [`tf_testing::real::whole`]).
 
 mod agents;
-mod changes;
-mod faults;
 mod registration;
-mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -42,15 +39,11 @@ const AGENTS: &str = "vrouter1";
 pub enum Long {
     /// It comes up and is silent.
     Story,
-    /// It is changed under a client of the API.
-    Changes,
-    /// Its daemons hang, one after the other.
-    Faults,
 }
 
 impl Long {
     /// How many these are.
-    pub const ALL: usize = Self::Faults as usize + 1;
+    pub const ALL: usize = Self::Story as usize + 1;
 
     /// A lab in which everything has come up, or none where it cannot be had or this run leaves the test out.
     async fn ready(self) -> Result<Option<(Turn, Client)>> {
