@@ -26,7 +26,7 @@ struct Kind {
     refused: Vec<(Value, [&'static str; 2])>,
     /// Settings that stall it, with what is said.
     stalled: Vec<(Value, [&'static str; 2])>,
-    /// Settings with which the API server takes no pods, with what it says.
+    /// Settings with which the API server takes not all objects, with what it says.
     unmade: Vec<(Value, [&'static str; 2])>,
     /// Settings that are ignored, with what is said.
     ignored: Vec<(Value, [&'static str; 2])>,
@@ -52,7 +52,7 @@ fn kinds() -> [Kind; 5] {
                 json!({ "analyticsPort": 60000 }),
                 ["analyticsPort has to be at most 55515", "node agents"],
             )],
-            unmade: vec![(json!({ "collectorPort": 18101 }), ["hostPort", "18101"])],
+            unmade: vec![(json!({ "collectorPort": 18101 }), ["duplicate entries", "18101"])],
             ignored: Vec::new(),
         },
         Kind {
@@ -61,7 +61,7 @@ fn kinds() -> [Kind; 5] {
             containers: &["analytics-alarm-gen", "kafka"],
             refused: vec![too_high("alarmgenIntrospectListenPort"), zero("alarmgenPartitions")],
             stalled: vec![elsewhere()],
-            unmade: vec![(json!({ "alarmgenIntrospectListenPort": 9092 }), ["hostPort", "9092"])],
+            unmade: vec![(json!({ "alarmgenIntrospectListenPort": 9092 }), ["duplicate entries", "9092"])],
             ignored: vec![(json!({ "alarmgenPartitions": 15 }), ["alarmgenPartitions", "30 partitions"])],
         },
         Kind {
@@ -70,7 +70,7 @@ fn kinds() -> [Kind; 5] {
             containers: &["analytics-snmp-collector", "analytics-snmp-topology"],
             refused: vec![too_high("snmpCollectorIntrospectListenPort"), zero("topologyIntrospectListenPort")],
             stalled: vec![elsewhere()],
-            unmade: vec![(json!({ "topologyIntrospectListenPort": 5920 }), ["hostPort", "5920"])],
+            unmade: vec![(json!({ "topologyIntrospectListenPort": 5920 }), ["duplicate entries", "5920"])],
             ignored: Vec::new(),
         },
         Kind {
@@ -79,7 +79,7 @@ fn kinds() -> [Kind; 5] {
             containers: &["queryengine"],
             refused: vec![too_high("analyticsdbPort"), zero("analyticsdbIntrospectPort")],
             stalled: Vec::new(),
-            unmade: vec![(json!({ "analyticsdbIntrospectPort": 18111 }), ["hostPort", "18111"])],
+            unmade: vec![(json!({ "analyticsdbIntrospectPort": 18111 }), ["duplicate entries", "18111"])],
             ignored: vec![(json!({ "analyticsdbPort": 9160 }), ["analyticsdbPort", "Thrift"])],
         },
         Kind {
@@ -155,6 +155,7 @@ impl Kind {
         }
 
         let mut spec = external::on(self.needs);
+        spec["serviceConfiguration"] = json!({});
         spec["version"] = json!("0.0");
         member(cluster, self.info, NAME, spec).await?;
         self.says(cluster, STALLED, ["0.0", "version"]).await?;
@@ -171,7 +172,7 @@ impl Kind {
 
         for (settings, words) in &self.unmade {
             self.set(cluster, settings).await?;
-            self.says(cluster, ("ConfigReady", "False", "InvalidSpec"), *words).await?;
+            self.says(cluster, ("ConfigReady", "False", "APIError"), *words).await?;
         }
 
         let mut beside = self.listed(&json!({}));
@@ -193,7 +194,7 @@ impl Kind {
             let still = self.says(cluster, STALLED, *words).await?;
             ensure!(still.is("Available", "True"), "{}: {}", self.info.kind, still.explain("Available"));
         }
-        self.set(cluster, &json!({})).await?;
+        self.set(cluster, &json!({ "containers": self.listed(&json!({})) })).await?;
         cluster.ready(self.info, NAME).await?;
         Ok(())
     }
