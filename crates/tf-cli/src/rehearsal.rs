@@ -141,7 +141,8 @@ impl Stage {
     fn noted<T>(&mut self, what: &str, found: kube::Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            // Of a group that nothing is installed of the server says so in plain text, without a reason.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(kube::Error::Api(status)) => {
                 self.notes.push(format!("{what} could not be read: {}", status.message));
                 Ok(None)

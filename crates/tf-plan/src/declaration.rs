@@ -149,6 +149,12 @@ impl Declaration {
         std::iter::once(self.primary).chain(self.further.iter().map(|further| further.kind))
     }
 
+    /// Those of them that are kept until what they have in the config API is removed.
+    pub fn deregistered(&self) -> impl Iterator<Item = Kind> {
+        let own = self.deregisters.then_some(self.primary);
+        own.into_iter().chain(self.further.iter().filter(|further| further.deregisters).map(|further| further.kind))
+    }
+
     /// Whether the component reads nodes.
     pub fn reads_nodes(&self) -> bool {
         self.reads.iter().any(|read| matches!(read, Read::Nodes { .. }))

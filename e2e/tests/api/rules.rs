@@ -219,6 +219,11 @@ async fn an_operator_for_namespaces_has_no_right_in_the_cluster_but_to_watch_nod
             let certificates = |resource: &str, verbs: &[&str]| rule("certificates.k8s.io", resource, verbs);
             let mut operators = Vec::new();
             operators.extend(declaration.reads_nodes().then(|| rule("", "nodes", &["list", "watch"])));
+            operators.extend(declaration.foreign().map(|(kind, name)| {
+                let mut named = rule(kind.group, kind.plural, &["list", "watch"]);
+                named["resourceNames"] = json!([name]);
+                named
+            }));
             if declaration.calls_agents {
                 operators.push(certificates("certificatesigningrequests", &["list", "watch"]));
                 operators.push(certificates("certificatesigningrequests/approval", &["patch"]));

@@ -316,7 +316,7 @@ pub async fn replace_authority(client: &Client) -> Result<()> {
 }
 
 /// Long tests that a run tries if nothing else is said, of those of all stores together.
-const LONG_TESTS: usize = 2;
+const LONG_TESTS: usize = 1;
 
 impl Store {
     /// Whether a long test of the store, `test` in the order of its own, is tried in this run; else it is counted as skipped.
