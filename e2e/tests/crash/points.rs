@@ -6,7 +6,7 @@ use tf_testing::{operators, sample::Sample};
 use crate::stage::{Crash, Stage};
 
 /// Points for each operator if nothing else is said.
-const DEFAULT: usize = 2;
+const DEFAULT: usize = 1;
 
 /// After which of so many writes an operator is killed. Where all are tried it goes on until there is none any more.
 fn points(sample: Sample, writes: usize, number: usize) -> Box<dyn Iterator<Item = u64>> {
