@@ -96,6 +96,23 @@ fn what_keeps_a_daemon_from_being_functional_is_told_with_its_member() {
 }
 
 #[test]
+fn no_other_member_takes_a_change_while_an_agent_knows_better_than_the_kubelet() {
+    // It was started anew a moment ago, and the kubelet asks every five seconds.
+    let began = said(|status| status.health = Some(Health::new(false, "port 8083: connection refused")));
+    // Or one beside it hangs.
+    let hangs = State { unwell: Some("no answer within 2500 ms".into()), ..State::default() };
+    let hung = said(|status| drop(status.daemons.insert("dns".into(), hangs.clone())));
+    for (plan, why) in
+        [(began, "port 8083: connection refused"), (hung, "its dns does not serve: no answer within 2500 ms")]
+    {
+        assert_eq!(plan.step, None);
+        assert_eq!(plan.troubles[&format!("{SET}-1")], why);
+        let held = plan.under_way.unwrap();
+        assert!(held.ends_with(&format!("pod {SET}-1 does not serve: {why}")), "{held}");
+    }
+}
+
+#[test]
 fn a_dns_daemon_that_does_not_serve_beside_one_that_does_is_told() {
     for (ready, told) in [(false, true), (true, false)] {
         let mut observed = running();

@@ -243,7 +243,8 @@ pub fn launch_file(ports: &Ports, agents: &Agents, tls: bool) -> Result<String, 
             (CONFIG_FILE.into(), OnChange::Restart),
             (ENV_FILE.into(), OnChange::Restart),
             (PLUGINS_FILE.into(), OnChange::Restart),
-            (definitions::FILE.into(), OnChange::Restart),
+            // The agent tells the server.
+            (definitions::FILE.into(), OnChange::Nothing),
             // Members that start know those that run.
             (FORMATION_FILE.into(), OnChange::Nothing),
             (INETRC_FILE.into(), OnChange::Nothing),
@@ -266,6 +267,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents, tls: bool) -> Result<String, 
         ready: Probe::RabbitMq {
             port: port("ready.port", ports.amqp)?,
             management: port("ready.management", ports.management)?,
+            definitions: Some(definitions::FILE.into()),
         },
         agent: agents.api()?,
         // It looks every second.

@@ -195,13 +195,15 @@ fn is_empty_default(value: &Value) -> bool {
 }
 
 /// An object default is `{}`: the API server then fills in the defaults of the fields, so each stands in one place. An
-/// object with rules needs them written out, because the API server checks a default before it fills anything in.
+/// object with rules needs them written out, because the API server checks a default before it fills anything in. One whose fields
+/// have none needs it, too: a server-side apply that takes the last field of an object away leaves null, which the API server
+/// drops where there is a default and refuses elsewhere.
 fn default_of_parent(object: &mut Map<String, Value>) {
     if !object.get("default").is_some_and(Value::is_object) {
         return;
     }
     let fields = defaults_of_fields(object);
-    if fields.is_empty() {
+    if !object.contains_key("properties") {
         object.remove("default");
     } else if object.contains_key("x-kubernetes-validations") {
         object.insert("default".into(), Value::Object(fields));

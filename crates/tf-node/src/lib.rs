@@ -36,6 +36,7 @@ pub mod supervise;
 pub mod tls;
 pub mod volume;
 pub mod watch;
+pub mod wellness;
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -9,7 +9,7 @@ use anyhow::Result;
 use rustix::process::Pid;
 use serde_json::json;
 use tf_plan::node::{
-    self,
+    self, ContentHash,
     launch::{Launch, Signal},
     state::{Exit, LastExit, Phase, State},
 };
@@ -37,6 +37,7 @@ use crate::{
     state_file::StateFile,
     store,
     watch::Watch,
+    wellness::Wellness,
 };
 
 /// How often to look for changes that inotify did not tell of.
@@ -71,6 +72,7 @@ struct Supervisor {
     run_dir: RunDir,
     state_file: StateFile,
     agent: Agent,
+    wellness: Wellness,
     process: Process,
     /// What the daemon has.
     set: Option<Set>,
@@ -83,6 +85,8 @@ struct Supervisor {
     /// What goes on until its server knows what clients log in with, and that it does.
     introduction: Option<JoinHandle<()>>,
     introduced: Arc<Notify>,
+    /// The configuration that a running server goes by until it has taken what it was told of a later one.
+    former: Option<ContentHash>,
     starts: u32,
     last_exit: Option<LastExit>,
     /// What is waited for.
@@ -111,6 +115,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
     });
     let mut supervisor = Supervisor {
         agent: Agent::new(paths.clone(), daemon, pod.clone()),
+        wellness: Wellness::new(paths.clone(), daemon, pod.clone()),
         daemon: daemon.to_owned(),
         paths,
         pod,
@@ -124,6 +129,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         is_private: false,
         introduction: None,
         introduced: Arc::default(),
+        former: None,
         starts: 0,
         last_exit: None,
         waits: None,
@@ -131,7 +137,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         done: None,
     };
     supervisor.log("started", json!({"version": VERSION}));
-    let mut certificate = supervisor.agent.report();
+    let (mut certificate, mut wellness) = (supervisor.agent.report(), supervisor.wellness.told());
     let introduced = Arc::clone(&supervisor.introduced);
     loop {
         supervisor.reap();
@@ -152,12 +158,16 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
                 () = sleep_until(look_again) => break,
                 // Only the message of the state is another one.
                 Ok(()) = certificate.changed() => {}
+                Ok(()) = wellness.changed() => {}
                 event = signals.next() => {
                     if supervisor.signalled(event) {
                         break;
                     }
                 }
-                () = introduced.notified() => supervisor.introduced(),
+                () = introduced.notified() => {
+                    supervisor.introduced();
+                    break;
+                }
                 () = sleep_until(due.unwrap_or(look_again)), if due.is_some() => supervisor.elapsed(),
             }
         }
@@ -209,7 +219,8 @@ impl Supervisor {
         // What a daemon waits for that would be started now is the same as before.
         let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
         let missing = idle.and_then(|set| missing(&set.launch, &self.paths));
-        self.wait_for(waits.or(missing));
+        let told = self.former.as_ref().map(|_| "waits for the server to take its definitions".to_owned());
+        self.wait_for(waits.or(missing).or(told));
         match (decision, set) {
             (Decision::StartMaterialised, _) => self.start(),
             (Decision::StartMounted | Decision::Restart, Some(set)) => self.restart_with(set),
@@ -265,6 +276,7 @@ impl Supervisor {
 
     /// Takes a set that the running daemon reads by itself or after signals.
     fn signal_with(&mut self, set: Set, signals: &[Signal]) {
+        let present = self.set.clone();
         self.staged = match self.run_dir.stage(set) {
             Ok(staged) => Some(staged),
             Err(error) => return self.has_trouble(&format!("{error:#}")),
@@ -279,7 +291,17 @@ impl Supervisor {
                 process::signal(pid, *signal);
             }
             self.introduce();
+            present.inspect(|present| self.tell(present));
         }
+    }
+
+    /// Has the running daemon's server take what it reads only when it starts. `present`: the set that the daemon had so far.
+    fn tell(&mut self, present: &Set) {
+        let Some(set) = &self.set else { return };
+        let is_taken = self.former.is_none();
+        let Some(work) = store::tell(present, is_taken, set, &self.paths, self.agent.commands()) else { return };
+        self.former.get_or_insert_with(|| present.hash.clone());
+        self.meanwhile(work);
     }
 
     /// Lets the daemon's directory hold the staged set, if there is one.
@@ -289,6 +311,7 @@ impl Supervisor {
             Ok(set) => {
                 self.log("took a configuration", json!({"hash": set.hash}));
                 self.agent.serve(&set.launch);
+                self.wellness.follow(&set.launch);
                 // Passwords of stores may be others.
                 self.agent.files_changed();
                 self.set = Some(set);
@@ -332,6 +355,7 @@ impl Supervisor {
             return;
         };
         self.agent.serve(&set.launch);
+        self.wellness.follow(&set.launch);
         if let Some(missing) = missing(&set.launch, &self.paths) {
             self.process = Process::Idle;
             self.wait_for(Some(missing));
@@ -354,6 +378,8 @@ impl Supervisor {
                 self.trouble = None;
                 self.process = Process::Running { pid, since: Instant::now() };
                 self.is_private = is_private;
+                // It reads everything.
+                self.former = None;
                 self.introduce();
             }
             Err(error) => {
@@ -372,6 +398,11 @@ impl Supervisor {
         }
         let Some(set) = &self.set else { return };
         let Some(work) = store::introduce(&set.launch, self.pod.address, &self.paths, self.is_private) else { return };
+        self.meanwhile(work);
+    }
+
+    /// Something goes on beside the daemon.
+    fn meanwhile(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         let introduced = Arc::clone(&self.introduced);
         self.introduction = Some(tokio::spawn(async move {
             work.await;
@@ -379,8 +410,11 @@ impl Supervisor {
         }));
     }
 
-    /// Starts the daemon anew, for everybody, if nobody could reach it.
+    /// The server has what it was told. If nobody could reach it the daemon is started anew, for everybody.
     fn introduced(&mut self) {
+        if let Some(former) = self.former.take() {
+            self.log("the server has taken its definitions", json!({"former": former}));
+        }
         if self.is_private && matches!(self.process, Process::Running { .. }) {
             self.log("starts the daemon for clients, too", json!({}));
             self.stop(After::Start);
@@ -532,10 +566,11 @@ impl Supervisor {
             phase,
             since: jiff::Timestamp::now(),
             message: self.trouble.clone().or_else(|| (!waits.is_empty()).then(|| waits.join("; "))),
+            unwell: self.wellness.unwell(),
             pid: pid.map(|pid| pid.as_raw_nonzero().get()),
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),
-            active: self.set.as_ref().map(|set| set.hash.clone()),
+            active: self.former.clone().or_else(|| self.set.as_ref().map(|set| set.hash.clone())),
             wanted: match &self.wanted {
                 Wanted::Content(hash) => Some(hash.clone()),
                 Wanted::Unset | Wanted::Unknown(_) => None,

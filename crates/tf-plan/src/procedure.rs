@@ -80,8 +80,7 @@ pub fn complete_nodes<Cr: Managed>(
             let change = |pod: &Pod, live: Option<&Workload>, template: &str| {
                 reports.change(pod, daemon, live, template, &contents)
             };
-            // The kubelet notices late that a daemon which was just started anew does not serve yet.
-            let gate = || troubles.iter().next().map(|(pod, why)| format!("pod {pod} does not serve: {why}"));
+            let gate = || unserving(&troubles);
             let decision = rollout::of_workloads(reports.pods, &observed.workloads, templates, change, gate);
             let held = decision.held().map(str::to_owned);
             plan.step = decision.step(reports.pods, &contents);
@@ -113,6 +112,12 @@ fn on_nodes(pods: &[Pod], troubles: Troubles) -> Troubles {
     troubles.into_iter().map(named).collect()
 }
 
+/// What keeps pods that serve from being touched, in the agents' words: the kubelet notices late that a daemon which was just started
+/// anew does not serve yet.
+fn unserving(troubles: &Troubles) -> Option<String> {
+    troubles.iter().next().map(|(pod, why)| format!("pod {pod} does not serve: {why}"))
+}
+
 /// Brings one pod up to date if the store can bear it.
 fn roll<Cr: Managed>(
     store: &Store,
@@ -128,7 +133,8 @@ fn roll<Cr: Managed>(
         seat(pod, change, (store.leads)(pod, reports))
     };
     let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
-    let decision = rollout::next(&seats, || (store.gate)(&plan.members, reports));
+    let decision =
+        rollout::next(&seats, || unserving(&reports.troubles()).or_else(|| (store.gate)(&plan.members, reports)));
     let held = decision.held().map(str::to_owned);
     plan.step = decision.step(reports.pods, contents);
     plan.under_way = plan.step.as_ref().map(Step::explain).or(held);

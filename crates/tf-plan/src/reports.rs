@@ -7,7 +7,7 @@ use tf_api::{Managed, contract::MemberStatus};
 use crate::{
     node::{
         ContentHash,
-        state::{HostFiles, Status},
+        state::{HostFiles, State, Status},
     },
     observed::{Agent, Observed, Pod, Workload},
     rollout::Change,
@@ -87,7 +87,8 @@ impl<'a> Reports<'a> {
         let cause = |pod: &Pod| match self.agents.get(&pod.uid)? {
             Agent::Silent(why) => Some(format!("its agent does not answer: {why}")),
             Agent::Says(status) => match &status.health {
-                Some(health) => (!health.serves).then(|| health.message.clone()),
+                Some(health) if health.serves => companion(status),
+                Some(health) => Some(health.message.clone()),
                 // It has just begun, and what the kubelet says may be from before.
                 None => Some("its agent has not looked at the server yet".to_owned()),
             },
@@ -130,6 +131,13 @@ impl<'a> Reports<'a> {
             None => told.map(|_| Change::Configuration),
         }
     }
+}
+
+/// The daemon beside the one that members are asked about that does not serve, if there is one.
+fn companion(status: &Status) -> Option<String> {
+    let unwell =
+        |(daemon, state): (&String, &State)| Some(format!("its {daemon} does not serve: {}", state.unwell.as_ref()?));
+    status.daemons.iter().find_map(unwell)
 }
 
 /// What is under way while agents are being asked; nothing where nobody waits for it.

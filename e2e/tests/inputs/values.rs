@@ -194,7 +194,8 @@ impl Kind {
             let still = self.says(cluster, STALLED, *words).await?;
             ensure!(still.is("Available", "True"), "{}: {}", self.info.kind, still.explain("Available"));
         }
-        self.set(cluster, &json!({ "containers": self.listed(&json!({})) })).await?;
+        // Nor is anything left of it when nothing is set any more.
+        self.set(cluster, &json!({})).await?;
         cluster.ready(self.info, NAME).await?;
         Ok(())
     }

@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tf_api::contract::MemberStatus;
 use tf_api::kinds::KindInfo;
-use tf_api::names::{ANNOTATION_HIBERNATE, ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
+use tf_api::names::{ANNOTATION_ACTIVE_CONFIG, ANNOTATION_HIBERNATE, ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
 use tf_pki::authority::Authority;
 use tf_plan::component::Component;
 use tf_testing::real::{image, operator};
@@ -123,10 +123,15 @@ impl Store {
         let _ = write!(text, "\n--- events\n{}", told.join("\n"));
         let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         for pod in pods.list(&ListParams::default()).await? {
-            let last = LogParams { tail_lines: Some(LAST_LINES), timestamps: true, ..LogParams::default() };
-            // A node that is away cannot be asked.
-            let log = pods.logs(&pod.name_any(), &last).await.unwrap_or_else(|error| error.to_string());
-            let _ = write!(text, "\n--- {}\n{log}", pod.name_any());
+            let name = pod.name_any();
+            for container in pod.spec.into_iter().flat_map(|spec| spec.containers) {
+                let container = Some(container.name);
+                let last =
+                    LogParams { tail_lines: Some(LAST_LINES), timestamps: true, container, ..LogParams::default() };
+                // A node that is away cannot be asked.
+                let log = pods.logs(&name, &last).await.unwrap_or_else(|error| error.to_string());
+                let _ = write!(text, "\n--- {name} {}\n{log}", last.container.unwrap_or_default());
+            }
         }
         Ok(text)
     }
@@ -286,6 +291,28 @@ impl Store {
         let data = volumes.into_iter().find(|volume| volume.name == "data");
         Ok(data.and_then(|volume| volume.host_path).map(|directory| directory.path))
     }
+}
+
+/// What the pods of a kind run with, by their names: their uids, and the configuration that their agents were told to take.
+pub type Running = BTreeMap<String, (Option<String>, Option<String>)>;
+
+/// What all pods of a kind run with.
+pub async fn running(client: &Client, kind: KindInfo) -> Result<Running> {
+    let told = |pod: &Pod| pod.annotations().get(ANNOTATION_ACTIVE_CONFIG).cloned();
+    let pods = resources::pods(client, kind, NAMESPACE).await?;
+    Ok(pods.iter().map(|pod| (pod.name_any(), (pod.uid(), told(pod)))).collect())
+}
+
+/// Waits until every pod of a kind runs with something else than before, or was told to.
+pub async fn followed(client: &Client, kind: KindInfo, before: &Running, limit: Duration) -> Result<()> {
+    let mut last = Running::new();
+    eventually(&format!("every {} to have followed", kind.kind), limit, async || {
+        last = running(client, kind).await?;
+        let is_other = |(name, now): (&String, &_)| before.get(name) != Some(now);
+        Ok((last.len() == before.len() && last.iter().all(is_other)).then_some(()))
+    })
+    .await
+    .with_context(|| format!("{before:?}\n{last:?}"))
 }
 
 /// The certificates of the authorities that members are told to trust.

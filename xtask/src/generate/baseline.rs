@@ -76,6 +76,7 @@ const NEUTRAL: [&str; 6] = ["description", "title", "example", "externalDocs", "
 /// Keywords of a rule that say nothing about which objects it refuses.
 const WORDS: [&str; 4] = ["message", "messageExpression", "reason", "fieldPath"];
 
+const DEFAULT: &str = "default";
 const RULES: &str = "x-kubernetes-validations";
 const FREE: &str = "x-kubernetes-preserve-unknown-fields";
 const VALUES: &str = "additionalProperties";
@@ -150,6 +151,9 @@ fn compare(before: &Demands, now: &Demands) -> Vec<String> {
         let rules = new.get(RULES).map(|rules| without_those_about(rules, is_new));
         for keyword in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
             let new = if keyword == RULES { rules.as_ref() } else { new.get(keyword) };
+            if keyword == DEFAULT && !old.contains_key(DEFAULT) && means_nothing(field, now) {
+                continue;
+            }
             if let Some(change) = narrower(keyword, old.get(keyword), new) {
                 changes.push(format!("{field}: {change}"));
             }
@@ -163,6 +167,15 @@ fn compare(before: &Demands, now: &Demands) -> Vec<String> {
         }
     }
     changes
+}
+
+/// Whether the default of an object fills nothing in: it is empty, and so is what its fields get.
+fn means_nothing(field: &str, now: &Demands) -> bool {
+    let within = format!("{field}.");
+    let fields = now.range(within.clone()..).take_while(|(name, _)| name.starts_with(&within));
+    now.get(field).into_iter().chain(fields.map(|(_, demands)| demands)).all(|demands| {
+        demands.get(DEFAULT).is_none_or(|default| default.as_object().is_some_and(serde_json::Map::is_empty))
+    })
 }
 
 /// The field that a field is in.
@@ -228,6 +241,11 @@ mod tests {
             (json!({}), json!({"maxLength": 5}), "maxLength was nothing and is 5"),
             (json!({"maxLength": 6}), json!({"maxLength": 5}), "maxLength was 6 and is 5"),
             (json!({"default": 1}), json!({"default": 3}), "default was 1 and is 3"),
+            (
+                json!({"properties": {"g": {"default": 1}}}),
+                json!({"default": {}, "properties": {"g": {"default": 1}}}),
+                "default was nothing and is {}",
+            ),
             (json!({}), json!({"enum": ["a"]}), r#"enum was nothing and is ["a"]"#),
             (json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), r#"enum was ["a","b"] and is ["a"]"#),
             (json!({"pattern": "^a"}), json!({"pattern": "^a$"}), r#"pattern was "^a" and is "^a$""#),
@@ -307,6 +325,10 @@ mod tests {
         ] {
             assert!(changes(&base, &new).is_empty(), "{new}");
         }
+        let inner = json!({"properties": {"g": {"type": "integer"}, "h": {"default": {}}}});
+        let mut filled = inner.clone();
+        filled["default"] = json!({});
+        assert!(changes(&inner, &filled).is_empty(), "nothing is filled in");
     }
 
     #[test]

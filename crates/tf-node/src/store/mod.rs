@@ -18,7 +18,7 @@ use tf_plan::node::{
 use tokio::time::timeout;
 
 use self::cassandra::change::Tasks;
-use crate::{paths::Paths, probe::Target, set::Set};
+use crate::{command::Commands, paths::Paths, probe::Target, set::Set};
 
 /// Why a change was not made.
 #[derive(Debug)]
@@ -131,6 +131,20 @@ pub fn introduce(
     let Probe::Cassandra { login: Some(login), .. } = &launch.ready else { return None };
     let Some(Store::Cassandra(server)) = Store::of(launch, address) else { return None };
     Some(cassandra::login::introduce(server, *login, paths.clone(), is_private))
+}
+
+/// What there is to do beside a daemon that runs, until its server has taken what it reads only when it starts; none if nothing of that
+/// is other than in the former set, which the server has taken if `is_taken`.
+pub fn tell(
+    former: &Set,
+    is_taken: bool,
+    set: &Set,
+    paths: &Paths,
+    commands: &Commands,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let Probe::RabbitMq { definitions: Some(file), .. } = &set.launch.ready else { return None };
+    let is_told = is_taken && former.files.get(file) == set.files.get(file);
+    (!is_told).then(|| rabbitmq::definitions::import(paths.run_dir().join(file), set.clone(), commands.clone()))
 }
 
 /// What has to happen beside a store before its daemon is started.

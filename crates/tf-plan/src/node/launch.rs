@@ -201,6 +201,10 @@ pub enum Probe {
         port: NonZeroU16,
         /// Port of the management plugin, which speaks TLS.
         management: NonZeroU16,
+        /// The file with users, virtual hosts and policies, which the server reads when it starts. A server that runs is told when
+        /// it changes, and has a configuration when it was. Default: it is not told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        definitions: Option<String>,
     },
     /// The server answers requests in the native protocol, which it does once it has joined the ring (stateful-services 1.3.5).
     Cassandra {

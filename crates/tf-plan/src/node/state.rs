@@ -58,6 +58,10 @@ pub struct State {
     /// What is waited for or has gone wrong, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why it does not serve although its process runs, as its own agent sees it. Absent where it serves, and where it is the daemon of the
+    /// container whose agent answers ([`Status::health`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwell: Option<String>,
     /// Its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,

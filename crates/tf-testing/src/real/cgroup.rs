@@ -25,6 +25,9 @@ const TOP: &str = "tf-lab";
 /// What the kernel needs to end killed processes and to forget empty groups, and much more.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Bytes of a process's name that the kernel keeps (`TASK_COMM_LEN`, with a zero at its end).
+const KEPT: usize = 15;
+
 /// A group, in every hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -94,21 +97,22 @@ impl Group {
         Ok(())
     }
 
-    /// Kills those of its processes that have this name, and says how many. Nothing outside of the group is touched, which
+    /// Signals those of its processes that have this name, and says how many. Nothing outside of the group is touched, which
     /// cannot be said of `pkill` on a node: nodes see the processes of the whole machine.
-    pub fn kill_named(&self, name: &str) -> Result<usize> {
+    pub fn signal_named(&self, name: &str, signal: Signal) -> Result<usize> {
         let folder = tracking()?.join(&self.path);
         freeze(&folder, true)?;
-        let killed = self.named(name).map(|named| {
-            let killed = named.into_iter().filter_map(Pid::from_raw);
-            killed.filter(|pid| kill_process(*pid, Signal::KILL).is_ok()).count()
+        let signalled = self.named(name).map(|named| {
+            let named = named.into_iter().filter_map(Pid::from_raw);
+            named.filter(|pid| kill_process(*pid, signal).is_ok()).count()
         });
         freeze(&folder, false)?;
-        killed
+        signalled
     }
 
-    /// The ids of its processes that have this name.
+    /// The ids of its processes that have this name. The kernel keeps its beginning.
     pub fn named(&self, name: &str) -> Result<Vec<i32>> {
+        let name = name.get(..KEPT).unwrap_or(name);
         let is_named = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it.trim() == name);
         Ok(members(&tracking()?.join(&self.path))?.into_iter().filter(is_named).collect())
     }

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -171,8 +172,22 @@ impl RealNode {
 
     /// Kills (SIGKILL) every process of this name on it, in containers, too.
     pub fn kill(&self, name: &str) -> Result<()> {
-        let killed = self.machine.group().kill_named(name)?;
-        ensure!(killed > 0, "no process {name} runs on {}", self.name());
+        self.signal(name, Signal::KILL)
+    }
+
+    /// Stops (SIGSTOP) every process of this name on it, in containers, too: it keeps its ports and does nothing.
+    pub fn hang(&self, name: &str) -> Result<()> {
+        self.signal(name, Signal::STOP)
+    }
+
+    /// Ends [`hang`](Self::hang).
+    pub fn go_on(&self, name: &str) -> Result<()> {
+        self.signal(name, Signal::CONT)
+    }
+
+    fn signal(&self, name: &str, signal: Signal) -> Result<()> {
+        let signalled = self.machine.group().signal_named(name, signal)?;
+        ensure!(signalled > 0, "no process {name} runs on {}", self.name());
         Ok(())
     }
 

@@ -154,6 +154,19 @@ impl Visitor {
         object["uuid"].as_str().map(str::to_owned).context("no identifier")
     }
 
+    /// Identifier of the virtual network with this name by the API on this node.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn find(&self, address: Ipv4Addr, name: &str) -> Result<String> {
+        let body =
+            json!({"type": "virtual-network", "fq_name": ["default-domain", "default-project", name]}).to_string();
+        let (code, text) = self.ask(Method::POST, address, API, "/fqname-to-id", &body).await?;
+        ensure!(code == 200, "{address}: status {code}: {text}");
+        let object: Value = serde_json::from_str(&text)?;
+        object["uuid"].as_str().map(str::to_owned).context("no identifier")
+    }
+
     /// A virtual network by the API on this node, and whether that was told of it over the message bus.
     ///
     /// # Errors

@@ -8,8 +8,9 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
@@ -26,7 +27,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, members, replace_authority};
+use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, followed, members, replace_authority, running};
 use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
@@ -56,6 +57,7 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Long {
     Configuration,
+    Passwords,
     Restart,
     Killed,
     Growth,
@@ -215,6 +217,48 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
             STORE.through(client, "the change").await?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
             good("a changed configuration", &traffic.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_passwords_of_clients_and_agents_count_at_once_and_restart_nobody() -> Result<()> {
+    if !Long::Passwords.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let servers = || -> Result<Vec<_>> {
+                let nodes = lab.real_nodes()?.all()?;
+                nodes.iter().map(|node| node.processes("beam.smp")).collect::<Result<Vec<_>>>()
+            };
+            let before = servers()?;
+            ensure!(before.iter().all(|servers| !servers.is_empty()), "{before:?}");
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            let other = access.with_password("another0password");
+            for (key, password) in [("password", "another0password"), ("agent_password", "another0agent")] {
+                let (begun, former) = (Instant::now(), running(client, RABBITMQ).await?);
+                let wish = json!({"stringData": {key: password}});
+                let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+                secrets.patch(&format!("{NAME}-secret"), &PatchParams::default(), &Patch::Merge(wish)).await?;
+                eventually("clients with the other password to be let in", ROLL, async || {
+                    Ok(other.connect(addresses[0]).await.ok().map(drop))
+                })
+                .await?;
+                let heard = begun.elapsed();
+                followed(client, RABBITMQ, &former, ROLL).await?;
+                STORE.through(client, key).await?;
+                println!("{key}: {heard:.1?}, all members after {:.1?}", begun.elapsed());
+            }
+            for address in &addresses {
+                other.connect(*address).await.with_context(|| format!("{address}"))?;
+                ensure!(access.connect(*address).await.is_err(), "{address}: the former password");
+            }
+            let summary = traffic.end().await?;
+            ensure!(summary.refused == 0 && servers()? == before, "a server was restarted: {summary}");
+            good("other passwords", &summary)?;
+            nothing_secret_is_told(lab, client).await
         })
         .await
 }

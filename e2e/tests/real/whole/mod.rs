@@ -3,7 +3,10 @@
 //! agent, without the kernel module (see [`tf_testing::real::whole`]).
 
 mod agents;
+mod changes;
+mod faults;
 mod registration;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -39,11 +42,15 @@ const AGENTS: &str = "vrouter1";
 pub enum Long {
     /// It comes up and is silent.
     Story,
+    /// Everything is changed under a client.
+    Changes,
+    /// One daemon after the other hangs.
+    Faults,
 }
 
 impl Long {
     /// How many these are.
-    pub const ALL: usize = Self::Story as usize + 1;
+    pub const ALL: usize = Self::Faults as usize + 1;
 
     /// A lab in which everything has come up, or none where it cannot be had or this run leaves the test out.
     async fn ready(self) -> Result<Option<(Turn, Client)>> {

@@ -7,13 +7,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tf_plan::node::rabbitmq::Membership;
 
-use super::{super::Failure, Management, Server};
+use super::{super::Failure, Management, NAMED, Server, TOOLS_PATIENCE};
 use crate::{command::Commands, materialise::RunDir, process, set::Set, state_file};
-
-/// For one command. Each starts an Erlang of its own.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Queues that are named.
-const NAMED: usize = 5;
 
 /// A virtual host as `rabbitmqctl` lists it.
 #[derive(Deserialize)]
@@ -66,7 +61,7 @@ struct Tools<'a> {
 impl Tools<'_> {
     async fn run(&self, argv: &[&str]) -> Result<String> {
         let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
-        self.commands.run(process::command(&argv, self.set), PATIENCE).await
+        self.commands.run(process::command(&argv, self.set), TOOLS_PATIENCE).await
     }
 
     /// What `rabbitmqctl` lists.

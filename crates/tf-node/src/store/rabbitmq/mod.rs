@@ -1,9 +1,10 @@
 //! A RabbitMQ server by its management plugin (RabbitMQ, "Management HTTP API" and "Health Checks"), and by what it has on its disk.
 
 mod data;
+pub mod definitions;
 pub mod membership;
 
-use std::path::Path;
+use std::{fs, path::Path, time::Duration};
 
 use super::answer;
 use crate::{
@@ -23,8 +24,12 @@ use tf_plan::node::rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER};
 /// (stateful-services 2.2).
 const CHECKS: [&str; 2] =
     ["/api/health/checks/node-is-quorum-critical", "/api/health/checks/node-is-mirror-sync-critical"];
+/// Answers whoever may log in.
+const WHO_AM_I: &str = "/api/whoami";
 /// Queues that are named.
 const NAMED: usize = 5;
+/// For one command of RabbitMQ's own tools. Each starts an Erlang of its own.
+const TOOLS_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The server beside the agent.
 #[derive(Clone, Debug)]
@@ -63,9 +68,18 @@ struct Management {
 }
 
 impl Management {
+    /// The password of the whole cluster changes when the first member takes its configuration: the agents of the others have it from
+    /// what is mounted.
     async fn open(target: &Target, paths: &Paths) -> Result<Self> {
-        let authorization = authorization(paths)?;
-        Ok(Self { server: Connection::open(target, paths).await?, authorization })
+        let authorization = authorization(&paths.run_dir())?;
+        let mut management = Self { server: Connection::open(target, paths).await?, authorization };
+        if let Ok(next) = self::authorization(&paths.secret_dir())
+            && next != management.authorization
+            && management.get(WHO_AM_I).await?.0 == StatusCode::UNAUTHORIZED
+        {
+            management = Self { server: Connection::open(target, paths).await?, authorization: next };
+        }
+        Ok(management)
     }
 
     async fn get(&mut self, path: &str) -> Result<(StatusCode, Bytes)> {
@@ -121,9 +135,9 @@ pub fn prepare(data: &Path, set: &Set) -> Result<()> {
     member.map_or(Ok(()), |member| data::belongs_to(member.trim(), data))
 }
 
-fn authorization(paths: &Paths) -> Result<HeaderValue> {
-    let file = paths.run_dir().join(PASSWORD_FILE);
-    let password = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+fn authorization(directory: &Path) -> Result<HeaderValue> {
+    let file = directory.join(PASSWORD_FILE);
+    let password = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
     let mut value = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{password}"))))?;
     value.set_sensitive(true);
     Ok(value)

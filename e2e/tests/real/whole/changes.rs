@@ -1,0 +1,114 @@
+//! What runs is changed under a client of the config API, which notices nothing but that members take turns.
+
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS};
+use tf_api::names::ANNOTATION_RESTART;
+
+use super::traffic::Traffic;
+use super::*;
+use crate::store::{followed, replace_authority, running};
+
+/// For everything to be changed, one member after the other.
+const CHANGED: Duration = Duration::from_mins(15);
+/// How long everything has to be well before a change counts as done.
+const CALM: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_certificates_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails()
+-> Result<()> {
+    let Some((lab, client)) = Long::Changes.ready().await? else { return Ok(()) };
+    match story(&lab, &client).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(CONFIG.with_testimony(error, &client).await),
+    }
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let world = World { client, addresses: lab.real_nodes()?.addresses()? };
+    world.is_functional().await?;
+    let other = "another0password";
+    world
+        .goes_through("rabbitmq", edit(client, "rabbitmq1-secret", "password", other), &[RABBITMQ, CONFIG_KIND])
+        .await?;
+    world.goes_through("agents", edit(client, "rabbitmq1-secret", "agent_password", other), &[RABBITMQ]).await?;
+    world.goes_through("redis", edit(client, "redis1-redis-password", "password", other), &[REDIS, ANALYTICS]).await?;
+    world.goes_through("pods", restart(client), &[CONFIG_KIND]).await?;
+    world.goes_through("level", log_more(lab), &[RABBITMQ, CONFIG_KIND, CONTROL, ANALYTICS]).await?;
+    world.goes_through("authority", replace_authority(client), &[]).await
+}
+
+/// Where everything has come up.
+struct World<'a> {
+    client: &'a Client,
+    addresses: Vec<Ipv4Addr>,
+}
+
+impl World<'_> {
+    async fn is_functional(&self) -> Result<()> {
+        functional(&Visitor::of(self.client, NAMESPACE).await?, &self.addresses).await
+    }
+
+    /// Makes a change under a client of the API, and waits until all pods of the kinds that follow it have done so and everything is well.
+    async fn goes_through(
+        &self,
+        what: &str,
+        change: impl Future<Output = Result<()>>,
+        followers: &[KindInfo],
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let traffic = Traffic::begin(self.client, &self.addresses, what);
+        let made = self.make(change, followers).await;
+        println!("{what}: {:.0?}", begun.elapsed());
+        let told = traffic.end(what).await;
+        made.with_context(|| format!("{what}: {told:?}"))?;
+        told?;
+        self.is_functional().await
+    }
+
+    async fn make(&self, change: impl Future<Output = Result<()>>, followers: &[KindInfo]) -> Result<()> {
+        let mut before = Vec::new();
+        for kind in followers {
+            before.push((*kind, running(self.client, *kind).await?));
+        }
+        change.await?;
+        for (kind, before) in &before {
+            followed(self.client, *kind, before, CHANGED).await?;
+        }
+        calm(self.client).await
+    }
+}
+
+/// Waits until everything is well and stays so for a while.
+async fn calm(client: &Client) -> Result<()> {
+    let mut since: Option<Instant> = None;
+    eventually("everything to be well", CHANGED, async || {
+        let found = resources::all(client, NAMESPACE).await?;
+        let is_calm = |it: &Resource| it.is_ready() && !it.is("Progressing", "True");
+        since = found.iter().all(is_calm).then(|| since.unwrap_or_else(Instant::now));
+        Ok(since.filter(|since| since.elapsed() > CALM).map(drop))
+    })
+    .await
+}
+
+async fn edit(client: &Client, secret: &str, key: &str, value: &str) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let wish = json!({ "stringData": { key: value } });
+    secrets.patch(secret, &PatchParams::default(), &Patch::Merge(wish)).await.map(drop).map_err(Into::into)
+}
+
+async fn restart(client: &Client) -> Result<()> {
+    let wish = json!({ "metadata": { "annotations": { ANNOTATION_RESTART: "now" } } });
+    let api = resources::api(client, CONFIG_KIND, NAMESPACE);
+    api.patch(CONFIG.name, &PatchParams::default(), &Patch::Merge(wish)).await.map(drop).map_err(Into::into)
+}
+
+async fn log_more(lab: &Lab) -> Result<()> {
+    let (level, more) = ("logLevel: info\n", "logLevel: debug\n");
+    let manifest = whole::manifest()?;
+    ensure!(manifest.matches(level).count() == 1, "examples/manager.yaml has another level than it had");
+    lab.apply(&manifest.replace(level, more)).await.map(drop)
+}

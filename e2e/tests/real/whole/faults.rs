@@ -1,0 +1,83 @@
+//! One daemon after the other hangs: its ports stay open and nothing answers. Its resource says which it is within seconds, nobody else is
+//! disturbed, and all is well again when it goes on.
+
+use std::time::Instant;
+
+use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, KindInfo, QUERY_ENGINE};
+use tf_testing::RealNode;
+
+use super::*;
+use crate::store::HONEST_WITHIN;
+
+/// Processes, with the resource that runs them and the container that it names.
+const DAEMONS: [(&str, KindInfo, &str, &str); 15] = [
+    ("contrail-api", CONFIG_KIND, CONFIG.name, "api"),
+    ("contrail-schema", CONFIG_KIND, CONFIG.name, "schematransformer"),
+    ("contrail-svc-monitor", CONFIG_KIND, CONFIG.name, "servicemonitor"),
+    ("contrail-device-manager", CONFIG_KIND, CONFIG.name, "devicemanager"),
+    ("contrail-control", CONTROL, CONTROL_NODES, "control"),
+    ("contrail-dns", CONTROL, CONTROL_NODES, "dns"),
+    ("contrail-named", CONTROL, CONTROL_NODES, "named"),
+    ("contrail-kube-manager", KUBEMANAGER, LINK, "kubemanager"),
+    ("contrail-collector", ANALYTICS, "analytics1", "collector"),
+    ("contrail-analytics-api", ANALYTICS, "analytics1", "analyticsapi"),
+    ("contrail-query-engine", QUERY_ENGINE, "queryengine1", "queryengine"),
+    ("tf-snmp-collector", ANALYTICS_SNMP, "analyticssnmp1", "analytics-snmp-collector"),
+    ("tf-topology", ANALYTICS_SNMP, "analyticssnmp1", "analytics-snmp-topology"),
+    ("contrail-vrouter-agent", VROUTER, AGENTS, "vrouteragent"),
+    ("node", WEBUI, WEB, "webuiweb"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_hangs_is_named_and_disturbs_nobody_else() -> Result<()> {
+    let Some((lab, client)) = Long::Faults.ready().await? else { return Ok(()) };
+    match story(&lab, &client).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(CONFIG.with_testimony(error, &client).await),
+    }
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let visitor = Visitor::of(client, NAMESPACE).await?;
+    let addresses = lab.real_nodes()?.addresses()?;
+    functional(&visitor, &addresses).await?;
+    let nodes = lab.real_nodes()?.all()?;
+    let before = restarts(client).await?;
+    let mut untold = Vec::new();
+    for (number, (process, kind, name, container)) in DAEMONS.into_iter().enumerate() {
+        // Of those of which one member is at work that one: nobody misses the others, and they open no port.
+        let statuses = visitor.statuses(&addresses).await?;
+        let mut at_work = statuses.keys().filter(|(daemon, _)| *daemon == process).map(|(_, address)| *address);
+        let address = at_work.next().unwrap_or(addresses[number % addresses.len()]);
+        let node = nodes.iter().find(|node| node.address() == address).context("no such node")?;
+        let told = hangs(client, node, process, kind, name, container).await;
+        if let Err(error) = told {
+            println!("{process}: {error:#}");
+            untold.push(format!("{process}: {error:#}"));
+        }
+        node.go_on(process)?;
+        resources::ready(client, kind, NAMESPACE, name, RECOVERY).await?;
+    }
+    ensure!(untold.is_empty(), "{}", untold.join("\n"));
+    ensure!(restarts(client).await? == before, "containers were started again: {before:?}");
+    functional(&visitor, &addresses).await
+}
+
+/// Has a daemon hang, and waits until its resource says so.
+async fn hangs(
+    client: &Client,
+    node: &RealNode,
+    process: &str,
+    kind: KindInfo,
+    name: &str,
+    container: &str,
+) -> Result<()> {
+    let begun = Instant::now();
+    node.hang(process)?;
+    let is_named = |it: &Resource| !it.is_ready() && it.explain("Ready").contains(container);
+    let told = resources::until(client, kind, NAMESPACE, name, "honest", 6 * HONEST_WITHIN, is_named).await?;
+    let took = begun.elapsed();
+    println!("{process} of {}: told after {took:.1?}: {}", node.name(), told.explain("Ready"));
+    ensure!(took <= HONEST_WITHIN, "told after {took:.1?}");
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! A client of the config API that goes on all the time: it writes through each member in turn and reads through the next one, and what one
+//! member does not answer it asks another, as Tungsten Fabric's clients do.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, ensure};
+use tf_testing::real::sim::Visitor;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::store::NAMESPACE;
+
+/// How often it looks whom to trust, as daemons do by their agents.
+const TRUST: Duration = Duration::from_secs(2);
+/// Between two requests.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For one member's answer. A client that waits longer has noticed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What became of the requests.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// How many there were.
+    requests: usize,
+    /// How many were answered by the second member that was asked.
+    retried: usize,
+    /// Those that neither of two members answered, with the time since the beginning.
+    failed: Vec<String>,
+    /// Longest time from a request's beginning to its answer.
+    longest: Duration,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { requests, retried, failed, longest } = self;
+        let failures = failed.len();
+        write!(
+            f,
+            "{requests} requests, {retried} answered by another member, {failures} failed, longest {longest:.1?}"
+        )?;
+        failed.iter().take(5).try_for_each(|failure| write!(f, "\n  {failure}"))
+    }
+}
+
+/// The client at work.
+pub struct Traffic {
+    end: watch::Sender<bool>,
+    task: JoinHandle<Result<Tally>>,
+}
+
+impl Traffic {
+    /// Begins. `name`: what its objects are called, with a number.
+    pub fn begin(client: &kube::Client, addresses: &[Ipv4Addr], name: &str) -> Self {
+        let (end, ended) = watch::channel(false);
+        let client = Client { cluster: client.clone(), addresses: addresses.to_vec(), name: name.to_owned() };
+        Self { end, task: tokio::spawn(client.go_on(ended)) }
+    }
+
+    /// Ends. Nothing may have failed.
+    ///
+    /// # Errors
+    /// When something did.
+    pub async fn end(self, what: &str) -> Result<()> {
+        self.end.send_replace(true);
+        let tally = self.task.await??;
+        println!("{what}: {tally}");
+        ensure!(tally.failed.is_empty() && tally.requests > 20, "{what}: {tally}");
+        Ok(())
+    }
+}
+
+struct Client {
+    cluster: kube::Client,
+    addresses: Vec<Ipv4Addr>,
+    name: String,
+}
+
+impl Client {
+    async fn go_on(self, ended: watch::Receiver<bool>) -> Result<Tally> {
+        let begun = Instant::now();
+        let mut tally = Tally::default();
+        let mut visitor = Visitor::of(&self.cluster, NAMESPACE).await?;
+        let mut looked = begun;
+        for number in 0.. {
+            if *ended.borrow() {
+                break;
+            }
+            if looked.elapsed() > TRUST {
+                visitor = Visitor::of(&self.cluster, NAMESPACE).await?;
+                looked = Instant::now();
+            }
+            let name = format!("{}-{number}", self.name);
+            let made = self.twice(number, &mut tally, begun, &visitor, &Question::Make(name)).await;
+            if let Some(id) = made {
+                self.twice(number + 1, &mut tally, begun, &visitor, &Question::Read(id)).await;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(tally)
+    }
+
+    /// Asks a member, and if it does not answer the next one.
+    async fn twice(
+        &self,
+        number: usize,
+        tally: &mut Tally,
+        begun: Instant,
+        visitor: &Visitor,
+        question: &Question,
+    ) -> Option<String> {
+        let count = self.addresses.len();
+        let (first, second) = (self.addresses[number % count], self.addresses[(number + 1) % count]);
+        let asked = async |address| timeout(PATIENCE, question.ask(visitor, address)).await.context("no answer")?;
+        tally.requests += 1;
+        let start = Instant::now();
+        let answer = match asked(first).await {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                tally.retried += 1;
+                let told = |again: Error| {
+                    let since = begun.elapsed().as_secs_f64();
+                    tally.failed.push(format!("after {since:.1} s: {first}: {error:#}; {second}: {again:#}"));
+                };
+                asked(second).await.map_err(told).ok()
+            }
+        };
+        tally.longest = tally.longest.max(start.elapsed());
+        answer
+    }
+}
+
+/// What is asked.
+enum Question {
+    /// Make the virtual network of this name.
+    Make(String),
+    /// Show the one with this identifier.
+    Read(String),
+}
+
+impl Question {
+    /// The identifier of what was made or shown.
+    async fn ask(&self, visitor: &Visitor, address: Ipv4Addr) -> Result<String> {
+        match self {
+            Self::Read(id) => visitor.read(address, id).await.map(|_| id.clone()),
+            Self::Make(name) => match visitor.create(address, name).await {
+                // It was made the first time, although nobody answered.
+                Err(error) if error.to_string().contains("status 409") => visitor.find(address, name).await,
+                made => made,
+            },
+        }
+    }
+}
