@@ -4,7 +4,7 @@ use tf_api::schema::Port;
 use tf_plan::{
     keystone::{self, Keystone},
     node,
-    node::launch::{Launch, OnChange, Probe, Unusable, port},
+    node::launch::{Launch, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::NodeType,
     services::{CASSANDRA_CA, RABBITMQ_CA, REDIS_CA},
     vnc_api,
@@ -19,7 +19,8 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 /// program and file do not tell what of a file has changed.
 pub fn daemon<'a>(argv: Vec<String>, files: impl IntoIterator<Item = &'a str>) -> Launch {
     let files = files.into_iter().map(|file| (file.to_owned(), OnChange::Restart)).collect();
-    Launch { files, awaits: CERTIFICATES.map(str::to_owned).to_vec(), ..Launch::new(argv) }
+    let awaits = CERTIFICATES.map(str::to_owned).to_vec();
+    Launch { files, awaits, patience: Some(PATIENCE), ..Launch::new(argv) }
 }
 
 /// Files with authorities of services that all daemons may use.

@@ -1,9 +1,10 @@
 //! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
 
+use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Launch, OnChange, Place, Probe, Unusable, When, port},
+    node::launch::{Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
@@ -22,18 +23,20 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn file(daemon: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
+    let spec = cluster.spec;
     match daemon {
         API => api(cluster, agents)?,
         DNSMASQ => dnsmasq(),
-        SCHEMA => client("contrail-schema", workers::SCHEMA_FILE, cluster),
+        SCHEMA => client("contrail-schema", workers::SCHEMA_FILE, spec.schema_introspect_port, cluster)?,
         DEVICE_MANAGER => {
-            let mut launch = client("contrail-device-manager", device_manager::FILE, cluster);
+            let introspect = spec.device_manager_introspect_port;
+            let mut launch = client("contrail-device-manager", device_manager::FILE, introspect, cluster)?;
             // Each job reads it when it begins.
             launch.files.insert(device_manager::ANSIBLE_FILE.into(), OnChange::Nothing);
             launch
         }
         name if name == nodemanager::CONTAINER.name => node_manager(),
-        _ => client("contrail-svc-monitor", workers::SVC_MONITOR_FILE, cluster),
+        _ => client("contrail-svc-monitor", workers::SVC_MONITOR_FILE, spec.svc_monitor_introspect_port, cluster)?,
     }
     .render()
 }
@@ -68,12 +71,14 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
     Ok(launch)
 }
 
-/// A client of the API. Of those that are elected one is at work, and the others open no port, so all there is to say of them is that
-/// they run (tf-components 3.2).
-fn client(program: &str, file: &str, cluster: &Cluster<'_>) -> Launch {
+/// A client of the API. Of those that are elected one is at work, and the others open no port or answer at none, so all there is to say of them is
+/// that they run (tf-components 3.2), and of one that has answered that it hangs.
+fn client(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let mut launch = daemon(command(program, file, cluster), cluster);
     launch.files.insert(file.into(), OnChange::Restart);
-    launch
+    let port = port("alive.port", introspect)?;
+    launch.alive = Some(Probe::NodeStatus { port, tls: true, functional: false, elected: true });
+    Ok(launch)
 }
 
 /// dnsmasq, for DHCP and TFTP only: without a port for DNS, and in the foreground.
@@ -106,7 +111,7 @@ fn daemon(argv: Vec<String>, cluster: &Cluster<'_>) -> Launch {
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
     ];
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
-    Launch { files, awaits: certificates(), ..Launch::new(argv) }
+    Launch { files, awaits: certificates(), patience: Some(PATIENCE), ..Launch::new(argv) }
 }
 
 fn certificates() -> Vec<String> {

@@ -7,7 +7,7 @@ use tf_api::ports;
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Identity, Launch, OnChange, Probe, Unusable, port},
+    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Unusable, port},
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -39,6 +39,7 @@ pub fn file(services: &Services, elected: bool, agents: &Agents) -> Result<Strin
             functional: true,
             elected,
         },
+        patience: Some(PATIENCE),
         agent: agents.api()?,
         // It never reads them again (tf-components 1.10).
         identity: Some(Identity { at_start: true, ..agents.certificate() }),

@@ -158,7 +158,10 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
                 () = sleep_until(look_again) => break,
                 // Only the message of the state is another one.
                 Ok(()) = certificate.changed() => {}
-                Ok(()) = wellness.changed() => {}
+                Ok(()) = wellness.changed() => {
+                    let hangs = wellness.borrow_and_update().hangs;
+                    supervisor.ends_hanging(hangs);
+                }
                 event = signals.next() => {
                     if supervisor.signalled(event) {
                         break;
@@ -418,6 +421,15 @@ impl Supervisor {
         if self.is_private && matches!(self.process, Process::Running { .. }) {
             self.log("starts the daemon for clients, too", json!({}));
             self.stop(After::Start);
+        }
+    }
+
+    /// Kills a process that does not answer any more. What follows is as with every process that ends.
+    fn ends_hanging(&mut self, hangs: Option<i32>) {
+        let Process::Running { pid, .. } = self.process else { return };
+        if hangs == Some(pid.as_raw_nonzero().get()) {
+            log::warn("kills the daemon, which hangs", &self.with_daemon(json!({"pid": hangs})));
+            process::kill_group(pid);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Whether a daemon serves that nobody asks about from outside: those beside the one whose container serves the agent API. Their agents look
-//! by themselves and tell by the state file, sooner and in more words than the kubelet does.
+//! What the agent sees of its own daemon without being asked: that it does not serve, which is told by the state file sooner and in more
+//! words than the kubelet has, for daemons that no operator asks about; and that it hangs, so that it has to be started anew.
 
 use std::time::Duration;
 
@@ -10,12 +10,60 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{paths::Paths, pod::Pod, probe, state_file};
+use crate::{
+    paths::Paths,
+    pod::Pod,
+    probe::{self, Look},
+    state_file,
+};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(2);
 /// How long a daemon may not serve before it is said. One that is merely busy answers late now and then.
 const FORBEARANCE: Duration = Duration::from_secs(4);
+
+/// What there is to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Why the daemon does not serve, if it has not for a while.
+    pub unwell: Option<String>,
+    /// The process that hangs, if it does.
+    pub hangs: Option<i32>,
+}
+
+/// What was seen so far of one process of a daemon.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    pid: Option<i32>,
+    has_answered: bool,
+    unwell_since: Option<Instant>,
+    silent_since: Option<Instant>,
+}
+
+impl Seen {
+    /// Takes in what a look showed that began at this moment. `lives`: whether the question was only that.
+    fn look(&mut self, pid: Option<i32>, look: &Look, lives: bool, begun: Instant) {
+        let Look { health, is_silent } = look;
+        if self.pid != pid {
+            *self = Self { pid, unwell_since: self.unwell_since, ..Self::default() };
+        }
+        self.has_answered |= health.serves && !health.standby;
+        // A daemon that waits to be elected may have a port open at which nobody answers yet.
+        let is_unwell = if lives { *is_silent && self.has_answered } else { !health.serves };
+        let since = |is: bool, since: Option<Instant>| is.then(|| since.unwrap_or(begun));
+        self.unwell_since = since(is_unwell, self.unwell_since);
+        self.silent_since = since(*is_silent, self.silent_since);
+    }
+
+    fn is_unwell(&self, now: Instant) -> bool {
+        self.unwell_since.is_some_and(|since| now.duration_since(since) >= FORBEARANCE)
+    }
+
+    fn hangs(&self, patience: Option<Duration>, now: Instant) -> bool {
+        let is_long = |since: Instant| patience.is_some_and(|patience| now.duration_since(since) >= patience);
+        self.has_answered && self.silent_since.is_some_and(is_long)
+    }
+}
 
 /// Looks after the daemon of one container.
 pub struct Wellness {
@@ -23,13 +71,13 @@ pub struct Wellness {
     daemon: String,
     pod: Pod,
     looking: Option<(Launch, JoinHandle<()>)>,
-    told: watch::Sender<Option<String>>,
+    told: watch::Sender<Report>,
 }
 
 impl Wellness {
     /// Looks at nothing yet.
     pub fn new(paths: Paths, daemon: &str, pod: Pod) -> Self {
-        Self { paths, daemon: daemon.to_owned(), pod, looking: None, told: watch::Sender::new(None) }
+        Self { paths, daemon: daemon.to_owned(), pod, looking: None, told: watch::Sender::default() }
     }
 
     /// Looks at what this launch file runs, from now on.
@@ -40,22 +88,27 @@ impl Wellness {
         if let Some((_, task)) = self.looking.take() {
             task.abort();
         }
-        self.told.send_replace(None);
-        // About the others an operator asks, and of some there is nothing to see.
-        if launch.agent.is_none() && !matches!(launch.ready, Probe::Process) {
+        self.told.send_replace(Report::default());
+        let is_visible = launch.alive.is_some() || !matches!(launch.ready, Probe::Process);
+        if is_visible && (is_companion(launch) || launch.patience.is_some()) {
             let (paths, daemon, address) = (self.paths.clone(), self.daemon.clone(), self.pod.address);
             let (look, told) = (launch.clone(), self.told.clone());
             let task = tokio::spawn(async move {
-                let mut since = None;
+                let mut seen = Seen::default();
+                let patience = look.patience.map(|seconds| Duration::from_secs(seconds.into()));
                 loop {
                     sleep(PERIOD).await;
                     let begun = Instant::now();
                     let state = state_file::read(&paths, &daemon);
-                    let health = probe::ready(&look, state.as_ref(), &paths, address).await;
-                    since = (!health.serves).then(|| since.unwrap_or(begun));
-                    let is_long = since.is_some_and(|since| since.elapsed() >= FORBEARANCE);
-                    let now = is_long.then_some(health.message);
-                    told.send_if_modified(|told| (*told != now).then(|| *told = now.clone()).is_some());
+                    let seen_now = probe::look(&look, state.as_ref(), &paths, address).await;
+                    let pid = state.and_then(|state| state.pid);
+                    seen.look(pid, &seen_now, look.alive.is_some(), begun);
+                    let now = Instant::now();
+                    let is_told = is_companion(&look) && seen.is_unwell(now);
+                    let unwell = is_told.then_some(seen_now.health.message);
+                    let hangs = pid.filter(|_| seen.hangs(patience, now));
+                    let report = Report { unwell, hangs };
+                    told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }
             });
             self.looking = Some((launch.clone(), task));
@@ -64,13 +117,18 @@ impl Wellness {
 
     /// Why the daemon does not serve, if it does not.
     pub fn unwell(&self) -> Option<String> {
-        self.told.borrow().clone()
+        self.told.borrow().unwell.clone()
     }
 
-    /// Changes of that.
-    pub fn told(&self) -> watch::Receiver<Option<String>> {
+    /// What there is to tell, now and later.
+    pub fn told(&self) -> watch::Receiver<Report> {
         self.told.subscribe()
     }
+}
+
+/// Whether operators do not ask about it.
+fn is_companion(launch: &Launch) -> bool {
+    launch.agent.is_none()
 }
 
 impl Drop for Wellness {
@@ -78,5 +136,73 @@ impl Drop for Wellness {
         if let Some((_, task)) = &self.looking {
             task.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_plan::node::state::Health;
+
+    use super::*;
+
+    const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+    /// After looks every two seconds at this process.
+    fn after(seen: &mut Seen, looks: u32, pid: i32, look: &Look, lives: bool, start: Instant) -> Instant {
+        (0..looks).for_each(|number| seen.look(Some(pid), look, lives, start + PERIOD * number));
+        start + PERIOD * looks
+    }
+
+    fn well() -> Look {
+        Look { health: Health::new(true, ""), is_silent: false }
+    }
+
+    fn refuses() -> Look {
+        Look { health: Health::new(false, "refused"), is_silent: false }
+    }
+
+    fn silent() -> Look {
+        Look { health: Health::new(false, "no answer"), is_silent: true }
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_has_answered_and_falls_silent_hangs_when_patience_ends() {
+        let mut seen = Seen::default();
+        let now = after(&mut seen, 3, 7, &well(), false, Instant::now());
+        let now = after(&mut seen, 29, 7, &silent(), false, now);
+        assert!(seen.is_unwell(now) && !seen.hangs(PATIENCE, now));
+        let now = after(&mut seen, 1, 7, &silent(), false, now);
+        assert!(seen.hangs(PATIENCE, now) && !seen.hangs(None, now));
+        // The next process has not answered yet.
+        let now = after(&mut seen, 90, 8, &silent(), false, now);
+        assert!(seen.is_unwell(now) && !seen.hangs(PATIENCE, now));
+    }
+
+    #[tokio::test]
+    async fn one_answer_is_enough_and_one_that_refuses_does_not_hang() {
+        let mut seen = Seen::default();
+        let now = after(&mut seen, 1, 7, &well(), false, Instant::now());
+        let now = after(&mut seen, 29, 7, &silent(), false, now);
+        let now = after(&mut seen, 1, 7, &refuses(), false, now);
+        let now = after(&mut seen, 29, 7, &silent(), false, now);
+        assert!(seen.is_unwell(now) && !seen.hangs(PATIENCE, now));
+        let now = after(&mut seen, 90, 7, &refuses(), false, now);
+        assert!(seen.is_unwell(now) && !seen.hangs(PATIENCE, now));
+        let now = after(&mut seen, 1, 7, &well(), false, now);
+        assert!(!seen.is_unwell(now));
+    }
+
+    #[tokio::test]
+    async fn where_the_question_is_whether_it_lives_only_one_that_has_answered_and_is_silent_is_unwell() {
+        let mut seen = Seen::default();
+        let standby = Look { health: Health { standby: true, ..Health::new(true, "") }, is_silent: false };
+        let mut now = Instant::now();
+        for look in [&standby, &silent(), &refuses()] {
+            now = after(&mut seen, 90, 7, look, true, now);
+            assert!(!seen.is_unwell(now) && !seen.hangs(PATIENCE, now), "{look:?}");
+        }
+        now = after(&mut seen, 1, 7, &well(), true, now);
+        now = after(&mut seen, 3, 7, &silent(), true, now);
+        assert!(seen.is_unwell(now));
     }
 }

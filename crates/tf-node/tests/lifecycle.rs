@@ -5,12 +5,25 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::{fs, process::Command, thread, time::Duration};
+use std::{
+    fs,
+    io::Write as _,
+    net::{Ipv4Addr, TcpListener},
+    num::NonZeroU16,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 use common::{Container, DAEMON, files, noting, settle, shell};
 use rustix::process::{Pid, Signal};
 use tf_plan::node::{
-    launch::{Drain, Launch, OnChange, Place, Signal as LaunchSignal, Stop, When},
+    launch::{Drain, Launch, OnChange, Place, Probe, Signal as LaunchSignal, Stop, When},
     state::{Exit, Phase},
 };
 
@@ -102,6 +115,59 @@ fn a_daemon_gets_its_stop_signal_and_is_killed_when_it_does_not_obey() {
     assert_eq!(container.terminate().code(), Some(128 + 9));
     assert_eq!(container.notes("/notes"), ["int"]);
     assert!(container.log().contains("did not stop in time"));
+}
+
+#[test]
+fn a_daemon_that_answers_no_more_is_killed_and_started_anew_and_one_that_refuses_is_left_alone() {
+    let mut container = Container::new();
+    // It stands for the daemon's port: it answers while it should, and refuses afterwards.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answers = Arc::new(AtomicBool::new(true));
+    let still = Arc::clone(&answers);
+    let (end, ended) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let mut kept = Vec::new();
+        listener.set_nonblocking(true).unwrap();
+        while ended.try_recv().is_err() {
+            match listener.accept() {
+                Ok((mut stream, _)) if still.load(Ordering::Relaxed) => {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+                    kept.push(stream);
+                }
+                Ok((stream, _)) => kept.push(stream),
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    });
+    let mut launch = forever();
+    launch.ready = Probe::Http {
+        port: NonZeroU16::new(port).unwrap(),
+        path: "/".into(),
+        host: Some(Ipv4Addr::LOCALHOST.into()),
+        tls: false,
+        contains: None,
+    };
+    launch.patience = Some(3);
+    let hash = container.configure(&launch, &files([]));
+    container.run();
+    let first = container.running(&hash).pid;
+    thread::sleep(Duration::from_secs(5));
+    let state = container.state().unwrap();
+    assert!(state.unwell.is_none() && state.pid == first, "{state:?}");
+    answers.store(false, Ordering::Relaxed);
+    let unwell = container.wait("words about it", |state| state.unwell.is_some());
+    assert_eq!(unwell.unwell.unwrap(), "no answer within 2500 ms");
+    let state = container.wait("a restart", |state| state.restarts == 1 && state.phase == Phase::Running);
+    assert_eq!(state.last_exit.unwrap().exit, Exit::Signal(9));
+    assert!(container.log().contains("which hangs"));
+    answers.store(true, Ordering::Relaxed);
+    container.wait("an answer", |state| state.unwell.is_none());
+    end.send(()).unwrap();
+    server.join().unwrap();
+    container.wait("a refusal", |state| state.unwell.as_ref().is_some_and(|why| why.contains("refused")));
+    thread::sleep(Duration::from_secs(5));
+    assert_eq!(container.state().unwrap().restarts, 1);
 }
 
 #[test]

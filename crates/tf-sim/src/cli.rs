@@ -1,5 +1,6 @@
 //! The command line: the name it is called by is the daemon's, and so are the arguments.
 
+use std::future::pending;
 use std::{env, ffi::OsString, fs, path::Path, process::ExitCode, sync::Arc};
 
 use tokio::{
@@ -68,11 +69,12 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
         } else {
             return Err(Exit { code: UNKNOWN, why: format!("tf-sim does not play {called:?}") });
         }
-        // What goes wrong from here on; `exit` is not dropped.
-        exits.recv().await.map_or(Ok(()), Err)
+        pending().await
     };
     let result = tokio::select! {
         result = played => result,
+        // It may go wrong before everything has begun, too.
+        Some(exit) = exits.recv() => Err(exit),
         _ = ended.recv() => Ok(()),
     };
     mandate.resign().await;

@@ -3,7 +3,7 @@
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Identity, Launch, OnChange, Probe, port},
+    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
     vnc_api,
@@ -52,6 +52,7 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
         functional: !services.xmpp_servers(parameters)?.is_empty(),
         elected: false,
     };
+    launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });

@@ -10,7 +10,7 @@ use tf_api::ports;
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Identity, Launch, OnChange, Probe, Relay, Unusable, port},
+    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, port},
     services::{CASSANDRA_CA, REDIS_CA},
 };
 
@@ -42,6 +42,7 @@ fn web(address: &str, services: &Services, agents: &Agents) -> Result<Launch, Un
         tls: true,
         contains: None,
     };
+    launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;
     // It reads it when it starts.
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });

@@ -110,16 +110,17 @@ pub fn build(images: &Images) -> Result<Vec<Built>> {
     let output = images.output.clone().unwrap_or_else(|| workspace.target().join("images"));
     fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
     let mut built = Vec::new();
+    // First those that wait for the network most of the time: somebody else may be compiling.
+    for store in STORES.iter().filter(|store| images.asks_for(store.name, ALL_STORES)) {
+        let image = store.assemble(format!("{}lab-{}:{}", images.prefix, store.software, store.version))?;
+        built.push(write(store.name, &image, &output)?);
+    }
     let asked = program::all().into_iter().filter(|program| images.asks_for(program.name, PROGRAMS));
     for group in program::groups(asked.collect()) {
         let packages: Vec<_> = group.iter().map(|program| workspace.member(program.package)).collect::<Result<_>>()?;
         for (program, executable) in group.iter().zip(workspace.build(&packages, images.profile)?) {
             built.push(images.program(program, executable, &workspace, &source, &output)?);
         }
-    }
-    for store in STORES.iter().filter(|store| images.asks_for(store.name, ALL_STORES)) {
-        let image = store.assemble(format!("{}lab-{}:{}", images.prefix, store.software, store.version))?;
-        built.push(write(store.name, &image, &output)?);
     }
     Ok(built)
 }

@@ -6,11 +6,11 @@ mod links;
 use std::{
     num::NonZero,
     process::ExitCode,
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use tf_testing::{assets, real};
 
@@ -134,8 +134,12 @@ impl Summary {
 pub fn run(test: &Test) -> Result<ExitCode> {
     let layers: &[Layer] = if test.layer.is_empty() { Layer::value_variants() } else { &test.layer };
     let seed = test.seed.unwrap_or_else(rand::random);
-    let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
-    let images = layers.iter().any(|layer| layer.needs_images()).then(build::images).transpose()?;
+    // Without caches each takes minutes, in which the other downloads something or links.
+    let (operators, images) = thread::scope(|scope| -> Result<_> {
+        let images = layers.iter().any(|layer| layer.needs_images()).then(|| scope.spawn(build::images));
+        let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
+        Ok((operators, images.map(joined).transpose()?))
+    })?;
     let mut summaries = Vec::new();
     for layer in layers {
         println!("\n=== {layer:?} ===");
@@ -173,8 +177,17 @@ pub fn run(test: &Test) -> Result<ExitCode> {
 
 /// What the tests with an API server need. Made first, so that no test's time holds it.
 pub fn prepare() -> Result<Built> {
-    assets::all()?;
-    build::operators()
+    thread::scope(|scope| {
+        let assets = scope.spawn(assets::all);
+        let operators = build::operators()?;
+        joined(assets)?;
+        Ok(operators)
+    })
+}
+
+/// What a thread comes to.
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread has panicked"))?
 }
 
 fn line(layer: Layer, summary: &Summary) -> String {

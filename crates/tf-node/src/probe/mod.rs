@@ -96,6 +96,23 @@ pub async fn ready(launch: &Launch, state: Option<&State>, paths: &Paths, addres
     }
 }
 
+/// What an agent sees of its daemon.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Whether it serves, or lives if that is what there is to ask.
+    pub health: Health,
+    /// Whether it runs and did not answer at all.
+    pub is_silent: bool,
+}
+
+/// Looks at a daemon.
+pub async fn look(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Look {
+    match process(state) {
+        Ok(_) => ask(launch.alive.as_ref().unwrap_or(&launch.ready), paths, address).await,
+        Err(health) => Look { health, is_silent: false },
+    }
+}
+
 /// Whether a daemon lives.
 async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Health {
     match (state, &launch.alive) {
@@ -128,15 +145,20 @@ fn ended(last: Option<&LastExit>) -> String {
 }
 
 async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {
-    let result = match timeout(PATIENCE, attempt(probe, paths, address)).await {
-        Ok(result) => result,
-        Err(_) => Err(anyhow::anyhow!("no answer within {} ms", PATIENCE.as_millis())),
+    ask(probe, paths, address).await.health
+}
+
+async fn ask(probe: &Probe, paths: &Paths, address: IpAddr) -> Look {
+    let Ok(result) = timeout(PATIENCE, attempt(probe, paths, address)).await else {
+        let health = Health::new(false, format!("no answer within {} ms", PATIENCE.as_millis()));
+        return Look { health, is_silent: true };
     };
-    match result {
+    let health = match result {
         Ok(message) => Health::new(true, message),
         Err(error) if is_standby(probe, &error) => Health { standby: true, ..Health::new(true, STANDBY) },
         Err(error) => Health::new(false, format!("{error:#}")),
-    }
+    };
+    Look { health, is_silent: false }
 }
 
 /// Nobody can tell who waits for its turn from who has not found ZooKeeper yet.

@@ -25,6 +25,10 @@ pub fn begun(served: &str) -> String {
     format!("{served}.begun")
 }
 
+/// [`Launch::patience`] of daemons that keep nothing which a kill could harm: nobody's session waits as long for one that hangs, and a busy
+/// one answers sooner.
+pub const PATIENCE: u32 = 180;
+
 /// How a daemon is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +58,11 @@ pub struct Launch {
     /// When it lives. Default: as long as its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alive: Option<Probe>,
+    /// Seconds without any answer to [`Self::ready`] after which a daemon that has answered since its start counts as hanging: it is killed
+    /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
+    /// is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u32>,
     /// How it is taken out of service before it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
@@ -372,6 +381,7 @@ impl Launch {
             stop: Stop { signal: Signal::Term, seconds: 30 },
             ready: Probe::Process,
             alive: None,
+            patience: None,
             drain: None,
             agent: None,
             identity: None,
@@ -430,6 +440,10 @@ impl Launch {
         wait("stop.seconds", self.stop.seconds)?;
         probe("ready", &self.ready)?;
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
+        self.patience.map_or(Ok(()), |seconds| wait("patience", seconds))?;
+        if let Probe::RabbitMq { definitions: Some(file), .. } = &self.ready {
+            ensure("ready.definitions", "is none of the files", self.files.contains_key(file))?;
+        }
         if let Some(drain) = &self.drain {
             command("drain.argv", &drain.argv)?;
             wait("drain.seconds", drain.seconds)?;

@@ -237,7 +237,8 @@ async fn other_passwords_of_clients_and_agents_count_at_once_and_restart_nobody(
             ensure!(before.iter().all(|servers| !servers.is_empty()), "{before:?}");
             let traffic = Traffic::begin(&access, &addresses).await?;
             let other = access.with_password("another0password");
-            for (key, password) in [("password", "another0password"), ("agent_password", "another0agent")] {
+            for (key, password) in [("password", "another0password"), ("agent_password", "another0password0of0agents")]
+            {
                 let (begun, former) = (Instant::now(), running(client, RABBITMQ).await?);
                 let wish = json!({"stringData": {key: password}});
                 let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
