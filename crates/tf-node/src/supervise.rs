@@ -574,12 +574,14 @@ impl Supervisor {
         };
         let certificate = self.agent.report().borrow().trouble().map(str::to_owned);
         let waits: Vec<String> = self.waits.iter().cloned().chain(certificate).collect();
+        let pid = pid.map(|pid| pid.as_raw_nonzero().get());
         State {
             phase,
             since: jiff::Timestamp::now(),
             message: self.trouble.clone().or_else(|| (!waits.is_empty()).then(|| waits.join("; "))),
+            serves: self.wellness.serves(pid),
             unwell: self.wellness.unwell(),
-            pid: pid.map(|pid| pid.as_raw_nonzero().get()),
+            pid,
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),
             active: self.former.clone().or_else(|| self.set.as_ref().map(|set| set.hash.clone())),

@@ -29,6 +29,8 @@ pub struct Report {
     pub unwell: Option<String>,
     /// The process that hangs, if it does.
     pub hangs: Option<i32>,
+    /// The process that was seen to serve, if it does.
+    pub serving: Option<i32>,
 }
 
 /// What was seen so far of one process of a daemon.
@@ -105,9 +107,10 @@ impl Wellness {
                     seen.look(pid, &seen_now, look.alive.is_some(), begun);
                     let now = Instant::now();
                     let is_told = is_companion(&look) && seen.is_unwell(now);
-                    let unwell = is_told.then_some(seen_now.health.message);
+                    let unwell = is_told.then(|| seen_now.health.message.clone());
                     let hangs = pid.filter(|_| seen.hangs(patience, now));
-                    let report = Report { unwell, hangs };
+                    let serving = pid.filter(|_| seen_now.health.serves);
+                    let report = Report { unwell, hangs, serving };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }
             });
@@ -118,6 +121,13 @@ impl Wellness {
     /// Why the daemon does not serve, if it does not.
     pub fn unwell(&self) -> Option<String> {
         self.told.borrow().unwell.clone()
+    }
+
+    /// Whether this process of the daemon was seen to serve; none where there is nothing to see, or an operator asks.
+    pub fn serves(&self, pid: Option<i32>) -> Option<bool> {
+        let (launch, _) = self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
+        let is_visible = !matches!(launch.ready, Probe::Process);
+        is_visible.then(|| pid.is_some() && self.told.borrow().serving == pid)
     }
 
     /// What there is to tell, now and later.

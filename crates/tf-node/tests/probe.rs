@@ -17,7 +17,7 @@ use common::{
     tls::{Authority, certify, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tf_plan::node::launch::Probe;
+use tf_plan::node::launch::{Agent, Probe};
 
 /// Answers every connection in a thread.
 fn server(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> NonZeroU16 {
@@ -183,4 +183,43 @@ fn a_zookeeper_server_is_found_on_the_loopback_address_too_and_over_tls_is_not_l
     let closed = NonZeroU16::new(closed).unwrap();
     assert_eq!(failed(Probe::ZooKeeper { port: closed, host, tls: false }), [true, true]);
     assert_eq!(failed(Probe::ZooKeeper { port, host, tls: true }), [true, false]);
+}
+
+/// What the kubelet is answered.
+fn kubelet(port: NonZeroU16, path: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port.get())).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    Some((head.split(' ').nth(1).unwrap().to_owned(), body.trim().to_owned()))
+}
+
+#[test]
+fn the_kubelet_is_answered_without_a_certificate_on_the_loopback_address_alone() {
+    let mut container = Container::new();
+    container.environment.push(("POD_IP".into(), "127.0.0.2".into()));
+    let agent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let agent = NonZeroU16::new(agent).unwrap();
+    let open = server(drop);
+    let launch = |port| {
+        let mut launch = shell("while :; do sleep 0.05; done");
+        launch.ready = Probe::Tcp { port, host: Some(Ipv4Addr::LOCALHOST.into()) };
+        launch.agent = Some(Agent { port: agent, client: "o".into() });
+        launch
+    };
+    let hash = container.configure(&launch(open), &files([]));
+    container.run();
+    container.running(&hash);
+    let answer = container.wait_for("answer", || kubelet(agent, "/ready/d"));
+    assert_eq!(answer, ("200".into(), format!("port {open} accepts connections")));
+    assert_eq!(kubelet(agent, "/ready/e").unwrap(), ("503".into(), "nobody supervises it".into()));
+    assert_eq!(kubelet(agent, "/").unwrap().0, "404");
+    assert!(TcpStream::connect(("127.0.0.2", agent.get())).is_err(), "at another address");
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let hash = container.configure(&launch(NonZeroU16::new(closed).unwrap()), &files([]));
+    container.annotate(Some(&hash));
+    container.running(&hash);
+    let (code, why) = container.wait_for("a refusal", || kubelet(agent, "/ready/d").filter(|(code, _)| code == "503"));
+    assert!(code == "503" && why.contains("refused"), "{why}");
 }

@@ -3,6 +3,7 @@
 //! It is served as soon as the member has a certificate, and goes over to new files when they change. A problem of its own
 //! never touches the daemon.
 
+mod readiness;
 mod routes;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -79,7 +80,11 @@ impl Agent {
         }
         if let Some(agent) = launch.agent.clone() {
             let context = Arc::new((self.context.clone(), launch.clone()));
-            let task = tokio::spawn(serve(context, agent, Arc::clone(&self.files_changed)));
+            let readiness = readiness::serve(Arc::clone(&context), agent.port);
+            let api = serve(context, agent, Arc::clone(&self.files_changed));
+            let task = tokio::spawn(async move {
+                tokio::join!(readiness, api);
+            });
             self.serving = Some((launch.clone(), task));
         }
     }

@@ -123,7 +123,10 @@ async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: I
 }
 
 /// Whether the process runs, as good news or bad.
-fn process(state: Option<&State>) -> Result<Health, Health> {
+///
+/// # Errors
+/// The bad news.
+pub fn process(state: Option<&State>) -> Result<Health, Health> {
     let Some(state) = state else { return Err(Health::new(false, "nobody supervises it")) };
     let detail = state.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
     let message = match state.phase {

@@ -3,18 +3,18 @@
 //! Pods use their node's network, get no API token, tolerate every taint and run each daemon through the node agent. A
 //! container gets the restricted security context unless its daemon needs more, and then no more than it needs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use k8s_openapi::{
     api::core::v1::{
         Affinity, Capabilities, ConfigMapProjection, ConfigMapVolumeSource, Container, ContainerPort,
-        DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ExecAction, KeyToPath,
-        Lifecycle, LifecycleHandler, LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec,
+        DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvFromSource, EnvVar, EnvVarSource, ExecAction, HTTPGetAction,
+        KeyToPath, Lifecycle, LifecycleHandler, LocalObjectReference, ObjectFieldSelector, PodSecurityContext, PodSpec,
         PodTemplateSpec, Probe, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecretEnvSource,
         SecretVolumeSource, SecurityContext, ServiceAccountTokenProjection, Toleration, Volume, VolumeMount,
         VolumeProjection,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use serde_json::{Value, json};
 use tf_api::{
@@ -223,15 +223,28 @@ fn install(shape: &PodShape<'_>) -> Container {
     }
 }
 
+/// How the kubelet asks whether a daemon serves: the agent that speaks for the pod, on the node's loopback address. A probe by a program
+/// would start one in the container each time.
+fn readiness(shape: &PodShape<'_>, daemon: &Daemon) -> Option<Probe> {
+    let mut ports = shape.daemons.iter().flat_map(|daemon| &daemon.ports);
+    let (_, agent) = ports.find(|(name, _)| *name == node::AGENT_PORT)?;
+    Some(Probe {
+        http_get: Some(HTTPGetAction {
+            host: Some(Ipv4Addr::LOCALHOST.to_string()),
+            path: Some(format!("{}{}", node::READY_PATH, daemon.name)),
+            port: IntOrString::Int(agent.get().into()),
+            scheme: Some("HTTP".into()),
+            ..HTTPGetAction::default()
+        }),
+        period_seconds: Some(5),
+        timeout_seconds: Some(3),
+        failure_threshold: Some(3),
+        ..Probe::default()
+    })
+}
+
 fn container(shape: &PodShape<'_>, daemon: &Daemon) -> Container {
     let exec = |command: Vec<String>| Some(ExecAction { command: Some(command) });
-    let probe = |period, failures| Probe {
-        exec: exec(node::probe(daemon.name)),
-        period_seconds: Some(period),
-        timeout_seconds: Some(3),
-        failure_threshold: Some(failures),
-        ..Probe::default()
-    };
     let command = if daemon.command.is_empty() { node::run(daemon.name) } else { daemon.command.clone() };
     Container {
         name: daemon.name.into(),
@@ -240,7 +253,7 @@ fn container(shape: &PodShape<'_>, daemon: &Daemon) -> Container {
         command: Some(command),
         env: Some(environment(&daemon.env)),
         ports: (!daemon.ports.is_empty()).then(|| daemon.ports.iter().map(port).collect()),
-        readiness_probe: daemon.probed.then(|| probe(5, 3)),
+        readiness_probe: daemon.probed.then(|| readiness(shape, daemon)).flatten(),
         lifecycle: daemon.drained.then(|| Lifecycle {
             pre_stop: Some(LifecycleHandler { exec: exec(node::drain(daemon.name)), ..LifecycleHandler::default() }),
             ..Lifecycle::default()

@@ -58,6 +58,10 @@ pub struct State {
     /// What is waited for or has gone wrong, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether its own agent has seen the process serve. Absent where there is nothing to see but that it runs, and where it is the daemon of the
+    /// container whose agent answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves: Option<bool>,
     /// Why it does not serve although its process runs, as its own agent sees it. Absent where it serves, and where it is the daemon of the
     /// container whose agent answers ([`Status::health`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]

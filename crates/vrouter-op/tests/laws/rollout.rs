@@ -74,6 +74,7 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
         let state = State {
             phase: Phase::Running,
             since: jiff::Timestamp::default(),
+            serves: None,
             unwell: None,
             message: None,
             pid: None,

@@ -22,6 +22,8 @@ use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{ANALYTICS, DAEMONS, NodeStatus, Visitor};
 use tf_testing::real::{image, whole};
 use tf_testing::resources::{self, Resource};
+use tf_testing::sample::Sample;
+use tf_testing::skip;
 use tf_testing::wait::eventually;
 
 use crate::secrets;
@@ -49,12 +51,17 @@ pub enum Long {
 }
 
 impl Long {
-    /// How many these are.
-    pub const ALL: usize = Self::Faults as usize + 1;
+    /// How many of these a run may try. The others come after them and are for soaks alone.
+    pub const ALL: usize = Self::Story as usize + 1;
 
     /// A lab in which everything has come up, or none where it cannot be had or this run leaves the test out.
     async fn ready(self) -> Result<Option<(Turn, Client)>> {
-        if !CONFIG.is_drawn(self as usize)? {
+        let index = self as usize;
+        if index >= Self::ALL && Sample::from_environment(0)? != Sample::All {
+            skip::this_test("takes longer than a run has time; cargo xtask soak life runs it")?;
+            return Ok(None);
+        }
+        if index < Self::ALL && !CONFIG.is_drawn(index)? {
             return Ok(None);
         }
         let Some(archives) = image::archives(&whole::archives())? else { return Ok(None) };
