@@ -173,9 +173,12 @@ fn compare(before: &Demands, now: &Demands) -> Vec<String> {
 fn means_nothing(field: &str, now: &Demands) -> bool {
     let within = format!("{field}.");
     let fields = now.range(within.clone()..).take_while(|(name, _)| name.starts_with(&within));
-    now.get(field).into_iter().chain(fields.map(|(_, demands)| demands)).all(|demands| {
-        demands.get(DEFAULT).is_none_or(|default| default.as_object().is_some_and(serde_json::Map::is_empty))
-    })
+    let is_empty = |demands: &BTreeMap<String, Value>| {
+        demands.get(DEFAULT).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
+    };
+    // Those further inside get theirs when the field that they are in is there.
+    let mut filled = fields.filter(|(name, demands)| parent(name) == Some(field) && demands.contains_key(DEFAULT));
+    now.get(field).is_some_and(is_empty) && filled.all(|(name, _)| means_nothing(name, now))
 }
 
 /// The field that a field is in.
