@@ -113,9 +113,10 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         log::warn("the configuration of the last run is not used", &fields);
         None
     });
+    let wellness = Wellness::new(paths.clone(), daemon, pod.clone());
     let mut supervisor = Supervisor {
-        agent: Agent::new(paths.clone(), daemon, pod.clone()),
-        wellness: Wellness::new(paths.clone(), daemon, pod.clone()),
+        agent: Agent::new(paths.clone(), daemon, pod.clone(), wellness.told()),
+        wellness,
         daemon: daemon.to_owned(),
         paths,
         pod,

@@ -17,20 +17,23 @@ use crate::{
     state_file,
 };
 
-/// Between two looks.
+/// Between two looks, at a daemon that is well and at one that is not.
 const PERIOD: Duration = Duration::from_secs(2);
-/// How long a daemon may not serve before it is said. One that is merely busy answers late now and then.
-const FORBEARANCE: Duration = Duration::from_secs(4);
+const SOON: Duration = Duration::from_millis(500);
+/// How long a daemon may not serve before it is said: two looks. One that is merely busy answers late now and then.
+const FORBEARANCE: Duration = Duration::from_secs(3);
 
 /// What there is to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Why the daemon does not serve, if it has not for a while.
+    /// Why the daemon does not serve, or does not live where that is the question, if it has not for a while.
     pub unwell: Option<String>,
     /// The process that hangs, if it does.
     pub hangs: Option<i32>,
     /// The process that was seen to serve, if it does.
     pub serving: Option<i32>,
+    /// The process that has served at some time.
+    pub answered: Option<i32>,
 }
 
 /// What was seen so far of one process of a daemon.
@@ -92,25 +95,25 @@ impl Wellness {
         }
         self.told.send_replace(Report::default());
         let is_visible = launch.alive.is_some() || !matches!(launch.ready, Probe::Process);
-        if is_visible && (is_companion(launch) || launch.patience.is_some()) {
+        if is_visible {
             let (paths, daemon, address) = (self.paths.clone(), self.daemon.clone(), self.pod.address);
             let (look, told) = (launch.clone(), self.told.clone());
             let task = tokio::spawn(async move {
                 let mut seen = Seen::default();
                 let patience = look.patience.map(|seconds| Duration::from_secs(seconds.into()));
                 loop {
-                    sleep(PERIOD).await;
+                    sleep(if seen.unwell_since.is_some() { SOON } else { PERIOD }).await;
                     let begun = Instant::now();
                     let state = state_file::read(&paths, &daemon);
                     let seen_now = probe::look(&look, state.as_ref(), &paths, address).await;
                     let pid = state.and_then(|state| state.pid);
                     seen.look(pid, &seen_now, look.alive.is_some(), begun);
                     let now = Instant::now();
-                    let is_told = is_companion(&look) && seen.is_unwell(now);
-                    let unwell = is_told.then(|| seen_now.health.message.clone());
+                    let unwell = seen.is_unwell(now).then(|| seen_now.health.message.clone());
                     let hangs = pid.filter(|_| seen.hangs(patience, now));
                     let serving = pid.filter(|_| seen_now.health.serves);
-                    let report = Report { unwell, hangs, serving };
+                    let answered = pid.filter(|_| seen.has_answered);
+                    let report = Report { unwell, hangs, serving, answered };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }
             });
@@ -118,8 +121,9 @@ impl Wellness {
         }
     }
 
-    /// Why the daemon does not serve, if it does not.
+    /// Why the daemon does not serve, if it does not and no operator asks.
     pub fn unwell(&self) -> Option<String> {
+        self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
         self.told.borrow().unwell.clone()
     }
 

@@ -157,7 +157,7 @@ fn a_daemon_that_answers_no_more_is_killed_and_started_anew_and_one_that_refuses
     assert!(state.unwell.is_none() && state.pid == first, "{state:?}");
     answers.store(false, Ordering::Relaxed);
     let unwell = container.wait("words about it", |state| state.unwell.is_some());
-    assert_eq!(unwell.unwell.unwrap(), "no answer within 2500 ms");
+    assert_eq!(unwell.unwell.unwrap(), "no answer within 1500 ms");
     let state = container.wait("a restart", |state| state.restarts == 1 && state.phase == Phase::Running);
     assert_eq!(state.last_exit.unwrap().exit, Exit::Signal(9));
     assert!(container.log().contains("which hangs"));

@@ -28,7 +28,7 @@ use crate::{
     paths::Paths,
     pod::Pod,
     store::{cassandra::change::Tasks, redis::relay},
-    tls,
+    tls, wellness,
 };
 
 /// Connections at a time.
@@ -50,8 +50,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that does not serve yet.
-    pub fn new(paths: Paths, daemon: &str, pod: Pod) -> Self {
+    /// An agent that does not serve yet. `wellness`: what is seen of the daemon all the time.
+    pub fn new(paths: Paths, daemon: &str, pod: Pod, wellness: watch::Receiver<wellness::Report>) -> Self {
         let files_changed = Arc::default();
         let commands = Commands::default();
         let identity = Identity::new(paths.clone(), daemon, pod.clone(), commands.clone(), Arc::clone(&files_changed));
@@ -61,6 +61,7 @@ impl Agent {
             daemon: daemon.to_owned(),
             pod,
             report,
+            wellness,
             changing: Arc::default(),
             commands,
             tasks: Tasks::default(),

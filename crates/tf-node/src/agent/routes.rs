@@ -1,6 +1,6 @@
 //! What the agent API answers.
 
-use std::{fs, sync::Arc};
+use std::{fs, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -8,9 +8,19 @@ use hyper::body::{Bytes, Incoming};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tf_plan::node::{
-    cassandra::Change, launch::Launch, rabbitmq::Membership, redis, state::Status, vrouter, zookeeper::Reconfigure,
+    cassandra::Change,
+    launch::Launch,
+    rabbitmq::Membership,
+    redis,
+    state::{Health, State, Status},
+    vrouter,
+    zookeeper::Reconfigure,
 };
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    join,
+    sync::{Mutex, watch},
+    time::timeout,
+};
 
 use crate::{
     VERSION,
@@ -28,7 +38,11 @@ use crate::{
         redis::step_down,
         zookeeper::reconfig::{self, Failure},
     },
+    wellness,
 };
+
+/// For a daemon's answer. The operator waits for 1.5 s.
+const PATIENCE: Duration = Duration::from_millis(1200);
 
 /// Bytes of a request's body. Honest ones have less than 1000.
 const LARGEST_BODY: usize = 16 * 1024;
@@ -44,6 +58,8 @@ pub(super) struct Context {
     pub(super) pod: Pod,
     /// The member's certificate.
     pub(super) report: watch::Receiver<Report>,
+    /// What is seen of the daemon all the time.
+    pub(super) wellness: watch::Receiver<wellness::Report>,
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
@@ -108,16 +124,19 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
             .ok()
             .and_then(|file| vrouter::Facts::read(&file)),
     };
-    let mut health = probe::ready(launch, status.daemons.get(daemon), paths, pod.address).await;
+    let state = status.daemons.get(daemon).cloned();
+    let described = async {
+        if let Some(store) = store {
+            store.describe(paths, &context.tasks, &mut status).await;
+        }
+    };
+    let (mut health, ()) = join!(health(context, launch, state.as_ref()), described);
     if !health.serves
         && let Some(full) = room::wanting(launch, paths)
     {
         health.message = format!("{full}; {}", health.message);
     }
     status.health = Some(health);
-    if let Some(store) = store {
-        store.describe(paths, &context.tasks, &mut status).await;
-    }
     if let Some(facts) = &mut status.rabbitmq {
         facts.left = state_file::is_draining(paths, daemon);
     }
@@ -125,6 +144,22 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         facts.left = state_file::is_draining(paths, daemon);
     }
     status
+}
+
+/// Whether the agent's own daemon serves. The operator does not wait as long as a daemon may take that answers late once; what is seen of it
+/// all the time decides then.
+async fn health(context: &Context, launch: &Launch, state: Option<&State>) -> Health {
+    let Context { paths, daemon, pod, wellness, .. } = context;
+    if let Ok(health) = timeout(PATIENCE, probe::ready(launch, state, paths, pod.address)).await {
+        return health;
+    }
+    let seen = wellness.borrow();
+    let has_answered = seen.answered.is_some() && seen.answered == state.and_then(|state| state.pid);
+    match &seen.unwell {
+        None if has_answered => Health::new(true, "it answers late"),
+        None => Health::new(false, format!("its {daemon} has not answered yet")),
+        Some(why) => Health::new(false, format!("its {daemon} does not serve: {why}")),
+    }
 }
 
 async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answer {

