@@ -148,7 +148,7 @@ mod tests {
     fn what_pods_say_is_understood() {
         let argument = |command: Vec<String>| parsed(&command[1..]).unwrap();
         assert_eq!(argument(node::run("api")), Command::Run("api".into()));
-        assert_eq!(argument(node::probe("api")), Command::Probe("api".into(), probe::Question::Ready));
+        assert_eq!(argument(words("tf-node probe api")), Command::Probe("api".into(), probe::Question::Ready));
         assert_eq!(argument(node::drain("api")), Command::Drain("api".into()));
         assert_eq!(argument(node::reload("api")), Command::Reload("api".into()));
         assert_eq!(argument(node::place("/a", "/b")), Command::Place { from: "/a".into(), to: "/b".into() });

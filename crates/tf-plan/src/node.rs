@@ -132,11 +132,6 @@ pub fn run(daemon: &str) -> Vec<String> {
 /// Beginning of the path at which the kubelet asks whether a daemon serves, before its name.
 pub const READY_PATH: &str = "/ready/";
 
-/// Arguments that probe a daemon: exit code 0 when it serves.
-pub fn probe(daemon: &str) -> Vec<String> {
-    vec![BINARY.into(), "probe".into(), daemon.into()]
-}
-
 /// Arguments that take a daemon out of service before it is stopped.
 pub fn drain(daemon: &str) -> Vec<String> {
     vec![BINARY.into(), "drain".into(), daemon.into()]
