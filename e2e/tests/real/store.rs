@@ -293,6 +293,13 @@ impl Store {
     }
 }
 
+/// Puts a value into a Secret, as a person would.
+pub async fn edit_secret(client: &Client, name: &str, key: &str, value: &str) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let wish = json!({"stringData": {key: value}});
+    Ok(secrets.patch(name, &PatchParams::default(), &Patch::Merge(wish)).await.map(drop)?)
+}
+
 /// What the pods of a kind run with, by their names: their uids, and the configuration that their agents were told to take.
 pub type Running = BTreeMap<String, (Option<String>, Option<String>)>;
 

@@ -58,7 +58,7 @@ pub struct Launch {
     /// When it lives. Default: as long as its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alive: Option<Probe>,
-    /// Seconds without any answer to [`Self::ready`] after which a daemon that has answered since its start counts as hanging: it is killed
+    /// Seconds without any answer to [`Self::alive`], or to [`Self::ready`] without it, after which a daemon that has answered since its start counts as hanging: it is killed
     /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
     /// is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -77,6 +77,11 @@ impl NodeStatus {
     }
 }
 
+/// The full name of a virtual network.
+fn network(name: &str) -> [&str; 3] {
+    ["default-domain", "default-project", name]
+}
+
 /// Who asks.
 pub struct Visitor(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
@@ -147,11 +152,7 @@ impl Visitor {
     /// # Errors
     /// When it is not made.
     pub async fn create(&self, address: Ipv4Addr, name: &str) -> Result<String> {
-        let body = json!({"fq_name": ["default-domain", "default-project", name]}).to_string();
-        let (code, text) = self.ask(Method::POST, address, API, "/virtual-networks", &body).await?;
-        ensure!(code == 200, "{address}: status {code}: {text}");
-        let object: Value = serde_json::from_str(&text)?;
-        object["uuid"].as_str().map(str::to_owned).context("no identifier")
+        self.identifier(address, "/virtual-networks", json!({"fq_name": network(name)})).await
     }
 
     /// Identifier of the virtual network with this name by the API on this node.
@@ -159,9 +160,13 @@ impl Visitor {
     /// # Errors
     /// When there is none.
     pub async fn find(&self, address: Ipv4Addr, name: &str) -> Result<String> {
-        let body =
-            json!({"type": "virtual-network", "fq_name": ["default-domain", "default-project", name]}).to_string();
-        let (code, text) = self.ask(Method::POST, address, API, "/fqname-to-id", &body).await?;
+        let question = json!({"type": "virtual-network", "fq_name": network(name)});
+        self.identifier(address, "/fqname-to-id", question).await
+    }
+
+    /// The identifier in the answer to what is posted.
+    async fn identifier(&self, address: Ipv4Addr, path: &str, body: Value) -> Result<String> {
+        let (code, text) = self.ask(Method::POST, address, API, path, &body.to_string()).await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let object: Value = serde_json::from_str(&text)?;
         object["uuid"].as_str().map(str::to_owned).context("no identifier")

@@ -8,9 +8,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
@@ -27,7 +26,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, followed, members, replace_authority, running};
+use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, edit_secret, followed, members, replace_authority, running};
 use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
@@ -240,9 +239,7 @@ async fn other_passwords_of_clients_and_agents_count_at_once_and_restart_nobody(
             for (key, password) in [("password", "another0password"), ("agent_password", "another0password0of0agents")]
             {
                 let (begun, former) = (Instant::now(), running(client, RABBITMQ).await?);
-                let wish = json!({"stringData": {key: password}});
-                let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-                secrets.patch(&format!("{NAME}-secret"), &PatchParams::default(), &Patch::Merge(wish)).await?;
+                edit_secret(client, &format!("{NAME}-secret"), key, password).await?;
                 eventually("clients with the other password to be let in", ROLL, async || {
                     Ok(other.connect(addresses[0]).await.ok().map(drop))
                 })

@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tf_api::kinds::REDIS;
 use tf_pki::authority::{AUTHORITY_LIFETIME, Authority, Curve};
@@ -24,7 +22,7 @@ use tf_testing::wait::eventually;
 
 use self::client::{Login, answers_without_tls};
 use self::visitor::{Summary, Visitor};
-use crate::store::{NAMESPACE, Store, authorities, replace_authority};
+use crate::store::{NAMESPACE, Store, authorities, edit_secret, replace_authority};
 use crate::tls::Access;
 use crate::{rest, secrets};
 
@@ -106,9 +104,7 @@ async fn mark(login: &Login, addresses: &[Ipv4Addr]) -> Result<()> {
 
 /// Chooses another password, which all servers take in the place of the former one. Who logs in with it.
 async fn another_password(client: &Client, login: &Login, addresses: &[Ipv4Addr]) -> Result<Login> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    let wish = json!({"stringData": {"password": CHOSEN}});
-    secrets.patch(PASSWORD, &PatchParams::default(), &Patch::Merge(wish)).await?;
+    edit_secret(client, PASSWORD, "password", CHOSEN).await?;
     let new = login.by(Some(CHOSEN));
     for address in addresses {
         let what = format!("{address} to take the new password");

@@ -2,15 +2,11 @@
 
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS};
-use tf_api::names::ANNOTATION_RESTART;
 
 use super::traffic::Traffic;
 use super::*;
-use crate::store::{followed, replace_authority, running};
+use crate::store::{edit_secret, followed, replace_authority, running};
 
 /// For everything to be changed, one member after the other.
 const CHANGED: Duration = Duration::from_mins(15);
@@ -20,11 +16,7 @@ const CALM: Duration = Duration::from_secs(5);
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_certificates_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails()
 -> Result<()> {
-    let Some((lab, client)) = Long::Changes.ready().await? else { return Ok(()) };
-    match story(&lab, &client).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(CONFIG.with_testimony(error, &client).await),
-    }
+    Long::Changes.run(story).await
 }
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
@@ -32,11 +24,13 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     world.is_functional().await?;
     let other = "another0password";
     world
-        .goes_through("rabbitmq", edit(client, "rabbitmq1-secret", "password", other), &[RABBITMQ, CONFIG_KIND])
+        .goes_through("rabbitmq", edit_secret(client, "rabbitmq1-secret", "password", other), &[RABBITMQ, CONFIG_KIND])
         .await?;
-    world.goes_through("agents", edit(client, "rabbitmq1-secret", "agent_password", other), &[RABBITMQ]).await?;
-    world.goes_through("redis", edit(client, "redis1-redis-password", "password", other), &[REDIS, ANALYTICS]).await?;
-    world.goes_through("pods", restart(client), &[CONFIG_KIND]).await?;
+    world.goes_through("agents", edit_secret(client, "rabbitmq1-secret", "agent_password", other), &[RABBITMQ]).await?;
+    world
+        .goes_through("redis", edit_secret(client, "redis1-redis-password", "password", other), &[REDIS, ANALYTICS])
+        .await?;
+    world.goes_through("pods", CONFIG.restarted(client), &[CONFIG_KIND]).await?;
     world.goes_through("level", log_more(lab), &[RABBITMQ, CONFIG_KIND, CONTROL, ANALYTICS]).await?;
     world.goes_through("authority", replace_authority(client), &[]).await
 }
@@ -92,18 +86,6 @@ async fn calm(client: &Client) -> Result<()> {
         Ok(since.filter(|since| since.elapsed() > CALM).map(drop))
     })
     .await
-}
-
-async fn edit(client: &Client, secret: &str, key: &str, value: &str) -> Result<()> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    let wish = json!({ "stringData": { key: value } });
-    secrets.patch(secret, &PatchParams::default(), &Patch::Merge(wish)).await.map(drop).map_err(Into::into)
-}
-
-async fn restart(client: &Client) -> Result<()> {
-    let wish = json!({ "metadata": { "annotations": { ANNOTATION_RESTART: "now" } } });
-    let api = resources::api(client, CONFIG_KIND, NAMESPACE);
-    api.patch(CONFIG.name, &PatchParams::default(), &Patch::Merge(wish)).await.map(drop).map_err(Into::into)
 }
 
 async fn log_more(lab: &Lab) -> Result<()> {

@@ -29,11 +29,7 @@ const DAEMONS: [(&str, KindInfo, &str, &str); 14] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_hangs_is_named_and_disturbs_nobody_else() -> Result<()> {
-    let Some((lab, client)) = Long::Faults.ready().await? else { return Ok(()) };
-    match story(&lab, &client).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(CONFIG.with_testimony(error, &client).await),
-    }
+    Long::Faults.run(story).await
 }
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {

@@ -75,6 +75,15 @@ impl Long {
         }
         Ok(Some((lab, client)))
     }
+
+    /// A test where everything has come up.
+    async fn run(self, test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>) -> Result<()> {
+        let Some((lab, client)) = self.ready().await? else { return Ok(()) };
+        match test(&lab, &client).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(CONFIG.with_testimony(error, &client).await),
+        }
+    }
 }
 
 /// Six Java servers, three of Erlang and the rest on two cores that others use, too.
@@ -91,11 +100,7 @@ type Restarts = BTreeMap<(String, String), i32>;
 #[tokio::test(flavor = "multi_thread")]
 async fn daemons_that_tf_sim_plays_use_every_real_store_and_agents_without_a_kernel_module_change_one_node_at_a_time()
 -> Result<()> {
-    let Some((lab, client)) = Long::Story.ready().await? else { return Ok(()) };
-    match story(&lab, &client).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(CONFIG.with_testimony(error, &client).await),
-    }
+    Long::Story.run(story).await
 }
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
