@@ -324,10 +324,14 @@ impl Cluster<'_> {
             .set("default.replication.factor", copies)
             .set("offsets.topic.replication.factor", copies)
             .set("min.insync.replicas", if copies == 3 { 2 } else { 1 })
+            // Of a partition without any copy in sync another one is better than none: collectors tell the state again.
+            .set("unclean.leader.election.enable", true)
             .set("log.cleanup.policy", "delete")
             .set("log.retention.hours", 24)
             .set("log.retention.bytes", 268_435_456)
-            .set("log.segment.bytes", 268_435_456);
+            .set("log.segment.bytes", 268_435_456)
+            // Of memory. The usual 128 MiB are for many compacted topics, and there is none but that of consumers' offsets.
+            .set("log.cleaner.dedupe.buffer.size", 16_777_216);
         file.render()
     }
 
@@ -349,7 +353,7 @@ fn launch_kafka() -> Result<String, Unusable> {
     let mut launch = daemon(vec![PROGRAM.into(), path(KAFKA_FILE)], [KAFKA_FILE]);
     launch.awaits.extend([node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].map(str::to_owned));
     launch.environment.insert("LOG_DIR".into(), LOG_DIR.into());
-    launch.ready = Probe::Tcp { port: port("ready.port", ports::KAFKA)?, host: None };
+    launch.ready = Probe::Kafka { port: port("ready.port", ports::KAFKA)? };
     launch.render()
 }
 

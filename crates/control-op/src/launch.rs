@@ -63,8 +63,8 @@ fn named(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let file = cluster.key.map(|key| format!("{}/{}", dns::DIR, cluster.named_file(key)));
     let file = file.ok_or(Unusable::Invalid { field: "argv", why: "names no file" })?;
     let argv = ["contrail-named", "-f", "-u", "contrail", "-c", &file].map(str::to_owned).to_vec();
-    let ready = Probe::Tcp { port: port("ready.port", cluster.spec.dns_port)?, host: None };
-    Ok(Launch { awaits: vec![file], ready, ..Launch::new(argv) })
+    let ready = Probe::Dns { port: port("ready.port", cluster.spec.dns_port)? };
+    Ok(Launch { awaits: vec![file], ready, patience: Some(PATIENCE), ..Launch::new(argv) })
 }
 
 fn node_manager() -> Launch {

@@ -153,7 +153,7 @@ fn daemons_serve_when_they_say_so_and_the_name_server_when_its_port_is_open() {
         let Probe::NodeStatus { port, tls, functional, .. } = planned.launch(daemon).ready else { panic!("{daemon}") };
         assert_eq!((port.get(), tls, functional), (expected, true, true), "{daemon}");
     }
-    assert!(matches!(planned.launch("named").ready, Probe::Tcp { port, .. } if port.get() == 53));
+    assert!(matches!(planned.launch("named").ready, Probe::Dns { port } if port.get() == 53));
     assert!(planned.launch("control").agent.is_some() && planned.launch("dns").agent.is_none());
 }
 

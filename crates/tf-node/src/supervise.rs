@@ -582,6 +582,7 @@ impl Supervisor {
             message: self.trouble.clone().or_else(|| (!waits.is_empty()).then(|| waits.join("; "))),
             serves: self.wellness.serves(pid),
             unwell: self.wellness.unwell(),
+            lacks: self.wellness.lacks(),
             pid,
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),

@@ -1,5 +1,6 @@
 //! What the agent sees of its own daemon without being asked: that it does not serve, which is told by the state file sooner and in more
-//! words than the kubelet has, for daemons that no operator asks about; and that it hangs, so that it has to be started anew.
+//! words than the kubelet has, for daemons that no operator asks about; what it is not connected to although it serves; and that it hangs, so
+//! that it has to be started anew.
 
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ const FORBEARANCE: Duration = Duration::from_secs(3);
 pub struct Report {
     /// Why the daemon does not serve, or does not live where that is the question, if it has not for a while.
     pub unwell: Option<String>,
+    /// What the daemon is not connected to although it serves, if it has not been for a while.
+    pub lacks: Option<String>,
     /// The process that hangs, if it does.
     pub hangs: Option<i32>,
     /// The process that was seen to serve, if it does.
@@ -42,6 +45,7 @@ struct Seen {
     pid: Option<i32>,
     has_answered: bool,
     unwell_since: Option<Instant>,
+    lacks: Option<(String, Instant)>,
     silent_since: Option<Instant>,
 }
 
@@ -50,7 +54,7 @@ impl Seen {
     fn look(&mut self, pid: Option<i32>, look: &Look, lives: bool, begun: Instant) {
         let Look { health, is_silent } = look;
         if self.pid != pid {
-            *self = Self { pid, unwell_since: self.unwell_since, ..Self::default() };
+            *self = Self { pid, unwell_since: self.unwell_since, lacks: self.lacks.take(), ..Self::default() };
         }
         self.has_answered |= health.serves && !health.standby;
         // A daemon that waits to be elected may have a port open at which nobody answers yet.
@@ -58,6 +62,18 @@ impl Seen {
         let since = |is: bool, since: Option<Instant>| is.then(|| since.unwrap_or(begun));
         self.unwell_since = since(is_unwell, self.unwell_since);
         self.silent_since = since(*is_silent, self.silent_since);
+    }
+
+    /// Takes in what the daemon is not connected to, by what it said at this moment.
+    fn lacks(&mut self, what: Option<String>, begun: Instant) {
+        let since = self.lacks.take().map_or(begun, |(_, since)| since);
+        self.lacks = what.map(|what| (what, since));
+    }
+
+    /// What it has not been connected to for a while.
+    fn lost(&self, now: Instant) -> Option<&str> {
+        let (what, since) = self.lacks.as_ref()?;
+        (now.duration_since(*since) >= FORBEARANCE).then_some(what)
     }
 
     fn is_unwell(&self, now: Instant) -> bool {
@@ -102,18 +118,29 @@ impl Wellness {
                 let mut seen = Seen::default();
                 let patience = look.patience.map(|seconds| Duration::from_secs(seconds.into()));
                 loop {
-                    sleep(if seen.unwell_since.is_some() { SOON } else { PERIOD }).await;
+                    let is_well = seen.unwell_since.is_none() && seen.lacks.is_none();
+                    sleep(if is_well { PERIOD } else { SOON }).await;
                     let begun = Instant::now();
                     let state = state_file::read(&paths, &daemon);
                     let seen_now = probe::look(&look, state.as_ref(), &paths, address).await;
                     let pid = state.and_then(|state| state.pid);
                     seen.look(pid, &seen_now, look.alive.is_some(), begun);
+                    match &look.connections {
+                        Some(connections) if seen_now.health.serves && !seen_now.health.standby => {
+                            // Of one that does not say nothing is known anew.
+                            if let Ok(what) = probe::lacks(connections, &paths, address).await {
+                                seen.lacks(what, begun);
+                            }
+                        }
+                        _ => seen.lacks = None,
+                    }
                     let now = Instant::now();
                     let unwell = seen.is_unwell(now).then(|| seen_now.health.message.clone());
                     let hangs = pid.filter(|_| seen.hangs(patience, now));
                     let serving = pid.filter(|_| seen_now.health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
-                    let report = Report { unwell, hangs, serving, answered };
+                    let lacks = seen.lost(now).map(str::to_owned);
+                    let report = Report { unwell, lacks, hangs, serving, answered };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }
             });
@@ -125,6 +152,11 @@ impl Wellness {
     pub fn unwell(&self) -> Option<String> {
         self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
         self.told.borrow().unwell.clone()
+    }
+
+    /// What the daemon is not connected to although it serves.
+    pub fn lacks(&self) -> Option<String> {
+        self.told.borrow().lacks.clone()
     }
 
     /// Whether this process of the daemon was seen to serve; none where there is nothing to see, or an operator asks.
@@ -190,6 +222,18 @@ mod tests {
         // The next process has not answered yet.
         let now = after(&mut seen, 90, 8, &silent(), false, now);
         assert!(seen.is_unwell(now) && !seen.hangs(PATIENCE, now));
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_is_told_after_a_while_whatever_else_is_lost_then() {
+        let (mut seen, now) = (Seen::default(), Instant::now());
+        seen.lacks(Some("Database:RabbitMQ".into()), now);
+        assert_eq!(seen.lost(now + PERIOD), None);
+        seen.lacks(Some("Zookeeper:Zookeeper".into()), now + PERIOD);
+        assert_eq!(seen.lost(now + FORBEARANCE), Some("Zookeeper:Zookeeper"));
+        seen.lacks(None, now + FORBEARANCE);
+        seen.lacks(Some("Zookeeper:Zookeeper".into()), now + 2 * FORBEARANCE);
+        assert_eq!(seen.lost(now + 2 * FORBEARANCE + PERIOD), None);
     }
 
     #[tokio::test]

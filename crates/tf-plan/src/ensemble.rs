@@ -278,8 +278,9 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// Completes the plan.
     ///
     /// # Errors
-    /// When the files do not fit into an object.
+    /// When the files do not fit into an object, or two daemons would have the same port.
     pub fn plan(self, mut parts: Parts) -> Result<Plan, NotReady> {
+        pod::ports_differ(&parts.daemons)?;
         let identity = &self.identity;
         let service_name = identity.members_service();
         let mut objects = vec![workload::service_account(identity)];

@@ -68,6 +68,8 @@ pub struct Plan {
     pub under_way: Option<String>,
     /// Pods that do not serve whatever the kubelet says of them, with the cause.
     pub troubles: BTreeMap<String, String>,
+    /// Pods that serve without something that they should have, with what it is: nobody is stopped for it, and the resource is not well.
+    pub shortages: BTreeMap<String, String>,
     /// Status fields only this kind has.
     pub own_status: Map<String, Value>,
     /// Names of those of them that, like the members, have to be stored before anything that depends on them is done.

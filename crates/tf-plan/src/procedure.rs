@@ -54,6 +54,7 @@ pub fn complete<Cr: Managed>(
             for (pod, why) in (store.troubles)(&plan.members, &reports) {
                 plan.troubles.entry(pod).or_insert(why);
             }
+            plan.shortages = reports.shortages();
         }
     }
 }

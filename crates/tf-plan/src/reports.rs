@@ -96,6 +96,15 @@ impl<'a> Reports<'a> {
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
     }
 
+    /// Pods that serve without something that a daemon of theirs should be connected to, with what it is.
+    pub fn shortages(&self) -> BTreeMap<String, String> {
+        let lacks = |(daemon, state): (&String, &State)| {
+            Some(format!("its {daemon} is not connected: {}", state.lacks.as_ref()?))
+        };
+        let shortage = |pod: &Pod| self.of(pod)?.daemons.iter().find_map(lacks);
+        self.pods.iter().filter_map(|pod| Some((pod.name.clone(), shortage(pod)?))).collect()
+    }
+
     /// Whether a pod's daemon goes by a former certificate or bundle until it is started anew, if its agent says so.
     fn is_outdated(&self, pod: &Pod) -> bool {
         self.of(pod).and_then(|status| status.certificate.as_ref()).is_some_and(|certificate| certificate.outdated)

@@ -175,7 +175,12 @@ impl Api {
             return Ok(no_zookeeper());
         }
         let id = rest::identifier()?;
-        zookeeper::make(&self.zookeeper, &format!("{NAMES}/virtual_network:{id}")).await?;
+        let path = format!("{NAMES}/virtual_network:{id}");
+        // A connection that is lost meanwhile is made anew, and the name claimed again (upstream `vnc_zk`).
+        while let Err(error) = zookeeper::make(&self.zookeeper, &path).await {
+            log::say(&format!("Zookeeper: {error:#}"));
+            sleep(RETRY).await;
+        }
         object.insert("uuid".into(), json!(id));
         let text = Value::Object(object).to_string();
         self.database.put(KEYSPACE, &id, &text).await?;

@@ -65,7 +65,14 @@ fn web(address: &str, services: &Services, agents: &Agents) -> Result<Launch, Un
 fn job(services: &Services) -> Result<Launch, Unusable> {
     let mut launch = server("jobServerStart.js", services);
     let host = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    launch.ready = Probe::Tcp { port: port("ready.port", ports::WEBUI_KUE)?, host };
+    // A file that the page of jobs consists of, for which Redis is not asked (npm package kue, 0.3 to 0.11).
+    launch.ready = Probe::Http {
+        port: port("ready.port", ports::WEBUI_KUE)?,
+        path: "/javascripts/main.js".into(),
+        host,
+        tls: false,
+        contains: None,
+    };
     Ok(launch)
 }
 

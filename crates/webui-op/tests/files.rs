@@ -78,7 +78,9 @@ fn servers_serve_where_browsers_and_jobs_find_them() {
     assert_eq!(web.argv[1..], ["webServerStart.js", "--conf_file", "/etc/contrail/config.global.js"]);
     assert!(web.identity.is_some_and(|identity| identity.at_start));
     let job = planned.launch("webuijob", "10.0.0.1");
-    assert!(matches!(job.ready, Probe::Tcp { port, host: Some(host) } if port.get() == 3002 && host.is_loopback()));
+    assert!(
+        matches!(job.ready, Probe::Http { port, host: Some(host), tls: false, .. } if port.get() == 3002 && host.is_loopback())
+    );
     assert_eq!(job.files["config.global.js"], OnChange::Restart);
     let front =
         planned.0.objects.iter().find(|object| object.kind == SERVICE && object.name == "webui1-webui").unwrap();

@@ -26,8 +26,6 @@ struct Kind {
     refused: Vec<(Value, [&'static str; 2])>,
     /// Settings that stall it, with what is said.
     stalled: Vec<(Value, [&'static str; 2])>,
-    /// Settings with which the API server takes not all objects, with what it says.
-    unmade: Vec<(Value, [&'static str; 2])>,
     /// Settings that are ignored, with what is said.
     ignored: Vec<(Value, [&'static str; 2])>,
 }
@@ -48,11 +46,10 @@ fn kinds() -> [Kind; 5] {
                 (json!({ "aaaMode": "everybody" }), ["aaaMode", "cloud-admin"]),
                 (json!({ "analyticsDataTTL": -2 }), ["analyticsDataTTL", "greater than or equal to -1"]),
             ],
-            stalled: vec![(
-                json!({ "analyticsPort": 60000 }),
-                ["analyticsPort has to be at most 55515", "node agents"],
-            )],
-            unmade: vec![(json!({ "collectorPort": 18101 }), ["duplicate entries", "18101"])],
+            stalled: vec![
+                (json!({ "analyticsPort": 60000 }), ["analyticsPort has to be at most 55515", "node agents"]),
+                (json!({ "collectorPort": 18101 }), ["both listen on port 18101", "collector"]),
+            ],
             ignored: Vec::new(),
         },
         Kind {
@@ -60,8 +57,10 @@ fn kinds() -> [Kind; 5] {
             needs: &["cassandra", "zookeeper", "rabbitmq", "redis", "config", "analytics"],
             containers: &["analytics-alarm-gen", "kafka"],
             refused: vec![too_high("alarmgenIntrospectListenPort"), zero("alarmgenPartitions")],
-            stalled: vec![elsewhere()],
-            unmade: vec![(json!({ "alarmgenIntrospectListenPort": 9092 }), ["duplicate entries", "9092"])],
+            stalled: vec![
+                elsewhere(),
+                (json!({ "alarmgenIntrospectListenPort": 9092 }), ["both listen on port 9092", "kafka"]),
+            ],
             ignored: vec![(json!({ "alarmgenPartitions": 15 }), ["alarmgenPartitions", "30 partitions"])],
         },
         Kind {
@@ -69,8 +68,10 @@ fn kinds() -> [Kind; 5] {
             needs: &["cassandra", "zookeeper", "rabbitmq", "config", "analytics"],
             containers: &["analytics-snmp-collector", "analytics-snmp-topology"],
             refused: vec![too_high("snmpCollectorIntrospectListenPort"), zero("topologyIntrospectListenPort")],
-            stalled: vec![elsewhere()],
-            unmade: vec![(json!({ "topologyIntrospectListenPort": 5920 }), ["duplicate entries", "5920"])],
+            stalled: vec![
+                elsewhere(),
+                (json!({ "topologyIntrospectListenPort": 5920 }), ["both listen on port 5920", "topology"]),
+            ],
             ignored: Vec::new(),
         },
         Kind {
@@ -78,8 +79,10 @@ fn kinds() -> [Kind; 5] {
             needs: &["cassandra", "redis", "analytics"],
             containers: &["queryengine"],
             refused: vec![too_high("analyticsdbPort"), zero("analyticsdbIntrospectPort")],
-            stalled: Vec::new(),
-            unmade: vec![(json!({ "analyticsdbIntrospectPort": 18111 }), ["duplicate entries", "18111"])],
+            stalled: vec![(
+                json!({ "analyticsdbIntrospectPort": 18111 }),
+                ["both listen on port 18111", "queryengine"],
+            )],
             ignored: vec![(json!({ "analyticsdbPort": 9160 }), ["analyticsdbPort", "Thrift"])],
         },
         Kind {
@@ -91,7 +94,6 @@ fn kinds() -> [Kind; 5] {
                 json!({ "containers": [{ "name": "webuijob" }] }),
                 ["does not list webuiweb", "remove the list"],
             )],
-            unmade: Vec::new(),
             ignored: Vec::new(),
         },
     ]
@@ -169,11 +171,6 @@ impl Kind {
         self.set(cluster, &json!({ "containers": self.listed(&json!({ "image": "example.org/image:1 " })) })).await?;
         self.says(cluster, STALLED, [&format!("containers[{main}].image is \"example.org/image:1 \""), "blanks"])
             .await?;
-
-        for (settings, words) in &self.unmade {
-            self.set(cluster, settings).await?;
-            self.says(cluster, ("ConfigReady", "False", "APIError"), *words).await?;
-        }
 
         let mut beside = self.listed(&json!({}));
         if let Some(entries) = beside.as_array_mut() {

@@ -37,8 +37,8 @@ pub struct Store {
 }
 
 /// All of them. Two versions of a store, so that tests can change the image of a running one.
-pub const STORES: [Store; 5] =
-    [CASSANDRA, zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ, REDIS];
+pub const STORES: [Store; 6] =
+    [CASSANDRA, KAFKA, zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ, REDIS];
 
 /// Debian with a Java runtime.
 const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };
@@ -56,6 +56,21 @@ const CASSANDRA: Store = Store {
         ("lab.options", "/opt/cassandra/lab.options", 0o644),
         ("logback-tools.xml", "/opt/cassandra/logback-tools.xml", 0o644),
         ("nodetool", "/usr/local/bin/nodetool", 0o755),
+    ],
+    programs: None,
+    environment: &[],
+};
+
+/// The release's image keeps its programs and libraries there, too.
+const KAFKA: Store = Store {
+    name: "kafka-3.9.1",
+    software: "kafka",
+    version: "3.9.1",
+    base: JAVA,
+    jars: Some("/opt/kafka/libs"),
+    files: &[
+        ("kafka-server-start.sh", "/opt/kafka/bin/kafka-server-start.sh", 0o755),
+        ("log4j.properties", "/opt/kafka/config/log4j.properties", 0o644),
     ],
     programs: None,
     environment: &[],

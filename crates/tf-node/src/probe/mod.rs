@@ -1,6 +1,8 @@
 //! `tf-node probe`: whether a daemon serves, found out from itself.
 
+mod dns;
 pub mod http;
+mod kafka;
 mod node_status;
 
 use std::{
@@ -13,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustls::pki_types::ServerName;
 use tf_plan::node::{
-    launch::{Launch, Probe},
+    launch::{Connections, Launch, Probe},
     state::{Exit, Health, LastExit, Phase, State},
 };
 use tokio::{
@@ -116,6 +118,15 @@ pub async fn look(launch: &Launch, state: Option<&State>, paths: &Paths, address
     }
 }
 
+/// What a daemon is not connected to although it serves, as it says itself.
+///
+/// # Errors
+/// When it does not say.
+pub async fn lacks(connections: &Connections, paths: &Paths, address: IpAddr) -> Result<Option<String>> {
+    let target = Target { host: address, port: connections.port.get(), tls: connections.tls };
+    timeout(GLANCE, node_status::lacks(&target, &connections.optional, paths)).await?
+}
+
 /// Whether a daemon lives.
 async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Health {
     match (state, &launch.alive) {
@@ -185,6 +196,10 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
             connect(&target, paths).await?;
             Ok(format!("port {port} accepts connections"))
         }
+        Probe::Dns { port } => {
+            dns::probe(connect(&target(&None, port.get(), false), paths).await?.as_mut()).await?;
+            Ok(format!("port {port} answers questions"))
+        }
         Probe::Http { port, path, host, tls, contains } => {
             http::probe(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
         }
@@ -193,6 +208,10 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
             Ok(format!("port {port} accepts connections"))
         }
         Probe::ZooKeeper { port, host, tls } => store::zookeeper::serves(&target(host, port.get(), *tls), paths).await,
+        Probe::Kafka { port } => {
+            let target = target(&None, port.get(), true);
+            kafka::probe(connect(&target, paths).await?.as_mut(), &target).await
+        }
         Probe::Cassandra { port, .. } => store::cassandra::serves(&target(&None, port.get(), true), paths).await,
         Probe::Redis { port, .. } => store::redis::serves(&target(&None, port.get(), true), paths).await,
         Probe::Sentinel { port } => store::redis::sentinel::serves(&target(&None, port.get(), true), paths).await,

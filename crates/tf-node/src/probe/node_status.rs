@@ -1,5 +1,7 @@
 //! Asks a daemon of Tungsten Fabric what it says of itself (tf-components 1.9).
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail, ensure};
 
 use super::{Target, http::Connection};
@@ -14,6 +16,27 @@ pub(super) async fn probe(target: &Target, functional: bool, paths: &Paths) -> R
     let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
     ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
     judge(&String::from_utf8_lossy(&body), functional)
+}
+
+/// Asks what is not up of what the daemon is connected to, but for connections of these types.
+pub(super) async fn lacks(target: &Target, optional: &BTreeSet<String>, paths: &Paths) -> Result<Option<String>> {
+    let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
+    ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
+    Ok(missing(&String::from_utf8_lossy(&body), optional))
+}
+
+fn missing(page: &str, optional: &BTreeSet<String>) -> Option<String> {
+    let told = |part: &str| {
+        let (part, _) = part.split_once("</ConnectionInfo>")?;
+        let (kind, name, status) = (element(part, "type")?, element(part, "name")?, element(part, "status")?);
+        if status == "Up" || optional.contains(&kind) {
+            return None;
+        }
+        let why = element(part, "description").filter(|why| !why.is_empty());
+        Some(format!("{kind}:{name} ({})", why.unwrap_or(status)))
+    };
+    let told: Vec<String> = page.split("<ConnectionInfo>").skip(1).filter_map(told).collect();
+    (!told.is_empty()).then(|| told.join(", ").chars().take(LONGEST).collect())
 }
 
 fn judge(page: &str, functional: bool) -> Result<String> {
@@ -79,11 +102,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_connection_that_is_not_up_and_needed_is_named_with_why() {
+        let connection = |kind: &str, name: &str, status: &str, why: &str| {
+            format!(
+                "<ConnectionInfo><type type=\"string\" identifier=\"1\">{kind}</type><name type=\"string\" identifier=\"2\">{name}</name>\
+                 <server_addrs type=\"list\"><list><element>10.0.0.1:1</element></list></server_addrs>\
+                 <status type=\"string\" identifier=\"4\">{status}</status><description type=\"string\">{why}</description></ConnectionInfo>"
+            )
+        };
+        let page = [
+            connection("Zookeeper", "Zookeeper", "Up", ""),
+            connection("Database", "RabbitMQ", "Down", "connection &lt;refused&gt;"),
+            connection("Database", "Cassandra", "Initializing", ""),
+            connection("Collector", "Collector", "Down", ""),
+        ]
+        .concat();
+        let optional = ["Collector".to_owned()].into();
+        let told = "Database:RabbitMQ (connection <refused>), Database:Cassandra (Initializing)";
+        assert_eq!(missing(&page, &optional).as_deref(), Some(told));
+        assert_eq!(missing(&connection("Zookeeper", "Zookeeper", "Up", ""), &optional), None);
+        assert_eq!(missing("", &optional), None);
+    }
+
     proptest! {
         #[test]
         fn whatever_it_says_is_told_within_bounds(page in "(<state|<description| a=\"\">|</|>|&lt;|[a-z]|\n){0,40}", functional: bool) {
             let told = judge(&page, functional).unwrap_or_else(|error| error.to_string());
             prop_assert!(!told.contains('\n') && told.chars().count() <= LONGEST);
+            let page = page.replace("state", "ConnectionInfo");
+            prop_assert!(missing(&page, &BTreeSet::new()).is_none_or(|told| !told.contains('\n') && told.chars().count() <= LONGEST));
         }
     }
 }

@@ -83,7 +83,9 @@ impl Store {
                 let target = Target { host: address, port: port.get(), tls: true };
                 Some(Self::Redis(redis::Server { target, replication: replication.clone() }))
             }
-            Probe::Tcp { .. }
+            Probe::Dns { .. }
+            | Probe::Kafka { .. }
+            | Probe::Tcp { .. }
             | Probe::Http { .. }
             | Probe::NodeStatus { .. }
             | Probe::Sentinel { .. }

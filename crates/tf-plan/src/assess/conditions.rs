@@ -138,6 +138,8 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
     } else if !facts.outdated.is_empty() {
         let pods = shorten(&facts.outdated);
         Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; an older template runs in {pods}"))
+    } else if let Some(shortage) = shortage(situation) {
+        Draft::fails(WorkloadReady, Reason::DependencyUnreachable, format!("{message}; {shortage}"))
     } else {
         Draft::holds(WorkloadReady, Reason::Succeeded, message)
     }
@@ -150,6 +152,12 @@ fn hibernated(situation: &Situation<'_>) -> String {
         plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
     }
     message
+}
+
+/// A pod that serves without something that it should have.
+fn shortage(situation: &Situation<'_>) -> Option<String> {
+    let Outcome::Planned(plan, _) = situation.outcome else { return None };
+    plan.shortages.first_key_value().map(|(pod, lacks)| format!("pod {pod}: {lacks}"))
 }
 
 /// A pod that fails with the cause, or else those that are not ready without anybody saying why: that is news where no

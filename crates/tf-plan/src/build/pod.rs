@@ -19,6 +19,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 use tf_api::{
     common::{ContainerOverrides, PodConfiguration, PodOverrides},
+    contract::Reason,
     names,
     schema::Port,
 };
@@ -30,6 +31,7 @@ use crate::{
         storage::{empty_dir, memory_dir},
     },
     hash, node,
+    plan::NotReady,
 };
 
 const CONFIG: &str = "config";
@@ -98,6 +100,28 @@ impl Daemon {
             speaks_for_pod: false,
         }
     }
+}
+
+/// Whether each listener of a pod has a port of its own: all are on the node's network.
+///
+/// # Errors
+/// `InvalidSpec` with the two that would have the same.
+pub fn ports_differ(daemons: &[Daemon]) -> Result<(), NotReady> {
+    let mut taken = BTreeMap::new();
+    for daemon in daemons {
+        for (name, port) in &daemon.ports {
+            if let Some((other, theirs)) = taken.insert(*port, (daemon.name, *name)) {
+                return Err(NotReady::invalid(
+                    Reason::InvalidSpec,
+                    format!(
+                        "{other} ({theirs}) and {} ({name}) would both listen on port {port}: state another one in spec.serviceConfiguration",
+                        daemon.name
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Everything a pod template is made of.
@@ -518,6 +542,17 @@ mod tests {
 
     use super::*;
     use crate::images::{self, ImageOverrides};
+
+    #[test]
+    fn a_port_that_two_daemons_would_have_is_refused_with_both() {
+        let daemon = |name, ports| Daemon { ports, ..Daemon::new(name, "image".into(), Vec::new()) };
+        let api = daemon("api", vec![("https", Port(8082)), ("agent", Port(18082))]);
+        let beside = |port| daemon("schema", vec![("introspect", Port(port))]);
+        assert!(ports_differ(&[api.clone(), beside(8087)]).is_ok());
+        let refused = ports_differ(&[api, beside(18082)]).unwrap_err();
+        let told = "api (agent) and schema (introspect) would both listen on port 18082: state another one in spec.serviceConfiguration";
+        assert_eq!((refused.reason, refused.message.as_str()), (Reason::InvalidSpec, told));
+    }
 
     /// A pod with two daemons, as an operator of this version plans it.
     fn planned(operator_version: &str, image: &str) -> (PodTemplateSpec, String) {

@@ -58,6 +58,9 @@ pub struct Launch {
     /// When it lives. Default: as long as its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alive: Option<Probe>,
+    /// Where it says what it is connected to, for a daemon that serves without. Default: nobody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
     /// Seconds without any answer to [`Self::alive`], or to [`Self::ready`] without it, after which a daemon that has answered since its start counts as hanging: it is killed
     /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
     /// is left alone.
@@ -175,6 +178,11 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<std::net::IpAddr>,
     },
+    /// A name server answers questions, if only to refuse them.
+    Dns {
+        /// Port for TCP on the member's address.
+        port: NonZeroU16,
+    },
     /// `GET` is answered with a status of 200 to 399.
     Http {
         /// Port.
@@ -235,6 +243,11 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replication: Option<redis::Replication>,
     },
+    /// The broker is one of its cluster and has every record that it should have a copy of.
+    Kafka {
+        /// Port for clients, which speaks TLS.
+        port: NonZeroU16,
+    },
     /// The Sentinel beside a Redis server answers requests.
     Sentinel {
         /// Port, which speaks TLS.
@@ -257,6 +270,21 @@ pub enum Probe {
     },
     /// The process runs.
     Process,
+}
+
+/// What a daemon says by introspection of its connections (NodeStatus, tf-components 1.9). Where it opens no port, since another member is elected,
+/// there is nothing to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connections {
+    /// Port of introspection on the member's address.
+    pub port: NonZeroU16,
+    /// Whether the port speaks TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// Types of connections that it does without.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub optional: BTreeSet<String>,
 }
 
 /// A command that takes a daemon out of service. It runs in the daemon's environment.
@@ -381,6 +409,7 @@ impl Launch {
             stop: Stop { signal: Signal::Term, seconds: 30 },
             ready: Probe::Process,
             alive: None,
+            connections: None,
             patience: None,
             drain: None,
             agent: None,

@@ -66,6 +66,9 @@ pub struct State {
     /// container whose agent answers ([`Status::health`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwell: Option<String>,
+    /// What it is not connected to although it serves, as its own agent sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
     /// Its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,

@@ -1,6 +1,7 @@
 //! The daemons of analytics without what they are for: they connect to every service that their files name, open their ports, and say by
-//! introspection how that went. Nothing is stored, asked or told but that.
+//! introspection how that went. Nothing is stored, asked or told but that, and who told to Kafka.
 
+mod kafka;
 pub mod options;
 mod redis;
 
@@ -16,7 +17,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
 
-use self::options::{Daemon, Options};
+use self::{
+    kafka::Kafka,
+    options::{Daemon, Options},
+};
 use crate::{
     collector,
     elected::ask,
@@ -136,7 +140,9 @@ fn connect(options: Options, status: &Arc<Status>, exit: &mpsc::Sender<Exit>) ->
         tokio::spawn(redis::ask(redis, options.queries, Arc::clone(status)));
     }
     if let Some((brokers, tls)) = options.kafka {
-        tokio::spawn(told(brokers, tls, Arc::clone(status)));
+        let address = options.address.to_string();
+        let kafka = Kafka { daemon: options.daemon, address, brokers, tls, status: Arc::clone(status) };
+        tokio::spawn(kafka.run());
     }
     Ok(())
 }
@@ -191,22 +197,6 @@ async fn open(host: &str, port: u16, database: &Cassandra) -> anyhow::Result<()>
         TlsConnector::from(tls::client(authorities, None)?).connect(name, stream).await?;
     }
     Ok(())
-}
-
-/// Looks whether a broker lets it in.
-async fn told(brokers: Vec<String>, tls: Tls, status: Arc<Status>) {
-    loop {
-        let mut told = Err(anyhow::anyhow!("no broker is named"));
-        for broker in &brokers {
-            let connected = timeout(PATIENCE, tls::connect(broker, tls.as_ref())).await.context("no answer").flatten();
-            told = connected.map(|_| broker.clone());
-            if told.is_ok() {
-                break;
-            }
-        }
-        tell(&status, Peer::Kafka, told);
-        sleep(PERIOD).await;
-    }
 }
 
 fn tell(status: &Status, peer: Peer, result: anyhow::Result<String>) {

@@ -1,10 +1,13 @@
-//! contrail-named, and the files that contrail-dns writes for it (upstream `named_config.cc`). It opens the ports that they name and knows no
-//! name; nobody tells it over its control channel to read them anew.
+//! contrail-named, and the files that contrail-dns writes for it (upstream `named_config.cc`). It opens the ports that they name and refuses every
+//! question over TCP; nobody tells it over its control channel to read them anew.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
 use anyhow::{Context as _, Result};
-use tokio::net::UdpSocket;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpStream, UdpSocket},
+};
 
 use super::options::Named;
 use crate::{
@@ -52,17 +55,30 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
     let everywhere = Ipv4Addr::UNSPECIFIED;
     let socket = UdpSocket::bind((everywhere, port)).await;
     let socket = socket.map_err(|error| exception(format!("port {port}: {error}")))?;
-    for listener in
-        [http::listen((everywhere.into(), port)).await?, http::listen((Ipv4Addr::LOCALHOST.into(), CONTROL)).await?]
-    {
-        tokio::spawn(async move { while listener.accept().await.is_ok() {} });
-    }
+    let questions = http::listen((everywhere.into(), port)).await?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = questions.accept().await {
+            tokio::spawn(refuse(stream));
+        }
+    });
+    let orders = http::listen((Ipv4Addr::LOCALHOST.into(), CONTROL)).await?;
+    tokio::spawn(async move { while orders.accept().await.is_ok() {} });
     tokio::spawn(async move {
         let mut buffer = [0; 512];
         while socket.recv_from(&mut buffer).await.is_ok() {}
     });
     log::say("running");
     Ok(())
+}
+
+/// Refuses every question of a connection (RFC 1035).
+async fn refuse(mut stream: TcpStream) -> Result<()> {
+    loop {
+        let mut question = vec![0; stream.read_u16().await?.into()];
+        stream.read_exact(&mut question).await?;
+        let number = question.get(..2).context("no number")?;
+        stream.write_all(&[&[0, 12], number, &[0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0]].concat()).await?;
+    }
 }
 
 /// The configuration that the command line names. It stays who it is, whoever it is to become.

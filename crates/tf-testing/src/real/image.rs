@@ -30,6 +30,11 @@ pub const CASSANDRA_ARCHIVE: &str = "cassandra-5.0.9";
 /// The image itself, as a chart's value.
 pub const CASSANDRA: &str = "operands.images.external-cassandra=tungstenfabric/lab-cassandra:5.0.9";
 
+/// Archive with the lab's image of Kafka's brokers.
+pub const KAFKA_ARCHIVE: &str = "kafka-3.9.1";
+/// The image itself, as a chart's value.
+pub const KAFKA: &str = "operands.images.external-kafka=tungstenfabric/lab-kafka:3.9.1";
+
 /// Archive with the lab's image of Redis servers.
 pub const REDIS_ARCHIVE: &str = "redis-7.0.15";
 /// The image itself, as a chart's value.

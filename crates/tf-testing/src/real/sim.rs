@@ -30,10 +30,11 @@ pub const DAEMONS: [(&str, u16); 5] = [
     ("contrail-kube-manager", 8108),
 ];
 /// Daemons of analytics with their introspect ports. All members' are at work.
-pub const ANALYTICS: [(&str, u16); 5] = [
+pub const ANALYTICS: [(&str, u16); 6] = [
     ("contrail-collector", 8089),
     ("contrail-analytics-api", 8090),
     ("contrail-query-engine", 8091),
+    ("contrail-alarm-gen", 5995),
     ("tf-snmp-collector", 5920),
     ("tf-topology", 5921),
 ];

@@ -15,10 +15,11 @@ use crate::real::{image, operator};
 use crate::{Lab, Options};
 
 /// Archives of the images besides the operators'.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     "tf-node",
     "tf-sim",
     image::CASSANDRA_ARCHIVE,
+    image::KAFKA_ARCHIVE,
     image::RABBITMQ_ARCHIVE,
     image::REDIS_ARCHIVE,
     image::ZOOKEEPER_ARCHIVE,
@@ -56,10 +57,8 @@ pub fn manifest() -> Result<String> {
             "          serviceConfiguration:\n",
             &format!("          serviceConfiguration:\n            {}\n", heap("\n            ")),
         )
-        .replace(ALARMS, "")
         .replace(VROUTER, &format!("{VROUTER}{AGENT_ALONE}"));
     anyhow::ensure!(small.matches("192M").count() == 2, "examples/manager.yaml has other Cassandras than it had");
-    anyhow::ensure!(!small.contains("analyticsalarm1"), "examples/manager.yaml has other alarms than it had");
     anyhow::ensure!(small.ends_with(AGENT_ALONE), "examples/manager.yaml has no vRouter at its end");
     Ok(small)
 }
@@ -82,11 +81,6 @@ pub fn manifest_of_control_nodes(count: u32) -> Result<String> {
     anyhow::ensure!(manifest.contains(CONTROL), "examples/manager.yaml has other control nodes than it had");
     Ok(manifest.replace(CONTROL, &spec))
 }
-
-/// No Kafka is here yet (docs/analytics.md).
-const ALARMS: &str = "    analyticsAlarm:
-      metadata: {name: analyticsalarm1}
-";
 
 /// A lab of control-plane nodes that have the images, with every operator installed from its chart.
 ///
@@ -112,12 +106,15 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
 
 /// Values of an operator's chart.
 fn values(operator: &str) -> Vec<String> {
-    let analytics = ["api", "collector", "query-engine", "snmp-collector", "snmp-topology"];
+    let analytics = ["alarm-gen", "api", "collector", "query-engine", "snmp-collector", "snmp-topology"];
     let config = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
     let control = ["control", "dns", "named"];
     let sim = concat!("tungstenfabric/tf-sim:", env!("CARGO_PKG_VERSION"));
     match operator {
-        "analytics-op" => analytics.map(|name| format!("operands.images.analytics-{name}={sim}")).to_vec(),
+        "analytics-op" => {
+            let daemons = analytics.map(|name| format!("operands.images.analytics-{name}={sim}"));
+            daemons.into_iter().chain([image::KAFKA.to_owned()]).collect()
+        }
         "cassandra-op" => vec![image::CASSANDRA.to_owned()],
         "rabbitmq-op" => vec![image::RABBITMQ.to_owned()],
         "redis-op" => vec![image::REDIS.to_owned()],
@@ -143,6 +140,7 @@ mod tests {
         let services = manifest["spec"]["services"].as_object().unwrap();
         let kinds = [
             "analytics",
+            "analyticsAlarm",
             "analyticsSnmp",
             "cassandras",
             "config",

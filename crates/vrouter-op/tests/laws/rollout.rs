@@ -76,6 +76,7 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
             since: jiff::Timestamp::default(),
             serves: None,
             unwell: None,
+            lacks: None,
             message: None,
             pid: None,
             restarts: 0,

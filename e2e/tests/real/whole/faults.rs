@@ -3,23 +3,25 @@
 
 use std::time::Instant;
 
-use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, KindInfo, QUERY_ENGINE};
+use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE};
 use tf_testing::RealNode;
 
 use super::*;
 use crate::store::HONEST_WITHIN;
 
-/// Processes, with the resource that runs them and the container that it names. Nobody sees that contrail-named hangs (ADR 0044).
-const DAEMONS: [(&str, KindInfo, &str, &str); 14] = [
+/// Processes, with the resource that runs them and the container that it names. Both servers of the web user interface are programs of node, and are stopped together.
+const DAEMONS: [(&str, KindInfo, &str, &str); 16] = [
     ("contrail-api", CONFIG_KIND, CONFIG.name, "api"),
     ("contrail-schema", CONFIG_KIND, CONFIG.name, "schematransformer"),
     ("contrail-svc-monitor", CONFIG_KIND, CONFIG.name, "servicemonitor"),
     ("contrail-device-manager", CONFIG_KIND, CONFIG.name, "devicemanager"),
     ("contrail-control", CONTROL, CONTROL_NODES, "control"),
     ("contrail-dns", CONTROL, CONTROL_NODES, "dns"),
+    ("contrail-named", CONTROL, CONTROL_NODES, "named"),
     ("contrail-kube-manager", KUBEMANAGER, LINK, "kubemanager"),
     ("contrail-collector", ANALYTICS, "analytics1", "collector"),
     ("contrail-analytics-api", ANALYTICS, "analytics1", "analyticsapi"),
+    ("contrail-alarm-gen", ANALYTICS_ALARM, "analyticsalarm1", "analytics-alarm-gen"),
     ("contrail-query-engine", QUERY_ENGINE, "queryengine1", "queryengine"),
     ("tf-snmp-collector", ANALYTICS_SNMP, "analyticssnmp1", "analytics-snmp-collector"),
     ("tf-topology", ANALYTICS_SNMP, "analyticssnmp1", "analytics-snmp-topology"),

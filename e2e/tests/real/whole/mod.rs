@@ -5,6 +5,7 @@
 mod agents;
 mod changes;
 mod faults;
+mod losses;
 mod registration;
 mod traffic;
 
@@ -16,7 +17,9 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use tf_api::kinds::{CASSANDRA, CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, MANAGER, VROUTER, WEBUI};
+use tf_api::kinds::{
+    ANALYTICS_ALARM, CASSANDRA, CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, KindInfo, MANAGER, VROUTER, WEBUI,
+};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{ANALYTICS, DAEMONS, NodeStatus, Visitor};
@@ -48,6 +51,8 @@ pub enum Long {
     Changes,
     /// One daemon after the other hangs.
     Faults,
+    /// What daemons are connected to is lost.
+    Losses,
 }
 
 impl Long {
@@ -110,6 +115,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let addresses = lab.real_nodes()?.addresses()?;
     functional(&visitor, &addresses).await?;
     one_writes_and_all_read(&visitor, &addresses, "first").await?;
+    alarm_generators_read_what_collectors_tell(client, &addresses).await?;
     nothing_secret_is_told(lab, client).await?;
     silence(lab, client).await?;
     registration::follows_control_nodes(lab, client, &visitor, &addresses).await?;
@@ -128,7 +134,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 async fn everything_is_well(client: &Client) -> Result<()> {
     let found = resources::all(client, NAMESPACE).await?;
     let names: Vec<_> = found.iter().map(|resource| format!("{} {}", resource.kind.kind, resource.name)).collect();
-    ensure!(found.len() == 14, "{names:?}");
+    ensure!(found.len() == 15, "{names:?}");
     for resource in &found {
         for kind in ["Available", "ConfigReady", "InputsReady", "Provisioned", "Ready"] {
             let is_well = resource.condition(kind).is_none() || resource.is(kind, "True");
@@ -169,6 +175,19 @@ async fn one_writes_and_all_read(visitor: &Visitor, addresses: &[Ipv4Addr], name
     Ok(())
 }
 
+/// What each collector tells to Kafka comes to every alarm generator, so the brokers are one cluster.
+async fn alarm_generators_read_what_collectors_tell(client: &Client, addresses: &[Ipv4Addr]) -> Result<()> {
+    for collector in addresses {
+        eventually(&format!("alarm generators to read of {collector}"), RECOVERY, async || {
+            let read = format!("reads what the collector {collector} tells");
+            let said = logs(client, ANALYTICS_ALARM, "analytics-alarm-gen").await?;
+            Ok((said.matches(&read).count() >= addresses.len()).then_some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
 /// Kills a store's servers on one node. Daemons that use one of them say so, and are well again afterwards; nobody else is stopped.
 async fn loss(
     lab: &Lab,
@@ -185,11 +204,11 @@ async fn loss(
     let nodes = lab.real_nodes()?.all()?;
     let node = nodes.iter().find(|node| node.address() == used).context("no such node")?;
     let lost = format!("{peer}: connection down");
-    let told = logs(client).await?.matches(&lost).count();
+    let told = logs(client, CONFIG_KIND, "api").await?.matches(&lost).count();
     node.kill(server)?;
     if !peer.is_empty() {
         eventually(&format!("{lost} in a log"), RECOVERY, async || {
-            Ok((logs(client).await?.matches(&lost).count() > told).then_some(()))
+            Ok((logs(client, CONFIG_KIND, "api").await?.matches(&lost).count() > told).then_some(()))
         })
         .await?;
     }
@@ -199,12 +218,12 @@ async fn loss(
     Ok(())
 }
 
-/// What the daemons of Config say.
-async fn logs(client: &Client) -> Result<String> {
+/// What a container of all members says.
+async fn logs(client: &Client, kind: KindInfo, container: &str) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let mut all = String::new();
-    for pod in resources::pods(client, CONFIG_KIND, NAMESPACE).await? {
-        let parameters = kube::api::LogParams { container: Some("api".into()), ..kube::api::LogParams::default() };
+    for pod in resources::pods(client, kind, NAMESPACE).await? {
+        let parameters = kube::api::LogParams { container: Some(container.into()), ..kube::api::LogParams::default() };
         all.push_str(&pods.logs(&pod.name_any(), &parameters).await?);
     }
     Ok(all)

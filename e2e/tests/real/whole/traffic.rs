@@ -1,5 +1,6 @@
 //! A client of the config API that goes on all the time: it writes through each member in turn and reads through the next one, and what one
-//! member does not answer it asks another, as Tungsten Fabric's clients do.
+//! member does not answer it asks another, as Tungsten Fabric's clients do. One that says that it cannot at the moment is asked again after a second, by
+//! those clients' library (upstream `vnc_api.py`: 502 and 503).
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -17,6 +18,8 @@ use crate::store::NAMESPACE;
 const TRUST: Duration = Duration::from_secs(2);
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Before it asks again who cannot at the moment.
+const AGAIN: Duration = Duration::from_secs(1);
 /// For one member's answer. A client that waits longer has noticed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -27,6 +30,8 @@ pub struct Tally {
     requests: usize,
     /// How many were answered by the second member that was asked.
     retried: usize,
+    /// How many of those after a second in which neither could.
+    waited: usize,
     /// Those that neither of two members answered, with the time since the beginning.
     failed: Vec<String>,
     /// Longest time from a request's beginning to its answer.
@@ -35,11 +40,11 @@ pub struct Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { requests, retried, failed, longest } = self;
+        let Self { requests, retried, waited, failed, longest } = self;
         let failures = failed.len();
         write!(
             f,
-            "{requests} requests, {retried} answered by another member, {failures} failed, longest {longest:.1?}"
+            "{requests} requests, {retried} answered by another member, {waited} of them a second later, {failures} failed, longest {longest:.1?}"
         )?;
         failed.iter().take(5).try_for_each(|failure| write!(f, "\n  {failure}"))
     }
@@ -124,7 +129,14 @@ impl Client {
                     let since = begun.elapsed().as_secs_f64();
                     tally.failed.push(format!("after {since:.1} s: {first}: {error:#}; {second}: {again:#}"));
                 };
-                asked(second).await.map_err(told).ok()
+                match asked(second).await {
+                    Err(error) if error.to_string().contains("status 503") => {
+                        tally.waited += 1;
+                        tokio::time::sleep(AGAIN).await;
+                        asked(first).await.map_err(told).ok()
+                    }
+                    answer => answer.map_err(told).ok(),
+                }
             }
         };
         tally.longest = tally.longest.max(start.elapsed());

@@ -1,0 +1,59 @@
+//! What daemons are connected to is lost, as a whole or from one node: the resource of the daemons says within seconds which connection it is,
+//! nobody is stopped for it, and all is well again when it is back.
+
+use std::time::Instant;
+
+use super::*;
+use crate::store::HONEST_WITHIN;
+
+/// Servers whose processes end on all nodes at once, with the connection of Config's daemons that is gone then. All in Java end together.
+const SERVERS: [(&str, &str); 2] = [("beam.smp", "Database:RabbitMQ"), ("java", "Database:Cassandra")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_daemons_lose_is_named_and_nobody_is_stopped_for_it() -> Result<()> {
+    Long::Losses.run(story).await
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let visitor = Visitor::of(client, NAMESPACE).await?;
+    let addresses = lab.real_nodes()?.addresses()?;
+    functional(&visitor, &addresses).await?;
+    let before = restarts(client).await?;
+    for (server, connection) in SERVERS {
+        let begun = Instant::now();
+        for node in lab.real_nodes()?.all()? {
+            node.kill(server)?;
+        }
+        named(client, connection, begun).await?;
+        recovered(client, &visitor, &addresses, begun).await?;
+    }
+
+    let nodes = lab.real_nodes()?;
+    let alone = nodes.all()?.pop().context("no node")?;
+    let others: Vec<String> = nodes.others(&[alone.name()])?.into_iter().filter(|it| it.starts_with("node")).collect();
+    let begun = Instant::now();
+    nodes.cut(&[alone.name()], &others).await?;
+    named(client, "pod config1", begun).await?;
+    nodes.heal_all().await?;
+    recovered(client, &visitor, &addresses, begun).await?;
+    ensure!(restarts(client).await? == before, "containers were started again: {before:?}");
+    Ok(())
+}
+
+/// Waits until Config says what is lost.
+async fn named(client: &Client, what: &str, begun: Instant) -> Result<()> {
+    let is_named = |it: &Resource| !it.is_ready() && it.explain("WorkloadReady").contains(what);
+    let told =
+        resources::until(client, CONFIG_KIND, NAMESPACE, CONFIG.name, "honest", 6 * HONEST_WITHIN, is_named).await?;
+    let took = begun.elapsed();
+    println!("{what}: told after {took:.1?}: {}", told.explain("WorkloadReady"));
+    ensure!(took <= HONEST_WITHIN, "{what}: told after {took:.1?}");
+    Ok(())
+}
+
+async fn recovered(client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr], begun: Instant) -> Result<()> {
+    functional(visitor, addresses).await?;
+    resources::ready(client, MANAGER, NAMESPACE, "sdn", BRING_UP).await?;
+    println!("all is well after {:.0?}", begun.elapsed());
+    Ok(())
+}
