@@ -45,7 +45,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{self, DEFAULTS, EVERYWHERE, LOG_DIR, PARTITIONS, path},
-    launch::{authorities, client, daemon, functional},
+    launch::{authorities, client, daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, native, python},
     peer,
     procedure::members,
@@ -338,10 +338,9 @@ impl Cluster<'_> {
     fn launch(&self, member: &MemberStatus, agents: &Agents) -> Result<String, Unusable> {
         let argv = vec!["contrail-alarm-gen".into(), "-c".into(), path(FILE)];
         let files = [FILE].into_iter().chain(client(self.keystone)).chain(authorities(self.services));
-        let mut launch = daemon(argv, files);
+        let mut launch = introspected(daemon(argv, files), self.introspect(), self.level)?;
         let database = self.database(member).to_string();
         launch.environment.insert("ALARMGEN_REDIS_AGGREGATE_DB_OFFSET".into(), database);
-        launch.ready = functional(self.introspect())?;
         launch.agent = agents.api()?;
         // It never reads them again (tf-components 1.10).
         launch.identity = Some(Identity { at_start: true, ..agents.certificate() });

@@ -1,11 +1,12 @@
 //! What launch files of several daemons have in common: the files that they read, when they serve.
 
-use tf_api::schema::Port;
+use tf_api::{common::LogLevel, schema::Port};
 use tf_plan::{
     keystone::{self, Keystone},
     node,
     node::launch::{Launch, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::NodeType,
+    sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA, REDIS_CA},
     vnc_api,
 };
@@ -38,12 +39,14 @@ pub fn client(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str>
     [Some(vnc_api::FILE), keystone.map(|_| keystone::FILE)].into_iter().flatten()
 }
 
-/// The daemon says that it is connected to everything it needs.
+/// The daemon says at this port that it is connected to everything it needs, and is told its log level there.
 ///
 /// # Errors
 /// When the port is 0.
-pub fn functional(introspect: Port) -> Result<Probe, Unusable> {
-    Ok(Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false })
+pub fn introspected(launch: Launch, introspect: Port, level: LogLevel) -> Result<Launch, Unusable> {
+    let ready =
+        Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false };
+    Ok(Launch { ready, level: Some(sandesh::level(level, introspect)?), ..launch })
 }
 
 /// The node manager.

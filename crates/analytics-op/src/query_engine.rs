@@ -35,7 +35,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{self, DATABASE_CA, LOG_DIR, path},
-    launch::{daemon, functional},
+    launch::{daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, native},
     peer,
     procedure::members,
@@ -165,7 +165,7 @@ fn carry_out(
     let agents = agents(cr, &observed.operator.cluster_domain);
     let level = cr.spec.common_configuration.log_level.unwrap_or_default();
     let mut files = Files::default();
-    files.shared(&file_name(QUERY_ENGINE_CONTAINER), launch(cr, services, &agents)?);
+    files.shared(&file_name(QUERY_ENGINE_CONTAINER), launch(cr, services, level, &agents)?);
     let authorities = [(DATABASE_CA, services.database.ca.as_ref()), (REDIS_CA, services.redis.ca.as_ref())];
     member::authorities(&mut files, authorities);
     for member in ensemble.members() {
@@ -196,12 +196,11 @@ fn carry_out(
 }
 
 /// The launch file.
-fn launch(cr: &QueryEngine, services: &Services, agents: &Agents) -> Result<String, Unusable> {
+fn launch(cr: &QueryEngine, services: &Services, level: LogLevel, agents: &Agents) -> Result<String, Unusable> {
     let argv = vec!["contrail-query-engine".into(), "--conf_file".into(), path(FILE)];
     let files =
         [Some(FILE), services.database.ca.as_ref().map(|_| DATABASE_CA), services.redis.ca.as_ref().map(|_| REDIS_CA)];
-    let mut launch = daemon(argv, files.into_iter().flatten());
-    launch.ready = functional(introspect(cr))?;
+    let mut launch = introspected(daemon(argv, files.into_iter().flatten()), introspect(cr), level)?;
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });

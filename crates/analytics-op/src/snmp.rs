@@ -41,7 +41,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{DEFAULTS, EVERYWHERE, LOG_DIR, path},
-    launch::{authorities, client, daemon, functional},
+    launch::{authorities, client, daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, python},
     peer,
     procedure::members,
@@ -309,9 +309,9 @@ impl Cluster<'_> {
     fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
         let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
         let files = [SNMP_FILE, tf_plan::vnc_api::FILE].into_iter().chain(authorities(self.services));
-        let mut launch = daemon(argv.map(str::to_owned).to_vec(), files);
+        let launch = daemon(argv.map(str::to_owned).to_vec(), files);
+        let mut launch = introspected(launch, self.snmp_port(), self.level)?;
         launch.files.insert(DEVICES.into(), OnChange::Restart);
-        launch.ready = functional(self.snmp_port())?;
         launch.agent = agents.api()?;
         // It never reads them again (tf-components 1.10).
         launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
@@ -322,9 +322,7 @@ impl Cluster<'_> {
         let mut argv = vec!["tf-topology".into(), "-c".into(), path(TOPOLOGY_FILE)];
         argv.extend(self.keystone.into_iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
         let files = [TOPOLOGY_FILE].into_iter().chain(client(self.keystone)).chain(authorities(self.services));
-        let mut launch = daemon(argv, files);
-        launch.ready = functional(self.topology_port())?;
-        launch.render()
+        introspected(daemon(argv, files), self.topology_port(), self.level)?.render()
     }
 }
 

@@ -166,11 +166,12 @@ fn ring(
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster_name = taken_over.clone().unwrap_or_else(|| role.cluster_name(&ensemble.identity));
     let ring = settings(spec, &cluster_name, &passwords, login.as_ref());
+    let level = cr.spec.common_configuration.log_level.unwrap_or_default();
     let files = |founded| -> Result<Files, NotReady> {
         let mut files = files(&ensemble, role, &ring, login.as_ref(), founded, collectors)?;
         let founders = (!founded).then(|| ensemble.members().len());
         let how = login.as_ref().map(|login| login.launch(founders));
-        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, founded, how)?);
+        files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, level, founded, how)?);
         Ok(files)
     };
     let founding = files(false)?.content_hashes(ensemble.members());
@@ -391,8 +392,8 @@ fn files(
     let seeds = seeds::of(members);
     let mut files = Files::default();
     let ipv6 = addresses.iter().any(|address| address.contains(':'));
-    files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, log_level, ipv6)?);
-    files.shared(config::LOG_FILE, config::LOGBACK);
+    files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, ipv6)?);
+    files.shared(config::LOG_FILE, config::log_file(log_level));
     files.shared_secret(node::STORES_FILE, config::stores(ring)?);
     let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
     for MemberStatus { id, address, .. } in members {

@@ -6,6 +6,7 @@ use tf_plan::{
     keystone, node,
     node::launch::{Connections, Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
+    sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -57,6 +58,9 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
     launch.files.extend(workers.map(|file| (file, OnChange::Restart)));
     if spec.api_worker_count > 1 {
         launch.files.insert(api::UWSGI_FILE.into(), OnChange::Restart);
+    } else {
+        // Each worker would have to be told.
+        launch.level = Some(sandesh::level(cluster.log_level, spec.api_introspect_port)?);
     }
     launch.ready = Probe::Http {
         port: port("ready.port", spec.api_port)?,
@@ -80,6 +84,7 @@ fn client(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
     let port = port("alive.port", introspect)?;
     launch.alive = Some(Probe::NodeStatus { port, tls: true, functional: false, elected: true });
     launch.connections = Some(connections(introspect)?);
+    launch.level = Some(sandesh::level(cluster.log_level, introspect)?);
     Ok(launch)
 }
 

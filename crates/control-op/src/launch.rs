@@ -13,6 +13,7 @@ use tf_plan::{
     node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::{self, NodeType},
+    sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
@@ -55,7 +56,8 @@ fn daemon(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
     let ready =
         Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false };
-    Ok(Launch { files, awaits: certificates(), ready, patience: Some(PATIENCE), ..Launch::new(argv) })
+    let level = Some(sandesh::level(cluster.log_level, introspect)?);
+    Ok(Launch { files, awaits: certificates(), ready, level, patience: Some(PATIENCE), ..Launch::new(argv) })
 }
 
 /// The name server, in the foreground. It waits for what contrail-dns writes for it.

@@ -3,11 +3,12 @@
 //! One member is elected and at work, and serves when NodeStatus says `Functional`. The others wait for their turn and open no port. The
 //! daemon has no handler for SIGHUP, which would kill it (tf-components 1.10), so it is started anew for whatever changes.
 
-use tf_api::ports;
+use tf_api::{common::LogLevel, ports};
 use tf_plan::{
     component::Agents,
     node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Unusable, port},
+    sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -21,7 +22,7 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(services: &Services, elected: bool, agents: &Agents) -> Result<String, Unusable> {
+pub fn file(services: &Services, level: LogLevel, elected: bool, agents: &Agents) -> Result<String, Unusable> {
     let argv = vec!["contrail-kube-manager".into(), "-c".into(), format!("{}/{}", node::RUN_DIR, config::FILE)];
     let files = [
         Some(config::FILE),
@@ -39,6 +40,7 @@ pub fn file(services: &Services, elected: bool, agents: &Agents) -> Result<Strin
             functional: true,
             elected,
         },
+        level: Some(sandesh::level(level, ports::KUBE_MANAGER_INTROSPECT)?),
         patience: Some(PATIENCE),
         agent: agents.api()?,
         // It never reads them again (tf-components 1.10).

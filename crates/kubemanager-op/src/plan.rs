@@ -165,7 +165,10 @@ pub fn agents(cr: &Kubemanager, cluster_domain: &str) -> Agents {
 
 fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let mut files = Files::default();
-    files.shared(&file_name(KUBEMANAGER), launch::file(cluster.services, !cluster.spec.nested_mode, agents)?);
+    files.shared(
+        &file_name(KUBEMANAGER),
+        launch::file(cluster.services, cluster.log_level, !cluster.spec.nested_mode, agents)?,
+    );
     files.shared(vnc_api::FILE, cluster.library()?);
     let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
     for (file, certificates) in authorities {

@@ -11,7 +11,7 @@ use tf_plan::{
     files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
     node::{
         KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Drain, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+        launch::{Drain, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
         rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
     },
     nodemanager::NodeType,
@@ -165,14 +165,7 @@ impl Cluster<'_> {
     /// To the console for people and to a file for what happened before the container was restarted. Without limits the
     /// file would fill the node.
     fn log(&self, file: &mut Sysctl) {
-        let level = match self.log_level {
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-            LogLevel::Warning => "warning",
-            LogLevel::Error => "error",
-            LogLevel::Critical => "critical",
-            LogLevel::None => "none",
-        };
+        let level = log_level(self.log_level);
         file.set("log.console", true)
             .set("log.console.level", level)
             .set("log.console.use_colors", "off")
@@ -232,11 +225,23 @@ pub fn environment() -> Vec<(String, String)> {
     ]
 }
 
+fn log_level(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Warning => "warning",
+        LogLevel::Error => "error",
+        LogLevel::Critical => "critical",
+        LogLevel::None => "none",
+    }
+}
+
 /// How the agent runs the server. `tls`: whether members speak TLS with each other.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(ports: &Ports, agents: &Agents, tls: bool) -> Result<String, Unusable> {
+pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -> Result<String, Unusable> {
+    let level = log_level(level);
     let mut launch = Launch {
         working_directory: Some(DATA_DIR.into()),
         files: BTreeMap::from([
@@ -269,6 +274,11 @@ pub fn launch_file(ports: &Ports, agents: &Agents, tls: bool) -> Result<String, 
             management: port("ready.management", ports.management)?,
             definitions: Some(definitions::FILE.into()),
         },
+        level: Some(Level {
+            value: level.to_owned(),
+            lines: ["log.console.level = ", "log.file.level = "].map(str::to_owned).into(),
+            tell: Tell::Command { argv: ["rabbitmqctl", "set_log_level", level].map(str::to_owned).to_vec() },
+        }),
         agent: agents.api()?,
         // It looks every second.
         identity: Some(agents.certificate()),

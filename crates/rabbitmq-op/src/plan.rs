@@ -119,7 +119,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
 
     let agents = Agents::of(OPERATOR, cr, ports.agent, &observed.operator.cluster_domain);
     let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
-    files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents, tls.value)?);
+    files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents, cluster.log_level, tls.value)?);
     if tls.value {
         files.shared(distribution::FILE, distribution::options_file(&ensemble.identity));
     }

@@ -10,7 +10,7 @@ use tf_plan::{
     files::{RedisConf, Separator, Settings as _, Unrepresentable},
     node::{
         self, KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Drain, Identity, Launch, OnChange, Place, Probe, Unusable, When, port},
+        launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Tell, Unusable, When, port},
         redis::{DIRECTORY, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
     },
 };
@@ -120,7 +120,12 @@ pub fn log_level(level: LogLevel) -> &'static str {
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(ports: Ports, agents: &Agents, replication: Option<&Replication>) -> Result<String, Unusable> {
+pub fn launch_file(
+    ports: Ports,
+    agents: &Agents,
+    level: LogLevel,
+    replication: Option<&Replication>,
+) -> Result<String, Unusable> {
     let mut launch = Launch {
         files: BTreeMap::from([
             (CONFIG_FILE.into(), OnChange::Restart),
@@ -129,6 +134,11 @@ pub fn launch_file(ports: Ports, agents: &Agents, replication: Option<&Replicati
             (PASSWORD_FILE.into(), OnChange::Nothing),
         ]),
         ready: Probe::Redis { port: port("ready.port", ports.redis)?, replication: replication.cloned() },
+        level: Some(Level {
+            value: log_level(level).to_owned(),
+            lines: ["loglevel ".to_owned()].into(),
+            tell: Tell::Redis,
+        }),
         agent: agents.api()?,
         identity: Some(Identity { reload: Some(node::reload(CONTAINER)), ..agents.certificate() }),
         ..Launch::new(vec!["redis-server".into(), format!("{RUN_DIR}/{CONFIG_FILE}")])

@@ -191,7 +191,7 @@ fn files(
         let config = config::config_file(mode::address(member)?, ports, level, replication)?;
         files.member(config::CONFIG_FILE, &member.address, config);
     }
-    files.shared(&launch::file_name(CONTAINER), config::launch_file(ports, agents, replication)?);
+    files.shared(&launch::file_name(CONTAINER), config::launch_file(ports, agents, level, replication)?);
     files.shared_secret(config::AUTH_FILE, config::auth_file(clients, peers.as_ref())?);
     files.shared_secret(PASSWORD_FILE, clients.expose());
     if let Some(peers) = peers {

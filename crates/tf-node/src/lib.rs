@@ -16,6 +16,7 @@ pub mod drain;
 pub mod identity;
 pub mod install;
 pub mod kubernetes;
+pub mod level;
 pub mod local;
 pub mod log;
 pub mod materialise;

@@ -1,6 +1,9 @@
 //! What one daemon needs of its member's content.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use anyhow::{Context as _, Result, bail};
 use tf_plan::{
@@ -127,10 +130,18 @@ impl Set {
         if !starts_alike {
             return Effect::Restart;
         }
+        let told = match (&old.level, &new.level) {
+            (Some(old), Some(new)) if old.lines == new.lines => &new.lines,
+            _ => &BTreeSet::new(),
+        };
+        let differs = |name: &str| match (self.files.get(name), next.files.get(name)) {
+            (Some(old), Some(new)) => old != new && without(told, &old.bytes) != without(told, &new.bytes),
+            (old, new) => old != new,
+        };
         let mut signals = Vec::new();
         // What is no longer listed counts as it was listed.
         let listed = old.files.iter().filter(|(name, _)| !new.files.contains_key(*name)).chain(&new.files);
-        for (_, on_change) in listed.filter(|(name, _)| self.files.get(*name) != next.files.get(*name)) {
+        for (_, on_change) in listed.filter(|(name, _)| differs(name)) {
             match on_change {
                 OnChange::Restart => return Effect::Restart,
                 OnChange::Signal(signal) if !signals.contains(signal) => signals.push(*signal),
@@ -141,12 +152,18 @@ impl Set {
     }
 }
 
+/// The lines of a file that begin with none of these.
+fn without<'a>(beginnings: &BTreeSet<String>, file: &'a [u8]) -> Vec<&'a [u8]> {
+    let is_told = |line: &[u8]| beginnings.iter().any(|beginning| line.starts_with(beginning.as_bytes()));
+    file.split(|byte| *byte == b'\n').filter(|line| !is_told(line)).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
     use tf_plan::node::{
         content_hash,
-        launch::{Place, When},
+        launch::{Level, Place, Tell, When},
     };
 
     use super::*;
@@ -226,6 +243,22 @@ pub(crate) mod tests {
         assert_eq!(effect(|l| _ = l.files.remove("hard")), Effect::Restart);
         assert_eq!(effect(|l| _ = l.files.remove("none")), Effect::Signals(vec![]));
         assert_eq!(effect(|l| l.stop.seconds = 5), Effect::Signals(vec![]));
+    }
+
+    #[test]
+    fn a_level_that_the_daemon_can_be_told_restarts_nothing_and_anything_beside_it_does() {
+        let level = |value: &str| Level {
+            value: value.into(),
+            lines: ["level = ".to_owned()].into(),
+            tell: Tell::Command { argv: vec!["say".into()] },
+        };
+        let told = |value: &'static str| launch(move |launch| launch.level = Some(level(value)));
+        let before = set(&told("info"), &[("hard", "a\nlevel = info\nb")]);
+        let effect = |launch: &str, hard: &str| before.effect(&set(launch, &[("hard", hard)]));
+        assert_eq!(effect(&told("debug"), "a\nlevel = debug\nb"), Effect::Signals(vec![]));
+        assert_eq!(effect(&told("debug"), "a\nlevel = debug\nc"), Effect::Restart);
+        assert_eq!(effect(&told("debug"), "a\nlevels = debug\nb"), Effect::Restart);
+        assert_eq!(effect(&launch(|_| {}), "a\nlevel = debug\nb"), Effect::Restart);
     }
 
     proptest! {

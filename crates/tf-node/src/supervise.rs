@@ -3,7 +3,7 @@
 //! A loop over what happens: files changed, a child ended, a signal came, a time has come. What follows is decided in
 //! [`crate::activation`] and [`crate::back_off`]; here it is carried out. Times are those of a clock that nobody sets.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{future::pending, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use rustix::process::Pid;
@@ -14,7 +14,6 @@ use tf_plan::node::{
     state::{Exit, LastExit, Phase, State},
 };
 use tokio::{
-    sync::Notify,
     task::JoinHandle,
     time::{Instant, sleep_until},
 };
@@ -25,6 +24,7 @@ use crate::{
     agent::Agent,
     annotations::{self, Wanted},
     back_off::BackOff,
+    level::{self, Told},
     log,
     materialise::{RunDir, Staged},
     paths::Paths,
@@ -82,9 +82,8 @@ struct Supervisor {
     back_off: BackOff,
     /// Whether nobody but the agent reaches the daemon that runs.
     is_private: bool,
-    /// What goes on until its server knows what clients log in with, and that it does.
-    introduction: Option<JoinHandle<()>>,
-    introduced: Arc<Notify>,
+    /// What goes on until the daemon knows what it does not read by itself: what clients log in with, and what has changed since it started.
+    introduction: Option<JoinHandle<Told>>,
     /// The configuration that a running server goes by until it has taken what it was told of a later one.
     former: Option<ContentHash>,
     starts: u32,
@@ -129,7 +128,6 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         back_off: BackOff::default(),
         is_private: false,
         introduction: None,
-        introduced: Arc::default(),
         former: None,
         starts: 0,
         last_exit: None,
@@ -139,7 +137,6 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
     };
     supervisor.log("started", json!({"version": VERSION}));
     let (mut certificate, mut wellness) = (supervisor.agent.report(), supervisor.wellness.told());
-    let introduced = Arc::clone(&supervisor.introduced);
     loop {
         supervisor.reap();
         // In this order no change falls in between.
@@ -168,14 +165,22 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
                         break;
                     }
                 }
-                () = introduced.notified() => {
-                    supervisor.introduced();
+                told = end_of(&mut supervisor.introduction) => {
+                    supervisor.introduced(told);
                     break;
                 }
                 () = sleep_until(due.unwrap_or(look_again)), if due.is_some() => supervisor.elapsed(),
             }
         }
         supervisor.agent.files_changed();
+    }
+}
+
+/// The end of what goes on beside the daemon, if anything does.
+async fn end_of(work: &mut Option<JoinHandle<Told>>) -> Told {
+    match work {
+        Some(work) => work.await.unwrap_or(Told::Taken),
+        None => pending().await,
     }
 }
 
@@ -223,7 +228,7 @@ impl Supervisor {
         // What a daemon waits for that would be started now is the same as before.
         let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
         let missing = idle.and_then(|set| missing(&set.launch, &self.paths));
-        let told = self.former.as_ref().map(|_| "waits for the server to take its definitions".to_owned());
+        let told = self.former.as_ref().map(|_| "waits for the daemon to take what it is told".to_owned());
         self.wait_for(waits.or(missing).or(told));
         match (decision, set) {
             (Decision::StartMaterialised, _) => self.start(),
@@ -294,18 +299,8 @@ impl Supervisor {
                 self.log("signals the daemon", json!({"signal": signal}));
                 process::signal(pid, *signal);
             }
-            self.introduce();
-            present.inspect(|present| self.tell(present));
+            self.introduce(present.as_ref());
         }
-    }
-
-    /// Has the running daemon's server take what it reads only when it starts. `present`: the set that the daemon had so far.
-    fn tell(&mut self, present: &Set) {
-        let Some(set) = &self.set else { return };
-        let is_taken = self.former.is_none();
-        let Some(work) = store::tell(present, is_taken, set, &self.paths, self.agent.commands()) else { return };
-        self.former.get_or_insert_with(|| present.hash.clone());
-        self.meanwhile(work);
     }
 
     /// Lets the daemon's directory hold the staged set, if there is one.
@@ -384,7 +379,7 @@ impl Supervisor {
                 self.is_private = is_private;
                 // It reads everything.
                 self.former = None;
-                self.introduce();
+                self.introduce(None);
             }
             Err(error) => {
                 let error = format!("{error:#}");
@@ -395,32 +390,53 @@ impl Supervisor {
         }
     }
 
-    /// Has the daemon's server know what clients log in with.
-    fn introduce(&mut self) {
-        if let Some(former) = self.introduction.take() {
-            former.abort();
+    /// Has the daemon know what clients log in with, and what of its set it reads only when it starts. `former`: the set that it has run with
+    /// so far, if it runs on.
+    fn introduce(&mut self, former: Option<&Set>) {
+        if let Some(before) = self.introduction.take() {
+            before.abort();
         }
         let Some(set) = &self.set else { return };
-        let Some(work) = store::introduce(&set.launch, self.pod.address, &self.paths, self.is_private) else { return };
-        self.meanwhile(work);
-    }
-
-    /// Something goes on beside the daemon.
-    fn meanwhile(&mut self, work: impl Future<Output = ()> + Send + 'static) {
-        let introduced = Arc::clone(&self.introduced);
+        let address = self.pod.address;
+        let is_taken = self.former.is_none();
+        let login = store::introduce(&set.launch, address, &self.paths, self.is_private);
+        let commands = self.agent.commands();
+        let definitions = former.and_then(|former| store::tell(former, is_taken, set, &self.paths, commands));
+        let level = former.and_then(|former| level::tell(former, is_taken, set, address, &self.paths, commands));
+        if let Some(former) = former.filter(|_| definitions.is_some() || level.is_some()) {
+            self.former.get_or_insert_with(|| former.hash.clone());
+        }
+        if login.is_none() && definitions.is_none() && level.is_none() {
+            return;
+        }
         self.introduction = Some(tokio::spawn(async move {
-            work.await;
-            introduced.notify_one();
+            if let Some(login) = login {
+                login.await;
+            }
+            if let Some(definitions) = definitions {
+                definitions.await;
+            }
+            match level {
+                Some(level) => level.await,
+                None => Told::Taken,
+            }
         }));
     }
 
-    /// The server has what it was told. If nobody could reach it the daemon is started anew, for everybody.
-    fn introduced(&mut self) {
+    /// The daemon has what it was told. If nobody could reach it, or it does not listen, it is started anew.
+    fn introduced(&mut self, told: Told) {
+        self.introduction = None;
         if let Some(former) = self.former.take() {
-            self.log("the server has taken its definitions", json!({"former": former}));
+            self.log("the daemon goes by its configuration", json!({"former": former}));
         }
-        if self.is_private && matches!(self.process, Process::Running { .. }) {
+        if !matches!(self.process, Process::Running { .. }) {
+            return;
+        }
+        if self.is_private {
             self.log("starts the daemon for clients, too", json!({}));
+            self.stop(After::Start);
+        } else if told == Told::Unheard {
+            self.log("starts the daemon anew, which does not listen", json!({}));
             self.stop(After::Start);
         }
     }

@@ -7,7 +7,11 @@ mod common;
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use common::{Container, Files, files, noting, settle};
-use tf_plan::node::{ContentHash, launch::Launch, state::Phase};
+use tf_plan::node::{
+    ContentHash,
+    launch::{Launch, Level, Tell},
+    state::Phase,
+};
 
 /// The daemon's files with some of them changed.
 fn with(changes: &[(&str, &str)]) -> Files {
@@ -61,6 +65,35 @@ fn an_annotation_for_mounted_content_is_followed_and_does_only_what_the_change_n
     assert_eq!(state.restarts, 1);
     container.wait_for("restart", || (container.notes("/notes") == ["start", "hup", "term", "start"]).then_some(()));
     assert_eq!(fs::read_to_string(container.path("/etc/contrail/hard")).unwrap(), "2");
+}
+
+#[test]
+fn another_log_level_is_told_to_the_daemon_and_one_that_does_not_listen_is_started_anew() {
+    let mut container = Container::new();
+    let said = container.path("/said");
+    let with = |value: &str, program: &str| {
+        let mut launch = noting(&container.path("/notes"));
+        let argv = vec!["sh".into(), "-c".into(), format!("{program} {value} >> {}", said.display())];
+        let lines = ["level = ".to_owned()].into();
+        launch.level = Some(Level { value: value.into(), lines, tell: Tell::Command { argv } });
+        let hard = format!("a = 1\nlevel = {value}\n");
+        (launch, files([("hard", hard.as_str()), ("soft", "1"), ("none", "1")]))
+    };
+    let [usual, other, mute] = [with("info", "echo"), with("debug", "echo"), with("none", "false")];
+    let hash = container.configure(&usual.0, &usual.1);
+    container.run();
+    let pid = container.running(&hash).pid;
+    let hash = container.configure(&other.0, &other.1);
+    container.annotate(Some(&hash));
+    let state = container.running(&hash);
+    assert_eq!((state.pid, state.restarts), (pid, 0));
+    assert_eq!(fs::read_to_string(&said).unwrap(), "debug\n");
+    assert_eq!(fs::read_to_string(container.path("/etc/contrail/hard")).unwrap(), "a = 1\nlevel = debug\n");
+
+    let hash = container.configure(&mute.0, &mute.1);
+    container.annotate(Some(&hash));
+    container.wait("another process", |state| state.restarts == 1 && state.active.as_ref() == Some(&hash));
+    assert_eq!(fs::read_to_string(&said).unwrap(), "debug\n");
 }
 
 #[test]

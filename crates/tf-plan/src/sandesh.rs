@@ -1,9 +1,15 @@
 //! The `[SANDESH]` section: TLS of the introspect port and of the connection to the collectors, the same for every daemon
 //! (tf-components 1.5).
 
+use tf_api::{common::LogLevel, schema::Port};
+
 use crate::{
+    ensemble::sys_log_level,
     files::{Section, Settings as _},
-    node,
+    node::{
+        self,
+        launch::{Level, Tell, Unusable, port},
+    },
 };
 
 /// Name of the section.
@@ -21,4 +27,24 @@ pub fn fill(section: &mut Section, collector_tls: bool) {
         .set("sandesh_server_keyfile", node::CERTIFICATE_KEY)
         .set("sandesh_server_certfile", node::CERTIFICATE)
         .set("sandesh_ca_cert", node::CA_BUNDLE);
+}
+
+/// How a daemon that starts with the level of its file is told another one at its introspect port.
+///
+/// # Errors
+/// When the port is 0.
+pub fn level(level: LogLevel, introspect: Port) -> Result<Level, Unusable> {
+    level_of(sys_log_level(level), introspect, true)
+}
+
+/// The same for a level as the daemons name it. `tls`: whether the port speaks TLS.
+///
+/// # Errors
+/// When the port is 0.
+pub fn level_of(level: &str, introspect: Port, tls: bool) -> Result<Level, Unusable> {
+    Ok(Level {
+        value: level.to_owned(),
+        lines: ["log_level = ".to_owned()].into(),
+        tell: Tell::Introspection { port: port("level.port", introspect)?, tls },
+    })
 }

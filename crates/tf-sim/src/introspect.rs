@@ -1,4 +1,4 @@
-//! The introspect port: the list of modules, and NodeStatus.
+//! The introspect port: the list of modules, NodeStatus, and how much is logged.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use crate::{
     exit::Exit,
     http::{self, Answer, Question},
+    log,
     options::{Options, Pair},
     status::Status,
 };
@@ -48,6 +49,11 @@ fn page(question: &Question, kind: &'static str, status: impl Fn() -> String) ->
             "<html><body><a href=\"sandesh_uve.xml\">sandesh_uve.xml</a></body></html>".into(),
         ),
         ("/Snh_SandeshUVECacheReq", "x=NodeStatus" | "tname=NodeStatus") => (StatusCode::OK, kind, status()),
+        ("/Snh_SandeshLoggingParamsSet", query) => {
+            let levels = query.split('&').filter_map(|field| field.strip_prefix("log_level="));
+            levels.for_each(|level| log::say(&format!("logs from {level} on")));
+            (StatusCode::OK, kind, "<SandeshLoggingParams type=\"sandesh\"></SandeshLoggingParams>".into())
+        }
         _ => (StatusCode::NOT_FOUND, "text/plain", "unknown request".into()),
     }
 }

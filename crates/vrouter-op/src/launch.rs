@@ -6,12 +6,12 @@ use tf_plan::{
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
-    vnc_api,
+    sandesh, vnc_api,
 };
 
 use crate::{
     config::{agent, clients},
-    parameters::Parameters,
+    parameters::{Name, Parameters},
     services::Services,
 };
 
@@ -46,9 +46,12 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
     for file in [vnc_api::FILE, clients::LOAD_BALANCER_FILE] {
         launch.files.insert(file.into(), OnChange::Nothing);
     }
+    let (introspect, tls) = (agent::introspect_port(parameters)?, agent::introspect_tls(parameters)?);
+    let level = parameters.get(Name::LogLevel).filter(|level| level.starts_with("SYS_"));
+    launch.level = level.map(|level| sandesh::level_of(level, introspect, tls)).transpose()?;
     launch.ready = Probe::NodeStatus {
-        port: port("ready.port", agent::introspect_port(parameters)?)?,
-        tls: agent::introspect_tls(parameters)?,
+        port: port("ready.port", introspect)?,
+        tls,
         functional: !services.xmpp_servers(parameters)?.is_empty(),
         elected: false,
     };

@@ -14,7 +14,7 @@ use tf_plan::{
 use super::config::{API_FILE, COLLECTOR_FILE, Cluster};
 use crate::{
     config::{DATABASE_CA, KAFKA_CA, REDIS_PASSWORD, path},
-    launch::{authorities, client, daemon, functional},
+    launch::{authorities, client, daemon, introspected},
 };
 
 /// The launch file of the API.
@@ -58,8 +58,8 @@ pub fn collector(address: &str, cluster: &Cluster<'_>) -> Result<String, Unusabl
     ];
     let files =
         own.into_iter().flatten().chain(cluster.keystone.map(|_| keystone::FILE)).chain(authorities(cluster.services));
-    let mut launch = daemon(argv, files);
-    launch.ready = functional(cluster.spec.collector_introspect_port)?;
+    let introspect = cluster.spec.collector_introspect_port;
+    let mut launch = introspected(daemon(argv, files), introspect, cluster.log_level)?;
     let redis = &cluster.services.redis;
     let authorities = redis.ca.as_ref().map(|_| REDIS_CA.to_owned());
     let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());

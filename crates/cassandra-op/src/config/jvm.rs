@@ -6,7 +6,7 @@
 //! of properties a server takes those it knows. Whoever sets the variable by `podOverrides`
 //! takes all of it over.
 
-use tf_api::{CassandraConfiguration, common::LogLevel, contract::Reason, ports, schema::Port};
+use tf_api::{CassandraConfiguration, contract::Reason, ports, schema::Port};
 use tf_plan::{
     files::{EnvFile, Settings as _},
     node,
@@ -15,18 +15,13 @@ use tf_plan::{
 
 /// Name of the daemon, of its container and, with `.env`, of the file.
 pub const DAEMON: &str = "cassandra";
-/// Property that `logback.xml` takes the level from.
-pub const LOG_LEVEL: &str = "tf.log.level";
 
 /// The environment file of the server. `ipv6` tells whether any member has an IPv6 address.
 ///
 /// # Errors
 /// When a heap size is not one, or the smallest heap is larger than the largest.
-pub fn environment(spec: &CassandraConfiguration, level: LogLevel, ipv6: bool) -> Result<String, NotReady> {
-    let mut options = vec![
-        format!("-Dcassandra.jmx.local.port={}", spec.jmx_local_port),
-        format!("-D{LOG_LEVEL}={}", logback_level(level)),
-    ];
+pub fn environment(spec: &CassandraConfiguration, ipv6: bool) -> Result<String, NotReady> {
+    let mut options = vec![format!("-Dcassandra.jmx.local.port={}", spec.jmx_local_port)];
     options.push(format!("-Dcassandra.start_rpc={}", thrift(spec).is_some()));
     options.extend(thrift(spec).map(|port| format!("-Dcassandra.rpc_port={port}")));
     if ipv6 {
@@ -43,16 +38,6 @@ pub fn environment(spec: &CassandraConfiguration, level: LogLevel, ipv6: bool) -
 /// speak CQL only, those of an installation that is taken over may be older. Servers from 4.0 on do not know it.
 pub fn thrift(spec: &CassandraConfiguration) -> Option<Port> {
     spec.start_rpc.unwrap_or(true).then(|| spec.port.unwrap_or(ports::CASSANDRA_THRIFT))
-}
-
-fn logback_level(level: LogLevel) -> &'static str {
-    match level {
-        LogLevel::Info => "INFO",
-        LogLevel::Debug => "DEBUG",
-        LogLevel::Warning => "WARN",
-        LogLevel::Error | LogLevel::Critical => "ERROR",
-        LogLevel::None => "OFF",
-    }
 }
 
 fn heap(spec: &CassandraConfiguration) -> Result<Vec<String>, NotReady> {
@@ -100,7 +85,7 @@ mod tests {
     use super::*;
 
     fn options(spec: &CassandraConfiguration, ipv6: bool) -> Result<Vec<String>, NotReady> {
-        let text = environment(spec, LogLevel::Info, ipv6)?;
+        let text = environment(spec, ipv6)?;
         let variables = env::parse(&text).unwrap();
         Ok(variables["JVM_EXTRA_OPTS"].split(' ').map(str::to_owned).collect())
     }
@@ -114,9 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn the_jmx_port_the_level_of_the_log_and_whether_thrift_is_served_are_always_given() {
+    fn the_jmx_port_and_whether_thrift_is_served_are_always_given() {
         let given = options(&CassandraConfiguration::default(), false).unwrap();
-        let usual = ["-Dcassandra.jmx.local.port=7201", "-Dtf.log.level=INFO"];
+        let usual = ["-Dcassandra.jmx.local.port=7201"];
         assert_eq!(given, [&usual[..], &["-Dcassandra.start_rpc=true", "-Dcassandra.rpc_port=9161"]].concat());
         let without = CassandraConfiguration { start_rpc: Some(false), ..CassandraConfiguration::default() };
         assert_eq!(options(&without, false).unwrap(), [&usual[..], &["-Dcassandra.start_rpc=false"]].concat());

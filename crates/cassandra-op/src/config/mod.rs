@@ -20,14 +20,14 @@ pub mod yaml;
 
 use std::collections::BTreeMap;
 
-use tf_api::CassandraConfiguration;
+use tf_api::{CassandraConfiguration, common::LogLevel};
 use tf_plan::{
     component::Agents,
     files::{EnvFile, Ini, Settings as _, Unrepresentable},
     node::{
         self,
         cassandra::{self, LOGIN_FILE, MEMBER_FILE, PASSWORD, SERVED_FILE, USER},
-        launch::{Drain, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+        launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
     },
 };
 
@@ -53,7 +53,9 @@ pub const JOINING_PRIVATE_FILE: &str = "cassandra-joining-private.yaml";
 /// Logging: console and one file, at the level of the property `tf.log.level`.
 pub const LOG_FILE: &str = "logback.xml";
 /// Content of [`LOG_FILE`].
-pub const LOGBACK: &str = include_str!("logback.xml");
+const LOGBACK: &str = include_str!("logback.xml");
+/// Beginning of its line with the level of all that is not said otherwise.
+const ROOT: &str = "  <root level=\"";
 /// Settings of `cqlsh`.
 pub const CQLSH_FILE: &str = "cqlshrc";
 /// Where `cqlsh` looks for them, and keeps what was typed.
@@ -72,13 +74,17 @@ pub const STOP_SECONDS: u32 = 900;
 pub fn launch_file(
     spec: &CassandraConfiguration,
     agents: &Agents,
+    level: LogLevel,
     initialized: bool,
     login: Option<cassandra::Login>,
 ) -> Result<String, Unusable> {
+    let level = log_level(level);
     let place = |file: &str, to: &str, when| Place { file: file.into(), to: to.into(), when, private: false };
     let in_conf = |file: &str| format!("{CONF_DIR}/{file}");
-    let nodetool =
-        |command: &str| ["nodetool", "-p", &spec.jmx_local_port.to_string(), command].map(str::to_owned).into();
+    let nodetool = |command: &[&str]| -> Vec<String> {
+        let jmx = spec.jmx_local_port.to_string();
+        ["nodetool", "-p", &jmx].iter().chain(command).map(|&word| word.to_owned()).collect()
+    };
     let served = || format!("{DATA_DIR}/{SERVED_FILE}");
     let yaml = |file, when| place(file, &in_conf(YAML_FILE), when);
     let asked = login.is_some_and(|login| login.asked);
@@ -109,19 +115,39 @@ pub fn launch_file(
         .collect(),
         place: copies.into_iter().flatten().chain(others).collect(),
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
-        drain: Some(Drain { argv: nodetool("drain"), seconds: DRAIN_SECONDS }),
+        drain: Some(Drain { argv: nodetool(&["drain"]), seconds: DRAIN_SECONDS }),
         ready: Probe::Cassandra {
             port: port("ready.port", spec.cql_port)?,
             jmx: port("ready.jmx", spec.jmx_local_port)?,
             data: DATA_DIR.into(),
             login,
         },
+        level: Some(Level {
+            value: level.to_owned(),
+            lines: [ROOT.to_owned()].into(),
+            tell: Tell::Command { argv: nodetool(&["setlogginglevel", "ROOT", level]) },
+        }),
         agent: agents.api()?,
         // By itself it looks every ten minutes. 3.11 knows no such command, and says so.
-        identity: Some(Identity { reload: Some(nodetool("reloadssl")), ..agents.certificate() }),
+        identity: Some(Identity { reload: Some(nodetool(&["reloadssl"])), ..agents.certificate() }),
         ..Launch::new(vec!["cassandra".into(), "-f".into()])
     }
     .render()
+}
+
+/// [`LOG_FILE`] with this level.
+pub fn log_file(level: LogLevel) -> String {
+    LOGBACK.replacen(&format!("{ROOT}INFO"), &format!("{ROOT}{}", log_level(level)), 1)
+}
+
+fn log_level(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Info => "INFO",
+        LogLevel::Debug => "DEBUG",
+        LogLevel::Warning => "WARN",
+        LogLevel::Error | LogLevel::Critical => "ERROR",
+        LogLevel::None => "OFF",
+    }
 }
 
 /// `cqlshrc`: how to reach the member's own server. `password`: what clients log in with, if they are given anything.
@@ -211,7 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn the_level_of_the_log_is_a_property_and_nothing_else_in_the_file_varies() {
-        assert!(LOGBACK.contains(&format!("${{{}:-INFO}}", jvm::LOG_LEVEL)));
+    fn the_level_of_the_log_is_in_one_line_and_nothing_else_in_the_file_varies() {
+        assert_eq!(log_file(LogLevel::Info), LOGBACK);
+        let (usual, debug) = (LOGBACK.lines(), log_file(LogLevel::Debug));
+        let others: Vec<_> = usual.zip(debug.lines()).filter(|(usual, other)| usual != other).collect();
+        assert_eq!(others, [("  <root level=\"INFO\">", "  <root level=\"DEBUG\">")]);
     }
 }

@@ -61,6 +61,9 @@ pub struct Launch {
     /// Where it says what it is connected to, for a daemon that serves without. Default: nobody asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// How it is told another log level while it runs. Default: it is started anew for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// Seconds without any answer to [`Self::alive`], or to [`Self::ready`] without it, after which a daemon that has answered since its start counts as hanging: it is killed
     /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
     /// is left alone.
@@ -287,6 +290,40 @@ pub struct Connections {
     pub optional: BTreeSet<String>,
 }
 
+/// The log level of a daemon that can be told another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Level {
+    /// The level, in its words.
+    pub value: String,
+    /// Beginnings of the lines of its files that state with which level it starts. For files that differ in no other line it is not started
+    /// anew.
+    pub lines: BTreeSet<String>,
+    /// How it is told.
+    pub tell: Tell,
+}
+
+/// How a running daemon is told its log level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all_fields = "camelCase")]
+pub enum Tell {
+    /// By introspection (`SandeshLoggingParamsSet`), as people do with OpenSDN's `introspect`.
+    Introspection {
+        /// Port of introspection on the member's address.
+        port: NonZeroU16,
+        /// Whether the port speaks TLS.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tls: bool,
+    },
+    /// By a command, which runs in the daemon's environment.
+    Command {
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+    /// By `CONFIG SET`, a server of [`Probe::Redis`].
+    Redis,
+}
+
 /// A command that takes a daemon out of service. It runs in the daemon's environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -410,6 +447,7 @@ impl Launch {
             ready: Probe::Process,
             alive: None,
             connections: None,
+            level: None,
             patience: None,
             drain: None,
             agent: None,
@@ -473,6 +511,17 @@ impl Launch {
         if let Probe::RabbitMq { definitions: Some(file), .. } = &self.ready {
             ensure("ready.definitions", "is none of the files", self.files.contains_key(file))?;
         }
+        if let Some(Level { value, lines, tell }) = &self.level {
+            ensure("level.value", "is not a word", is_word(value))?;
+            ensure("level.lines", "are none, or one is empty", !lines.is_empty() && !lines.contains(""))?;
+            match tell {
+                Tell::Introspection { .. } => {}
+                Tell::Command { argv } => command("level.tell.argv", argv)?,
+                Tell::Redis => {
+                    ensure("level.tell", "is for Redis", matches!(self.ready, Probe::Redis { .. }))?;
+                }
+            }
+        }
         if let Some(drain) = &self.drain {
             command("drain.argv", &drain.argv)?;
             wait("drain.seconds", drain.seconds)?;
@@ -533,6 +582,11 @@ fn probe(field: &'static str, probe: &Probe) -> Result<(), Unusable> {
     let Probe::Http { path, .. } = probe else { return Ok(()) };
     let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
     ensure(field, "has a path that no request can ask for", is_path)
+}
+
+/// What can stand in a query.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 fn is_variable(name: &str) -> bool {

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS};
 
+use tf_testing::identity::Identity;
+
 use super::traffic::Traffic;
 use super::*;
 use crate::store::{edit_secret, followed, replace_authority, running};
@@ -31,7 +33,11 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         .goes_through("redis", edit_secret(client, "redis1-redis-password", "password", other), &[REDIS, ANALYTICS])
         .await?;
     world.goes_through("pods", CONFIG.restarted(client), &[CONFIG_KIND]).await?;
-    world.goes_through("level", log_more(lab), &[RABBITMQ, CONFIG_KIND, CONTROL, ANALYTICS]).await?;
+    let before = servers(lab)?;
+    let followers = [RABBITMQ, REDIS, CASSANDRA, CONFIG_KIND, CONTROL, ANALYTICS, ANALYTICS_ALARM, VROUTER];
+    world.goes_through("level", log_more(lab), &followers).await?;
+    ensure!(servers(lab)? == before, "servers were started anew for another log level: {before:?}");
+    world.log_more(client).await?;
     world.goes_through("authority", replace_authority(client), &[]).await
 }
 
@@ -63,6 +69,18 @@ impl World<'_> {
         self.is_functional().await
     }
 
+    /// The daemons of all members were told, and so was Cassandra.
+    async fn log_more(&self, client: &Client) -> Result<()> {
+        const TOLD: &str = "logs from SYS_DEBUG on";
+        for (kind, container) in [(CONFIG_KIND, "api"), (CONTROL, "control"), (ANALYTICS, "collector")] {
+            let told = logs(client, kind, container).await?.matches(TOLD).count();
+            ensure!(told == self.addresses.len(), "{container}: {told} were told");
+        }
+        let debug = logs(client, CASSANDRA, "cassandra").await?;
+        ensure!(debug.lines().any(|line| line.starts_with("DEBUG")), "no Cassandra logs more");
+        Ok(())
+    }
+
     async fn make(&self, change: impl Future<Output = Result<()>>, followers: &[KindInfo]) -> Result<()> {
         let mut before = Vec::new();
         for kind in followers {
@@ -86,6 +104,18 @@ async fn calm(client: &Client) -> Result<()> {
         Ok(since.filter(|since| since.elapsed() > CALM).map(drop))
     })
     .await
+}
+
+/// Servers that can be told another log level, on all nodes. Of those in Java ZooKeeper's and Kafka's cannot.
+fn servers(lab: &Lab) -> Result<Vec<Identity>> {
+    let mut found = Vec::new();
+    for node in lab.real_nodes()?.all()? {
+        for name in ["beam.smp", "redis-server", "contrail-api", "contrail-control", "contrail-collector"] {
+            found.extend(node.processes(name)?);
+        }
+    }
+    found.sort_by_key(|server| server.pid);
+    Ok(found)
 }
 
 async fn log_more(lab: &Lab) -> Result<()> {

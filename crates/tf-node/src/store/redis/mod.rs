@@ -62,6 +62,11 @@ pub async fn reload(server: &Server, paths: &Paths) -> Result<()> {
     recount(server, paths).await
 }
 
+/// Has the server log so much.
+pub async fn log(server: &Server, level: &str, paths: &Paths) -> Result<()> {
+    open(&server.target, paths).await?.is_done("CONFIG SET", &["CONFIG", "SET", "loglevel", level]).await
+}
+
 /// Has the Sentinel beside the server, if there is one, start anew.
 pub async fn recount(server: &Server, paths: &Paths) -> Result<()> {
     match &server.replication {
