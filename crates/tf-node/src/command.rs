@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
-    process::Pid,
+    process::{Pid, setpriority_process},
 };
 use tf_plan::node::state::Exit;
 use tokio::{sync::oneshot, time::timeout};
@@ -25,6 +25,8 @@ use crate::process;
 
 /// Bytes of what a command says that are looked at.
 const LARGEST_OUTPUT: u64 = 4 * 1024 * 1024;
+/// How far a command stands back behind the daemon (setpriority(2)).
+const NICE: i32 = 10;
 /// Characters of it in an error.
 const QUOTED: usize = 300;
 /// What Erlang's tools say from here on is about the machine, and holds a hash of the cookie.
@@ -70,6 +72,8 @@ impl Commands {
         // It cannot be reaped unknown.
         let mut waiting = self.lock();
         let pid = Pid::from_child(&command.spawn()?);
+        // A tool in Java needs as much of a processor as the server beside it, which others wait for.
+        let _ = setpriority_process(Some(pid), NICE);
         waiting.insert(pid, sender);
         Ok((pid, receiver))
     }

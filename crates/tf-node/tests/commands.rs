@@ -25,6 +25,8 @@ async fn a_command_is_waited_for_by_who_does_not_reap_and_quoted_when_it_fails()
         command
     };
     assert_eq!(commands.run(shell("echo said; echo meant >&2"), patience).await.unwrap(), "said\n");
+    // The daemon goes first.
+    assert_eq!(commands.run(shell("sleep 0.5; nice"), patience).await.unwrap(), "10\n");
     let error = commands.run(shell("echo 'Error:'; echo it runs >&2; exit 70"), patience).await.unwrap_err();
     assert!(error.to_string().ends_with("Code(70): Error: it runs"), "{error}");
     assert!(commands.run(Command::new("/there/is/no/such/program"), patience).await.is_err());

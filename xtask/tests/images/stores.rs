@@ -60,6 +60,21 @@ fn cassandra_is_where_the_release_has_it_with_all_that_it_depends_on() {
 }
 
 #[test]
+fn kafka_is_where_the_release_has_it_with_all_that_it_depends_on() {
+    let archive = archive("kafka-3.9.1");
+    if !archive.exists() {
+        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
+    }
+    let store = Image::read(&archive);
+    assert_eq!(store.reference(), "tungstenfabric/lab-kafka:3.9.1");
+    let jars: BTreeSet<_> = store.files.keys().filter_map(|path| path.strip_prefix("opt/kafka/libs/")).collect();
+    assert!(jars.contains("kafka_2.13-3.9.1.jar") && jars.contains("slf4j-reload4j-1.7.36.jar"), "{jars:?}");
+    let program = &store.files["opt/kafka/bin/kafka-server-start.sh"];
+    assert!(program.content.starts_with(b"#!/bin/sh\n"));
+    assert!(store.files.contains_key("opt/kafka/config/log4j.properties"));
+}
+
+#[test]
 fn redis_is_as_debian_has_it() {
     let archive = archive("redis-7.0.15");
     if !archive.exists() {

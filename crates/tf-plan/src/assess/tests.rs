@@ -130,6 +130,27 @@ fn who_is_not_ready_is_named_at_once_where_nothing_is_under_way_and_the_cause_wh
 }
 
 #[test]
+fn a_pod_that_serves_without_what_it_needs_is_ready_and_the_resource_is_not() {
+    let rollout = Rollout { workloads: Vec::new(), wanted: Some(1), selector: String::new() };
+    let shortages =
+        BTreeMap::from([("a".to_owned(), "its api is not connected: Database:RabbitMQ (refused)".to_owned())]);
+    let plan = Plan { rollout: Some(rollout), shortages, ..plan_without_pods() };
+    let workload =
+        Workload { name: "w".into(), current: true, wanted: 1, existing: 1, ready: 1, ..Workload::default() };
+    let after = assess(&Situation {
+        workloads: &BTreeMap::from([("w".to_owned(), workload)]),
+        pods: &[Pod { name: "a".into(), ready: true, ..Pod::default() }],
+        ..situation(None, Outcome::Planned(&plan, &Applied::default()))
+    })
+    .contract;
+    assert_eq!(after.ready_replicas, Some(1));
+    assert!(status::is(&after, ConditionType::Available, "True"));
+    let ready = status::draft(&after, ConditionType::Ready).unwrap();
+    assert_eq!((ready.is_true(), ready.reason), (false, Reason::DependencyUnreachable));
+    assert_eq!(ready.message, "1 of 1 members are ready; pod a: its api is not connected: Database:RabbitMQ (refused)");
+}
+
+#[test]
 fn fields_that_a_definition_does_not_have_are_told_and_hold_nothing_up() {
     let applied = Applied { unknown: vec!["Zookeeper a.spec.b".into()], ..Applied::default() };
     assert!(applied.is_complete());

@@ -16,8 +16,7 @@ const CHANGED: Duration = Duration::from_mins(15);
 const CALM: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_certificates_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails()
--> Result<()> {
+async fn passwords_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {
     Long::Changes.run(story).await
 }
 
@@ -37,7 +36,18 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let followers = [RABBITMQ, REDIS, CASSANDRA, CONFIG_KIND, CONTROL, ANALYTICS, ANALYTICS_ALARM, VROUTER];
     world.goes_through("level", log_more(lab), &followers).await?;
     ensure!(servers(lab)? == before, "servers were started anew for another log level: {before:?}");
-    world.log_more(client).await?;
+    world.log_more(client).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_authority_of_all_certificates_changes_under_a_client_of_the_api_and_none_of_its_requests_fails()
+-> Result<()> {
+    Long::Authority.run(authority).await
+}
+
+async fn authority(lab: &Lab, client: &Client) -> Result<()> {
+    let world = World { client, addresses: lab.real_nodes()?.addresses()? };
+    world.is_functional().await?;
     world.goes_through("authority", replace_authority(client), &[]).await
 }
 

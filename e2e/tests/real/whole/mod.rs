@@ -49,6 +49,8 @@ pub enum Long {
     Story,
     /// Everything is changed under a client.
     Changes,
+    /// So is the authority of all certificates.
+    Authority,
     /// One daemon after the other hangs.
     Faults,
     /// What daemons are connected to is lost.
