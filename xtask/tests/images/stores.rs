@@ -6,14 +6,20 @@ use tf_testing::skip;
 
 use super::{Image, archive};
 
+/// An image, or none where it cannot be made: then the test that asks is counted as skipped.
+fn made(name: &str) -> Option<Image> {
+    let archive = archive(name);
+    if !archive.exists() {
+        skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
+        return None;
+    }
+    Some(Image::read(&archive))
+}
+
 #[test]
 fn two_versions_of_a_store_share_their_base_and_differ_in_jars() {
     let versions = ["3.9.3", "3.9.4"];
-    let archives = versions.map(|version| archive(&format!("zookeeper-{version}")));
-    if !archives.iter().all(|archive| archive.exists()) {
-        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
-    }
-    let [old, new] = archives.map(|archive| Image::read(&archive));
+    let [Some(old), Some(new)] = versions.map(|version| made(&format!("zookeeper-{version}"))) else { return };
     assert_eq!(old.manifest.layers()[0], new.manifest.layers()[0]);
     assert_ne!(old.manifest.layers()[1], new.manifest.layers()[1]);
     for (store, version) in [&old, &new].into_iter().zip(versions) {
@@ -38,11 +44,7 @@ fn two_versions_of_a_store_share_their_base_and_differ_in_jars() {
 
 #[test]
 fn cassandra_is_where_the_release_has_it_with_all_that_it_depends_on() {
-    let archive = archive("cassandra-5.0.9");
-    if !archive.exists() {
-        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
-    }
-    let store = Image::read(&archive);
+    let Some(store) = made("cassandra-5.0.9") else { return };
     assert_eq!(store.reference(), "tungstenfabric/lab-cassandra:5.0.9");
     assert_eq!(store.configuration.config().clone().unwrap().user().as_deref(), Some("1999:1999"));
     let jars: BTreeSet<_> = store.files.keys().filter_map(|path| path.strip_prefix("opt/cassandra/lib/")).collect();
@@ -61,11 +63,7 @@ fn cassandra_is_where_the_release_has_it_with_all_that_it_depends_on() {
 
 #[test]
 fn kafka_is_where_the_release_has_it_with_all_that_it_depends_on() {
-    let archive = archive("kafka-3.9.1");
-    if !archive.exists() {
-        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
-    }
-    let store = Image::read(&archive);
+    let Some(store) = made("kafka-3.9.1") else { return };
     assert_eq!(store.reference(), "tungstenfabric/lab-kafka:3.9.1");
     let jars: BTreeSet<_> = store.files.keys().filter_map(|path| path.strip_prefix("opt/kafka/libs/")).collect();
     assert!(jars.contains("kafka_2.13-3.9.1.jar") && jars.contains("slf4j-reload4j-1.7.36.jar"), "{jars:?}");
@@ -76,11 +74,7 @@ fn kafka_is_where_the_release_has_it_with_all_that_it_depends_on() {
 
 #[test]
 fn redis_is_as_debian_has_it() {
-    let archive = archive("redis-7.0.15");
-    if !archive.exists() {
-        return skip::this_test("this machine cannot make images of stores: they need mmdebstrap and maven").unwrap();
-    }
-    let store = Image::read(&archive);
+    let Some(store) = made("redis-7.0.15") else { return };
     assert_eq!(store.reference(), "tungstenfabric/lab-redis:7.0.15");
     assert_eq!(store.configuration.config().clone().unwrap().user().as_deref(), Some("1999:1999"));
     assert!(store.files.contains_key("./usr/bin/redis-server"));

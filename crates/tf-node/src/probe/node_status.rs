@@ -13,16 +13,18 @@ const LONGEST: usize = 300;
 
 /// Asks for the state. It has to be `Functional`, or at least there.
 pub(super) async fn probe(target: &Target, functional: bool, paths: &Paths) -> Result<String> {
-    let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
-    ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
-    judge(&String::from_utf8_lossy(&body), functional)
+    judge(&page(target, paths).await?, functional)
 }
 
 /// Asks what is not up of what the daemon is connected to, but for connections of these types.
 pub(super) async fn lacks(target: &Target, optional: &BTreeSet<String>, paths: &Paths) -> Result<Option<String>> {
+    Ok(missing(&page(target, paths).await?, optional))
+}
+
+async fn page(target: &Target, paths: &Paths) -> Result<String> {
     let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
     ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
-    Ok(missing(&String::from_utf8_lossy(&body), optional))
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
 fn missing(page: &str, optional: &BTreeSet<String>) -> Option<String> {

@@ -1,9 +1,6 @@
 //! What runs is changed under a client of the config API, which notices nothing but that members take turns.
 
-use std::time::Instant;
-
 use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS};
-
 use tf_testing::identity::Identity;
 
 use super::traffic::Traffic;

@@ -1,13 +1,10 @@
 //! One daemon after the other hangs: its ports stay open and nothing answers. Its resource says which it is within seconds, nobody else is
 //! disturbed, and all is well again when it goes on.
 
-use std::time::Instant;
-
 use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE};
 use tf_testing::RealNode;
 
 use super::*;
-use crate::store::HONEST_WITHIN;
 
 /// Processes, with the resource that runs them and the container that it names. Both servers of the web user interface are programs of node, and are stopped together.
 const DAEMONS: [(&str, KindInfo, &str, &str); 16] = [
@@ -71,10 +68,5 @@ async fn hangs(
 ) -> Result<()> {
     let begun = Instant::now();
     node.hang(process)?;
-    let is_named = |it: &Resource| !it.is_ready() && it.explain("Ready").contains(container);
-    let told = resources::until(client, kind, NAMESPACE, name, "honest", 6 * HONEST_WITHIN, is_named).await?;
-    let took = begun.elapsed();
-    println!("{process} of {}: told after {took:.1?}: {}", node.name(), told.explain("Ready"));
-    ensure!(took <= HONEST_WITHIN, "told after {took:.1?}");
-    Ok(())
+    told(client, (kind, name), "Ready", container, &format!("{process} of {}", node.name()), begun).await
 }

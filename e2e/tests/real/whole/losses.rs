@@ -1,10 +1,7 @@
 //! What daemons are connected to is lost, as a whole or from one node: the resource of the daemons says within seconds which connection it is,
 //! nobody is stopped for it, and all is well again when it is back.
 
-use std::time::Instant;
-
 use super::*;
-use crate::store::HONEST_WITHIN;
 
 /// Servers whose processes end on all nodes at once, with the connection of Config's daemons that is gone then. All in Java end together.
 const SERVERS: [(&str, &str); 2] = [("beam.smp", "Database:RabbitMQ"), ("java", "Database:Cassandra")];
@@ -42,13 +39,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 
 /// Waits until Config says what is lost.
 async fn named(client: &Client, what: &str, begun: Instant) -> Result<()> {
-    let is_named = |it: &Resource| !it.is_ready() && it.explain("WorkloadReady").contains(what);
-    let told =
-        resources::until(client, CONFIG_KIND, NAMESPACE, CONFIG.name, "honest", 6 * HONEST_WITHIN, is_named).await?;
-    let took = begun.elapsed();
-    println!("{what}: told after {took:.1?}: {}", told.explain("WorkloadReady"));
-    ensure!(took <= HONEST_WITHIN, "{what}: told after {took:.1?}");
-    Ok(())
+    told(client, (CONFIG_KIND, CONFIG.name), "WorkloadReady", what, what, begun).await
 }
 
 async fn recovered(client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr], begun: Instant) -> Result<()> {

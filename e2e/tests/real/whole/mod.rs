@@ -11,7 +11,7 @@ mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -30,7 +30,7 @@ use tf_testing::skip;
 use tf_testing::wait::eventually;
 
 use crate::secrets;
-use crate::store::{NAMESPACE, Store, Turn};
+use crate::store::{HONEST_WITHIN, NAMESPACE, Store, Turn};
 
 /// Config, as the other tests see a store.
 pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name: "config1", images: &[], values: &[] };
@@ -74,7 +74,7 @@ impl Long {
         let Some(archives) = image::archives(&whole::archives())? else { return Ok(None) };
         let lab = Turn::take(whole::installed(3, NAMESPACE, &archives)).await?;
         let client = lab.client().await?;
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         lab.apply(&whole::manifest()?).await?;
         match resources::ready(&client, MANAGER, NAMESPACE, "sdn", BRING_UP).await {
             Ok(_) => println!("Ready after {:.0?}", begun.elapsed()),
@@ -214,9 +214,27 @@ async fn loss(
         })
         .await?;
     }
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     functional(visitor, addresses).await?;
     println!("{server} of {}: daemons are Functional {:.1?} after it was told", node.name(), begun.elapsed());
+    Ok(())
+}
+
+/// Waits until a resource that is not Ready says this in a condition, which may take as long as a status may be wrong. `what` has happened, at
+/// this moment.
+async fn told(
+    client: &Client,
+    (kind, name): (KindInfo, &str),
+    condition: &str,
+    words: &str,
+    what: &str,
+    begun: Instant,
+) -> Result<()> {
+    let is_told = |it: &Resource| !it.is_ready() && it.explain(condition).contains(words);
+    let told = resources::until(client, kind, NAMESPACE, name, "honest", 6 * HONEST_WITHIN, is_told).await?;
+    let took = begun.elapsed();
+    println!("{what}: told after {took:.1?}: {}", told.explain(condition));
+    ensure!(took <= HONEST_WITHIN, "{what}: told after {took:.1?}");
     Ok(())
 }
 
