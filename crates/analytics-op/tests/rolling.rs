@@ -78,13 +78,13 @@ impl<C: Component> Members<C> {
         let what = self.set;
         while self.activate().is_some() {}
         let not_after = "2027-01-01T00:00:00Z".parse().unwrap_or_default();
-        let former =
-            Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, outdated: true };
+        let unused = "c".repeat(32).parse().ok();
+        let former = Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, unused };
         for uid in ["pod-0", "pod-1"] {
             self.status(uid).certificate = Some(former.clone());
         }
-        let Some(Step::Restart(target)) = self.plan().step else { panic!("{what}: nobody is made anew") };
-        assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "it goes by a former certificate"), "{what}");
+        let Some(Step::Renew(target, _)) = self.plan().step else { panic!("{what}: nobody is started anew") };
+        assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "they go by a former certificate"), "{what}");
         self.ready(2, false);
         assert_eq!(self.plan().step, None, "{what}: another one does not serve");
     }

@@ -419,7 +419,7 @@ fn a_server_that_does_not_read_its_new_certificate_is_told() {
         issuer: None,
         revision: 1,
         unread: Some("the daemon does not read its certificates before it is restarted: nodetool".into()),
-        outdated: false,
+        unused: None,
     });
     let drafts = planned(&observed).drafts;
     let told = drafts.iter().find(|draft| draft.kind == ConditionType::CertificatesReady).unwrap();

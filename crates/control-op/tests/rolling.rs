@@ -73,13 +73,23 @@ fn members_that_go_by_a_former_certificate_are_made_anew_one_after_the_other_whi
     assert_eq!(wanted.collect::<Vec<_>>(), ["pod-2", "pod-1", "pod-0"]);
     assert_eq!(planned(&observed).step, None);
     let not_after = "2027-01-01T00:00:00Z".parse().unwrap();
-    let former = Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, outdated: true };
+    let unused = "c".repeat(32).parse().ok();
+    let former = Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, unused };
     for uid in ["pod-0", "pod-1"] {
         let Some(Agent::Says(status)) = observed.agents.get_mut(uid) else { panic!("no agent") };
         status.certificate = Some(former.clone());
     }
-    let Some(Step::Restart(target)) = planned(&observed).step else { panic!("nobody is made anew") };
-    assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "it goes by a former certificate"));
+    let Some(Step::Renew(target, hash)) = planned(&observed).step else { panic!("nobody is started anew") };
+    assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "they go by a former certificate"));
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[1].active_certificate = Some(hash.to_string());
+    }
+    let told = planned(&observed);
+    assert_eq!(told.step, None, "the next one goes when this one has");
+    assert!(told.under_way.is_some_and(|why| why.ends_with(&format!("pod {SET}-1 has not changed over yet"))));
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-1") else { panic!("no agent") };
+    status.certificate.as_mut().unwrap().unused = None;
+    assert!(matches!(planned(&observed).step, Some(Step::Renew(target, _)) if target.uid == "pod-0"));
     if let Source::Known(pods) = &mut observed.pods {
         pods[2].ready = false;
     }

@@ -28,9 +28,13 @@ const SMALL_LAG: u64 = 1 << 20;
 pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, contents: &BTreeMap<String, ContentHash>) {
     procedure::complete(&SERVERS, plan, cr, observed, contents);
     let reports = Reports::of_observed(observed);
-    let held = gate(&plan.members, &reports);
-    if held.is_none() {
+    // A member whose pod is on the node of none cannot serve before that one has moved.
+    let is_seated = |member: &&MemberStatus| pod_of(member, reports.pods).is_some();
+    let seated: Vec<MemberStatus> = plan.members.iter().filter(is_seated).cloned().collect();
+    if gate(&seated, &reports).is_none() {
         procedure::reseat(plan, observed);
+    }
+    if gate(&plan.members, &reports).is_none() {
         plan.notes.extend(praise(&plan.members, &reports));
     }
     if reports.clarity() == Clarity::Clear {

@@ -112,6 +112,36 @@ fn who_takes_writes_is_changed_last_and_hands_them_over_before() {
 }
 
 #[test]
+fn members_whose_pods_are_elsewhere_get_them_one_after_the_other_and_who_takes_writes_hands_them_over_before() {
+    let mut observed = running(1);
+    update(&mut observed, &[0, 1, 2]);
+    observed.workloads.get_mut(SET).unwrap().current = true;
+    let change = |observed: &mut Observed<Redis>, index: usize, change: &dyn Fn(&mut Pod)| {
+        let Source::Known(pods) = &mut observed.pods else { unreachable!("pods are known") };
+        change(&mut pods[index]);
+    };
+    let template = planned(&observed).workload().1.to_owned();
+    for index in 0..3 {
+        change(&mut observed, index, &|pod| pod.template = Some(template.clone()));
+    }
+    for (index, node) in ["elsewhere", "further"].into_iter().enumerate() {
+        change(&mut observed, index, &|pod| pod.node = Some(node.into()));
+    }
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.uid == "pod-0"), "{plan:?}");
+    for held in [|pod: &mut Pod| pod.terminating = true, |pod: &mut Pod| pod.ready = false] {
+        let mut moving = observed.clone();
+        change(&mut moving, 0, &|pod| pod.node = Some(THREE[0].0.into()));
+        change(&mut moving, 0, &held);
+        assert_eq!(planned(&moving).step, None, "the next one waits for it");
+    }
+    change(&mut observed, 0, &|pod| pod.node = Some(THREE[0].0.into()));
+    let plan = planned(&observed);
+    let Some(Step::Ask(target, Request::Redis(Change::StepDown))) = &plan.step else { panic!("{plan:?}") };
+    assert_eq!(target.uid, "pod-1");
+}
+
+#[test]
 fn sentinels_that_count_who_is_gone_start_anew_one_after_the_other_when_nothing_else_is_to_be_done() {
     let counts = |observed: &mut Observed<Redis>, index: usize, others| {
         says(observed, index, |said| said.sentinel.as_mut().unwrap().others = Some(others));

@@ -23,6 +23,9 @@ pub const PART_OF: &str = "tungsten-fabric";
 pub const ANNOTATION_RESTART_HASH: &str = "tf.tungsten.io/restart-hash";
 /// Annotation on a pod: hash of the configuration that `tf-node` shall run with.
 pub const ANNOTATION_ACTIVE_CONFIG: &str = "tf.tungsten.io/active-config";
+/// Annotation on a pod: hash of the certificate and authorities with which `tf-node` shall start those daemons anew that read them when they
+/// start and never again.
+pub const ANNOTATION_ACTIVE_CERTIFICATE: &str = "tf.tungsten.io/active-certificate";
 /// Annotation on a ConfigMap or Secret with files: hash of its content.
 pub const ANNOTATION_CONFIG_HASH: &str = "tf.tungsten.io/config-hash";
 /// Annotation on a resource: any change makes the operator look again.

@@ -22,8 +22,9 @@ use crate::{
     VERSION,
     activation::{self, Decision, Mounted, Situation},
     agent::Agent,
-    annotations::{self, Wanted},
+    annotations::{Annotations, Wanted},
     back_off::BackOff,
+    identity,
     level::{self, Told},
     log,
     materialise::{RunDir, Staged},
@@ -80,6 +81,8 @@ struct Supervisor {
     staged: Option<Staged>,
     wanted: Wanted,
     back_off: BackOff,
+    /// The certificate and authorities that there were when the daemon started, if it starts with them.
+    certificate: Option<ContentHash>,
     /// Whether nobody but the agent reaches the daemon that runs.
     is_private: bool,
     /// What goes on until the daemon knows what it does not read by itself: what clients log in with, and what has changed since it started.
@@ -126,6 +129,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         staged: None,
         wanted: Wanted::Unset,
         back_off: BackOff::default(),
+        certificate: None,
         is_private: false,
         introduction: None,
         former: None,
@@ -208,10 +212,12 @@ impl Supervisor {
         if leaving || matches!(self.process, Process::Drained) {
             return;
         }
-        self.wanted = annotations::read(&self.paths.pod_info_dir());
+        let Annotations { config, certificate } = Annotations::read(&self.paths.pod_info_dir());
+        self.wanted = config;
+        let renews = self.renews(&certificate);
         let (mounted, set) = self.mounted();
         let effect = match (&self.set, &set) {
-            (Some(old), Some(new)) => old.effect(new),
+            (Some(old), Some(new)) if !renews => old.effect(new),
             _ => Effect::Restart,
         };
         let (decision, waits) = activation::decide(&Situation {
@@ -234,9 +240,21 @@ impl Supervisor {
             (Decision::StartMaterialised, _) => self.start(),
             (Decision::StartMounted | Decision::Restart, Some(set)) => self.restart_with(set),
             (Decision::Signal(signals), Some(set)) => self.signal_with(set, &signals),
+            (Decision::Keep, _) if renews => {
+                self.log("starts the daemon anew, for its certificate", json!({}));
+                self.stop(After::Start);
+            }
             (Decision::Keep, _) if matches!(self.process, Process::Running { .. }) => self.trouble = None,
             (Decision::Wait | Decision::Keep, _) | (_, None) => {}
         }
+    }
+
+    /// Whether the daemon runs with another certificate, or other authorities, than there are and than it shall go by.
+    fn renews(&self, wanted: &Wanted) -> bool {
+        let (Wanted::Content(wanted), Some(read)) = (wanted, &self.certificate) else { return false };
+        let runs = matches!(self.process, Process::Running { .. });
+        // One that starts before they are there would have to be started once more.
+        runs && read != wanted && identity::hash(&self.paths) == *wanted
     }
 
     fn wait_for(&mut self, waits: Option<String>) {
@@ -360,7 +378,9 @@ impl Supervisor {
             self.wait_for(Some(missing));
             return;
         }
-        self.state_file.publish(State { phase: Phase::Starting, pid: None, ..self.state() });
+        // Before it reads them: one that reads later ones is merely started anew in vain.
+        self.certificate = set.launch.starts_with_certificate().then(|| identity::hash(&self.paths));
+        self.state_file.publish(State { phase: Phase::Starting, pid: None, certificate: None, ..self.state() });
         let mut is_private = false;
         let prepared = store::prepare(set, &self.paths).and_then(|()| {
             // What another member left may have been put aside.
@@ -602,6 +622,7 @@ impl Supervisor {
             pid,
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),
+            certificate: pid.and(self.certificate.clone()),
             active: self.former.clone().or_else(|| self.set.as_ref().map(|set| set.hash.clone())),
             wanted: match &self.wanted {
                 Wanted::Content(hash) => Some(hash.clone()),

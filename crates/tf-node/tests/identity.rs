@@ -9,13 +9,14 @@ use std::{
     fs,
     net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     num::NonZeroU16,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    process::Child,
     thread,
     time::Duration,
 };
 
 use common::{
-    Container,
+    Container, DAEMON,
     api_server::{ApiServer, Reply},
     files, settle, shell,
     tls::Authority,
@@ -23,8 +24,11 @@ use common::{
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData, SanType, SignatureAlgorithm};
+use rustix::process::{Pid, Signal, kill_process};
 use rustls::version::TLS13;
 use serde_json::json;
+use tempfile::TempDir;
+use tf_node::{paths::Paths, state_file};
 use tf_pki::{
     authority,
     bundle::Bundle,
@@ -578,8 +582,38 @@ fn what_a_daemon_was_told_in_vain_to_read_does_not_count_until_it_is_restarted()
     assert_eq!(counts(3).certificate.unwrap().unread, None, "the next process began with it");
 }
 
+/// A container beside the one whose agent answers, with files of its own for its daemon.
+struct Companion {
+    child: Child,
+    _root: TempDir,
+}
+
+impl Companion {
+    fn run(pod: &Container, daemon: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let shared = [node::STATE_DIR, node::CERTIFICATE_DIR, node::CA_DIR, node::CONFIG_DIR, node::POD_INFO_DIR];
+        for directory in shared {
+            let path = Paths::below(root.path()).at(directory);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::create_dir_all(pod.path(directory)).unwrap();
+            symlink(pod.path(directory), path).unwrap();
+        }
+        let mut command = pod.command(&[]);
+        command.arg("--root").arg(root.path()).args(["run", daemon]);
+        Self { child: command.spawn().unwrap(), _root: root }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
-fn a_daemon_that_reads_its_certificate_when_it_starts_goes_by_the_former_one_until_then() {
+fn daemons_that_read_their_certificate_when_they_start_go_by_the_former_one_until_their_operator_says_when() {
+    const BESIDE: [&str; 2] = ["beside", "without"];
     let Some(address) = own_address() else {
         println!("skipped: this machine has no address");
         return;
@@ -591,24 +625,48 @@ fn a_daemon_that_reads_its_certificate_when_it_starts_goes_by_the_former_one_unt
     let mut told = launch(port, &["db.tf.svc"]);
     let asked = told.identity.as_mut().unwrap();
     (asked.required, asked.at_start) = (true, true);
-    container.configure(&told, &files([]));
+    let without = shell("while :; do sleep 0.05; done");
+    let beside = Launch { awaits: vec![node::CERTIFICATE.into()], ..without.clone() };
+    let launches = [beside, without].map(|launch| launch.render().unwrap());
+    container.configure(&told, &files([("beside.launch", &launches[0]), ("without.launch", &launches[1])]));
     trust(&container, 1, &[&old]);
     container.run();
+    let _companions = BESIDE.map(|daemon| Companion::run(&container, daemon));
     let status = || status(&old, SocketAddr::new(address, port.get()));
     let certificate = |what: &str, is_it: fn(&state::Certificate) -> bool| {
         container.wait_for(what, || status()?.certificate.filter(is_it))
     };
-    let running = || container.state().and_then(|state| state.pid);
-    let pid = container.wait_for("the daemon to run", running);
+    let pids = || -> Option<Vec<i32>> {
+        let state = |daemon| state_file::read(&container.paths(), daemon);
+        [DAEMON, "beside", "without"].map(|daemon| state(daemon)?.pid).into_iter().collect()
+    };
+    let before = container.wait_for("the daemons to run", pids);
     let first = certificate("the first certificate", |it| it.revision == 1);
-    assert!(!first.outdated, "the daemon began with it");
+    assert_eq!(first.unused, None, "the daemons began with it");
 
     trust(&container, 2, &[&old, &new]);
-    let then = certificate("another bundle", |it| it.outdated);
-    assert_eq!((then.revision, then.unread), (1, None), "the daemon goes by what it had");
-    assert_eq!(running(), Some(pid), "when it is started anew is not for the agent to say");
+    let then = certificate("another bundle", |it| it.unused.is_some());
+    assert_eq!((then.revision, then.unread), (1, None), "the daemons go by what they had");
+    container.annotate_with("tf.tungsten.io/active-certificate", Some(&"0".repeat(32).parse().unwrap()));
+    settle();
+    assert_eq!(
+        pids().unwrap(),
+        before,
+        "when they are started anew is not for the agent to say, nor for what is not there"
+    );
 
-    assert!(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-    let last = certificate("the daemon to begin with it", |it| it.revision == 2);
-    assert!(!last.outdated);
+    container.annotate_with("tf.tungsten.io/active-certificate", then.unused.as_ref());
+    let last = certificate("the daemons to begin with it", |it| it.revision == 2);
+    assert_eq!(last.unused, None);
+    let after = container.wait_for("the daemons to run again", pids);
+    let is_other: Vec<bool> = before.iter().zip(&after).map(|(before, after)| before != after).collect();
+    assert_eq!(is_other, [true, true, false], "only those that read it are started anew");
+
+    // One that ends by itself begins with what there is.
+    trust(&container, 3, &[&new, &old]);
+    certificate("a third bundle", |it| it.unused.is_some());
+    for pid in &pids().unwrap()[..2] {
+        kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL).unwrap();
+    }
+    assert_eq!(certificate("the daemons to begin with that", |it| it.revision == 3).unused, None);
 }

@@ -84,7 +84,7 @@ pub fn complete_nodes<Cr: Managed>(
             let gate = || unserving(&troubles);
             let decision = rollout::of_workloads(reports.pods, &observed.workloads, templates, change, gate);
             let held = decision.held().map(str::to_owned);
-            plan.step = decision.step(reports.pods, &contents);
+            plan.step = reports.step(decision, &contents);
             plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
             plan.troubles = on_nodes(reports.pods, troubles);
         }
@@ -137,27 +137,28 @@ fn roll<Cr: Managed>(
     let decision =
         rollout::next(&seats, || unserving(&reports.troubles()).or_else(|| (store.gate)(&plan.members, reports)));
     let held = decision.held().map(str::to_owned);
-    plan.step = decision.step(reports.pods, contents);
+    plan.step = reports.step(decision, contents);
     plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
 }
 
 /// Makes a pod anew whose node is of no member, where members may leave at any time: a StatefulSet that is made smaller keeps the lowest
-/// ordinals, on whatever nodes they are, and a node that is no member's any more keeps its pod. The new pod finds a node that lacks one.
+/// ordinals, on whatever nodes they are, and a node that is no member's any more keeps its pod. The new pod finds a node that lacks one. One
+/// that serves goes only while all others do.
 pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
     if plan.step.is_some() {
         return;
     }
     let seats = plan.members.len();
     let is_member = |node: &String| plan.members.iter().any(|member| member.node == *node);
-    let is_stray = |pod: &&Pod| {
-        let stays = pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < seats);
-        stays && !pod.terminating && pod.node.as_ref().is_some_and(|node| !is_member(node))
-    };
+    let stays = |pod: &&Pod| !pod.terminating && pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < seats);
+    let pods: Vec<&Pod> = Reports::of_observed(observed).pods.iter().filter(stays).collect();
+    let strays = || pods.iter().filter(|pod| pod.node.as_ref().is_some_and(|node| !is_member(node)));
     let (workload, _) = plan.workload();
     // Until its controller has seen the members it would put the pod where it was.
     let is_current = observed.workloads.get(workload).is_some_and(|live| live.current);
-    let stray = Reports::of_observed(observed).pods.iter().find(is_stray).filter(|_| is_current);
-    if let Some(pod) = stray {
+    let all_serve = pods.len() == seats && pods.iter().all(|pod| pod.ready);
+    let stray = strays().find(|pod| !pod.ready).or_else(|| strays().next().filter(|_| all_serve));
+    if let Some(pod) = stray.filter(|_| is_current) {
         let step = Step::Restart(Target::of(pod, "its node is of no member"));
         plan.under_way = Some(step.explain());
         plan.step = Some(step);

@@ -10,8 +10,9 @@ use crate::{
         state::{HostFiles, State, Status},
     },
     observed::{Agent, Observed, Pod, Workload},
-    rollout::Change,
+    rollout::{Change, Decision},
     status,
+    step::{Step, Target},
 };
 
 /// How much is known of the members.
@@ -105,13 +106,13 @@ impl<'a> Reports<'a> {
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), shortage(pod)?))).collect()
     }
 
-    /// Whether a pod's daemon goes by a former certificate or bundle until it is started anew, if its agent says so.
-    fn is_outdated(&self, pod: &Pod) -> bool {
-        self.of(pod).and_then(|status| status.certificate.as_ref()).is_some_and(|certificate| certificate.outdated)
+    /// The certificate or bundle by which daemons of a pod do not go before they are started anew, if its agent says so.
+    fn unused(&self, pod: &Pod) -> Option<&'a ContentHash> {
+        self.of(pod)?.certificate.as_ref()?.unused.as_ref()
     }
 
     /// What of a pod is not as it should be: its template, which counts when the controller of the workload would make the pod
-    /// from it, the configuration that its daemon runs with, or the certificate, for which it is made anew as well.
+    /// from it, the configuration that its daemon runs with, or the certificate that its daemons read when they started.
     pub fn change(
         &self,
         pod: &Pod,
@@ -133,11 +134,31 @@ impl<'a> Reports<'a> {
         let told = pod.active.as_deref();
         let is_told = told == Some(wanted.as_str());
         match self.active(pod, daemon) {
-            Some(active) if active == wanted => self.is_outdated(pod).then_some(Change::Certificate),
+            Some(active) if active == wanted => self.unused(pod).map(|unused| {
+                let is_told = pod.active_certificate.as_deref() == Some(unused.as_str());
+                if is_told { Change::UnderWay } else { Change::Certificate }
+            }),
             active if is_told => active.map(|_| Change::UnderWay),
             Some(_) => Some(Change::Configuration),
             // Its agent says nothing. One that was told to wait for what is no more would wait for ever.
             None => told.map(|_| Change::Configuration),
+        }
+    }
+
+    /// The step of a decision, where pods change over by themselves. `contents`: the configuration of the member on each node.
+    pub fn step(&self, decision: Decision, contents: &BTreeMap<String, ContentHash>) -> Option<Step> {
+        let pod = |target: &Target| self.pods.iter().find(|pod| pod.uid == target.uid);
+        match decision {
+            Decision::Restart(target) => Some(Step::Restart(target)),
+            Decision::Activate(target) => {
+                let hash = contents.get(pod(&target)?.node.as_ref()?)?.clone();
+                Some(Step::Activate(Target { why: format!("configuration {hash}"), ..target }, hash))
+            }
+            Decision::Renew(target) => {
+                let hash = self.unused(pod(&target)?)?.clone();
+                Some(Step::Renew(Target { why: "they go by a former certificate".to_owned(), ..target }, hash))
+            }
+            Decision::Done | Decision::Hold(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which pod is brought up to date now, if any: the one engine of all components.
 //!
 //! StatefulSets use `OnDelete`, so a changed template replaces no pod by itself: the operator deletes outdated pods, or has
-//! their agents take another configuration, one at a time. One that is down goes first, since nothing can make it worse and
+//! their agents take another configuration or certificate, one at a time. One that is down goes first, since nothing can make it worse and
 //! what is outdated of it may be what breaks it; the others go only while all serve, who leads last, so that leadership moves
 //! once (stateful-services 1.1.5). The decision looks at what is observed and nothing else, so killing the operator between
 //! two steps changes nothing.
@@ -9,7 +9,6 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{
-    node::ContentHash,
     observed::{Pod, Workload},
     step::{Step, Target},
 };
@@ -19,7 +18,7 @@ use crate::{
 pub enum Change {
     /// Its template: it has to be made anew.
     Template,
-    /// The certificate that its daemon read when it started: it has to be made anew, too.
+    /// The certificate that its daemons read when they started.
     Certificate,
     /// The configuration its agent has activated.
     Configuration,
@@ -53,6 +52,8 @@ pub enum Decision {
     Restart(Target),
     /// Let the agent of this pod take the current configuration now.
     Activate(Target),
+    /// Let the agents of this pod start its daemons anew with the current certificate now.
+    Renew(Target),
     /// Not everything is up to date and nothing may be done now, because of this.
     Hold(String),
 }
@@ -62,20 +63,7 @@ impl Decision {
     pub fn held(&self) -> Option<&str> {
         match self {
             Self::Hold(why) => Some(why),
-            Self::Done | Self::Restart(_) | Self::Activate(_) => None,
-        }
-    }
-
-    /// The step, where pods take a changed configuration by themselves. `contents`: that of the member on each node.
-    pub fn step(self, pods: &[Pod], contents: &BTreeMap<String, ContentHash>) -> Option<Step> {
-        match self {
-            Self::Restart(target) => Some(Step::Restart(target)),
-            Self::Activate(target) => {
-                let node = pods.iter().find(|pod| pod.uid == target.uid)?.node.as_ref()?;
-                let hash = contents.get(node)?.clone();
-                Some(Step::Activate(Target { why: format!("configuration {hash}"), ..target }, hash))
-            }
-            Self::Done | Self::Hold(_) => None,
+            Self::Done | Self::Restart(_) | Self::Activate(_) | Self::Renew(_) => None,
         }
     }
 
@@ -83,7 +71,7 @@ impl Decision {
     pub fn restart(self) -> Option<Step> {
         match self {
             Self::Restart(target) => Some(Step::Restart(target)),
-            Self::Activate(_) | Self::Done | Self::Hold(_) => None,
+            Self::Activate(_) | Self::Renew(_) | Self::Done | Self::Hold(_) => None,
         }
     }
 }
@@ -111,17 +99,17 @@ pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decisi
 /// The disturbance by us that is not over yet.
 pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
     let seat = seats.iter().find(|seat| seat.terminating || seat.change == Some(Change::UnderWay))?;
-    let what = if seat.terminating { "is terminating" } else { "has not taken its configuration yet" };
+    let what = if seat.terminating { "is terminating" } else { "has not changed over yet" };
     Some(format!("pod {} {what}", seat.pod))
 }
 
 /// Brings one pod up to date, whatever else holds.
 fn update(seat: &Seat<'_>, why: &str) -> Decision {
-    let why = if seat.change == Some(Change::Certificate) { "it goes by a former certificate" } else { why };
     let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
     match seat.change {
         Some(Change::Configuration) => Decision::Activate(target),
-        Some(Change::Template | Change::Certificate | Change::UnderWay) | None => Decision::Restart(target),
+        Some(Change::Certificate) => Decision::Renew(target),
+        Some(Change::Template | Change::UnderWay) | None => Decision::Restart(target),
     }
 }
 
@@ -262,7 +250,7 @@ mod tests {
             let busy = |seat: &Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
             let due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
             match next(&seats, || held.then(|| "held".to_owned())) {
-                Decision::Restart(target) | Decision::Activate(target) => {
+                Decision::Restart(target) | Decision::Activate(target) | Decision::Renew(target) => {
                     let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
                     prop_assert!(due(&target) && !target.terminating);
                     prop_assert!(!target.serves || !held && !seats.iter().any(busy));

@@ -12,6 +12,8 @@ pub enum Step {
     Restart(Target),
     /// Let the pod's agent change over to this configuration.
     Activate(Target, ContentHash),
+    /// Let the pod's agents start the daemons anew that go by another certificate than this, or other authorities.
+    Renew(Target, ContentHash),
     /// Ask the pod's agent to change the store beside it.
     Ask(Target, Request),
 }
@@ -53,6 +55,7 @@ impl Step {
         match self {
             Self::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
             Self::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
+            Self::Renew(target, _) => format!("pod {} starts its daemons anew: {}", target.pod, target.why),
             Self::Ask(target, _) => target.why.clone(),
         }
     }
@@ -60,7 +63,7 @@ impl Step {
     /// The pod.
     pub fn target(&self) -> &Target {
         match self {
-            Self::Restart(target) | Self::Activate(target, _) | Self::Ask(target, _) => target,
+            Self::Restart(target) | Self::Activate(target, _) | Self::Renew(target, _) | Self::Ask(target, _) => target,
         }
     }
 }

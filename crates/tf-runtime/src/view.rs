@@ -110,7 +110,7 @@ mod tests {
             issuer: None,
             revision: 1,
             unread: None,
-            outdated: false,
+            unused: None,
         };
         Status { certificate: Some(certificate), ..Status::default() }
     }

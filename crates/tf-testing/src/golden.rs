@@ -129,6 +129,7 @@ fn render<Cr: Managed>(
             let what = match step {
                 Step::Restart(_) => json!({"restart": target.pod, "why": target.why}),
                 Step::Activate(_, hash) => json!({"activate": target.pod, "hash": hash}),
+                Step::Renew(_, hash) => json!({"renew": target.pod, "hash": hash}),
                 Step::Ask(_, request) => json!({"ask": target.pod, "for": format!("{request:?}"), "why": target.why}),
             };
             section(&mut text, "step", &what);

@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 use tf_pki::{bundle::Bundle, certificate::Certificate, stores};
-use tf_plan::{files::env, node};
+use tf_plan::{
+    files::env,
+    node::{self, ContentHash, content_hash},
+};
 
 use super::{
     decide::Pair,
@@ -81,6 +84,12 @@ pub(super) fn take(paths: &Paths, pair: Pair<'_>) -> Result<()> {
         (paths.at(node::CERTIFICATE), pair.certificates.as_bytes()),
     ];
     atomic::replace_together(&files, MODE)
+}
+
+/// Names what there is for daemons to show and trust.
+pub(super) fn hash(paths: &Paths) -> ContentHash {
+    let content = |path: &str| Some((path.to_owned(), fs::read(paths.at(path)).ok()?));
+    content_hash(&[node::CERTIFICATE, node::TRUSTSTORE_PEM].into_iter().filter_map(content).collect())
 }
 
 /// Keeps the files for the daemon, with key and certificates in one and with what it trusts, as they should be. Whether one of them was

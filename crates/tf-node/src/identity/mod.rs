@@ -19,7 +19,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use serde_json::json;
 use tf_pki::member::{self, Member};
-use tf_plan::node::{launch, state};
+use tf_plan::node::{ContentHash, launch, state};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -131,6 +131,11 @@ impl Drop for Identity {
     }
 }
 
+/// Names the certificate and authorities that a daemon reads which starts now ([`state::State::certificate`]).
+pub fn hash(paths: &Paths) -> ContentHash {
+    files::hash(paths)
+}
+
 /// The member that a pod is by its launch file.
 fn wanted(pod: &Pod, identity: &launch::Identity) -> Member {
     Member {
@@ -222,8 +227,8 @@ impl Keeper {
             self.read = held.as_ref().and_then(|held| facts(held, &trust));
         }
         let unread = self.reload.trouble().map(str::to_owned);
-        let outdated = self.reload.is_outdated();
-        let certificate = self.read.clone().map(|read| state::Certificate { unread, outdated, ..read });
+        let unused = self.reload.unused().cloned();
+        let certificate = self.read.clone().map(|read| state::Certificate { unread, unused, ..read });
         let wait = self.ask(identity, &trust, held.as_ref(), certificate, now).await;
         Ok(self.reload.wait().map_or(wait, |reload| reload.min(wait)))
     }
@@ -423,6 +428,6 @@ fn facts(held: &Held, trust: &Trust) -> Option<state::Certificate> {
         issuer: issuer.map(|issuer| issuer.fingerprint().to_string()),
         revision: trust.revision,
         unread: None,
-        outdated: false,
+        unused: None,
     })
 }

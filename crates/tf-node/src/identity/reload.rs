@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_plan::node::{
-    launch,
+    ContentHash, launch,
     state::{Phase, State},
 };
 use tokio::time::Instant;
@@ -15,6 +15,8 @@ use crate::{back_off::BackOff, command::Commands, log, materialise::RunDir, path
 
 /// Between attempts. Each may start a virtual machine.
 const RETRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(5)];
+/// Between looks at daemons that are to be started anew.
+const LOOKS: Duration = Duration::from_secs(1);
 /// For one attempt.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,7 +37,7 @@ pub(super) enum How {
     Itself,
     /// By this command.
     Told(Vec<String>),
-    /// When it starts. Who starts it anew, and when, is decided by those who know how the others are.
+    /// When it starts, as all daemons of the pod. When they are started anew is decided by those who know how other pods are.
     AtStart,
 }
 
@@ -57,6 +59,8 @@ pub(super) struct Reload {
     commands: Commands,
     how: How,
     stale: Stale,
+    /// What daemons of the pod do not go by before they are started anew.
+    unused: Option<ContentHash>,
     due: Instant,
     retries: BackOff,
     trouble: Option<String>,
@@ -71,6 +75,7 @@ impl Reload {
             commands,
             how,
             stale: Stale::Nobody,
+            unused: None,
             due: Instant::now(),
             retries: BackOff::between(RETRIES[0], RETRIES[1]),
             trouble: None,
@@ -80,7 +85,7 @@ impl Reload {
     /// The files are others from now on.
     pub(super) fn files_changed(&mut self) {
         self.stale = match self.state() {
-            _ if matches!(self.how, How::Itself) => Stale::Nobody,
+            _ if !matches!(self.how, How::Told(_)) => Stale::Nobody,
             Some(State { phase: Phase::Starting, .. }) => Stale::Unknown,
             state => state.and_then(|state| state.pid).map_or(Stale::Nobody, Stale::Process),
         };
@@ -90,20 +95,20 @@ impl Reload {
 
     /// Tells the daemon if that is due. Whether it goes by the files as they are.
     pub(super) async fn settle(&mut self) -> bool {
+        if matches!(self.how, How::AtStart) {
+            let present = super::hash(&self.paths);
+            let goes_by_another = |state: &State| state.certificate.as_ref().is_some_and(|read| *read != present);
+            let is_unused = state_file::read_all(&self.paths).values().any(goes_by_another);
+            self.unused = is_unused.then_some(present);
+            self.due = Instant::now() + LOOKS;
+            return self.unused.is_none();
+        }
         if let Stale::Process(pid) = self.stale
             && self.state().and_then(|state| state.pid) != Some(pid)
         {
             self.stale = Stale::Nobody;
         }
-        if matches!(self.how, How::AtStart) {
-            // One that was being started may have read them before they changed.
-            if self.stale == Stale::Unknown
-                && let Some(pid) = self.state().and_then(|state| state.pid)
-            {
-                self.stale = Stale::Process(pid);
-            }
-            self.due = Instant::now() + RETRIES[0];
-        } else if self.stale != Stale::Nobody && Instant::now() >= self.due {
+        if self.stale != Stale::Nobody && Instant::now() >= self.due {
             match self.tell().await {
                 Ok(()) => {
                     log::info("the daemon was told to read its certificates", &json!({"daemon": self.daemon}));
@@ -131,14 +136,15 @@ impl Reload {
         self.trouble.as_deref()
     }
 
-    /// Whether the daemon goes by former files until somebody starts it anew.
-    pub(super) fn is_outdated(&self) -> bool {
-        matches!(self.how, How::AtStart) && self.stale != Stale::Nobody
+    /// Names the files as they are where a daemon of the pod goes by former ones until it is started anew.
+    pub(super) fn unused(&self) -> Option<&ContentHash> {
+        self.unused.as_ref()
     }
 
     /// When there is something to do again, if there is.
     pub(super) fn wait(&self) -> Option<Duration> {
-        (self.stale != Stale::Nobody).then(|| self.due.saturating_duration_since(Instant::now()))
+        let is_waiting = self.stale != Stale::Nobody || self.unused.is_some();
+        is_waiting.then(|| self.due.saturating_duration_since(Instant::now()))
     }
 
     async fn tell(&self) -> Result<()> {

@@ -123,9 +123,14 @@ impl Container {
         }
     }
 
-    /// Sets or removes the annotation.
+    /// Sets or removes the annotation of the configuration.
     pub fn annotate(&self, hash: Option<&ContentHash>) {
-        let annotation = hash.map(|hash| format!("tf.tungsten.io/active-config=\"{hash}\"\n")).unwrap_or_default();
+        self.annotate_with("tf.tungsten.io/active-config", hash);
+    }
+
+    /// Sets or removes this annotation, the only one of ours.
+    pub fn annotate_with(&self, annotation: &str, hash: Option<&ContentHash>) {
+        let annotation = hash.map(|hash| format!("{annotation}=\"{hash}\"\n")).unwrap_or_default();
         let text = format!("kubernetes.io/config.source=\"api\"\n{annotation}");
         self.publish(&self.paths().pod_info_dir(), &files([("annotations", &text)]));
     }

@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroU16,
+    path::Path,
 };
 
 use serde::{Deserialize, Serialize};
@@ -364,7 +365,8 @@ pub struct Identity {
     /// Command that has the daemon read what it shows and trusts anew. Default: it looks itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<Vec<String>>,
-    /// Whether it reads that when it starts and never again. Then what changes counts when somebody starts it anew.
+    /// Whether the daemons of the pod that wait for a certificate read it when they start and never again. Then what changes counts when they are
+    /// started anew, which their operator asks for ([`tf_api::names::ANNOTATION_ACTIVE_CERTIFICATE`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_start: bool,
 }
@@ -481,6 +483,12 @@ impl Launch {
         self.files.keys().chain(self.place.iter().map(|place| &place.file)).map(String::as_str)
     }
 
+    /// Whether the daemon starts with a certificate of the member, which it waits for. One that reads it again later does so, too.
+    pub fn starts_with_certificate(&self) -> bool {
+        let is_one = |path: &String| Path::new(path).starts_with(super::CERTIFICATE_DIR);
+        self.identity.as_ref().is_some_and(|identity| identity.required) || self.awaits.iter().any(is_one)
+    }
+
     fn check(&self) -> Result<(), Unusable> {
         command("argv", &self.argv)?;
         self.working_directory.as_deref().map_or(Ok(()), |path| absolute("workingDirectory", path))?;
@@ -529,7 +537,7 @@ impl Launch {
         if let Some(Agent { client, .. }) = &self.agent {
             ensure("agent.client", "is empty", !client.is_empty())?;
         }
-        if let Some(Identity { lifetime_seconds, reload, .. }) = &self.identity {
+        if let Some(Identity { lifetime_seconds, reload, at_start, host_files, .. }) = &self.identity {
             // One writer of the pod's certificate.
             ensure("identity", "is only for the container that serves the agent API", self.agent.is_some())?;
             ensure(
@@ -538,6 +546,8 @@ impl Launch {
                 u64::from(*lifetime_seconds) >= SHORTEST_LIFETIME.as_secs(),
             )?;
             reload.as_ref().map_or(Ok(()), |argv| command("identity.reload", argv))?;
+            let is_known = !at_start || (reload.is_none() && host_files.is_none());
+            ensure("identity.atStart", "is not for what is told, nor for files of the node", is_known)?;
         }
         if let Some(Relay { host, authorities, password, .. }) = &self.relay {
             ensure("relay.host", "is empty", !host.is_empty())?;

@@ -84,6 +84,10 @@ pub struct State {
     /// The content that the pod's annotation asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<ContentHash>,
+    /// Names the certificate and authorities that there were when its process started, if it starts with them: [`super::content_hash`] of
+    /// [`super::CERTIFICATE`] and [`super::TRUSTSTORE_PEM`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<ContentHash>,
     /// Version of the agent that runs it.
     #[serde(default)]
     pub version: String,
@@ -128,9 +132,10 @@ pub struct Certificate {
     /// Why the daemon does not go by a newer one that it has, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
-    /// Whether the daemon has a newer one, or another bundle, and goes by it when it is started anew.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub outdated: bool,
+    /// Names the certificate and authorities that there are ([`State::certificate`]) where a daemon of the pod goes by others until it is started
+    /// anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused: Option<ContentHash>,
 }
 
 /// What became of the node's files ([`super::HOST_FILES_DIR`]).

@@ -100,6 +100,9 @@ pub struct Pod {
     /// The configuration that its agent is told to run, see `ANNOTATION_ACTIVE_CONFIG`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<String>,
+    /// The certificate with which its agents are told to start daemons anew, see `ANNOTATION_ACTIVE_CERTIFICATE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_certificate: Option<String>,
     /// Its certificate, as the operator that signed it noted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,

@@ -102,6 +102,7 @@ impl From<v1::Pod> for Pod {
             trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
             agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
+            active_certificate: annotations.get(names::ANNOTATION_ACTIVE_CERTIFICATE).cloned(),
             certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
             former,
         }

@@ -83,6 +83,7 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
             last_exit: None,
             active: Some(active.parse().expect("a hash")),
             wanted: None,
+            certificate: None,
             version: "0.1.0".into(),
         };
         let message = if serves { "NodeStatus: Functional" } else { "NodeStatus: Non-Functional (lost)" };

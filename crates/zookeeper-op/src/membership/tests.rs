@@ -221,7 +221,7 @@ fn a_change_is_not_over_before_the_last_agent_has_made_it() {
     told.seats[0].change = Some(Change::UnderWay);
     let decision = told.decide(3);
     assert_eq!((decision.step, decision.waits.len()), (None, 1), "{:?}", decision.waits);
-    assert!(decision.waits[0].contains("zk-0 has not taken its configuration yet"), "{:?}", decision.waits);
+    assert!(decision.waits[0].contains("zk-0 has not changed over yet"), "{:?}", decision.waits);
 }
 
 #[test]

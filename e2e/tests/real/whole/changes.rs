@@ -45,7 +45,17 @@ async fn the_authority_of_all_certificates_changes_under_a_client_of_the_api_and
 async fn authority(lab: &Lab, client: &Client) -> Result<()> {
     let world = World { client, addresses: lab.real_nodes()?.addresses()? };
     world.is_functional().await?;
-    world.goes_through("authority", replace_authority(client), &[]).await
+    let before = pods(client).await?;
+    world.goes_through("authority", replace_authority(client), &[]).await?;
+    let after = pods(client).await?;
+    ensure!(before == after, "pods were made anew: {before:?}\n{after:?}");
+    Ok(())
+}
+
+/// Names and uids of all pods.
+async fn pods(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
+    let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE).list(&ListParams::default()).await?;
+    Ok(pods.iter().map(|pod| (pod.name_any(), pod.uid())).collect())
 }
 
 /// Where everything has come up.
