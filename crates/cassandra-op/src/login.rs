@@ -56,6 +56,8 @@ pub fn references(cr: &Cassandra) -> References {
 pub struct Login {
     /// The password of [`USER`].
     pub password: String,
+    /// The one that the operator's own Secret holds. A person put it there, and it is [`Self::password`] once members can be told.
+    pub stored: String,
     /// Whether servers ask for it.
     pub authentication: Authentication,
     /// What a person should know.
@@ -63,7 +65,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// What clients of a ring log in with, if they are given anything. `unready` says what keeps a ring that asks for no password from beginning to.
+    /// What clients of a ring log in with, if they are given anything. `unready` says what keeps members from being told anything else: a ring that asks
+    /// for no password begins to when they can be, and one that was brought up goes over to another password.
     ///
     /// # Errors
     /// When there is no password yet, or one that clients cannot be given.
@@ -71,29 +74,35 @@ impl Login {
         cr: &Cassandra,
         observed: &Observed<Cassandra>,
         initialized: bool,
-        unready: impl FnOnce() -> Option<String>,
+        unready: impl Fn() -> Option<String>,
     ) -> Result<Option<Self>, NotReady> {
         if !is_given(cr) {
             return Ok(None);
         }
-        let secret = plan::passwords_name(cr);
+        let place = format!("Secret {}/{}", cr.home(), plan::passwords_name(cr));
         let stored = stored(cr, observed);
         let mut notes = Vec::new();
         let password = match told(cr, observed).filter(|_| initialized) {
-            Some(told) => {
-                if stored != Some(told.as_str()) {
-                    notes.push(format!(
-                        "the password of a ring that was brought up is not changed; Secret {}/{secret} gets the former one back",
-                        cr.home()
-                    ));
+            None => fit(stored, &place)?.to_owned(),
+            Some(told) => match fit(stored, &place) {
+                Ok(same) if same == told => told,
+                Err(unfit) => {
+                    notes.push(format!("clients go on with the former password: {}", unfit.message));
+                    told
                 }
-                told
-            }
-            None => fit(stored, &format!("Secret {}/{secret}", cr.home()))?.to_owned(),
+                Ok(other) => match unready() {
+                    None => other.to_owned(),
+                    Some(why) => {
+                        notes.push(format!("clients go on with the former password of {place} for now: {why}"));
+                        told
+                    }
+                },
+            },
         };
         let (authentication, waits) = in_force(cr, initialized, unready);
         notes.extend(waits.map(|why| format!("clients are not asked for a password yet: {why}")));
-        Ok(Some(Self { password, authentication, notes }))
+        let stored = stored.unwrap_or(&password).to_owned();
+        Ok(Some(Self { password, stored, authentication, notes }))
     }
 
     /// Whether servers ask for the password.
@@ -138,7 +147,7 @@ fn fit<'a>(password: Option<&'a str>, place: &str) -> Result<&'a str, NotReady> 
 fn in_force(
     cr: &Cassandra,
     initialized: bool,
-    unready: impl FnOnce() -> Option<String>,
+    unready: impl Fn() -> Option<String>,
 ) -> (Authentication, Option<String>) {
     let has = recorded(cr).unwrap_or_default();
     let wanted = cr.spec.service_configuration.authentication.unwrap_or(has);

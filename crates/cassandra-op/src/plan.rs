@@ -247,7 +247,7 @@ fn given(
     let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided);
     let login = Login::of(cr, observed, founded, unready)?;
     if let Some(login) = &login {
-        passwords.insert(login::PASSWORD, &login.password);
+        passwords.insert(login::PASSWORD, &login.stored);
     }
     Ok(login)
 }

@@ -4,6 +4,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use cassandra_op::login;
 use cassandra_op::plan::{KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD, passwords_name, plan};
 use jiff::{SignedDuration, Timestamp};
@@ -328,6 +329,43 @@ fn clients_are_asked_for_a_password_when_every_member_knows_it_and_holds_the_use
         assert_eq!(recorded(&waits), Some(json!("None")), "{why}");
         assert!(waits.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", waits.notes);
     }
+}
+
+#[test]
+fn another_password_is_taken_when_every_member_can_be_told_and_stays_in_the_secret_until_then() {
+    let mut resource = asking();
+    resource.status.as_mut().unwrap().own.authentication = Some(Authentication::Password);
+    let edited = |password: &str, change: Said<'_>| {
+        let mut observed = unasked(change);
+        observed.secrets.get_mut(&passwords_name(&resource)).unwrap().insert(login::PASSWORD, password);
+        let told = [("login.env".to_owned(), "USER='tf'\nPASSWORD='secret'\n".to_owned())];
+        observed.secrets.insert("configdb1-cassandra-secret-files".to_owned(), told.into_iter().collect());
+        plan(&resource, &observed).unwrap()
+    };
+    let holds = |plan: &Plan, name: &str, text: &str| {
+        let object = plan.objects.iter().find(|object| object.name == name).unwrap();
+        serde_json::to_string(&object.body).unwrap().contains(&BASE64_STANDARD.encode(text))
+    };
+    let (files, connection, own) =
+        ("configdb1-cassandra-secret-files", "configdb1-cassandra-connection", "configdb1-cassandra-passwords");
+    let login = |password: &str| format!("USER='tf'\nPASSWORD='{password}'\n");
+
+    let taken = edited("another", &|_, _| {});
+    assert!(taken.notes.is_empty(), "{:?}", taken.notes);
+    assert!(holds(&taken, connection, "another") && holds(&taken, own, "another"));
+    let cases: [(&str, Said<'_>, &str); 3] = [
+        ("another", &|index, facts| facts.has_login = index != 1, "-1 does not know it"),
+        ("another", &|index, facts| facts.schema = format!("schema-{index}"), "different versions of the schema"),
+        ("an other", &|_, _| {}, "has to be 1 to 72 ASCII letters"),
+    ];
+    for (password, change, why) in cases {
+        let waits = edited(password, change);
+        let is_told = |note: &String| note.starts_with("clients go on with the former password") && note.contains(why);
+        assert!(waits.notes.iter().any(is_told), "{why}: {:?}", waits.notes);
+        assert!(holds(&waits, connection, "secret") && holds(&waits, own, password), "{why}");
+        assert!(holds(&waits, files, &login("secret")), "{why}");
+    }
+    assert!(holds(&taken, files, &login("another")));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_plan::node::{
-    launch::{self, Launch, Place, When},
+    launch::{self, Launch, OnChange, Place, When},
     zookeeper::Servers,
 };
 
@@ -24,9 +24,10 @@ use crate::{
 /// would hide that. `is_private`: those by which nobody but the agent reaches the daemon, too.
 pub fn place(set: &Set, paths: &Paths, is_private: bool) -> Result<()> {
     let lists = own_lists(set, paths)?;
-    for Place { file, to, when, private } in &set.launch.place {
+    for place in &set.launch.place {
+        let Place { file, to, when, .. } = place;
         let target = paths.at(to);
-        let File { bytes, secret } = set.files.get(file).with_context(|| format!("{file} is missing"))?;
+        let content = content(set, file)?;
         match when {
             When::Absent if fs::symlink_metadata(&target).is_ok() => continue,
             When::New { served } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
@@ -45,19 +46,41 @@ pub fn place(set: &Set, paths: &Paths, is_private: bool) -> Result<()> {
                 }
             }
         }
-        let pointed = lists.get(file.as_str()).map(|list| newest::pointed(&String::from_utf8_lossy(bytes), list));
-        let bytes = pointed.as_ref().map_or(bytes.as_slice(), String::as_bytes);
-        let mode = match (private, secret) {
-            (true, _) => 0o600,
-            (false, true) => 0o640,
-            (false, false) => 0o644,
-        };
-        atomic::write(&target, bytes, mode)?;
-        if let Some(parent) = target.parent() {
-            atomic::sync_directory(parent).with_context(|| format!("write {}", target.display()))?;
-        }
+        let list = lists.get(file.as_str());
+        let pointed = list.map(|list| newest::pointed(&String::from_utf8_lossy(&content.bytes), list));
+        let bytes = pointed.as_ref().map_or(content.bytes.as_slice(), String::as_bytes);
+        copy(place, bytes, content.secret, &target)?;
     }
     Ok(())
+}
+
+/// Makes copies anew beside a daemon that goes from one set to another and runs on: those of files that ask nothing of it.
+pub fn place_again(former: &Set, set: &Set, paths: &Paths) -> Result<()> {
+    let is_idle = |file: &str| set.launch.files.get(file) == Some(&OnChange::Nothing);
+    let differs = |file: &str| former.files.get(file) != set.files.get(file);
+    let due = set.launch.place.iter().filter(|it| it.when == When::Always && is_idle(&it.file) && differs(&it.file));
+    for place in due {
+        let content = content(set, &place.file)?;
+        copy(place, &content.bytes, content.secret, &paths.at(&place.to))?;
+    }
+    Ok(())
+}
+
+fn content<'a>(set: &'a Set, file: &str) -> Result<&'a File> {
+    set.files.get(file).with_context(|| format!("{file} is missing"))
+}
+
+fn copy(place: &Place, bytes: &[u8], is_secret: bool, target: &Path) -> Result<()> {
+    let mode = match (place.private, is_secret) {
+        (true, _) => 0o600,
+        (false, true) => 0o640,
+        (false, false) => 0o644,
+    };
+    atomic::write(target, bytes, mode)?;
+    match target.parent() {
+        Some(parent) => atomic::sync_directory(parent).with_context(|| format!("write {}", target.display())),
+        None => Ok(()),
+    }
 }
 
 /// Notes among a daemon's data that it has served with it, for [`When::New`].

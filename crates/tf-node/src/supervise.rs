@@ -87,8 +87,8 @@ struct Supervisor {
     is_private: bool,
     /// What goes on until the daemon knows what it does not read by itself: what clients log in with, and what has changed since it started.
     introduction: Option<JoinHandle<Told>>,
-    /// The configuration that a running server goes by until it has taken what it was told of a later one.
-    former: Option<ContentHash>,
+    /// The set that a running server goes by until it has taken what it was told of a later one.
+    former: Option<Set>,
     starts: u32,
     last_exit: Option<LastExit>,
     /// What is waited for.
@@ -317,6 +317,13 @@ impl Supervisor {
                 self.log("signals the daemon", json!({"signal": signal}));
                 process::signal(pid, *signal);
             }
+            let copied = present
+                .as_ref()
+                .zip(self.set.as_ref())
+                .map(|(former, set)| place::place_again(former, set, &self.paths));
+            if let Some(Err(error)) = copied {
+                self.has_trouble(&format!("{error:#}"));
+            }
             self.introduce(present.as_ref());
         }
     }
@@ -419,12 +426,14 @@ impl Supervisor {
         let Some(set) = &self.set else { return };
         let address = self.pod.address;
         let is_taken = self.former.is_none();
-        let login = store::introduce(&set.launch, address, &self.paths, self.is_private);
+        let formers: Vec<&Set> = self.former.iter().chain(former).collect();
+        let login = store::introduce(&set.launch, &formers, address, &self.paths, self.is_private);
+        let is_login_other = formers.iter().any(|former| store::has_other_login(former, set));
         let commands = self.agent.commands();
         let definitions = former.and_then(|former| store::tell(former, is_taken, set, &self.paths, commands));
         let level = former.and_then(|former| level::tell(former, is_taken, set, address, &self.paths, commands));
-        if let Some(former) = former.filter(|_| definitions.is_some() || level.is_some()) {
-            self.former.get_or_insert_with(|| former.hash.clone());
+        if let Some(former) = former.filter(|_| definitions.is_some() || level.is_some() || is_login_other) {
+            self.former.get_or_insert_with(|| former.clone());
         }
         if login.is_none() && definitions.is_none() && level.is_none() {
             return;
@@ -447,7 +456,7 @@ impl Supervisor {
     fn introduced(&mut self, told: Told) {
         self.introduction = None;
         if let Some(former) = self.former.take() {
-            self.log("the daemon goes by its configuration", json!({"former": former}));
+            self.log("the daemon goes by its configuration", json!({"former": former.hash}));
         }
         if !matches!(self.process, Process::Running { .. }) {
             return;
@@ -623,7 +632,7 @@ impl Supervisor {
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),
             certificate: pid.and(self.certificate.clone()),
-            active: self.former.clone().or_else(|| self.set.as_ref().map(|set| set.hash.clone())),
+            active: self.former.as_ref().or(self.set.as_ref()).map(|set| set.hash.clone()),
             wanted: match &self.wanted {
                 Wanted::Content(hash) => Some(hash.clone()),
                 Wanted::Unset | Wanted::Unknown(_) => None,

@@ -12,12 +12,13 @@ use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Result, bail};
 use tf_plan::node::{
+    cassandra::LOGIN_FILE,
     launch::{Launch, Probe},
     state::Status,
 };
 use tokio::time::timeout;
 
-use self::cassandra::change::Tasks;
+use self::cassandra::{change::Tasks, login::Login};
 use crate::{command::Commands, paths::Paths, probe::Target, set::Set};
 
 /// Why a change was not made.
@@ -123,16 +124,28 @@ pub fn is_private(set: &Set, paths: &Paths) -> bool {
     login.asked && !cassandra::login::is_known(&paths.at(data), paths)
 }
 
-/// What there is to do beside a daemon that runs, until its server knows what clients log in with.
+/// What there is to do beside a daemon that runs, until its server knows what clients log in with. `formers`: sets by which it may go so far.
 pub fn introduce(
     launch: &Launch,
+    formers: &[&Set],
     address: IpAddr,
     paths: &Paths,
     is_private: bool,
 ) -> Option<impl Future<Output = ()> + Send + use<>> {
     let Probe::Cassandra { login: Some(login), .. } = &launch.ready else { return None };
     let Some(Store::Cassandra(server)) = Store::of(launch, address) else { return None };
-    Some(cassandra::login::introduce(server, *login, paths.clone(), is_private))
+    let login_of = |set: &&Set| {
+        let file = set.files.get(LOGIN_FILE)?;
+        Login::parse(std::str::from_utf8(&file.bytes).ok()?).ok()
+    };
+    let formers = formers.iter().filter_map(login_of).collect();
+    Some(cassandra::login::introduce(server, *login, paths.clone(), is_private, formers))
+}
+
+/// Whether clients of a store that runs log in with something else by its set than by a former one.
+pub fn has_other_login(former: &Set, set: &Set) -> bool {
+    let file = |set: &Set| set.files.get(LOGIN_FILE).cloned();
+    file(former).is_some_and(|former| file(set) != Some(former))
 }
 
 /// What there is to do beside a daemon that runs, until its server has taken what it reads only when it starts; none if nothing of that

@@ -12,12 +12,13 @@ use kube::api::Api;
 use serde_json::{Value, json};
 use tf_api::kinds::CASSANDRA;
 use tf_testing::resources::{self, Resource};
+use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::writer::Writer;
 use super::{Long, NAME, RESIZED, STORE, good, on_a_small_machine, table};
-use crate::store::NAMESPACE;
+use crate::store::{NAMESPACE, edit_secret, followed, running};
 use crate::tls::Access;
 
 /// Between two visits.
@@ -182,6 +183,50 @@ async fn three_servers_begin_and_cease_to_ask_for_a_password_while_clients_go_on
                 good(authentication, &writer.end().await?)?;
             }
             Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_password_counts_for_who_comes_anew_and_neither_a_server_nor_a_client_is_disturbed() -> Result<()> {
+    if !Long::OtherPassword.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let all = lab.real_nodes()?.addresses()?;
+            founded(client, 3).await?;
+            let access = login(client).await?;
+            table(&access, &all).await?;
+            let servers = || -> Result<Vec<_>> {
+                let nodes = lab.real_nodes()?.all()?;
+                nodes.iter().map(|node| node.processes("java")).collect::<Result<Vec<_>>>()
+            };
+            let (before, former) = (servers()?, running(client, CASSANDRA).await?);
+            let writer = Writer::begin(&access, &all);
+            writer.goes_on(10).await?;
+            let begun = Instant::now();
+            edit_secret(client, &format!("{NAME}-cassandra-passwords"), "password", "another0password").await?;
+            let other = access.logging_in("tf", "another0password");
+            eventually("clients with the other password to be let in", RESIZED, async || {
+                Ok(other.connect(all[0]).await.ok().map(drop))
+            })
+            .await?;
+            let heard = begun.elapsed();
+            followed(client, CASSANDRA, &former, RESIZED).await?;
+            STORE.through(client, "the change").await?;
+            println!("another password: {heard:.1?}, all members after {:.1?}", begun.elapsed());
+            for address in &all {
+                other.connect(*address).await.with_context(|| format!("{address}"))?;
+                let refusal = access.connect(*address).await.err();
+                ensure!(refusal.as_ref().is_some_and(is_refusal), "{address}: the former password: {refusal:?}");
+            }
+            let told = login(client).await?;
+            told.connect(all[0]).await.context("what clients are told")?;
+            ensure!(servers()? == before, "servers were started anew: {before:?}");
+            let summary = writer.read_by(&other).end().await?;
+            ensure!(summary.refused == 0, "the client had to connect anew: {summary}");
+            good("another password", &summary)
         })
         .await
 }

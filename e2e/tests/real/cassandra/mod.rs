@@ -63,10 +63,11 @@ pub enum Long {
     Backup,
     Founded,
     Asked,
+    OtherPassword,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Asked as usize + 1;
+    pub const ALL: usize = Self::OtherPassword as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -1,6 +1,8 @@
 //! What runs is changed under a client of the config API, which notices nothing but that members take turns.
 
-use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::DeleteParams;
+use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_testing::identity::Identity;
 
 use super::traffic::Traffic;
@@ -34,6 +36,30 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     world.goes_through("level", log_more(lab), &followers).await?;
     ensure!(servers(lab)? == before, "servers were started anew for another log level: {before:?}");
     world.log_more(client).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_other_credential_changes_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {
+    Long::Credentials.run(credentials).await
+}
+
+async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
+    let world = World { client, addresses: lab.real_nodes()?.addresses()? };
+    world.is_functional().await?;
+    let edited = [
+        ("control1-control-rndc", "rndckey", "YW5vdGhlciBrZXkgb2Ygb3RoZXIgYnl0ZXM=", CONTROL),
+        ("webui1-webui-login", "password", "another0password", WEBUI),
+        ("configdb1-cassandra-passwords", "keystorePassword", "another0keystore", CASSANDRA),
+        ("configdb1-cassandra-passwords", "truststorePassword", "another0truststore", CASSANDRA),
+        ("zookeeper1-zookeeper-super", "password", "another0password", ZOOKEEPER),
+    ];
+    for (secret, key, value, follower) in edited {
+        world.goes_through(&format!("{secret} {key}"), edit_secret(client, secret, key, value), &[follower]).await?;
+    }
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let token =
+        async { Ok(secrets.delete("kubemanager1-kubemanager-token", &DeleteParams::default()).await.map(drop)?) };
+    world.goes_through("token", token, &[KUBEMANAGER]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

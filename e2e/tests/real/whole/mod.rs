@@ -49,6 +49,8 @@ pub enum Long {
     Story,
     /// Everything is changed under a client.
     Changes,
+    /// So are the credentials that it leaves out.
+    Credentials,
     /// So is the authority of all certificates.
     Authority,
     /// One daemon after the other hangs.

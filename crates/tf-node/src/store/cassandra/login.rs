@@ -37,7 +37,8 @@ const DEFAULT: &str = "cassandra";
 const LATEST: i64 = 4_102_444_800_000_000;
 
 /// User and password.
-pub(super) struct Login {
+#[derive(PartialEq, Eq)]
+pub struct Login {
     user: String,
     password: String,
 }
@@ -45,15 +46,32 @@ pub(super) struct Login {
 impl Login {
     /// What clients of the server beside the agent log in with, if they are given anything.
     pub(super) fn read(paths: &Paths) -> Result<Option<Self>> {
-        let path = paths.run_dir().join(LOGIN_FILE);
+        Self::in_directory(&paths.run_dir())
+    }
+
+    /// What they will log in with, or do already: it changes for the whole ring when the first member takes it, and is mounted at all of them.
+    pub(super) fn mounted(paths: &Paths) -> Option<Self> {
+        Self::in_directory(&paths.secret_dir()).ok().flatten()
+    }
+
+    fn in_directory(directory: &Path) -> Result<Option<Self>> {
+        let path = directory.join(LOGIN_FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
         };
-        let mut read: BTreeMap<String, String> = env::parse(&text).context(LOGIN_FILE)?;
+        Self::parse(&text).map(Some)
+    }
+
+    /// What this file says.
+    ///
+    /// # Errors
+    /// When it is not of its format.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut read: BTreeMap<String, String> = env::parse(text).context(LOGIN_FILE)?;
         let mut take = |name| read.remove(name).with_context(|| format!("{LOGIN_FILE}: no {name}"));
-        Ok(Some(Self { user: take(USER)?, password: take(PASSWORD)? }))
+        Ok(Self { user: take(USER)?, password: take(PASSWORD)? })
     }
 
     /// As a server wants it (SASL PLAIN, RFC 4616).
@@ -94,14 +112,21 @@ impl Login {
 
 /// Whether the server knows what clients log in with.
 pub fn is_known(data: &Path, paths: &Paths) -> bool {
-    Login::read(paths).ok().flatten().is_some_and(|login| login.is_noted(data))
+    let present = Login::read(paths).ok().flatten();
+    present.into_iter().chain(Login::mounted(paths)).any(|login| login.is_noted(data))
 }
 
-/// Ends when the server knows it.
-pub async fn introduce(server: Server, how: node::cassandra::Login, paths: Paths, is_private: bool) {
+/// Ends when the server knows it. `formers`: what it may know instead, if clients are to log in with something else than before.
+pub async fn introduce(
+    server: Server,
+    how: node::cassandra::Login,
+    paths: Paths,
+    is_private: bool,
+    formers: Vec<Login>,
+) {
     let mut trouble = None;
     loop {
-        let Err(error) = change::in_time(attempt(&server, how, &paths, is_private)).await else { return };
+        let Err(error) = change::in_time(attempt(&server, how, &paths, is_private, &formers)).await else { return };
         let now = format!("{error:#}");
         if trouble.as_ref() != Some(&now) {
             log::info("the server is not told yet what clients log in with", &json!({"why": now}));
@@ -111,10 +136,18 @@ pub async fn introduce(server: Server, how: node::cassandra::Login, paths: Paths
     }
 }
 
-async fn attempt(server: &Server, how: node::cassandra::Login, paths: &Paths, is_private: bool) -> Result<()> {
+async fn attempt(
+    server: &Server,
+    how: node::cassandra::Login,
+    paths: &Paths,
+    is_private: bool,
+    formers: &[Login],
+) -> Result<()> {
     let login = Login::read(paths)?.context("there is nothing to log in with")?;
+    // Whoever is asked nothing must not bring back what the others do not know any more.
+    let login = Login::mounted(paths).filter(|_| is_private).unwrap_or(login);
     let data = paths.at(&server.data);
-    let is_noted = login.is_noted(&data);
+    let mut is_noted = login.is_noted(&data);
     let mut connection = if is_private {
         Connection::open_beside(&server.clients, paths).await?
     } else {
@@ -123,11 +156,16 @@ async fn attempt(server: &Server, how: node::cassandra::Login, paths: &Paths, is
     let was_asked = match connection.start(Some(&login)).await {
         Ok(was_asked) => was_asked,
         Err(error) => {
-            // Somebody changed it. The next start begins with telling the server again.
-            if is_noted {
-                fs::remove_file(data.join(NOTE)).context("forget what the server was told")?;
-            }
-            return Err(error);
+            let Some(former) = by_former(server, paths, formers.iter().filter(|former| **former != login)).await else {
+                // Somebody changed it. The next start begins with telling the server again.
+                if is_noted {
+                    fs::remove_file(data.join(NOTE)).context("forget what the server was told")?;
+                }
+                return Err(error);
+            };
+            connection = former;
+            is_noted = false;
+            false
         }
     };
     if is_noted {
@@ -143,6 +181,17 @@ async fn attempt(server: &Server, how: node::cassandra::Login, paths: &Paths, is
         }
     }
     login.note(&data, &hash)
+}
+
+/// A session of the first of these that the server lets in.
+async fn by_former(server: &Server, paths: &Paths, formers: impl Iterator<Item = &Login>) -> Option<Connection> {
+    for former in formers {
+        let mut connection = Connection::open(&server.clients, paths).await.ok()?;
+        if connection.start(Some(former)).await.is_ok() {
+            return Some(connection);
+        }
+    }
+    None
 }
 
 /// Has each user be on so many members, before there is any.
@@ -191,6 +240,11 @@ mod tests {
         assert!(!is_known(data, &paths));
         fs::write(paths.run_dir().join(LOGIN_FILE), "USER='other'\nPASSWORD='first'\n").unwrap();
         assert!(!is_known(data, &paths));
+        // The ring may have another one by what the operator wants of all members.
+        fs::create_dir_all(paths.secret_dir()).unwrap();
+        fs::write(paths.secret_dir().join(LOGIN_FILE), "USER='tf'\nPASSWORD='first'\n").unwrap();
+        assert!(is_known(data, &paths));
+        fs::remove_file(paths.secret_dir().join(LOGIN_FILE)).unwrap();
         fs::remove_file(paths.run_dir().join(LOGIN_FILE)).unwrap();
         assert!(!is_known(data, &paths) && Login::read(&paths).unwrap().is_none());
     }

@@ -83,7 +83,11 @@ async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
 async fn session(target: &Target, paths: &Paths) -> Result<Connection> {
     let login = Login::read(paths)?;
     let mut server = Connection::open(target, paths).await?;
-    server.start(login.as_ref()).await?;
+    let Err(refused) = server.start(login.as_ref()).await else { return Ok(server) };
+    let next = Login::mounted(paths).filter(|next| login.as_ref() != Some(next));
+    let Some(next) = next else { return Err(refused) };
+    let mut server = Connection::open(target, paths).await?;
+    server.start(Some(&next)).await?;
     Ok(server)
 }
 
