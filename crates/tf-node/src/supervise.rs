@@ -317,11 +317,9 @@ impl Supervisor {
                 self.log("signals the daemon", json!({"signal": signal}));
                 process::signal(pid, *signal);
             }
-            let copied = present
-                .as_ref()
-                .zip(self.set.as_ref())
-                .map(|(former, set)| place::place_again(former, set, &self.paths));
-            if let Some(Err(error)) = copied {
+            if let (Some(former), Some(set)) = (&present, &self.set)
+                && let Err(error) = place::place_again(former, set, &self.paths)
+            {
                 self.has_trouble(&format!("{error:#}"));
             }
             self.introduce(present.as_ref());
@@ -428,7 +426,7 @@ impl Supervisor {
         let is_taken = self.former.is_none();
         let formers: Vec<&Set> = self.former.iter().chain(former).collect();
         let login = store::introduce(&set.launch, &formers, address, &self.paths, self.is_private);
-        let is_login_other = formers.iter().any(|former| store::has_other_login(former, set));
+        let is_login_other = login.is_some() && formers.iter().any(|former| store::has_other_login(former, set));
         let commands = self.agent.commands();
         let definitions = former.and_then(|former| store::tell(former, is_taken, set, &self.paths, commands));
         let level = former.and_then(|former| level::tell(former, is_taken, set, address, &self.paths, commands));
