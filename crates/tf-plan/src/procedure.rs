@@ -150,14 +150,14 @@ pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
     }
     let seats = plan.members.len();
     let is_member = |node: &String| plan.members.iter().any(|member| member.node == *node);
-    let stays = |pod: &&Pod| !pod.terminating && pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < seats);
-    let pods: Vec<&Pod> = Reports::of_observed(observed).pods.iter().filter(stays).collect();
-    let strays = || pods.iter().filter(|pod| pod.node.as_ref().is_some_and(|node| !is_member(node)));
+    let is_kept = |pod: &&Pod| !pod.terminating && pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < seats);
+    let pods: Vec<&Pod> = Reports::of_observed(observed).pods.iter().filter(is_kept).collect();
+    let elsewhere = || pods.iter().filter(|pod| pod.node.as_ref().is_some_and(|node| !is_member(node)));
     let (workload, _) = plan.workload();
     // Until its controller has seen the members it would put the pod where it was.
     let is_current = observed.workloads.get(workload).is_some_and(|live| live.current);
     let all_serve = pods.len() == seats && pods.iter().all(|pod| pod.ready);
-    let stray = strays().find(|pod| !pod.ready).or_else(|| strays().next().filter(|_| all_serve));
+    let stray = elsewhere().find(|pod| !pod.ready).or_else(|| elsewhere().next().filter(|_| all_serve));
     if let Some(pod) = stray.filter(|_| is_current) {
         let step = Step::Restart(Target::of(pod, "its node is of no member"));
         plan.under_way = Some(step.explain());

@@ -94,9 +94,8 @@ fn step(due: rollout::Decision) -> Option<Step> {
     match due {
         rollout::Decision::Restart(Target { pod, uid, why }) => Some(Step::Restart { pod, uid, why }),
         rollout::Decision::Activate(Target { pod, uid, .. }) => Some(Step::Activate { pod, uid }),
-        // A server is told of its certificate while it runs, so there is none.
-        rollout::Decision::Renew(_) => None,
-        rollout::Decision::Done | rollout::Decision::Hold(_) => None,
+        // A server is told of its certificate while it runs, so nobody is started anew for it.
+        rollout::Decision::Renew(_) | rollout::Decision::Done | rollout::Decision::Hold(_) => None,
     }
 }
 

@@ -46,15 +46,24 @@ async fn every_other_credential_changes_under_a_client_of_the_api_and_none_of_it
 async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
     let world = World { client, addresses: lab.real_nodes()?.addresses()? };
     world.is_functional().await?;
+    let (key_store, trust_store) = ("keystorePassword", "truststorePassword");
+    let stores = ["configdb1-cassandra-passwords", "analyticsdb1-cassandra-passwords"]
+        .map(|secret| [(secret, key_store, "another0keystore"), (secret, trust_store, "another0truststore")])
+        .concat();
     let edited = [
-        ("control1-control-rndc", "rndckey", "YW5vdGhlciBrZXkgb2Ygb3RoZXIgYnl0ZXM=", CONTROL),
-        ("webui1-webui-login", "password", "another0password", WEBUI),
-        ("configdb1-cassandra-passwords", "keystorePassword", "another0keystore", CASSANDRA),
-        ("configdb1-cassandra-passwords", "truststorePassword", "another0truststore", CASSANDRA),
-        ("zookeeper1-zookeeper-super", "password", "another0password", ZOOKEEPER),
+        ("rndc", vec![("control1-control-rndc", "rndckey", "YW5vdGhlciBrZXkgb2Ygb3RoZXIgYnl0ZXM=")], CONTROL),
+        ("web", vec![("webui1-webui-login", "password", "another0password")], WEBUI),
+        ("stores", stores, CASSANDRA),
+        ("super", vec![("zookeeper1-zookeeper-super", "password", "another0password")], ZOOKEEPER),
     ];
-    for (secret, key, value, follower) in edited {
-        world.goes_through(&format!("{secret} {key}"), edit_secret(client, secret, key, value), &[follower]).await?;
+    for (what, edits, follower) in edited {
+        let edit = async {
+            for (secret, key, value) in edits {
+                edit_secret(client, secret, key, value).await?;
+            }
+            Ok(())
+        };
+        world.goes_through(what, edit, &[follower]).await?;
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let token =
