@@ -147,7 +147,7 @@ fn fit<'a>(password: Option<&'a str>, place: &str) -> Result<&'a str, NotReady> 
 fn in_force(
     cr: &Cassandra,
     initialized: bool,
-    unready: impl Fn() -> Option<String>,
+    unready: impl FnOnce() -> Option<String>,
 ) -> (Authentication, Option<String>) {
     let has = recorded(cr).unwrap_or_default();
     let wanted = cr.spec.service_configuration.authentication.unwrap_or(has);

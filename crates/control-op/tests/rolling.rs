@@ -61,7 +61,7 @@ fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
 }
 
 #[test]
-fn members_that_go_by_a_former_certificate_are_made_anew_one_after_the_other_while_the_others_serve() {
+fn members_that_go_by_a_former_certificate_are_started_anew_one_after_the_other_while_the_others_serve() {
     let mut observed = running();
     // Everybody runs with what is wanted.
     let wanted = (0..3).map(|_| {

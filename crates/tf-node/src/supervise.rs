@@ -385,7 +385,7 @@ impl Supervisor {
         }
         // Before it reads them: one that reads later ones is merely started anew in vain.
         self.certificate = set.launch.starts_with_certificate().then(|| identity::hash(&self.paths));
-        self.state_file.publish(State { phase: Phase::Starting, pid: None, certificate: None, ..self.state() });
+        self.state_file.publish(State { phase: Phase::Starting, pid: None, ..self.state() });
         let mut is_private = false;
         let prepared = store::prepare(set, &self.paths).and_then(|()| {
             // What another member left may have been put aside.

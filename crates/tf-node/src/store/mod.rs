@@ -144,8 +144,7 @@ pub fn introduce(
 
 /// Whether clients of a store that runs log in with something else by its set than by a former one.
 pub fn has_other_login(former: &Set, set: &Set) -> bool {
-    let file = |set: &Set| set.files.get(LOGIN_FILE).cloned();
-    file(former).is_some_and(|former| file(set) != Some(former))
+    former.files.get(LOGIN_FILE).is_some_and(|file| set.files.get(LOGIN_FILE) != Some(file))
 }
 
 /// What there is to do beside a daemon that runs, until its server has taken what it reads only when it starts; none if nothing of that

@@ -20,8 +20,7 @@ async fn passwords_and_settings_change_under_a_client_of_the_api_and_none_of_its
 }
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
-    let world = World { client, addresses: lab.real_nodes()?.addresses()? };
-    world.is_functional().await?;
+    let world = World::of(lab, client).await?;
     let other = "another0password";
     world
         .goes_through("rabbitmq", edit_secret(client, "rabbitmq1-secret", "password", other), &[RABBITMQ, CONFIG_KIND])
@@ -44,8 +43,7 @@ async fn every_other_credential_changes_under_a_client_of_the_api_and_none_of_it
 }
 
 async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
-    let world = World { client, addresses: lab.real_nodes()?.addresses()? };
-    world.is_functional().await?;
+    let world = World::of(lab, client).await?;
     let (key_store, trust_store) = ("keystorePassword", "truststorePassword");
     let stores = ["configdb1-cassandra-passwords", "analyticsdb1-cassandra-passwords"]
         .map(|secret| [(secret, key_store, "another0keystore"), (secret, trust_store, "another0truststore")])
@@ -78,8 +76,7 @@ async fn the_authority_of_all_certificates_changes_under_a_client_of_the_api_and
 }
 
 async fn authority(lab: &Lab, client: &Client) -> Result<()> {
-    let world = World { client, addresses: lab.real_nodes()?.addresses()? };
-    world.is_functional().await?;
+    let world = World::of(lab, client).await?;
     let before = pods(client).await?;
     world.goes_through("authority", replace_authority(client), &[]).await?;
     let after = pods(client).await?;
@@ -99,7 +96,14 @@ struct World<'a> {
     addresses: Vec<Ipv4Addr>,
 }
 
-impl World<'_> {
+impl<'a> World<'a> {
+    /// Once everything is functional.
+    async fn of(lab: &Lab, client: &'a Client) -> Result<Self> {
+        let world = Self { client, addresses: lab.real_nodes()?.addresses()? };
+        world.is_functional().await?;
+        Ok(world)
+    }
+
     async fn is_functional(&self) -> Result<()> {
         functional(&Visitor::of(self.client, NAMESPACE).await?, &self.addresses).await
     }
