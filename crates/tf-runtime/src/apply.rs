@@ -14,7 +14,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
     core::DynamicObject,
 };
 use serde_json::{Value, json};
@@ -39,6 +39,9 @@ use crate::{
 /// Fields that were left out are asked for again by the first pass after this time: that somebody gave a field up, or that a
 /// definition knows it by now, changes neither a value nor the generation.
 const ASK_AGAIN: Duration = Duration::from_mins(1);
+
+/// How often an object is read again because it changed between reading and applying.
+const ATTEMPTS: u32 = 5;
 
 /// The live object as it was when it last agreed with what we want.
 #[derive(Clone, Debug)]
@@ -82,6 +85,8 @@ pub enum Act {
     Leftover,
     /// It is what another operator made and gives way; it is made anew when the garbage collector has let its pods go.
     GivesWay,
+    /// The resource is being deleted and leaves it behind.
+    LeftBehind,
     /// It was applied but for these fields.
     Partly(Omitted),
 }
@@ -116,7 +121,9 @@ impl ApplyError {
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
     /// Kind of the resource.
-    pub kind: &'a str,
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
     /// Its uid.
@@ -157,6 +164,24 @@ impl Applier {
         {
             return Ok(if record.omitted.is_empty() { Act::Unchanged } else { Act::Partly(record.omitted) });
         }
+        let mut attempts = 1;
+        loop {
+            match self.settle(object, &key, &hash, owner, dry).await {
+                Err(ApplyError::Request(error)) if error.is_conflict() && attempts < ATTEMPTS => attempts += 1,
+                settled => return settled,
+            }
+        }
+    }
+
+    /// Looks at the live object and does what it needs, unless it changes meanwhile (a conflict).
+    async fn settle(
+        &self,
+        object: &Object,
+        key: &(Kind, Key),
+        hash: &str,
+        owner: Owner<'_>,
+        dry: bool,
+    ) -> Result<Act, ApplyError> {
         let api = dynamic::<DynamicObject>(&self.client, object.kind, object.namespace.as_deref());
         let live = api
             .get_opt(&object.name)
@@ -173,6 +198,9 @@ impl Applier {
                 return Ok(Act::Leftover);
             }
             self.check_owner(object, owner, live)?;
+            if Child::of(&live.metadata).owner.is_none() && !self.is_wanted(owner).await? {
+                return Ok(Act::LeftBehind);
+            }
             if applied_no_more_than(&live.metadata, self.operator, &object.body) && as_planned(live, &object.body) {
                 self.remember(key, owner, hash, live, Omitted::default());
                 self.count(object.kind, "unchanged");
@@ -182,7 +210,7 @@ impl Applier {
         if dry {
             return Ok(Act::Pending);
         }
-        let (applied, omitted) = self.patch(&api, object, live.is_some()).await?;
+        let (applied, omitted) = self.patch(&api, object, live.as_ref()).await?;
         self.count(object.kind, if live.is_none() { "created" } else { "changed" });
         tracing::info!(object = object.describe(), created = live.is_none(), "applied");
         self.remember(key, owner, hash, &applied, omitted.clone());
@@ -250,25 +278,44 @@ impl Applier {
         self.lock().retain(|_, record| record.owner != owner);
     }
 
+    /// Whether the resource is still there to stay, as the API server says and not the cache: while it is deleted with
+    /// `--cascade=orphan`, the garbage collector takes its objects away from it, and one that were taken back would be
+    /// deleted with it.
+    async fn is_wanted(&self, owner: Owner<'_>) -> Result<bool, RequestError> {
+        let api = dynamic::<DynamicObject>(&self.client, owner.kind, Some(owner.namespace));
+        // Operators may list what they reconcile.
+        let named = ListParams::default().fields(&format!("metadata.name={}", owner.name));
+        let found = api
+            .list_metadata(&named)
+            .await
+            .map_err(RequestError::while_doing(format!("looking for {} {}", owner.kind.kind, owner.name)))?;
+        let is_it = |metadata: &ObjectMeta| metadata.uid.as_deref() == Some(owner.uid);
+        Ok(found.iter().any(|found| is_it(&found.metadata) && found.metadata.deletion_timestamp.is_none()))
+    }
+
     /// Applies as much of an object as the API server takes. It refuses the whole for one field that the definition does not
-    /// have, as a component's older definition does with what a newer Manager passes on.
+    /// have, as a component's older definition does with what a newer Manager passes on. What is there is changed only as it
+    /// was read.
     async fn patch(
         &self,
         api: &Api<DynamicObject>,
         object: &Object,
-        exists: bool,
+        live: Option<&DynamicObject>,
     ) -> Result<(DynamicObject, Omitted), RequestError> {
-        let mut outcome = self.patch_with(api, object, &object.body, exists).await;
+        let mut body = object.body.clone();
+        if let Some(live) = live {
+            body["metadata"]["resourceVersion"] = json!(live.metadata.resource_version);
+        }
+        let mut outcome = self.patch_with(api, object, &body, live.is_some()).await;
         let unknown = match &outcome {
             Err(kube::Error::Api(status)) => undeclared(&status.message),
             _ => Vec::new(),
         };
         if !unknown.is_empty() {
-            let mut body = object.body.clone();
             for field in &unknown {
                 yielding::remove(&mut body, field);
             }
-            outcome = self.patch_with(api, object, &body, exists).await;
+            outcome = self.patch_with(api, object, &body, live.is_some()).await;
         }
         let (applied, held) = outcome.map_err(RequestError::while_doing(format!("applying {}", object.describe())))?;
         let why = format!("the installed definition of {} does not have this field", object.kind.kind);
@@ -297,6 +344,9 @@ impl Applier {
                     .flat_map(|details| &details.causes)
                     .map(|cause| (cause.field.clone(), cause.message.clone()))
                     .collect();
+                if conflicts.is_empty() {
+                    return Err(kube::Error::Api(status));
+                }
                 let mut body = body.clone();
                 for (field, _) in &conflicts {
                     yielding::remove(&mut body, field);
@@ -312,7 +362,10 @@ impl Applier {
                     && status.is_invalid()
                     && self.evict(api, object).await.is_ok() =>
             {
-                Ok((api.patch(&object.name, &parameters, &Patch::Apply(body)).await?, Vec::new()))
+                // It is not as it was read any more, by our own hand.
+                let mut body = body.clone();
+                yielding::remove(&mut body, ".metadata.resourceVersion");
+                Ok((api.patch(&object.name, &parameters, &Patch::Apply(&body)).await?, Vec::new()))
             }
             Err(error) => Err(error),
         }
@@ -361,17 +414,17 @@ impl Applier {
         self.lock().get(key).cloned()
     }
 
-    fn remember(&self, key: (Kind, Key), owner: Owner<'_>, hash: String, live: &DynamicObject, omitted: Omitted) {
+    fn remember(&self, key: &(Kind, Key), owner: Owner<'_>, hash: &str, live: &DynamicObject, omitted: Omitted) {
         let record = Record {
             owner: owner.uid.to_owned(),
-            hash,
+            hash: hash.to_owned(),
             uid: live.metadata.uid.clone().unwrap_or_default(),
             version: resource_version(&live.metadata).unwrap_or_default(),
             generation: live.metadata.generation.unwrap_or_default(),
             omitted,
             at: Instant::now(),
         };
-        self.lock().insert(key, record);
+        self.lock().insert(key.clone(), record);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Kind, Key), Record>> {
@@ -407,7 +460,7 @@ fn metadata_intact(object: &Object, owner: Owner<'_>, seen: &Child) -> bool {
 fn is_leftover(live: &DynamicObject, owner: Owner<'_>) -> bool {
     let owners = live.metadata.owner_references.as_deref().unwrap_or_default();
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
-    controller.is_some_and(|found| found.kind == owner.kind && found.name == owner.name && found.uid != owner.uid)
+    controller.is_some_and(|found| found.kind == owner.kind.kind && found.name == owner.name && found.uid != owner.uid)
 }
 
 /// Whether the live object carries every field we want.
@@ -417,3 +470,6 @@ fn as_planned(live: &DynamicObject, desired: &Value) -> bool {
     let owners = rest.pointer_mut("/metadata/ownerReferences").map(Value::take).unwrap_or_default();
     owners_covered(&live["metadata"]["ownerReferences"], &owners) && covers(&live, &rest)
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,11 @@ impl RequestError {
         }
     }
 
+    /// Whether what the request was about is not any more as it was read.
+    pub fn is_conflict(&self) -> bool {
+        matches!(&self.source, kube::Error::Api(status) if status.is_conflict())
+    }
+
     /// Whether the request was not sent because another process leads.
     pub fn is_not_leader(&self) -> bool {
         is_not_leader(&self.source)

@@ -399,7 +399,12 @@ impl<C: Component> Reconciler<C> {
 
     async fn apply_all(&self, subject: &Subject<'_, C::Cr>, objects: &[Object]) -> Result<Results, PassError> {
         let dry = subject.cr.paused();
-        let owner = Owner { kind: C::Cr::INFO.kind, name: &subject.key.name, uid: &subject.uid };
+        let owner = Owner {
+            kind: self.world.declaration.primary,
+            namespace: &subject.key.namespace,
+            name: &subject.key.name,
+            uid: &subject.uid,
+        };
         let mut results = Results::default();
         for object in objects {
             let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
@@ -416,6 +421,10 @@ impl<C: Component> Reconciler<C> {
                 Ok(Act::Leftover) => {
                     results.leftovers = true;
                     results.report.leaving.push(format!("{} of a former resource of this name", object.describe()));
+                }
+                Ok(Act::LeftBehind) => {
+                    results.leftovers = true;
+                    results.report.leaving.push(format!("{}, which stays as the resource goes", object.describe()));
                 }
                 Ok(Act::Partly(omitted)) => {
                     results.report.conflicts.extend(omitted.held);
