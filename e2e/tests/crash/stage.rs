@@ -33,8 +33,9 @@ use crate::{
 /// Namespace of the operators, which watch all others.
 pub const HOME: &str = "operators";
 
-/// Longest time a bring-up may take, a crash and the start of another process included.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Longest time a bring-up may take, a crash and the start of another process included. A quarter of a minute is usual; what
+/// only the next resync would mend takes ten minutes.
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(250);

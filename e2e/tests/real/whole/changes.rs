@@ -2,17 +2,12 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
-use tf_api::kinds::{ANALYTICS, KindInfo, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::kinds::{ANALYTICS, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_testing::identity::Identity;
 
-use super::traffic::Traffic;
+use super::world::World;
 use super::*;
-use crate::store::{edit_secret, followed, replace_authority, running};
-
-/// For everything to be changed, one member after the other.
-const CHANGED: Duration = Duration::from_mins(15);
-/// How long everything has to be well before a change counts as done.
-const CALM: Duration = Duration::from_secs(5);
+use crate::store::{edit_secret, replace_authority};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {
@@ -34,7 +29,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let followers = [RABBITMQ, REDIS, CASSANDRA, CONFIG_KIND, CONTROL, ANALYTICS, ANALYTICS_ALARM, VROUTER];
     world.goes_through("level", log_more(lab), &followers).await?;
     ensure!(servers(lab)? == before, "servers were started anew for another log level: {before:?}");
-    world.log_more(client).await
+    logs_more(client, world.addresses.len()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,76 +85,16 @@ async fn pods(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
     Ok(pods.iter().map(|pod| (pod.name_any(), pod.uid())).collect())
 }
 
-/// Where everything has come up.
-struct World<'a> {
-    client: &'a Client,
-    addresses: Vec<Ipv4Addr>,
-}
-
-impl<'a> World<'a> {
-    /// Once everything is functional.
-    async fn of(lab: &Lab, client: &'a Client) -> Result<Self> {
-        let world = Self { client, addresses: lab.real_nodes()?.addresses()? };
-        world.is_functional().await?;
-        Ok(world)
+/// The daemons of all members were told, and so was Cassandra.
+async fn logs_more(client: &Client, members: usize) -> Result<()> {
+    const TOLD: &str = "logs from SYS_DEBUG on";
+    for (kind, container) in [(CONFIG_KIND, "api"), (CONTROL, "control"), (ANALYTICS, "collector")] {
+        let told = logs(client, kind, container).await?.matches(TOLD).count();
+        ensure!(told == members, "{container}: {told} were told");
     }
-
-    async fn is_functional(&self) -> Result<()> {
-        functional(&Visitor::of(self.client, NAMESPACE).await?, &self.addresses).await
-    }
-
-    /// Makes a change under a client of the API, and waits until all pods of the kinds that follow it have done so and everything is well.
-    async fn goes_through(
-        &self,
-        what: &str,
-        change: impl Future<Output = Result<()>>,
-        followers: &[KindInfo],
-    ) -> Result<()> {
-        let begun = Instant::now();
-        let traffic = Traffic::begin(self.client, &self.addresses, what);
-        let made = self.make(change, followers).await;
-        println!("{what}: {:.0?}", begun.elapsed());
-        let told = traffic.end(what).await;
-        made.with_context(|| format!("{what}: {told:?}"))?;
-        told?;
-        self.is_functional().await
-    }
-
-    /// The daemons of all members were told, and so was Cassandra.
-    async fn log_more(&self, client: &Client) -> Result<()> {
-        const TOLD: &str = "logs from SYS_DEBUG on";
-        for (kind, container) in [(CONFIG_KIND, "api"), (CONTROL, "control"), (ANALYTICS, "collector")] {
-            let told = logs(client, kind, container).await?.matches(TOLD).count();
-            ensure!(told == self.addresses.len(), "{container}: {told} were told");
-        }
-        let debug = logs(client, CASSANDRA, "cassandra").await?;
-        ensure!(debug.lines().any(|line| line.starts_with("DEBUG")), "no Cassandra logs more");
-        Ok(())
-    }
-
-    async fn make(&self, change: impl Future<Output = Result<()>>, followers: &[KindInfo]) -> Result<()> {
-        let mut before = Vec::new();
-        for kind in followers {
-            before.push((*kind, running(self.client, *kind).await?));
-        }
-        change.await?;
-        for (kind, before) in &before {
-            followed(self.client, *kind, before, CHANGED).await?;
-        }
-        calm(self.client).await
-    }
-}
-
-/// Waits until everything is well and stays so for a while.
-async fn calm(client: &Client) -> Result<()> {
-    let mut since: Option<Instant> = None;
-    eventually("everything to be well", CHANGED, async || {
-        let found = resources::all(client, NAMESPACE).await?;
-        let is_calm = |it: &Resource| it.is_ready() && !it.is("Progressing", "True");
-        since = found.iter().all(is_calm).then(|| since.unwrap_or_else(Instant::now));
-        Ok(since.filter(|since| since.elapsed() > CALM).map(drop))
-    })
-    .await
+    let debug = logs(client, CASSANDRA, "cassandra").await?;
+    ensure!(debug.lines().any(|line| line.starts_with("DEBUG")), "no Cassandra logs more");
+    Ok(())
 }
 
 /// Servers that can be told another log level, on all nodes. Of those in Java ZooKeeper's and Kafka's cannot.

@@ -5,9 +5,12 @@
 mod agents;
 mod changes;
 mod faults;
+mod images;
 mod losses;
+mod nodes;
 mod registration;
 mod traffic;
+mod world;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -57,6 +60,10 @@ pub enum Long {
     Faults,
     /// What daemons are connected to is lost.
     Losses,
+    /// Each service gets other images.
+    Images,
+    /// A node is lost for good.
+    Nodes,
 }
 
 impl Long {

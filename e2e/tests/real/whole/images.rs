@@ -1,0 +1,68 @@
+//! Each service gets other images, as with another release, one member at a time, under a client of the config API that notices nothing but that.
+
+use serde_json::{Value, json};
+use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER};
+
+use super::world::World;
+use super::*;
+
+/// Services of the manifest, stores first, in the order in which the others need them.
+const SERVICES: [(&str, KindInfo); 13] = [
+    ("zookeeper", ZOOKEEPER),
+    ("cassandras", CASSANDRA),
+    ("rabbitmq", RABBITMQ),
+    ("redis", REDIS),
+    ("config", CONFIG_KIND),
+    ("analytics", ANALYTICS),
+    ("queryengine", QUERY_ENGINE),
+    ("analyticsSnmp", ANALYTICS_SNMP),
+    ("analyticsAlarm", ANALYTICS_ALARM),
+    ("controls", CONTROL),
+    ("kubemanager", KUBEMANAGER),
+    ("webui", WEBUI),
+    ("vrouters", VROUTER),
+];
+
+/// The same image by its full name, which is another one to Kubernetes.
+const REGISTRY: &str = "docker.io/";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_of_each_service_change_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {
+    Long::Images.run(story).await
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let world = World::of(lab, client).await?;
+    let mut manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
+    for (service, kind) in SERVICES {
+        let images = images(client, kind).await?;
+        ensure!(images.values().all(|image| !image.starts_with(REGISTRY)), "{service}: {images:?}");
+        set(&mut manifest["spec"]["services"][service], &images);
+        let apply = async { lab.apply(&manifest.to_string()).await.map(drop) };
+        world.goes_through(service, apply, &[kind]).await?;
+        let changed = self::images(client, kind).await?;
+        ensure!(changed.values().all(|image| image.starts_with(REGISTRY)), "{service}: {changed:?}");
+    }
+    Ok(())
+}
+
+/// Images of the containers of a kind that are not its agent's.
+async fn images(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, String>> {
+    let pods = resources::pods(client, kind, NAMESPACE).await?;
+    let containers = pods.into_iter().filter_map(|pod| pod.spec).flat_map(|spec| spec.containers);
+    let found = containers.filter_map(|container| Some((container.name, container.image?)));
+    Ok(found.filter(|(_, image)| !image.contains("tf-node")).collect())
+}
+
+/// States the full names of images in all resources of a service.
+fn set(service: &mut Value, images: &BTreeMap<String, String>) {
+    let containers: Vec<Value> =
+        images.iter().map(|(name, image)| json!({ "name": name, "image": format!("{REGISTRY}{image}") })).collect();
+    let resources = match service {
+        Value::Array(resources) => resources.iter_mut().collect(),
+        one => vec![one],
+    };
+    for resource in resources {
+        resource["spec"]["serviceConfiguration"]["containers"] = containers.clone().into();
+    }
+}
