@@ -1,6 +1,10 @@
 //! Each operator works alone, and what is missing can be installed later.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -27,9 +31,11 @@ use crate::{
 /// Definitions are of the whole cluster, so tests that change them have a lab of their own and take turns in it.
 static LAB: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
 static TURN: Mutex<()> = Mutex::const_new(());
-/// For the API server to remove definitions with all their resources, beside other tests. It looks at all definitions again
-/// every 5 minutes (`NewSharedInformerFactory` in apiextensions' `apiserver.go`), and what it missed it does then.
+/// For the API server to remove definitions with all their resources, beside other tests.
 const UNDEFINED: Duration = Duration::from_mins(7);
+/// Between two reminders. What the API server missed it does by itself only when it looks at all definitions again, every 5
+/// minutes (`NewSharedInformerFactory` in apiextensions' `apiserver.go`), or when a definition changes.
+const REMIND: Duration = Duration::from_secs(10);
 
 /// The lab without any definition of ours, however the test before it ended, for as long as the guard is held.
 pub async fn turn() -> Result<(Arc<Lab>, MutexGuard<'static, ()>)> {
@@ -67,9 +73,18 @@ async fn undefine(lab: &Lab) -> Result<()> {
     for plural in defined(lab).await? {
         api.delete(&format!("{plural}.{}", tf_api::GROUP), &DeleteParams::default()).await?;
     }
-    let mut left = Vec::new();
+    let (mut left, mut reminders, begun) = (Vec::new(), 0, Instant::now());
     let gone = eventually("the definitions to be gone", UNDEFINED, async || {
         left = definitions(lab).await?;
+        if begun.elapsed() > REMIND * (reminders + 1) {
+            reminders += 1;
+            let reminder = json!({ "metadata": { "annotations": { "reminders": reminders.to_string() } } });
+            for definition in &left {
+                let name = definition.metadata.name.as_deref().unwrap_or_default();
+                let changed = api.patch(name, &PatchParams::default(), &Patch::Merge(&reminder)).await;
+                ensure!(changed.is_ok() || api.get_opt(name).await?.is_none(), "{name} takes no reminder");
+            }
+        }
         Ok(left.is_empty().then_some(()))
     })
     .await;
