@@ -50,14 +50,14 @@ fn conflict() -> Value {
 async fn apply(answers: impl IntoIterator<Item = Value>) -> (Act, Vec<Value>) {
     let answers = Arc::new(Mutex::new(VecDeque::from_iter(answers)));
     let patches = Arc::new(Mutex::new(Vec::new()));
-    let (left, patched) = (Arc::clone(&answers), Arc::clone(&patches));
+    let (left, seen) = (Arc::clone(&answers), Arc::clone(&patches));
     let service = tower::service_fn(move |request: Request<Body>| {
         let answer = left.lock().unwrap().pop_front().unwrap();
-        let patched = Arc::clone(&patched);
+        let seen = Arc::clone(&seen);
         async move {
             if request.method() == "PATCH" {
                 let body = request.into_body().collect_bytes().await?;
-                patched.lock().unwrap().push(serde_json::from_slice(&body)?);
+                seen.lock().unwrap().push(serde_json::from_slice(&body)?);
             }
             let code = answer["code"].as_u64().unwrap_or(200).try_into()?;
             let answer = Body::from(answer.to_string().into_bytes());

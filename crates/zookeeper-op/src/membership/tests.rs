@@ -1,4 +1,4 @@
-//! The moves one by one, as examples; `tests/membership.rs` walks through all of them.
+//! The moves one by one, as examples; `tests/component/membership.rs` walks through all of them.
 
 use tf_api::{ZookeeperConfiguration, kinds::ZookeeperTls};
 use tf_plan::node::zookeeper::Role;

@@ -1,0 +1,194 @@
+//! Situations in code, and plans as the daemons would see them.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use tf_api::Managed;
+use tf_plan::{
+    component::Component,
+    node::launch::{Launch, OnChange},
+    object::{CONFIG_MAP, Object, SECRET},
+    observed::Observed,
+    plan::Plan,
+};
+use tf_sim::analytics::options::{Daemon, Options};
+use tf_testing::golden;
+
+/// A recorded situation of a kind: the resource and what is observed.
+pub fn situation<C: Component>(name: &str) -> (C::Cr, Observed<C::Cr>) {
+    golden::situation::<C>(env!("CARGO_MANIFEST_DIR"), name)
+}
+
+/// A plan of a recorded situation.
+pub fn plan<C: Component>(name: &str) -> Plan {
+    let (cr, observed) = situation::<C>(name);
+    C::plan(&cr, &observed).unwrap_or_else(|not_ready| panic!("{name}: {}", not_ready.message))
+}
+
+/// A resource with other settings in `serviceConfiguration`, too.
+pub fn with_settings<Cr: Managed>(cr: &Cr, settings: Value) -> Cr {
+    let mut cr = serde_json::to_value(cr).unwrap();
+    for (field, value) in settings.as_object().unwrap() {
+        cr["spec"]["serviceConfiguration"][field] = value.clone();
+    }
+    serde_json::from_value(cr).unwrap()
+}
+
+/// A resource with a status.
+pub fn with_status<Cr: Managed>(cr: &Cr, status: Value) -> Cr {
+    let mut cr = serde_json::to_value(cr).unwrap();
+    cr["status"] = status;
+    serde_json::from_value(cr).unwrap()
+}
+
+/// All files, by key.
+pub fn files(plan: &Plan) -> BTreeMap<String, String> {
+    let data = |kind, suffix: &str| -> BTreeMap<String, String> {
+        let wanted = |object: &&Object| object.kind == kind && object.name.ends_with(suffix);
+        let object = plan.objects.iter().find(wanted);
+        object.map(|object| serde_json::from_value(object.body["data"].clone()).unwrap()).unwrap_or_default()
+    };
+    let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
+    let secret = data(SECRET, "-secret-files").into_iter().map(|(key, encoded)| (key, text(encoded)));
+    data(CONFIG_MAP, "-files").into_iter().chain(secret).collect()
+}
+
+/// A file of the member with an address, or of all members.
+pub fn file(files: &BTreeMap<String, String>, name: &str, address: &str) -> Option<String> {
+    let own = format!("{name}.{}", address.replace(':', "-"));
+    files.get(name).or_else(|| files.get(&own)).cloned()
+}
+
+/// How the agent runs the daemon of a container.
+pub fn launch(files: &BTreeMap<String, String>, container: &str, address: &str) -> Launch {
+    let text = file(files, &format!("{container}.launch"), address);
+    Launch::parse(text.unwrap_or_else(|| panic!("no {container}.launch for {address}")).as_bytes()).unwrap()
+}
+
+/// What the daemon of a member goes by, by the files that its launch file names on its command line.
+///
+/// # Errors
+/// Why the daemon would end.
+pub fn options(
+    files: &BTreeMap<String, String>,
+    container: &str,
+    daemon: Daemon,
+    address: &str,
+) -> Result<Options, String> {
+    let argv = launch(files, container, address).argv;
+    assert_eq!(argv[0], daemon.name());
+    let named = argv.windows(2).filter(|pair| ["-c", "--conf_file"].contains(&pair[0].as_str()));
+    let texts: Vec<String> =
+        named.map(|pair| file(files, pair[1].trim_start_matches("/etc/contrail/"), address).unwrap()).collect();
+    assert!(!texts.is_empty(), "{argv:?}");
+    Options::read(daemon, &texts).map_err(|exit| exit.why)
+}
+
+/// The containers of a member whose daemons are started anew when the one plan becomes the other.
+pub fn started_anew(before: &Plan, after: &Plan, address: &str) -> Vec<String> {
+    let (before, after) = (files(before), files(after));
+    let containers = after.keys().filter_map(|key| key.split_once(".launch").map(|(name, _)| name.to_owned()));
+    let mut containers: Vec<String> = containers.collect();
+    containers.dedup();
+    containers.retain(|container| {
+        let launch = launch(&after, container, address);
+        let differs = |name: &str| file(&before, name, address) != file(&after, name, address);
+        let restarts = |(name, what): (&String, &OnChange)| *what == OnChange::Restart && differs(name);
+        launch.files.iter().any(restarts) || differs(&format!("{container}.launch"))
+    });
+    containers
+}
+
+/// Services around a resource in namespace `prod`, and its nodes. Lists are addresses of servers; an empty one says that nobody runs them.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub nodes: Vec<String>,
+    pub cassandra: Vec<String>,
+    /// Of the Cassandra for analytics.
+    pub database: Vec<String>,
+    pub zookeeper: Vec<String>,
+    pub rabbitmq: Vec<String>,
+    pub redis: Vec<String>,
+    pub config: Vec<String>,
+    pub collectors: Vec<String>,
+    pub kafka: Vec<String>,
+    pub ready: bool,
+    pub rabbitmq_password: String,
+    pub redis_password: String,
+}
+
+impl World {
+    /// What is observed of it.
+    pub fn observed<Cr: Managed>(&self) -> Observed<Cr> {
+        let node = |(index, address): (usize, &String)| {
+            json!({
+                "name": format!("cp{}", index + 1),
+                "address": address,
+                "labels": {"node-role.kubernetes.io/control-plane": ""},
+            })
+        };
+        let one = |name: &str, endpoints: &[(&str, u16, bool)], nodes: &[String], secret: Option<&str>| {
+            let peer = || self.peer(name, endpoints, nodes, secret);
+            (!nodes.is_empty()).then(peer).into_iter().collect::<Vec<Value>>()
+        };
+        let mut cassandras = one("configdb1", &[("cql", 9041, true)], &self.cassandra, None);
+        cassandras.extend(one("analyticsdb1", &[("cql", 9042, true)], &self.database, None));
+        serde_json::from_value(json!({
+            "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
+            "now": "2026-11-21T10:00:00Z",
+            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "peers": {
+                "Cassandra": {"known": cassandras},
+                "Zookeeper": {"known": one("zookeeper1", &[("client", 2181, false)], &self.zookeeper, None)},
+                "Rabbitmq": {"known": one("rabbitmq1", &[("amqp", 5673, true)], &self.rabbitmq, Some("rabbitmq"))},
+                "Redis": {"known": one("redis1", &[("redis", 6389, true)], &self.redis, Some("redis"))},
+                "Config": {"known": one("config1", &[("api", 8082, true)], &self.config, None)},
+                "Analytics": {"known": one("analytics1", &[("api", 8081, true), ("collector", 8086, true)], &self.collectors, None)},
+                "AnalyticsAlarm": {"known": one("analyticsalarm1", &[("kafka", 9092, true)], &self.kafka, None)},
+                "QueryEngine": {"known": []},
+            },
+            "secrets": {
+                "rabbitmq": {"username": "user0001", "password": self.rabbitmq_password, "vhost": "vhost001"},
+                "redis": {"password": self.redis_password},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn peer(&self, name: &str, endpoints: &[(&str, u16, bool)], nodes: &[String], secret: Option<&str>) -> Value {
+        let endpoint = |(name, port, tls): &(&str, u16, bool)| json!({"name": name, "protocol": "TCP", "port": port, "tls": tls, "nodes": nodes});
+        let ready = json!({
+            "type": "Ready",
+            "status": if self.ready { "True" } else { "False" },
+            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
+            "message": "as it is",
+            "lastTransitionTime": "2026-11-21T09:00:00Z",
+        });
+        json!({
+            "namespace": "prod",
+            "name": name,
+            "generation": 1,
+            "status": {
+                "contract": "v1",
+                "observedGeneration": 1,
+                "endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>(),
+                "connectionSecretRef": secret.map(|name| json!({"name": name})),
+                "conditions": [ready],
+            },
+        })
+    }
+}
+
+/// A resource in namespace `prod`.
+pub fn named<Cr: Managed>(name: &str, spec: Value) -> Cr {
+    serde_json::from_value(json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1",
+        "kind": Cr::INFO.kind,
+        "metadata": {"namespace": "prod", "name": name, "uid": "uid-1", "generation": 1},
+        "spec": spec,
+    }))
+    .unwrap()
+}

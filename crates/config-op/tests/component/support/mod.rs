@@ -1,0 +1,212 @@
+//! Situations in code, and plans as the daemons would see them.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use config_op::Component;
+use serde_json::{Value, json};
+use tf_api::Config;
+use tf_plan::{
+    component::Component as _,
+    files::read,
+    object::{CONFIG_MAP, Kind, SECRET, SERVICE, STATEFUL_SET},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+
+/// Sections of an INI file by name, options by name.
+pub type Ini = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A Config named config1 in namespace tf with this spec.
+pub fn config(spec: Value) -> Config {
+    named("tf", "config1", spec)
+}
+
+/// A Config with this name and spec.
+pub fn named(namespace: &str, name: &str, spec: Value) -> Config {
+    serde_json::from_value(json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1",
+        "kind": "Config",
+        "metadata": {"namespace": namespace, "name": name, "uid": "uid-1", "generation": 1},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// The same after its first bring-up.
+pub fn initialized(mut config: Config) -> Config {
+    config.status = serde_json::from_value(json!({"initialized": true, "observedGeneration": 1})).unwrap();
+    config
+}
+
+/// What is to be observed.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub namespace: String,
+    pub nodes: Vec<String>,
+    pub cassandra: Vec<String>,
+    pub cql_port: u16,
+    pub zookeeper: Vec<String>,
+    pub rabbitmq: Vec<String>,
+    pub analytics: Vec<String>,
+    pub ready: bool,
+    pub rabbitmq_login: [String; 3],
+    pub secrets: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let addresses: Vec<String> = (1..=3).map(|n| format!("10.0.0.{n}")).collect();
+        Self {
+            namespace: "tf".into(),
+            nodes: addresses.clone(),
+            cassandra: addresses.clone(),
+            cql_port: 9041,
+            zookeeper: addresses.clone(),
+            rabbitmq: addresses,
+            analytics: Vec::new(),
+            ready: true,
+            rabbitmq_login: ["user0001", "Rabbit-Pass-0123456789", "vhost001"].map(str::to_owned),
+            secrets: BTreeMap::new(),
+        }
+    }
+}
+
+impl World {
+    pub fn with_analytics(analytics: &[&str]) -> Self {
+        Self { analytics: analytics.iter().map(|host| (*host).to_owned()).collect(), ..Self::default() }
+    }
+
+    pub fn observed(&self) -> Observed<Config> {
+        let node = |(index, address): (usize, &String)| {
+            json!({
+                "name": format!("cp{:02}", index + 1),
+                "address": address,
+                "labels": {"node-role.kubernetes.io/control-plane": ""},
+            })
+        };
+        let endpoint = |name: &str, port: u16, tls: bool, nodes: &[String]| json!({"name": name, "protocol": "TCP", "port": port, "tls": tls, "nodes": nodes});
+        let analytics =
+            vec![endpoint("collector", 8086, true, &self.analytics), endpoint("api", 8081, true, &self.analytics)];
+        let mut secrets = self.secrets.clone();
+        let login = ["username", "password", "vhost"].map(str::to_owned).into_iter().zip(self.rabbitmq_login.clone());
+        secrets.insert("rabbitmq".into(), login.collect());
+        let known = |peers: Vec<Value>| json!({"known": peers});
+        serde_json::from_value(json!({
+            "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
+            "now": "2026-11-21T10:00:00Z",
+            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "peers": {
+                "Cassandra": known(vec![self.peer("configdb1", &[endpoint("cql", self.cql_port, true, &self.cassandra)], None)]),
+                "Zookeeper": known(vec![self.peer("zookeeper1", &[endpoint("client", 2181, false, &self.zookeeper)], None)]),
+                "Rabbitmq": known(vec![
+                    self.peer("rabbitmq1", &[endpoint("amqp", 5673, true, &self.rabbitmq)], Some("rabbitmq")),
+                ]),
+                "Analytics": known(if self.analytics.is_empty() {
+                    Vec::new()
+                } else {
+                    vec![self.peer("analytics1", &analytics, None)]
+                }),
+            },
+            "secrets": secrets,
+        }))
+        .unwrap()
+    }
+
+    fn peer(&self, name: &str, endpoints: &[Value], secret: Option<&str>) -> Value {
+        let ready = json!({
+            "type": "Ready",
+            "status": if self.ready { "True" } else { "False" },
+            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
+            "message": "as it is",
+            "lastTransitionTime": "2026-11-21T09:00:00Z",
+        });
+        json!({
+            "namespace": self.namespace,
+            "name": name,
+            "generation": 1,
+            "status": {
+                "contract": "v1",
+                "observedGeneration": 1,
+                "endpoints": endpoints,
+                "connectionSecretRef": secret.map(|name| json!({"name": name})),
+                "conditions": [ready],
+            },
+        })
+    }
+
+    pub fn plan(&self, config: &Config) -> Result<Plan, NotReady> {
+        Component::plan(config, &self.observed())
+    }
+}
+
+/// A plan, taken apart.
+pub struct Planned(pub Plan);
+
+impl Planned {
+    pub fn of(world: &World, spec: Value) -> Self {
+        Self(world.plan(&config(spec)).unwrap())
+    }
+
+    fn body(&self, kind: Kind, suffix: &str) -> Option<&Value> {
+        let wanted = |object: &&tf_plan::object::Object| object.kind == kind && object.name.ends_with(suffix);
+        self.0.objects.iter().find(wanted).map(|object| &object.body)
+    }
+
+    /// Files without secrets, by key.
+    pub fn open(&self) -> BTreeMap<String, String> {
+        let body = self.body(CONFIG_MAP, "-files").unwrap();
+        serde_json::from_value(body["data"].clone()).unwrap()
+    }
+
+    /// Files with secrets, by key.
+    pub fn secret(&self) -> BTreeMap<String, String> {
+        let body = self.body(SECRET, "-secret-files").unwrap();
+        let data: BTreeMap<String, String> = serde_json::from_value(body["data"].clone()).unwrap();
+        let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
+        data.into_iter().map(|(key, encoded)| (key, text(encoded))).collect()
+    }
+
+    /// All files.
+    pub fn files(&self) -> BTreeMap<String, String> {
+        let mut files = self.open();
+        files.extend(self.secret());
+        files
+    }
+
+    /// A file as its daemon reads it.
+    pub fn ini(&self, key: &str) -> Ini {
+        let files = self.files();
+        let text = files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys()));
+        read::python(text).unwrap()
+    }
+
+    /// The options of `[DEFAULTS]`.
+    pub fn defaults(&self, key: &str) -> BTreeMap<String, String> {
+        self.ini(key).remove("DEFAULTS").unwrap()
+    }
+
+    pub fn front(&self) -> &Value {
+        self.body(SERVICE, "-config").unwrap()
+    }
+
+    pub fn discovery(&self) -> &Value {
+        &self.body(CONFIG_MAP, "-discovery").unwrap()["data"]
+    }
+
+    pub fn pod(&self) -> &Value {
+        &self.body(STATEFUL_SET, "").unwrap()["spec"]["template"]["spec"]
+    }
+
+    pub fn container(&self, name: &str) -> &Value {
+        let containers = self.pod()["containers"].as_array().unwrap();
+        containers.iter().find(|container| container["name"] == name).unwrap()
+    }
+}
+
+/// Whether a file is read by `configparser`.
+pub fn is_ini(key: &str) -> bool {
+    key.starts_with("contrail-") || key.starts_with("vnc_api_lib.ini")
+}

@@ -1,0 +1,148 @@
+//! Which member takes a change now, what that waits for, and what is told of members that do not serve.
+
+use crate::support::{World, control, with_status};
+use serde_json::json;
+use tf_api::Control;
+use tf_plan::{
+    node::state::{Certificate, Health, Phase, State},
+    observed::{Agent, Observed, Source},
+    plan::Plan,
+    step::Step,
+};
+use tf_testing::three;
+
+const SET: &str = "control1-control-statefulset";
+
+/// Three members, each of whom runs with an old configuration.
+fn running() -> Observed<Control> {
+    let says = |index| Agent::Says(Box::new(three::status(SET, "control", index)));
+    three::of(World::default().observed(), SET, says)
+}
+
+#[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
+fn planned(observed: &Observed<Control>) -> Plan {
+    let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
+    control_op::plan::plan(&with_status(control(json!({})), status), observed).unwrap()
+}
+
+/// The plan when the agent of the second member says something else of itself.
+fn said(change: impl Fn(&mut tf_plan::node::state::Status)) -> Plan {
+    let mut observed = running();
+    let mut status = three::status(SET, "control", 1);
+    change(&mut status);
+    observed.agents.insert("pod-1".into(), Agent::Says(Box::new(status)));
+    planned(&observed)
+}
+
+#[test]
+fn where_every_control_node_serves_the_highest_takes_the_change() {
+    let plan = planned(&running());
+    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")), "{plan:?}");
+    assert!(plan.troubles.is_empty(), "{:?}", plan.troubles);
+}
+
+#[test]
+fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
+    let mut observed = running();
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[0].ready = false;
+    }
+    let mut plan = planned(&observed);
+    // The one that does not serve takes it first.
+    let Some(Step::Activate(target, hash)) = plan.step.take() else { panic!("{:?}", plan.step) };
+    assert_eq!(target.uid, "pod-0");
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-0") else { panic!("no agent") };
+    status.daemons.get_mut("control").unwrap().active = Some(hash);
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None);
+    assert!(plan.under_way.unwrap().contains("the member on node cp1 does not serve"));
+}
+
+#[test]
+fn members_that_go_by_a_former_certificate_are_started_anew_one_after_the_other_while_the_others_serve() {
+    let mut observed = running();
+    // Everybody runs with what is wanted.
+    let wanted = (0..3).map(|_| {
+        let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to activate") };
+        let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
+        status.daemons.get_mut("control").unwrap().active = Some(hash);
+        target.uid
+    });
+    assert_eq!(wanted.collect::<Vec<_>>(), ["pod-2", "pod-1", "pod-0"]);
+    assert_eq!(planned(&observed).step, None);
+    let not_after = "2027-01-01T00:00:00Z".parse().unwrap();
+    let unused = "c".repeat(32).parse().ok();
+    let former = Certificate { not_before: None, not_after, issuer: None, revision: 1, unread: None, unused };
+    for uid in ["pod-0", "pod-1"] {
+        let Some(Agent::Says(status)) = observed.agents.get_mut(uid) else { panic!("no agent") };
+        status.certificate = Some(former.clone());
+    }
+    let Some(Step::Renew(target, hash)) = planned(&observed).step else { panic!("nobody is started anew") };
+    assert_eq!((target.uid.as_str(), target.why.as_str()), ("pod-1", "they go by a former certificate"));
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[1].active_certificate = Some(hash.to_string());
+    }
+    let told = planned(&observed);
+    assert_eq!(told.step, None, "the next one goes when this one has");
+    assert!(told.under_way.is_some_and(|why| why.ends_with(&format!("pod {SET}-1 has not changed over yet"))));
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-1") else { panic!("no agent") };
+    status.certificate.as_mut().unwrap().unused = None;
+    assert!(matches!(planned(&observed).step, Some(Step::Renew(target, _)) if target.uid == "pod-0"));
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2].ready = false;
+    }
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None, "another one does not serve");
+    assert!(plan.under_way.unwrap().contains("the member on node cp3 does not serve"));
+}
+
+#[test]
+fn what_keeps_a_daemon_from_being_functional_is_told_with_its_member() {
+    let lacks = "NodeStatus: Non-Functional (No BGP configuration for self)";
+    let plan = said(|status| status.health = Some(Health::new(false, lacks)));
+    assert_eq!(plan.troubles[&format!("{SET}-1")], lacks);
+}
+
+#[test]
+fn no_other_member_takes_a_change_while_an_agent_knows_better_than_the_kubelet() {
+    // It was started anew a moment ago, and the kubelet asks every five seconds.
+    let began = said(|status| status.health = Some(Health::new(false, "port 8083: connection refused")));
+    // Or one beside it hangs.
+    let hangs = State { unwell: Some("no answer within 2500 ms".into()), ..State::default() };
+    let hung = said(|status| drop(status.daemons.insert("dns".into(), hangs.clone())));
+    for (plan, why) in
+        [(began, "port 8083: connection refused"), (hung, "its dns does not serve: no answer within 2500 ms")]
+    {
+        assert_eq!(plan.step, None);
+        assert_eq!(plan.troubles[&format!("{SET}-1")], why);
+        let held = plan.under_way.unwrap();
+        assert!(held.ends_with(&format!("pod {SET}-1 does not serve: {why}")), "{held}");
+    }
+}
+
+#[test]
+fn a_dns_daemon_that_does_not_serve_beside_one_that_does_is_told() {
+    for (ready, told) in [(false, true), (true, false)] {
+        let mut observed = running();
+        let mut status = three::status(SET, "control", 1);
+        status.daemons.insert("dns".into(), State { phase: Phase::Running, ..State::default() });
+        observed.agents.insert("pod-1".into(), Agent::Says(Box::new(status)));
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[1].ready = ready;
+        }
+        let why = planned(&observed).troubles.get(&format!("{SET}-1")).cloned().unwrap_or_default();
+        assert_eq!(why.contains("dns or named beside it does not"), told, "{why}");
+    }
+}
+
+#[test]
+fn a_name_server_that_does_not_run_is_told_with_its_member() {
+    for (phase, told) in
+        [(Phase::BackOff, true), (Phase::Waiting, true), (Phase::Running, false), (Phase::Starting, false)]
+    {
+        let state = State { phase, message: Some("exit code 1".into()), ..State::default() };
+        let plan = said(|status| drop(status.daemons.insert("named".into(), state.clone())));
+        let expected = told.then(|| "its named does not run: exit code 1".to_owned());
+        assert_eq!(plan.troubles.get(&format!("{SET}-1")), expected.as_ref(), "{phase:?}");
+    }
+}

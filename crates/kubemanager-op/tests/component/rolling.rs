@@ -1,0 +1,82 @@
+//! Which member takes a change now, what that waits for, and what is told of members that do not serve.
+
+use crate::support::{World, kubemanager, with_status};
+use serde_json::json;
+use tf_api::Kubemanager;
+use tf_plan::{
+    node::state::Health,
+    observed::{Agent, Observed, Source},
+    plan::Plan,
+    step::Step,
+};
+use tf_testing::three;
+
+const SET: &str = "kubemanager1-kubemanager-statefulset";
+/// The member that is at work in most tests.
+const ELECTED: usize = 2;
+
+/// Three members, each of whom runs with an old configuration; this one is at work, or none.
+fn running(elected: Option<usize>) -> Observed<Kubemanager> {
+    let says = |index| {
+        let mut status = three::status(SET, "kubemanager", index);
+        if elected != Some(index) {
+            status.health = Some(Health { standby: true, ..Health::new(true, "no port is open") });
+        }
+        Agent::Says(Box::new(status))
+    };
+    three::of(World::default().observed(), SET, says)
+}
+
+#[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
+fn planned(observed: &Observed<Kubemanager>) -> Plan {
+    let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
+    kubemanager_op::plan::plan(&with_status(kubemanager(json!({})), status), observed).unwrap()
+}
+
+#[test]
+fn the_member_at_work_takes_a_change_last() {
+    let mut observed = running(Some(ELECTED));
+    let mut order = Vec::new();
+    while let Some(Step::Activate(target, hash)) = planned(&observed).step {
+        let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
+        status.daemons.get_mut("kubemanager").unwrap().active = Some(hash);
+        order.push(target.uid);
+    }
+    assert_eq!(order, ["pod-1", "pod-0", "pod-2"]);
+    assert!(planned(&observed).troubles.is_empty(), "who stands by is well");
+}
+
+#[test]
+fn the_member_at_work_is_not_touched_while_nobody_could_take_over() {
+    let mut observed = running(Some(ELECTED));
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[0].ready = false;
+        pods[1].ready = false;
+    }
+    for _ in 0..2 {
+        let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
+        assert_ne!(target.uid, "pod-2", "who does not serve takes it first");
+        let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
+        status.daemons.get_mut("kubemanager").unwrap().active = Some(hash);
+    }
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None);
+    assert!(plan.under_way.unwrap().contains("does not serve"));
+}
+
+#[test]
+fn that_nobody_is_at_work_is_told_of_each_member() {
+    let plan = planned(&running(None));
+    assert_eq!(plan.troubles.len(), 3);
+    assert!(plan.troubles.values().all(|why| why.contains("no member is elected")), "{:?}", plan.troubles);
+    assert!(planned(&running(Some(0))).troubles.is_empty());
+}
+
+#[test]
+fn what_keeps_the_daemon_at_work_from_being_functional_is_told_with_its_member() {
+    let lacks = "NodeStatus: Non-Functional (Database:RabbitMQ[] connection down)";
+    let mut observed = running(Some(ELECTED));
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-2") else { panic!("no agent") };
+    status.health = Some(Health::new(false, lacks));
+    assert_eq!(planned(&observed).troubles[&format!("{SET}-2")], lacks);
+}

@@ -1,0 +1,4 @@
+//! What the operator makes of its resource and of what it sees, without a cluster.
+
+mod fields;
+mod goldens;

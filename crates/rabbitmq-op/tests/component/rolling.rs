@@ -1,0 +1,193 @@
+//! Which member takes a change now, and what that waits for.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use rabbitmq_op::plan::plan;
+use serde_json::json;
+use tf_plan::{
+    node::{
+        rabbitmq::Facts,
+        state::{Health, Status},
+    },
+    observed::{Agent, Observed, Pod, Source},
+    plan::Plan,
+    step::Step,
+};
+use tf_testing::three::{self, THREE};
+
+use crate::support::{observed, resource};
+
+const SET: &str = "rabbitmq1-rabbitmq-statefulset";
+
+fn name(index: usize) -> String {
+    format!("rabbit@{}.cluster.local", THREE[index].0)
+}
+
+/// A server that runs with an old configuration in a cluster that lacks nothing.
+fn facts(index: usize) -> Facts {
+    let nodes = (0..THREE.len()).map(|index| (name(index), true)).collect();
+    Facts { name: name(index), nodes, ..Facts::default() }
+}
+
+fn agent(index: usize, facts: Option<Facts>, serves: bool) -> Agent {
+    let health = Some(Health::new(serves, "port 5673"));
+    Agent::Says(Box::new(Status { health, rabbitmq: facts, ..three::status(SET, "rabbitmq", index) }))
+}
+
+fn pod(index: usize) -> Pod {
+    three::pod(SET, index)
+}
+
+/// Three members, each of whom runs with an old configuration.
+fn running() -> Observed<tf_api::Rabbitmq> {
+    let now = "2026-11-21T10:00:00Z".parse().unwrap();
+    let observed = Observed { now, ..observed("rabbitmq1", &THREE) };
+    three::of(observed, SET, |index| agent(index, Some(facts(index)), true))
+}
+
+fn planned(observed: &Observed<tf_api::Rabbitmq>) -> Plan {
+    let status = json!({ "contract": "v1", "initialized": true, "members": three::recorded() });
+    plan(&resource("rabbitmq1", &json!({}), &status), observed).unwrap()
+}
+
+/// The plan when the second server says this of its cluster.
+fn said(change: impl FnOnce(&mut Facts)) -> Plan {
+    let mut observed = running();
+    let mut facts = facts(1);
+    change(&mut facts);
+    observed.agents.insert("pod-1".into(), agent(1, Some(facts), true));
+    planned(&observed)
+}
+
+/// It does not see the first one.
+fn is_down(facts: &mut Facts) {
+    facts.nodes.insert(name(0), false);
+}
+
+#[test]
+fn where_nothing_is_missing_the_highest_member_takes_the_change() {
+    let plan = planned(&running());
+    assert!(
+        matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-2")),
+        "{:?}",
+        plan.step
+    );
+}
+
+#[test]
+fn a_member_that_serves_is_not_touched_while_something_is_missing() {
+    let cases: [(Plan, &str); 4] = [
+        (said(is_down), "rabbit@cp1.cluster.local does not run"),
+        (said(|it| it.nodes.retain(|node, _| *node != name(2))), "rabbit@cp3.cluster.local is not in the cluster of"),
+        (said(|it| it.partitions = BTreeSet::from([name(0)])), "were cut off from each other"),
+        (said(|it| it.critical = Some("mirrors: q1".into())), "-1 may not be stopped: mirrors: q1"),
+    ];
+    for (plan, why) in cases {
+        assert_eq!(plan.step, None, "{why}");
+        let told = plan.under_way.clone().unwrap_or_default() + &plan.troubles.values().cloned().collect::<String>();
+        assert!(told.contains(why), "{told:?} lacks {why:?}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_see_another_one_which_runs_is_told_to_be_in_trouble() {
+    let plan = said(is_down);
+    assert_eq!(
+        plan.troubles,
+        BTreeMap::from([(
+            format!("{SET}-1"),
+            "its server does not see rabbit@cp1.cluster.local, which runs, too".to_owned()
+        )])
+    );
+}
+
+#[test]
+fn an_alarm_is_told_and_keeps_no_change_that_may_be_about_it() {
+    let plan = said(|facts| facts.alarms = BTreeSet::from(["disk".into()]));
+    let told = &plan.troubles[&format!("{SET}-1")];
+    assert_eq!(told, "no server takes messages, since this one runs short of disk");
+    assert!(plan.step.is_some());
+}
+
+#[test]
+fn pods_from_before_there_were_agents_are_replaced_one_after_the_other() {
+    let mut observed = running();
+    let mut pods: Vec<Pod> = (0..3).map(pod).collect();
+    for (index, pod) in pods.iter_mut().enumerate().take(2) {
+        pod.certificate = None;
+        observed.agents.remove(&format!("pod-{index}"));
+    }
+    observed.workloads.get_mut(SET).unwrap().current = true;
+    pods[2].template = Some(planned(&observed).rollout.unwrap().workloads[0].1.clone());
+    observed.pods = Source::Known(pods);
+    // The last one was replaced, and its agent takes the configuration.
+    let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("no configuration is activated") };
+    assert_eq!(target.pod, format!("{SET}-2"));
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-2") else { panic!("no agent") };
+    status.daemons.get_mut("rabbitmq").unwrap().active = Some(hash);
+    // Then it is the next one's turn, of which the kubelet's word is all there is.
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.pod == format!("{SET}-1")), "{:?}", plan.step);
+}
+
+#[test]
+fn what_nobody_said_is_waited_for() {
+    let mut observed = running();
+    observed.agents.insert("pod-1".into(), agent(1, None, true));
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None);
+    assert!(plan.under_way.unwrap().contains("pod rabbitmq1-rabbitmq-statefulset-1 does not tell how its cluster is"));
+
+    observed.agents.remove("pod-1");
+    let plan = planned(&observed);
+    assert_eq!((plan.step, plan.troubles), (None, BTreeMap::new()));
+}
+
+#[test]
+fn a_member_that_is_down_and_not_up_to_date_goes_first() {
+    let mut observed = running();
+    let mut down = pod(0);
+    down.ready = false;
+    observed.pods = Source::Known(vec![down, pod(1), pod(2)]);
+    observed.agents.insert("pod-0".into(), agent(0, None, false));
+    let plan = planned(&observed);
+    assert!(
+        matches!(&plan.step, Some(Step::Activate(target, _)) if target.pod == format!("{SET}-0")),
+        "{:?}",
+        plan.step
+    );
+}
+
+proptest! {
+    /// Whatever is said, a server that serves is stopped only where everybody says that the cluster can bear it.
+    #[test]
+    fn only_a_whole_cluster_loses_a_server(
+        down in prop::collection::btree_set((0_usize..3, 0_usize..3), 0..3),
+        critical in prop::collection::btree_set(0_usize..3, 0..2),
+        silent in prop::collection::btree_set(0_usize..3, 0..2),
+        unready in prop::collection::btree_set(0_usize..3, 0..2),
+    ) {
+        let mut observed = running();
+        let mut pods: Vec<Pod> = (0..3).map(pod).collect();
+        for (index, pod) in pods.iter_mut().enumerate() {
+            pod.ready = !unready.contains(&index);
+            let mut facts = facts(index);
+            for (_, other) in down.iter().filter(|(from, _)| *from == index) {
+                facts.nodes.insert(name(*other), false);
+            }
+            facts.critical = critical.contains(&index).then(|| "mirrors".to_owned());
+            let facts = (!silent.contains(&index)).then_some(facts);
+            observed.agents.insert(format!("pod-{index}"), agent(index, facts, !unready.contains(&index)));
+        }
+        observed.pods = Source::Known(pods.clone());
+        let plan = planned(&observed);
+        if let Some(step) = &plan.step {
+            let target = pods.iter().position(|pod| pod.uid == step.target().uid).unwrap();
+            let is_whole = down.is_empty() && critical.is_empty() && silent.is_empty() && unready.is_empty();
+            prop_assert!(is_whole || !pods[target].ready, "{:?}", plan.step);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Members that copy one of them: who takes a change now, what is asked of whom before, and what is said of them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use redis_op::plan::plan;
+use serde_json::json;
+use tf_api::Redis;
+use tf_plan::{
+    node::{
+        redis::{Change, Copying, Facts, Sentinel},
+        state::Status,
+    },
+    observed::{Agent, Observed, Pod, Source},
+    plan::Plan,
+    step::{Request, Step},
+};
+use tf_testing::three::{self, THREE};
+
+use crate::support::{observed, resource};
+
+const SET: &str = "redis1-redis-statefulset";
+/// What is the matter with a member, and what is said of it.
+type Breach = (usize, fn(&mut Facts), &'static str);
+/// Bytes that were written.
+const WRITTEN: u64 = 5_000_000;
+
+fn address(index: usize) -> IpAddr {
+    THREE[index].1.parse().unwrap()
+}
+
+fn sentinel(master: usize, epoch: u64) -> Sentinel {
+    Sentinel { master: address(master), epoch, others: Some(2), refuses: None }
+}
+
+/// What the server of a member says where that of `master` takes writes and all is well.
+fn facts(index: usize, master: usize) -> Facts {
+    let others = (0..3).filter(|other| *other != index).map(|other| (address(other), WRITTEN));
+    let is_copy = index != master;
+    Facts {
+        release: "7.0.15".into(),
+        copies: is_copy.then(|| format!("{}:6389", address(master))),
+        copying: Some(Copying {
+            offset: WRITTEN,
+            linked: is_copy,
+            copies: if is_copy { BTreeMap::new() } else { others.collect() },
+        }),
+        sentinel: Some(sentinel(master, 3)),
+        ..Facts::default()
+    }
+}
+
+fn agent(index: usize, facts: Facts) -> Agent {
+    Agent::Says(Box::new(Status { redis: Some(facts), ..three::status(SET, "redis", index) }))
+}
+
+/// Three members with an old configuration, of whom this one takes writes.
+fn running(master: usize) -> Observed<Redis> {
+    three::of(observed("redis1", &THREE, "password"), SET, |index| agent(index, facts(index, master)))
+}
+
+fn status<'a>(observed: &'a mut Observed<Redis>, pod: &str) -> &'a mut Status {
+    match observed.agents.get_mut(pod).unwrap() {
+        Agent::Says(status) => status,
+        Agent::Silent(_) => unreachable!("every agent answers"),
+    }
+}
+
+fn says(observed: &mut Observed<Redis>, index: usize, change: impl FnOnce(&mut Facts)) {
+    change(status(observed, &format!("pod-{index}")).redis.as_mut().unwrap());
+}
+
+fn planned(observed: &Observed<Redis>) -> Plan {
+    let members = three::recorded();
+    let status = json!({"contract": "v1", "initialized": true, "mode": "Sentinel", "members": members});
+    let spec = json!({"serviceConfiguration": {"mode": "Sentinel"}});
+    plan(&resource("redis1", &spec, &status), observed).unwrap()
+}
+
+/// Has the agents of these pods run with the configuration that is wanted.
+fn update(observed: &mut Observed<Redis>, pods: &[usize]) {
+    for index in pods {
+        // Whoever does not serve takes it first, so each tells its own.
+        let mut down = observed.clone();
+        if let Source::Known(pods) = &mut down.pods {
+            pods[*index].ready = false;
+        }
+        let Some(Step::Activate(target, hash)) = planned(&down).step else { unreachable!("it lacks a change") };
+        assert_eq!(target.uid, format!("pod-{index}"));
+        status(observed, &target.uid).daemons.get_mut("redis").unwrap().active = Some(hash);
+    }
+}
+
+#[test]
+fn who_takes_writes_is_changed_last_and_hands_them_over_before() {
+    let mut observed = running(2);
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-1"));
+    update(&mut observed, &[1]);
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-0"));
+    update(&mut observed, &[0]);
+    let plan = planned(&observed);
+    let Some(Step::Ask(target, Request::Redis(Change::StepDown))) = &plan.step else { panic!("{plan:?}") };
+    assert_eq!(target.uid, "pod-2");
+    assert!(plan.under_way.unwrap().contains("another server takes writes in the place of pod"));
+    // Another one does now.
+    for index in 0..3 {
+        says(&mut observed, index, |said| *said = facts(index, 0));
+    }
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+#[test]
+fn members_whose_pods_are_elsewhere_get_them_one_after_the_other_and_who_takes_writes_hands_them_over_before() {
+    let mut observed = running(1);
+    update(&mut observed, &[0, 1, 2]);
+    observed.workloads.get_mut(SET).unwrap().current = true;
+    let change = |observed: &mut Observed<Redis>, index: usize, change: &dyn Fn(&mut Pod)| {
+        let Source::Known(pods) = &mut observed.pods else { unreachable!("pods are known") };
+        change(&mut pods[index]);
+    };
+    let template = planned(&observed).workload().1.to_owned();
+    for index in 0..3 {
+        change(&mut observed, index, &|pod| pod.template = Some(template.clone()));
+    }
+    for (index, node) in ["elsewhere", "further"].into_iter().enumerate() {
+        change(&mut observed, index, &|pod| pod.node = Some(node.into()));
+    }
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.uid == "pod-0"), "{plan:?}");
+    for held in [|pod: &mut Pod| pod.terminating = true, |pod: &mut Pod| pod.ready = false] {
+        let mut moving = observed.clone();
+        change(&mut moving, 0, &|pod| pod.node = Some(THREE[0].0.into()));
+        change(&mut moving, 0, &held);
+        assert_eq!(planned(&moving).step, None, "the next one waits for it");
+    }
+    change(&mut observed, 0, &|pod| pod.node = Some(THREE[0].0.into()));
+    let plan = planned(&observed);
+    let Some(Step::Ask(target, Request::Redis(Change::StepDown))) = &plan.step else { panic!("{plan:?}") };
+    assert_eq!(target.uid, "pod-1");
+}
+
+#[test]
+fn sentinels_that_count_who_is_gone_start_anew_one_after_the_other_when_nothing_else_is_to_be_done() {
+    let counts = |observed: &mut Observed<Redis>, index: usize, others| {
+        says(observed, index, |said| said.sentinel.as_mut().unwrap().others = Some(others));
+    };
+    let mut observed = running(2);
+    counts(&mut observed, 1, 4);
+    assert!(!matches!(planned(&observed).step, Some(Step::Ask(..))), "a change goes first");
+    update(&mut observed, &[0, 1, 2]);
+    counts(&mut observed, 2, 3);
+    for index in [1, 2] {
+        let plan = planned(&observed);
+        let Some(Step::Ask(target, Request::Redis(Change::Recount))) = &plan.step else { panic!("{plan:?}") };
+        assert_eq!(target.uid, format!("pod-{index}"));
+        assert!(plan.under_way.unwrap().contains("counts more than the 3 there are"));
+        let mut starting = observed.clone();
+        says(&mut starting, index, |said| said.sentinel = None);
+        assert_eq!(planned(&starting).step, None, "the others wait for it");
+        let mut leaving = observed.clone();
+        if let Source::Known(pods) = &mut leaving.pods {
+            pods.push(Pod { name: format!("{SET}-3"), uid: "pod-3".into(), ..three::pod(SET, 0) });
+        }
+        assert_eq!(planned(&leaving).step, None, "it would make itself known again");
+        counts(&mut observed, index, 2);
+    }
+    assert_eq!(planned(&observed).step, None);
+    // One that does not know all of them yet learns of them by itself, and an older agent does not tell.
+    counts(&mut observed, 0, 1);
+    says(&mut observed, 1, |said| said.sentinel.as_mut().unwrap().others = None);
+    assert_eq!(planned(&observed).step, None);
+}
+
+#[test]
+fn who_takes_writes_and_does_not_serve_is_not_asked_to_hand_them_over() {
+    let mut observed = running(2);
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2].ready = false;
+    }
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+#[test]
+fn nobody_is_touched_while_a_copy_lacks_something_or_the_sentinels_could_not_act() {
+    let breaches: [Breach; 7] = [
+        (1, |said| said.copying.as_mut().unwrap().linked = false, "-1: its server is not in touch with 10.0.0.1"),
+        (1, |said| said.loading = true, "-1 is loading its data"),
+        (1, |said| said.sentinel.as_mut().unwrap().master = address(1), "-1 does not know who takes writes yet"),
+        (1, |said| said.sentinel.as_mut().unwrap().refuses = Some("NOQUORUM".into()), "no majority: NOQUORUM"),
+        (1, |said| said.sentinel = None, "-1: its Sentinel does not tell who takes writes"),
+        (0, |said| *said.copying.as_mut().unwrap().copies.get_mut(&address(2)).unwrap() = 1, "-2 does not have"),
+        (
+            0,
+            |said| said.copying.as_mut().unwrap().copies.retain(|other, _| *other != address(2)),
+            "-2 does not have everything",
+        ),
+    ];
+    for (index, breach, why) in breaches {
+        let mut observed = running(0);
+        // One that says the same of an earlier failover is behind.
+        says(&mut observed, index, breach);
+        if why.contains("yet") {
+            says(&mut observed, 1, |said| said.sentinel.as_mut().unwrap().epoch = 2);
+        }
+        let plan = planned(&observed);
+        assert_eq!(plan.step, None, "{why}");
+        let told = plan.under_way.unwrap_or_default();
+        assert!(told.contains(why), "{told:?} lacks {why:?}");
+        assert!(!plan.notes.iter().any(|note| note.contains("takes writes")), "{:?}", plan.notes);
+    }
+}
+
+#[test]
+fn what_is_the_matter_is_said_of_whom_it_is_the_matter_with() {
+    let cases: [Breach; 5] = [
+        (1, |said| said.copies = None, "its server takes writes besides the one at 10.0.0.1"),
+        (0, |said| said.copies = Some("10.0.0.2:6389".into()), "no server takes writes: this one is to, and copies"),
+        (1, |said| said.copies = Some("10.0.0.3:6389".into()), "its server copies 10.0.0.3 and not 10.0.0.1"),
+        (
+            0,
+            |said| {
+                *said = Facts { unknown: Some("refused".into()), sentinel: said.sentinel.take(), ..Facts::default() }
+            },
+            "no server takes writes: refused",
+        ),
+        (2, |said| said.sentinel.as_mut().unwrap().refuses = Some("NOQUORUM".into()), "no majority: NOQUORUM"),
+    ];
+    for (index, breach, why) in cases {
+        let mut observed = running(0);
+        says(&mut observed, index, breach);
+        let plan = planned(&observed);
+        let [(pod, told)] = plan.troubles.iter().collect::<Vec<_>>()[..] else { panic!("{why}: {:?}", plan.troubles) };
+        assert_eq!(pod, &format!("{SET}-{index}"));
+        assert!(told.contains(why), "{told:?} lacks {why:?}");
+    }
+}
+
+#[test]
+fn where_all_is_well_it_is_said_who_takes_writes() {
+    let plan = planned(&running(1));
+    assert!(plan.troubles.is_empty(), "{:?}", plan.troubles);
+    let note = "the server at 10.0.0.2, of pod redis1-redis-statefulset-1, takes writes, and 2 copy it";
+    assert!(plan.notes.iter().any(|told| told == note), "{:?}", plan.notes);
+    assert_eq!(plan.own_status["mode"], "Sentinel");
+    assert_eq!(plan.own_status["masterName"], "redis1");
+}

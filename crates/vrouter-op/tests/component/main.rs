@@ -1,0 +1,13 @@
+//! Laws of the plan: no field lies, secrets stay in Secrets, nothing grows with the cluster, no input breaks it.
+
+#![expect(clippy::expect_used, reason = "a law that cannot be checked is a failing test")]
+
+mod fields;
+mod files;
+mod goldens;
+mod hostile;
+mod registration;
+mod rollout;
+mod services;
+mod size;
+mod world;

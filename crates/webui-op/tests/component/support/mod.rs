@@ -1,0 +1,192 @@
+//! Situations in code, and plans as the servers would see them.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use tf_api::Webui;
+use tf_plan::{
+    component::Component as _,
+    node::launch::Launch,
+    object::{CONFIG_MAP, Kind, SECRET},
+    observed::Observed,
+    plan::{NotReady, Plan},
+};
+use tf_sim::webui::options::Options;
+use webui_op::Component;
+
+/// The generated password of the one user.
+pub const LOGIN: &str = "Login-Pass-0123456789";
+
+/// A Webui named webui1 in namespace tf with this spec.
+pub fn webui(spec: Value) -> Webui {
+    named("tf", "webui1", spec)
+}
+
+/// A Webui with this name and spec.
+pub fn named(namespace: &str, name: &str, spec: Value) -> Webui {
+    serde_json::from_value(json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1",
+        "kind": "Webui",
+        "metadata": {"namespace": namespace, "name": name, "uid": "uid-1", "generation": 1},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// The same with a status.
+pub fn with_status(mut webui: Webui, status: Value) -> Webui {
+    webui.status = serde_json::from_value(status).unwrap();
+    webui
+}
+
+/// The same after its first bring-up.
+pub fn initialized(webui: Webui) -> Webui {
+    with_status(webui, json!({"initialized": true, "observedGeneration": 1}))
+}
+
+/// What is to be observed.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub namespace: String,
+    pub name: String,
+    pub nodes: Vec<String>,
+    pub config: Vec<String>,
+    pub cassandra: Vec<String>,
+    pub redis: Vec<String>,
+    pub analytics: Vec<String>,
+    /// Ports of the control nodes by the names of their endpoints.
+    pub control: Vec<(&'static str, u16)>,
+    pub sentinel: bool,
+    pub ready: bool,
+    pub redis_password: String,
+    pub login: String,
+    pub secrets: Value,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let addresses: Vec<String> = (1..=3).map(|n| format!("10.0.0.{n}")).collect();
+        Self {
+            namespace: "tf".into(),
+            name: "webui1".into(),
+            nodes: addresses.clone(),
+            config: addresses.clone(),
+            cassandra: addresses.clone(),
+            redis: addresses,
+            analytics: Vec::new(),
+            control: vec![("xmpp", 5269), ("dns", 53), ("dns-introspect", 8192)],
+            sentinel: false,
+            ready: true,
+            redis_password: "Redis-Pass-0123456789".into(),
+            login: LOGIN.into(),
+            secrets: json!({}),
+        }
+    }
+}
+
+impl World {
+    pub fn observed(&self) -> Observed<Webui> {
+        let node = |(index, address): (usize, &String)| {
+            json!({
+                "name": format!("cp{}", index + 1),
+                "address": address,
+                "labels": {"node-role.kubernetes.io/control-plane": ""},
+            })
+        };
+        let endpoint = |name: &str, port: u16, nodes: &[String]| json!({"name": name, "protocol": "TCP", "port": port, "tls": true, "nodes": nodes});
+        let one = |name: &str, endpoints: Vec<Value>, secret: Option<&str>| json!({"known": [self.peer(name, &endpoints, secret)]});
+        let analytics = match self.analytics.as_slice() {
+            [] => json!({"known": []}),
+            nodes => one("analytics1", vec![endpoint("api", 8081, nodes)], None),
+        };
+        let mut redis = vec![endpoint("redis", 6389, &self.redis)];
+        redis.extend(self.sentinel.then(|| endpoint("sentinel", 26389, &self.redis)));
+        let control = self.control.iter().map(|(name, port)| endpoint(name, *port, &self.nodes)).collect();
+        let mut secrets = json!({
+            "redis": {"password": self.redis_password},
+            (webui_op::login::secret(&named(&self.namespace, &self.name, json!({})))): {"password": self.login},
+        });
+        secrets.as_object_mut().unwrap().extend(self.secrets.as_object().unwrap().clone());
+        serde_json::from_value(json!({
+            "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
+            "now": "2026-11-21T10:00:00Z",
+            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "peers": {
+                "Config": one("config1", vec![endpoint("api", 8082, &self.config)], None),
+                "Cassandra": one("configdb1", vec![endpoint("cql", 9041, &self.cassandra)], None),
+                "Redis": one("redis1", redis, Some("redis")),
+                "Control": one("control1", control, None),
+                "Analytics": analytics,
+            },
+            "secrets": secrets,
+        }))
+        .unwrap()
+    }
+
+    fn peer(&self, name: &str, endpoints: &[Value], secret: Option<&str>) -> Value {
+        let ready = json!({
+            "type": "Ready",
+            "status": if self.ready { "True" } else { "False" },
+            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
+            "message": "as it is",
+            "lastTransitionTime": "2026-11-21T09:00:00Z",
+        });
+        json!({
+            "namespace": self.namespace,
+            "name": name,
+            "generation": 1,
+            "status": {
+                "contract": "v1",
+                "observedGeneration": 1,
+                "endpoints": endpoints,
+                "connectionSecretRef": secret.map(|name| json!({"name": name})),
+                "conditions": [ready],
+            },
+        })
+    }
+
+    pub fn plan(&self, webui: &Webui) -> Result<Plan, NotReady> {
+        Component::plan(webui, &self.observed())
+    }
+}
+
+/// A plan, taken apart.
+pub struct Planned(pub Plan);
+
+impl Planned {
+    pub fn of(world: &World, spec: Value) -> Self {
+        Self(world.plan(&webui(spec)).unwrap())
+    }
+
+    fn body(&self, kind: Kind, suffix: &str) -> Option<&Value> {
+        let wanted = |object: &&tf_plan::object::Object| object.kind == kind && object.name.ends_with(suffix);
+        self.0.objects.iter().find(wanted).map(|object| &object.body)
+    }
+
+    /// Files without secrets, by key.
+    pub fn open(&self) -> BTreeMap<String, String> {
+        serde_json::from_value(self.body(CONFIG_MAP, "-files").unwrap()["data"].clone()).unwrap()
+    }
+
+    /// A file of the Secret.
+    pub fn file(&self, key: &str) -> String {
+        let data = self.body(SECRET, "-secret-files").unwrap()["data"].clone();
+        let files: BTreeMap<String, String> = serde_json::from_value(data).unwrap();
+        let encoded = files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys()));
+        String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap()
+    }
+
+    /// What the servers of a member go by. Who reads the files was written without what writes them, and ends where the servers would.
+    pub fn options(&self, address: &str) -> Options {
+        let settings = self.file(&format!("config.global.js.{}", address.replace(':', "-")));
+        Options::read(&settings, &self.file("contrail-webui-userauth.js")).unwrap()
+    }
+
+    /// The launch file of a member.
+    pub fn launch(&self, daemon: &str, address: &str) -> Launch {
+        Launch::parse(self.open()[&format!("{daemon}.launch.{}", address.replace(':', "-"))].as_bytes()).unwrap()
+    }
+}
