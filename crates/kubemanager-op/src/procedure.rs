@@ -34,7 +34,7 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What is said of every member then.
-const NOBODY: &str = "no member is elected; see in the logs whether they reach ZooKeeper, where a session that was cut off ends after 40 s";
+const NOBODY: &str = "no member is elected; see in the logs whether they reach ZooKeeper, where a session that was cut off ends after maxSessionTimeout, two minutes if Zookeeper states none";
 
 fn health<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Health> {
     reports.of(pod)?.health.as_ref()
