@@ -144,27 +144,39 @@ impl Database {
         self.within(PATIENCE, statement).await
     }
 
+    /// Asks, and asks the next server when the connection ends before there is an answer, as the driver does (cassandra-driver,
+    /// `RetryPolicy.on_request_error`).
     async fn within(&self, limit: Duration, statement: &str) -> Result<Vec<u8>> {
         let mut session = self.session.lock().await;
-        if session.is_none() {
-            match self.open().await {
-                Ok(opened) => *session = Some(opened),
+        let mut others = self.options.hosts.len();
+        loop {
+            if session.is_none() {
+                match self.open().await {
+                    Ok(opened) => *session = Some(opened),
+                    Err(error) => {
+                        self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
+                        return Err(error);
+                    }
+                }
+            }
+            let open = session.as_mut().context("no session")?;
+            let asked = timeout(limit, open.query(statement)).await;
+            match asked.unwrap_or_else(|_| Err(anyhow!("no answer in time"))) {
+                Ok(answer) => {
+                    self.status.set(Peer::Cassandra, State::Up(open.server.clone()));
+                    return Ok(answer);
+                }
                 Err(error) => {
                     self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
-                    return Err(error);
+                    *session = None;
+                    let is_cut_off = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
+                    if !is_cut_off || others == 0 {
+                        return Err(error);
+                    }
+                    others -= 1;
                 }
             }
         }
-        let open = session.as_mut().context("no session")?;
-        let answer = timeout(limit, open.query(statement)).await.unwrap_or_else(|_| Err(anyhow!("no answer in time")));
-        match &answer {
-            Ok(_) => self.status.set(Peer::Cassandra, State::Up(open.server.clone())),
-            Err(error) => {
-                self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
-                *session = None;
-            }
-        }
-        answer
     }
 
     async fn open(&self) -> Result<Session> {
@@ -321,6 +333,35 @@ mod tests {
             bytes.extend(cell.as_bytes());
         }
         bytes
+    }
+
+    #[tokio::test]
+    async fn a_question_whose_connection_ends_is_asked_again() {
+        use tokio::net::TcpListener;
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let mut asked = 0;
+            for answers in [vec![READY], vec![READY, RESULT]] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                for kind in answers {
+                    let mut head = [0; 9];
+                    stream.read_exact(&mut head).await.unwrap();
+                    let length = u32::from_be_bytes(head[5..].try_into().unwrap());
+                    stream.read_exact(&mut vec![0; length as usize]).await.unwrap();
+                    stream.write_all(&[4, 0, 0, 0, kind, 0, 0, 0, 0]).await.unwrap();
+                    asked += usize::from(head[4] == QUERY);
+                }
+            }
+            asked
+        });
+        let hosts = vec!["127.0.0.1".to_owned()];
+        let options = Cassandra { hosts, port, listed: 1, tls: false, authorities: None, login: None };
+        let status = Status::new("contrail-api", "0", "node-1", &[Peer::Cassandra]);
+        let database = Database::new(&options, &Arc::new(status));
+        assert_eq!(database.execute("SELECT key FROM system.local").await.unwrap(), Vec::<u8>::new());
+        assert_eq!(server.await.unwrap(), 1);
     }
 
     #[test]
