@@ -26,15 +26,20 @@ async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_clus
         let writes = undisturbed.writes.get(operator).copied().unwrap_or_default();
         assert!(writes > 0, "{operator} has nothing to do in a bring-up");
         let mut points_of_operator = 0;
-        for after in points(sample, writes as usize, number) {
-            let outcome = stage.bring_up(Some(Crash { operator, after }), Some(&undisturbed.snapshot)).await;
+        for mut after in points(sample, writes as usize, number) {
+            let mut outcome = stage.bring_up(Some(Crash { operator, after }), Some(&undisturbed.snapshot)).await;
+            // How statuses and events are merged differs a little from one bring-up to the next: the last writes may not come.
+            while sample != Sample::All && after > 1 && outcome.as_ref().is_ok_and(|it| it.killed.is_none()) {
+                println!("{operator} did not write {after} times");
+                after -= 1;
+                outcome = stage.bring_up(Some(Crash { operator, after }), Some(&undisturbed.snapshot)).await;
+            }
             let label = format!("{operator} killed after write {after} of {writes}");
             match outcome {
                 Err(error) => {
                     println!("{label}: {error:#}");
                     failures.push(format!("{label}{sample}: {error:#}"));
                 }
-                // How statuses and events are merged differs a little from one bring-up to the next.
                 Ok(outcome) if outcome.killed.is_none() => {
                     println!("{label}: it wrote only {} times", outcome.writes[operator]);
                     if after > writes {
