@@ -2,7 +2,7 @@
 //!
 //! Nobody can connect to the address of a simulated node. Operators reach it through a proxy of HTTP instead (`CONFIG_API_PROXY`): whoever asks
 //! it for the address and port of a member gets to the API of that Config, with a certificate of the authority of its namespace. Through every
-//! member of a Config the same objects are seen. A Keystone that a resource names is played, too.
+//! member of a Config the same objects are seen. A Keystone that a resource names is played, too, unless it is a real one on this machine.
 
 mod keystone;
 
@@ -127,11 +127,11 @@ async fn connect(mut stream: TcpStream, client: &Client, known: &Known) -> Resul
     if let Some(named) = keystone::at(client, &target).await? {
         stream.write_all(CONNECTED).await?;
         if !named.tls {
-            return timeout(PATIENCE, keystone::answer(stream, &named)).await?;
+            return keystone::serve(stream, &named, &target).await;
         }
         let tls = server(client, &named.namespace, &named.host).await?;
         let stream = timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream)).await??;
-        return timeout(PATIENCE, keystone::answer(stream, &named)).await?;
+        return keystone::serve(stream, &named, &target).await;
     }
     let found = member(client, &target, known).await;
     let Ok((rest, tls)) = found else {

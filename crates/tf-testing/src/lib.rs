@@ -46,6 +46,7 @@ pub mod folder;
 pub mod golden;
 pub mod helm;
 pub mod identity;
+pub mod keystone;
 pub mod kubeconfig;
 pub mod lab;
 pub mod laws;

@@ -14,6 +14,7 @@ mod external;
 mod former;
 mod hibernation;
 mod issuer;
+mod keystone;
 mod names;
 mod nodes;
 mod openshift;

@@ -8,7 +8,7 @@ use tf_api::kinds::{CONFIG, RABBITMQ};
 use tf_plan::files::read;
 use tf_testing::Cluster;
 
-use crate::support::{cluster, made, member, secret, told};
+use crate::support::{cluster, config_with_keystone, made, member, secret, told};
 
 #[tokio::test]
 async fn a_missing_secret_is_named_a_spoilt_one_explained_and_the_right_one_taken_at_once() -> Result<()> {
@@ -40,26 +40,8 @@ async fn a_password_reaches_the_daemon_as_it_is_or_is_refused_where_a_client_wou
     cluster.nodes(1, 0).await?;
     secret(&cluster, "keystone", json!({"password": "a&b\"+%"})).await?;
     secret(&cluster, "mq-login", json!({"username": "sdn", "password": "plain", "vhost": "/"})).await?;
-    let external = |name: &str, protocol: &str, port: u16, secret: Option<&str>| {
-        let endpoint = json!({"name": name, "protocol": protocol, "port": port, "nodes": ["10.9.0.1"]});
-        let mut external = json!({ "endpoints": [endpoint] });
-        if let Some(name) = secret {
-            external["secretRef"] = json!({ "name": name });
-        }
-        json!({ "external": external })
-    };
-    let spec = json!({
-        "commonConfiguration": {"authParameters": {
-            "authMode": "keystone",
-            "keystoneSecretName": "keystone",
-            "keystoneAuthParameters": {"address": "keystone.example.org"},
-        }},
-        "dependencies": {
-            "cassandra": external("cql", "TCP", 9042, None),
-            "zookeeper": external("client", "TCP", 2181, None),
-            "rabbitmq": external("amqp", "AMQP", 5672, Some("mq-login")),
-        },
-    });
+    let parameters = json!({"address": "keystone.example.org"});
+    let spec = config_with_keystone(&parameters);
     member(&cluster, CONFIG, "api", spec).await?;
     let message = told(&cluster, CONFIG, "api", ("InputsReady", "False", "SecretInvalid")).await?;
     assert!(message.contains("in-password/keystone") && message.contains("quotation mark"), "{message}");

@@ -43,6 +43,30 @@ pub async fn member(cluster: &Cluster, kind: KindInfo, name: &str, mut spec: Val
     Ok(())
 }
 
+/// Config with stores that no operator runs, the Secret `mq-login` for RabbitMQ, and a Keystone whose password is in the Secret `keystone`.
+pub fn config_with_keystone(parameters: &Value) -> Value {
+    let external = |name: &str, protocol: &str, port: u16, secret: Option<&str>| {
+        let endpoint = json!({"name": name, "protocol": protocol, "port": port, "nodes": ["10.9.0.1"]});
+        let mut external = json!({ "endpoints": [endpoint] });
+        if let Some(name) = secret {
+            external["secretRef"] = json!({ "name": name });
+        }
+        json!({ "external": external })
+    };
+    json!({
+        "commonConfiguration": {"authParameters": {
+            "authMode": "keystone",
+            "keystoneSecretName": "keystone",
+            "keystoneAuthParameters": parameters,
+        }},
+        "dependencies": {
+            "cassandra": external("cql", "TCP", 9042, None),
+            "zookeeper": external("client", "TCP", 2181, None),
+            "rabbitmq": external("amqp", "AMQP", 5672, Some("mq-login")),
+        },
+    })
+}
+
 /// Waits until a condition has this status and reason; returns its message.
 pub async fn told(
     cluster: &Cluster,

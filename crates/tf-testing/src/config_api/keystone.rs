@@ -9,10 +9,14 @@ use kube::{
 use serde_json::Value;
 use tf_api::kinds::{CONFIG, CONTROL};
 use tf_plan::object::Kind;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional},
+    net::TcpStream,
+    time::timeout,
+};
 
-use super::head;
-use crate::resources::resource_of;
+use super::{PATIENCE, head};
+use crate::{keystone::Keystone, resources::resource_of};
 
 /// Of a resource.
 const PARAMETERS: &str = "/spec/commonConfiguration/authParameters/keystoneAuthParameters";
@@ -46,8 +50,18 @@ pub async fn at(client: &Client, target: &str) -> Result<Option<Named>> {
     Ok(None)
 }
 
+/// Lets the one at this host and port serve if it is on this machine, and plays it else.
+pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Named, target: &str) -> Result<()> {
+    if named.host != Keystone::ADDRESS {
+        return timeout(PATIENCE, answer(stream, named)).await?;
+    }
+    let mut real = TcpStream::connect(target).await?;
+    copy_bidirectional(&mut stream, &mut real).await?;
+    Ok(())
+}
+
 /// Answers one question: a token where user and password are given.
-pub async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Named) -> Result<()> {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Named) -> Result<()> {
     let head = head(&mut stream).await?;
     ensure!(head.starts_with("POST /v3/auth/tokens "), "Keystone {} is asked for something else: {head}", named.host);
     let length = head.lines().find_map(|line| {
