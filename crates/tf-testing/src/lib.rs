@@ -66,6 +66,7 @@ pub mod rights;
 pub mod sample;
 pub mod secrets;
 pub mod seed;
+pub mod situation;
 pub mod skip;
 pub mod three;
 pub mod wait;

@@ -224,7 +224,7 @@ fn nothing_starts_before_cassandra_lists_all_of_its_members() {
 
 #[test]
 fn a_service_that_flaps_changes_no_object() {
-    let config = initialized(config(json!({})));
+    let config = initialized(&config(json!({})));
     let (up, down) =
         (World::with_analytics(&["10.0.0.7"]), World { ready: false, ..World::with_analytics(&["10.0.0.7"]) });
     assert_eq!(up.plan(&config).unwrap().objects, down.plan(&config).unwrap().objects);

@@ -82,7 +82,7 @@ proptest! {
         let spec = json!({"commonConfiguration": {"authParameters": auth}, "serviceConfiguration": service});
         let mut config = named("prod", &name, spec);
         if initialized {
-            config = support::initialized(config);
+            config = support::initialized(&config);
         }
         let result = world.plan(&config);
         prop_assert_eq!(&result, &world.plan(&config), "planning twice gives two results");

@@ -157,7 +157,7 @@ fn daemons_serve_when_they_say_so_and_the_name_server_when_its_port_is_open() {
 
 #[test]
 fn a_service_that_flaps_changes_no_object() {
-    let control = initialized(control(json!({})));
+    let control = initialized(&control(json!({})));
     let up = World::with_analytics(&["10.0.0.7"]);
     let down = World { ready: false, ..up.clone() };
     assert_eq!(up.plan(&control).unwrap().objects, down.plan(&control).unwrap().objects);

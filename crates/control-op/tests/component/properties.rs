@@ -67,7 +67,7 @@ proptest! {
         let world = World { name: name.clone(), ..world };
         let mut control = named("prod", &name, json!({"serviceConfiguration": service}));
         if initialized_already {
-            control = initialized(control);
+            control = initialized(&control);
         }
         let result = world.plan(&control);
         prop_assert_eq!(&result, &world.plan(&control), "planning twice gives two results");

@@ -63,7 +63,7 @@ fn a_member_that_is_not_ready_or_whose_node_is_lost_stays_and_one_that_left_goes
         {"id": 1, "node": "cp1", "address": "10.0.0.1"}, {"id": 2, "node": "cp2", "address": "10.0.0.2"},
         {"id": 3, "node": "cp3", "address": "10.0.0.3"}, {"id": 4, "node": "cp9", "address": "10.0.0.9"},
     ]});
-    let control = support::with_status(control(json!({})), status);
+    let control = support::with_status(&control(json!({})), status);
     let pod = |ready: bool| Pod {
         name: "control1-control-statefulset-3".into(),
         uid: "u".into(),

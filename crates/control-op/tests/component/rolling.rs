@@ -22,7 +22,7 @@ fn running() -> Observed<Control> {
 #[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
 fn planned(observed: &Observed<Control>) -> Plan {
     let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
-    control_op::plan::plan(&with_status(control(json!({})), status), observed).unwrap()
+    control_op::plan::plan(&with_status(&control(json!({})), status), observed).unwrap()
 }
 
 /// The plan when the agent of the second member says something else of itself.

@@ -146,7 +146,7 @@ fn the_token_stands_where_secrets_are_and_nowhere_else() {
 #[test]
 fn as_long_as_there_is_no_token_only_what_it_is_made_from_is_made() {
     let world = World { token: String::new(), ..World::default() };
-    for kubemanager in [kubemanager(json!({})), initialized(kubemanager(json!({})))] {
+    for kubemanager in [kubemanager(json!({})), initialized(&kubemanager(json!({})))] {
         let waiting = world.plan(&kubemanager).unwrap_err();
         let prepared: Vec<_> = waiting.prepared.iter().map(|object| (object.kind.kind, object.name.as_str())).collect();
         assert_eq!(prepared, [("ServiceAccount", "kube-manager"), ("Secret", "kubemanager1-kubemanager-token")]);
@@ -157,7 +157,7 @@ fn as_long_as_there_is_no_token_only_what_it_is_made_from_is_made() {
 #[test]
 fn another_token_is_another_configuration_of_each_member_and_no_other_object() {
     let (first, second) = (World::default(), World { token: TOKEN.replace("c2ln", "bmV3"), ..World::default() });
-    let running = initialized(kubemanager(json!({})));
+    let running = initialized(&kubemanager(json!({})));
     let (first, second) = (first.plan(&running).unwrap(), second.plan(&running).unwrap());
     let changed = first.objects.iter().zip(&second.objects).filter(|(before, after)| before != after);
     let names: Vec<_> = changed.map(|(object, _)| object.name.as_str()).collect();
@@ -234,7 +234,7 @@ fn with_keystone_the_daemon_brings_its_login_and_the_library_has_none() {
 
 #[test]
 fn a_service_that_flaps_changes_no_object() {
-    let kubemanager = initialized(kubemanager(json!({})));
+    let kubemanager = initialized(&kubemanager(json!({})));
     let up = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
     let down = World { ready: false, ..up.clone() };
     assert_eq!(up.plan(&kubemanager).unwrap().objects, down.plan(&kubemanager).unwrap().objects);

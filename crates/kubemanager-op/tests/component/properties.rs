@@ -73,7 +73,7 @@ proptest! {
         let world = World { name: name.clone(), ..world };
         let mut kubemanager = named("prod", &name, json!({"serviceConfiguration": service}));
         if initialized_already {
-            kubemanager = initialized(kubemanager);
+            kubemanager = initialized(&kubemanager);
         }
         let result = world.plan(&kubemanager);
         prop_assert_eq!(&result, &world.plan(&kubemanager), "planning twice gives two results");

@@ -30,7 +30,7 @@ fn running(elected: Option<usize>) -> Observed<Kubemanager> {
 #[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
 fn planned(observed: &Observed<Kubemanager>) -> Plan {
     let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
-    kubemanager_op::plan::plan(&with_status(kubemanager(json!({})), status), observed).unwrap()
+    kubemanager_op::plan::plan(&with_status(&kubemanager(json!({})), status), observed).unwrap()
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn with_keystone_users_are_its_own_and_jobs_log_in_as_its_administrator() {
 
 #[test]
 fn another_password_is_another_configuration_of_each_member_and_no_other_workload() {
-    let running = initialized(webui(json!({})));
+    let running = initialized(&webui(json!({})));
     let (first, second) = (World::default(), World { login: "Another-Pass-0123".into(), ..World::default() });
     let (first, second) = (first.plan(&running).unwrap(), second.plan(&running).unwrap());
     let changed = first.objects.iter().zip(&second.objects).filter(|(before, after)| before != after);
@@ -142,7 +142,7 @@ fn another_password_is_another_configuration_of_each_member_and_no_other_workloa
 
 #[test]
 fn a_service_that_flaps_changes_no_object() {
-    let webui = initialized(webui(json!({})));
+    let webui = initialized(&webui(json!({})));
     let up = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
     let down = World { ready: false, ..up.clone() };
     assert_eq!(up.plan(&webui).unwrap().objects, down.plan(&webui).unwrap().objects);

@@ -51,7 +51,7 @@ proptest! {
         let spec = json!({"commonConfiguration": {"authParameters": {"keystoneAuthParameters": parameters}}});
         let mut webui = named("prod", &name, spec);
         if initialized_already {
-            webui = initialized(webui);
+            webui = initialized(&webui);
         }
         let result = world.plan(&webui);
         prop_assert_eq!(&result, &world.plan(&webui), "planning twice gives two results");

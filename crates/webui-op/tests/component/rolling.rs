@@ -22,7 +22,7 @@ fn running() -> Observed<Webui> {
 #[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
 fn planned(observed: &Observed<Webui>) -> Plan {
     let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
-    webui_op::plan::plan(&with_status(webui(json!({})), status), observed).unwrap()
+    webui_op::plan::plan(&with_status(&webui(json!({})), status), observed).unwrap()
 }
 
 #[test]

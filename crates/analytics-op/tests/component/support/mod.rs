@@ -4,18 +4,20 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::Managed;
 use tf_plan::{
     component::Component,
     node::launch::{Launch, OnChange},
-    object::{CONFIG_MAP, Object, SECRET},
     observed::Observed,
     plan::Plan,
 };
 use tf_sim::analytics::options::{Daemon, Options};
-use tf_testing::golden;
+pub use tf_testing::situation::{files, with_status};
+use tf_testing::{
+    golden,
+    situation::{endpoint, nodes, peer, resource},
+};
 
 /// A recorded situation of a kind: the resource and what is observed.
 pub fn situation<C: Component>(name: &str) -> (C::Cr, Observed<C::Cr>) {
@@ -35,25 +37,6 @@ pub fn with_settings<Cr: Managed>(cr: &Cr, settings: Value) -> Cr {
         cr["spec"]["serviceConfiguration"][field] = value.clone();
     }
     serde_json::from_value(cr).unwrap()
-}
-
-/// A resource with a status.
-pub fn with_status<Cr: Managed>(cr: &Cr, status: Value) -> Cr {
-    let mut cr = serde_json::to_value(cr).unwrap();
-    cr["status"] = status;
-    serde_json::from_value(cr).unwrap()
-}
-
-/// All files, by key.
-pub fn files(plan: &Plan) -> BTreeMap<String, String> {
-    let data = |kind, suffix: &str| -> BTreeMap<String, String> {
-        let wanted = |object: &&Object| object.kind == kind && object.name.ends_with(suffix);
-        let object = plan.objects.iter().find(wanted);
-        object.map(|object| serde_json::from_value(object.body["data"].clone()).unwrap()).unwrap_or_default()
-    };
-    let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
-    let secret = data(SECRET, "-secret-files").into_iter().map(|(key, encoded)| (key, text(encoded)));
-    data(CONFIG_MAP, "-files").into_iter().chain(secret).collect()
 }
 
 /// A file of the member with an address, or of all members.
@@ -123,13 +106,6 @@ pub struct World {
 impl World {
     /// What is observed of it.
     pub fn observed<Cr: Managed>(&self) -> Observed<Cr> {
-        let node = |(index, address): (usize, &String)| {
-            json!({
-                "name": format!("cp{}", index + 1),
-                "address": address,
-                "labels": {"node-role.kubernetes.io/control-plane": ""},
-            })
-        };
         let one = |name: &str, endpoints: &[(&str, u16, bool)], nodes: &[String], secret: Option<&str>| {
             let peer = || self.peer(name, endpoints, nodes, secret);
             (!nodes.is_empty()).then(peer).into_iter().collect::<Vec<Value>>()
@@ -139,7 +115,7 @@ impl World {
         serde_json::from_value(json!({
             "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
             "now": "2026-11-21T10:00:00Z",
-            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "nodes": nodes(&self.nodes),
             "peers": {
                 "Cassandra": {"known": cassandras},
                 "Zookeeper": {"known": one("zookeeper1", &[("client", 2181, false)], &self.zookeeper, None)},
@@ -159,36 +135,13 @@ impl World {
     }
 
     fn peer(&self, name: &str, endpoints: &[(&str, u16, bool)], nodes: &[String], secret: Option<&str>) -> Value {
-        let endpoint = |(name, port, tls): &(&str, u16, bool)| json!({"name": name, "protocol": "TCP", "port": port, "tls": tls, "nodes": nodes});
-        let ready = json!({
-            "type": "Ready",
-            "status": if self.ready { "True" } else { "False" },
-            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
-            "message": "as it is",
-            "lastTransitionTime": "2026-11-21T09:00:00Z",
-        });
-        json!({
-            "namespace": "prod",
-            "name": name,
-            "generation": 1,
-            "status": {
-                "contract": "v1",
-                "observedGeneration": 1,
-                "endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>(),
-                "connectionSecretRef": secret.map(|name| json!({"name": name})),
-                "conditions": [ready],
-            },
-        })
+        let endpoints: Vec<Value> =
+            endpoints.iter().map(|(name, port, tls)| endpoint(name, *port, *tls, nodes)).collect();
+        peer("prod", name, &endpoints, secret, self.ready)
     }
 }
 
 /// A resource in namespace `prod`.
 pub fn named<Cr: Managed>(name: &str, spec: Value) -> Cr {
-    serde_json::from_value(json!({
-        "apiVersion": "tf.tungsten.io/v1alpha1",
-        "kind": Cr::INFO.kind,
-        "metadata": {"namespace": "prod", "name": name, "uid": "uid-1", "generation": 1},
-        "spec": spec,
-    }))
-    .unwrap()
+    resource("prod", name, &spec)
 }

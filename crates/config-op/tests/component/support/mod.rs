@@ -4,17 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use config_op::Component;
 use serde_json::{Value, json};
 use tf_api::Config;
 use tf_plan::{
     component::Component as _,
     files::read,
-    object::{CONFIG_MAP, Kind, SECRET, SERVICE, STATEFUL_SET},
+    object::{CONFIG_MAP, SERVICE},
     observed::Observed,
     plan::{NotReady, Plan},
 };
+pub use tf_testing::situation::initialized;
+use tf_testing::situation::{body, container, endpoint, files, nodes, open_files, peer, pod, resource};
 
 /// Sections of an INI file by name, options by name.
 pub type Ini = BTreeMap<String, BTreeMap<String, String>>;
@@ -26,19 +27,7 @@ pub fn config(spec: Value) -> Config {
 
 /// A Config with this name and spec.
 pub fn named(namespace: &str, name: &str, spec: Value) -> Config {
-    serde_json::from_value(json!({
-        "apiVersion": "tf.tungsten.io/v1alpha1",
-        "kind": "Config",
-        "metadata": {"namespace": namespace, "name": name, "uid": "uid-1", "generation": 1},
-        "spec": spec,
-    }))
-    .unwrap()
-}
-
-/// The same after its first bring-up.
-pub fn initialized(mut config: Config) -> Config {
-    config.status = serde_json::from_value(json!({"initialized": true, "observedGeneration": 1})).unwrap();
-    config
+    resource(namespace, name, &spec)
 }
 
 /// What is to be observed.
@@ -80,14 +69,6 @@ impl World {
     }
 
     pub fn observed(&self) -> Observed<Config> {
-        let node = |(index, address): (usize, &String)| {
-            json!({
-                "name": format!("cp{:02}", index + 1),
-                "address": address,
-                "labels": {"node-role.kubernetes.io/control-plane": ""},
-            })
-        };
-        let endpoint = |name: &str, port: u16, tls: bool, nodes: &[String]| json!({"name": name, "protocol": "TCP", "port": port, "tls": tls, "nodes": nodes});
         let analytics =
             vec![endpoint("collector", 8086, true, &self.analytics), endpoint("api", 8081, true, &self.analytics)];
         let mut secrets = self.secrets.clone();
@@ -97,7 +78,7 @@ impl World {
         serde_json::from_value(json!({
             "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
             "now": "2026-11-21T10:00:00Z",
-            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "nodes": nodes(&self.nodes),
             "peers": {
                 "Cassandra": known(vec![self.peer("configdb1", &[endpoint("cql", self.cql_port, true, &self.cassandra)], None)]),
                 "Zookeeper": known(vec![self.peer("zookeeper1", &[endpoint("client", 2181, false, &self.zookeeper)], None)]),
@@ -116,25 +97,7 @@ impl World {
     }
 
     fn peer(&self, name: &str, endpoints: &[Value], secret: Option<&str>) -> Value {
-        let ready = json!({
-            "type": "Ready",
-            "status": if self.ready { "True" } else { "False" },
-            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
-            "message": "as it is",
-            "lastTransitionTime": "2026-11-21T09:00:00Z",
-        });
-        json!({
-            "namespace": self.namespace,
-            "name": name,
-            "generation": 1,
-            "status": {
-                "contract": "v1",
-                "observedGeneration": 1,
-                "endpoints": endpoints,
-                "connectionSecretRef": secret.map(|name| json!({"name": name})),
-                "conditions": [ready],
-            },
-        })
+        peer(&self.namespace, name, endpoints, secret, self.ready)
     }
 
     pub fn plan(&self, config: &Config) -> Result<Plan, NotReady> {
@@ -150,30 +113,14 @@ impl Planned {
         Self(world.plan(&config(spec)).unwrap())
     }
 
-    fn body(&self, kind: Kind, suffix: &str) -> Option<&Value> {
-        let wanted = |object: &&tf_plan::object::Object| object.kind == kind && object.name.ends_with(suffix);
-        self.0.objects.iter().find(wanted).map(|object| &object.body)
-    }
-
     /// Files without secrets, by key.
     pub fn open(&self) -> BTreeMap<String, String> {
-        let body = self.body(CONFIG_MAP, "-files").unwrap();
-        serde_json::from_value(body["data"].clone()).unwrap()
-    }
-
-    /// Files with secrets, by key.
-    pub fn secret(&self) -> BTreeMap<String, String> {
-        let body = self.body(SECRET, "-secret-files").unwrap();
-        let data: BTreeMap<String, String> = serde_json::from_value(body["data"].clone()).unwrap();
-        let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
-        data.into_iter().map(|(key, encoded)| (key, text(encoded))).collect()
+        open_files(&self.0)
     }
 
     /// All files.
     pub fn files(&self) -> BTreeMap<String, String> {
-        let mut files = self.open();
-        files.extend(self.secret());
-        files
+        files(&self.0)
     }
 
     /// A file as its daemon reads it.
@@ -189,20 +136,19 @@ impl Planned {
     }
 
     pub fn front(&self) -> &Value {
-        self.body(SERVICE, "-config").unwrap()
+        body(&self.0, SERVICE, "-config").unwrap()
     }
 
     pub fn discovery(&self) -> &Value {
-        &self.body(CONFIG_MAP, "-discovery").unwrap()["data"]
+        &body(&self.0, CONFIG_MAP, "-discovery").unwrap()["data"]
     }
 
     pub fn pod(&self) -> &Value {
-        &self.body(STATEFUL_SET, "").unwrap()["spec"]["template"]["spec"]
+        pod(&self.0)
     }
 
     pub fn container(&self, name: &str) -> &Value {
-        let containers = self.pod()["containers"].as_array().unwrap();
-        containers.iter().find(|container| container["name"] == name).unwrap()
+        container(&self.0, name)
     }
 }
 

@@ -4,16 +4,16 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use kubemanager_op::Component;
 use serde_json::{Value, json};
 use tf_api::Kubemanager;
 use tf_plan::{
     component::Component as _,
-    object::{CONFIG_MAP, Kind, SECRET, STATEFUL_SET},
     observed::Observed,
     plan::{NotReady, Plan},
 };
+use tf_testing::situation::{endpoint, nodes, open_files, peer, pod, resource, secret_files};
+pub use tf_testing::situation::{initialized, with_status};
 
 /// The daemon's token.
 pub const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJrdWJlLW1hbmFnZXIifQ.c2lnbmF0dXJl";
@@ -25,24 +25,7 @@ pub fn kubemanager(spec: Value) -> Kubemanager {
 
 /// A Kubemanager with this name and spec.
 pub fn named(namespace: &str, name: &str, spec: Value) -> Kubemanager {
-    serde_json::from_value(json!({
-        "apiVersion": "tf.tungsten.io/v1alpha1",
-        "kind": "Kubemanager",
-        "metadata": {"namespace": namespace, "name": name, "uid": "uid-1", "generation": 1},
-        "spec": spec,
-    }))
-    .unwrap()
-}
-
-/// The same with a status.
-pub fn with_status(mut kubemanager: Kubemanager, status: Value) -> Kubemanager {
-    kubemanager.status = serde_json::from_value(status).unwrap();
-    kubemanager
-}
-
-/// The same after its first bring-up.
-pub fn initialized(kubemanager: Kubemanager) -> Kubemanager {
-    with_status(kubemanager, json!({"initialized": true, "observedGeneration": 1}))
+    resource(namespace, name, &spec)
 }
 
 /// What is to be observed.
@@ -80,16 +63,8 @@ impl Default for World {
 
 impl World {
     pub fn observed(&self) -> Observed<Kubemanager> {
-        let node = |(index, address): (usize, &String)| {
-            json!({
-                "name": format!("cp{}", index + 1),
-                "address": address,
-                "labels": {"node-role.kubernetes.io/control-plane": ""},
-            })
-        };
-        let endpoint = |name: &str, port: u16, tls: bool, nodes: &[String]| json!({"name": name, "protocol": "TCP", "port": port, "tls": tls, "nodes": nodes});
         let known = |peers: Vec<Value>| json!({"known": peers});
-        let one = |name: &str, endpoint: Value, secret: Option<&str>| known(vec![self.peer(name, &endpoint, secret)]);
+        let one = |name: &str, endpoint: Value, secret: Option<&str>| known(vec![self.peer(name, endpoint, secret)]);
         let analytics = match self.analytics.as_slice() {
             [] => known(Vec::new()),
             nodes => one("analytics1", endpoint("collector", 8086, true, nodes), None),
@@ -97,7 +72,7 @@ impl World {
         serde_json::from_value(json!({
             "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
             "now": "2026-11-21T10:00:00Z",
-            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "nodes": nodes(&self.nodes),
             "peers": {
                 "Cassandra": one("configdb1", endpoint("cql", 9042, true, &self.cassandra), None),
                 "Zookeeper": one("zookeeper1", endpoint("client", 2181, false, &self.nodes), None),
@@ -114,26 +89,8 @@ impl World {
         .unwrap()
     }
 
-    fn peer(&self, name: &str, endpoint: &Value, secret: Option<&str>) -> Value {
-        let ready = json!({
-            "type": "Ready",
-            "status": if self.ready { "True" } else { "False" },
-            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
-            "message": "as it is",
-            "lastTransitionTime": "2026-11-21T09:00:00Z",
-        });
-        json!({
-            "namespace": self.namespace,
-            "name": name,
-            "generation": 1,
-            "status": {
-                "contract": "v1",
-                "observedGeneration": 1,
-                "endpoints": [endpoint],
-                "connectionSecretRef": secret.map(|name| json!({"name": name})),
-                "conditions": [ready],
-            },
-        })
+    fn peer(&self, name: &str, endpoint: Value, secret: Option<&str>) -> Value {
+        peer(&self.namespace, name, &[endpoint], secret, self.ready)
     }
 
     pub fn plan(&self, kubemanager: &Kubemanager) -> Result<Plan, NotReady> {
@@ -149,22 +106,14 @@ impl Planned {
         Self(world.plan(&kubemanager(spec)).unwrap())
     }
 
-    fn body(&self, kind: Kind, suffix: &str) -> Option<&Value> {
-        let wanted = |object: &&tf_plan::object::Object| object.kind == kind && object.name.ends_with(suffix);
-        self.0.objects.iter().find(wanted).map(|object| &object.body)
-    }
-
     /// Files without secrets, by key.
     pub fn open(&self) -> BTreeMap<String, String> {
-        serde_json::from_value(self.body(CONFIG_MAP, "-files").unwrap()["data"].clone()).unwrap()
+        open_files(&self.0)
     }
 
     /// A file of the Secret.
     pub fn file(&self, key: &str) -> String {
-        let data = self.body(SECRET, "-secret-files").unwrap()["data"].clone();
-        let files: BTreeMap<String, String> = serde_json::from_value(data).unwrap();
-        let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
-        let files: BTreeMap<String, String> = files.into_iter().map(|(key, encoded)| (key, text(encoded))).collect();
+        let files = secret_files(&self.0);
         files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys())).clone()
     }
 
@@ -174,6 +123,6 @@ impl Planned {
     }
 
     pub fn pod(&self) -> &Value {
-        &self.body(STATEFUL_SET, "").unwrap()["spec"]["template"]["spec"]
+        pod(&self.0)
     }
 }

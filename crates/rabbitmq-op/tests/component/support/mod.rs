@@ -4,16 +4,14 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::Rabbitmq;
 use tf_plan::{
     files::read::{self, Cuttlefish},
-    object::{CONFIG_MAP, Kind, SECRET},
     observed::{Node, Observed, Operator, Source},
-    plan::Plan,
     secret::SecretData,
 };
+pub use tf_testing::situation::{data, open_files as files, secret_files};
 
 /// Password of [`secret`].
 pub const PASSWORD: &str = "Generated-Password.1234";
@@ -64,26 +62,6 @@ pub fn observed(name: &str, nodes: &[(&str, &str)]) -> Observed<Rabbitmq> {
         secrets: BTreeMap::from([(format!("{name}-secret"), secret())]),
         ..Observed::default()
     }
-}
-
-/// What an object of the plan holds, Secrets decoded.
-pub fn data(plan: &Plan, kind: Kind, suffix: &str) -> BTreeMap<String, String> {
-    let object = plan.objects.iter().find(|object| object.kind == kind && object.name.ends_with(suffix)).unwrap();
-    let text = |value: &Value| {
-        let text = value.as_str().unwrap();
-        if kind == SECRET { String::from_utf8(BASE64_STANDARD.decode(text).unwrap()).unwrap() } else { text.to_owned() }
-    };
-    object.body["data"].as_object().unwrap().iter().map(|(key, value)| (key.clone(), text(value))).collect()
-}
-
-/// Files without secrets.
-pub fn files(plan: &Plan) -> BTreeMap<String, String> {
-    data(plan, CONFIG_MAP, "-files")
-}
-
-/// Files with secrets.
-pub fn secret_files(plan: &Plan) -> BTreeMap<String, String> {
-    data(plan, SECRET, "-secret-files")
 }
 
 /// `erl_inetrc` as Erlang reads it, as far as hosts go.

@@ -4,17 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::Webui;
 use tf_plan::{
     component::Component as _,
     node::launch::Launch,
-    object::{CONFIG_MAP, Kind, SECRET},
     observed::Observed,
     plan::{NotReady, Plan},
 };
 use tf_sim::webui::options::Options;
+use tf_testing::situation::{endpoint, nodes, open_files, peer, resource, secret_files};
+pub use tf_testing::situation::{initialized, with_status};
 use webui_op::Component;
 
 /// The generated password of the one user.
@@ -27,24 +27,7 @@ pub fn webui(spec: Value) -> Webui {
 
 /// A Webui with this name and spec.
 pub fn named(namespace: &str, name: &str, spec: Value) -> Webui {
-    serde_json::from_value(json!({
-        "apiVersion": "tf.tungsten.io/v1alpha1",
-        "kind": "Webui",
-        "metadata": {"namespace": namespace, "name": name, "uid": "uid-1", "generation": 1},
-        "spec": spec,
-    }))
-    .unwrap()
-}
-
-/// The same with a status.
-pub fn with_status(mut webui: Webui, status: Value) -> Webui {
-    webui.status = serde_json::from_value(status).unwrap();
-    webui
-}
-
-/// The same after its first bring-up.
-pub fn initialized(webui: Webui) -> Webui {
-    with_status(webui, json!({"initialized": true, "observedGeneration": 1}))
+    resource(namespace, name, &spec)
 }
 
 /// What is to be observed.
@@ -89,14 +72,7 @@ impl Default for World {
 
 impl World {
     pub fn observed(&self) -> Observed<Webui> {
-        let node = |(index, address): (usize, &String)| {
-            json!({
-                "name": format!("cp{}", index + 1),
-                "address": address,
-                "labels": {"node-role.kubernetes.io/control-plane": ""},
-            })
-        };
-        let endpoint = |name: &str, port: u16, nodes: &[String]| json!({"name": name, "protocol": "TCP", "port": port, "tls": true, "nodes": nodes});
+        let endpoint = |name: &str, port: u16, nodes: &[String]| endpoint(name, port, true, nodes);
         let one = |name: &str, endpoints: Vec<Value>, secret: Option<&str>| json!({"known": [self.peer(name, &endpoints, secret)]});
         let analytics = match self.analytics.as_slice() {
             [] => json!({"known": []}),
@@ -113,7 +89,7 @@ impl World {
         serde_json::from_value(json!({
             "operator": {"version": "0.1.0", "clusterDomain": "cluster.local"},
             "now": "2026-11-21T10:00:00Z",
-            "nodes": {"known": self.nodes.iter().enumerate().map(node).collect::<Vec<_>>()},
+            "nodes": nodes(&self.nodes),
             "peers": {
                 "Config": one("config1", vec![endpoint("api", 8082, &self.config)], None),
                 "Cassandra": one("configdb1", vec![endpoint("cql", 9041, &self.cassandra)], None),
@@ -127,25 +103,7 @@ impl World {
     }
 
     fn peer(&self, name: &str, endpoints: &[Value], secret: Option<&str>) -> Value {
-        let ready = json!({
-            "type": "Ready",
-            "status": if self.ready { "True" } else { "False" },
-            "reason": if self.ready { "Succeeded" } else { "ReplicasUnavailable" },
-            "message": "as it is",
-            "lastTransitionTime": "2026-11-21T09:00:00Z",
-        });
-        json!({
-            "namespace": self.namespace,
-            "name": name,
-            "generation": 1,
-            "status": {
-                "contract": "v1",
-                "observedGeneration": 1,
-                "endpoints": endpoints,
-                "connectionSecretRef": secret.map(|name| json!({"name": name})),
-                "conditions": [ready],
-            },
-        })
+        peer(&self.namespace, name, endpoints, secret, self.ready)
     }
 
     pub fn plan(&self, webui: &Webui) -> Result<Plan, NotReady> {
@@ -161,22 +119,15 @@ impl Planned {
         Self(world.plan(&webui(spec)).unwrap())
     }
 
-    fn body(&self, kind: Kind, suffix: &str) -> Option<&Value> {
-        let wanted = |object: &&tf_plan::object::Object| object.kind == kind && object.name.ends_with(suffix);
-        self.0.objects.iter().find(wanted).map(|object| &object.body)
-    }
-
     /// Files without secrets, by key.
     pub fn open(&self) -> BTreeMap<String, String> {
-        serde_json::from_value(self.body(CONFIG_MAP, "-files").unwrap()["data"].clone()).unwrap()
+        open_files(&self.0)
     }
 
     /// A file of the Secret.
     pub fn file(&self, key: &str) -> String {
-        let data = self.body(SECRET, "-secret-files").unwrap()["data"].clone();
-        let files: BTreeMap<String, String> = serde_json::from_value(data).unwrap();
-        let encoded = files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys()));
-        String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap()
+        let files = secret_files(&self.0);
+        files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys())).clone()
     }
 
     /// What the servers of a member go by. Who reads the files was written without what writes them, and ends where the servers would.

@@ -1,0 +1,120 @@
+//! Situations in code, for tests of planners: a resource, what is observed around it, and a plan taken apart.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a situation that cannot be made is a failing test"
+)]
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+use tf_api::Managed;
+use tf_plan::{
+    object::{CONFIG_MAP, Kind, SECRET, STATEFUL_SET},
+    plan::Plan,
+};
+
+/// A resource with this name and spec.
+pub fn resource<Cr: Managed>(namespace: &str, name: &str, spec: &Value) -> Cr {
+    serde_json::from_value(json!({
+        "apiVersion": "tf.tungsten.io/v1alpha1",
+        "kind": Cr::INFO.kind,
+        "metadata": {"namespace": namespace, "name": name, "uid": "uid-1", "generation": 1},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// A resource with a status.
+pub fn with_status<Cr: Managed>(cr: &Cr, status: Value) -> Cr {
+    let mut cr = serde_json::to_value(cr).unwrap();
+    cr["status"] = status;
+    serde_json::from_value(cr).unwrap()
+}
+
+/// A resource after its first bring-up.
+pub fn initialized<Cr: Managed>(cr: &Cr) -> Cr {
+    with_status(cr, json!({"initialized": true, "observedGeneration": 1}))
+}
+
+/// Control-plane nodes with these addresses, as `Observed` has them.
+pub fn nodes(addresses: &[String]) -> Value {
+    let node = |(index, address): (usize, &String)| {
+        json!({
+            "name": format!("cp{}", index + 1),
+            "address": address,
+            "labels": {"node-role.kubernetes.io/control-plane": ""},
+        })
+    };
+    json!({"known": addresses.iter().enumerate().map(node).collect::<Vec<_>>()})
+}
+
+/// An endpoint of a status. It speaks TLS or not.
+pub fn endpoint(name: &str, port: u16, tls: bool, nodes: &[String]) -> Value {
+    json!({"name": name, "protocol": "TCP", "port": port, "tls": tls, "nodes": nodes})
+}
+
+/// Another resource with these endpoints, as `Observed` has it. `secret`: that of the login for its clients.
+pub fn peer(namespace: &str, name: &str, endpoints: &[Value], secret: Option<&str>, ready: bool) -> Value {
+    let ready = json!({
+        "type": "Ready",
+        "status": if ready { "True" } else { "False" },
+        "reason": if ready { "Succeeded" } else { "ReplicasUnavailable" },
+        "message": "as it is",
+        "lastTransitionTime": "2026-11-21T09:00:00Z",
+    });
+    json!({
+        "namespace": namespace,
+        "name": name,
+        "generation": 1,
+        "status": {
+            "contract": "v1",
+            "observedGeneration": 1,
+            "endpoints": endpoints,
+            "connectionSecretRef": secret.map(|name| json!({"name": name})),
+            "conditions": [ready],
+        },
+    })
+}
+
+/// The object of a plan whose name ends so.
+pub fn body<'a>(plan: &'a Plan, kind: Kind, suffix: &str) -> Option<&'a Value> {
+    let object = plan.objects.iter().find(|object| object.kind == kind && object.name.ends_with(suffix));
+    object.map(|object| &object.body)
+}
+
+/// What that object holds, Secrets decoded; nothing if there is none.
+pub fn data(plan: &Plan, kind: Kind, suffix: &str) -> BTreeMap<String, String> {
+    let Some(body) = body(plan, kind, suffix) else { return BTreeMap::new() };
+    let data: BTreeMap<String, String> = serde_json::from_value(body["data"].clone()).unwrap();
+    let text = |encoded: String| String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
+    let is_encoded = kind == SECRET;
+    data.into_iter().map(|(key, value)| (key, if is_encoded { text(value) } else { value })).collect()
+}
+
+/// Files without secrets, by key.
+pub fn open_files(plan: &Plan) -> BTreeMap<String, String> {
+    data(plan, CONFIG_MAP, "-files")
+}
+
+/// Files with secrets, by key.
+pub fn secret_files(plan: &Plan) -> BTreeMap<String, String> {
+    data(plan, SECRET, "-secret-files")
+}
+
+/// All files, by key.
+pub fn files(plan: &Plan) -> BTreeMap<String, String> {
+    open_files(plan).into_iter().chain(secret_files(plan)).collect()
+}
+
+/// The pods of the one StatefulSet.
+pub fn pod(plan: &Plan) -> &Value {
+    &body(plan, STATEFUL_SET, "").unwrap()["spec"]["template"]["spec"]
+}
+
+/// A container of these pods.
+pub fn container<'a>(plan: &'a Plan, name: &str) -> &'a Value {
+    pod(plan)["containers"].as_array().unwrap().iter().find(|container| container["name"] == name).unwrap()
+}
