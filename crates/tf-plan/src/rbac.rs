@@ -131,11 +131,10 @@ fn rules_of(reach: Reach, group: &'static str) -> impl Fn(&str, &[&'static str],
 }
 
 fn primaries(declaration: &Declaration) -> Vec<Rule> {
-    let further = declaration.further.iter().map(|further| (further.kind, further.deregisters));
-    let all = std::iter::once((declaration.primary, declaration.deregisters)).chain(further);
-    let mut rules: Vec<Rule> = all
-        .flat_map(|(kind, deregisters)| primary(kind, deregisters, !declaration.cluster_kinds().is_empty()))
-        .collect();
+    let deregistered: Vec<Kind> = declaration.deregistered().collect();
+    let has_cluster_kinds = !declaration.cluster_kinds().is_empty();
+    let rules = |kind: Kind| primary(kind, deregistered.contains(&kind), has_cluster_kinds);
+    let mut rules: Vec<Rule> = declaration.reconciled().flat_map(rules).collect();
     rules.extend([
         Rule {
             reach: Reach::Watched,
