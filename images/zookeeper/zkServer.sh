@@ -5,5 +5,7 @@ if [ "$1" != start-foreground ] || [ -z "$2" ]; then
   exit 64
 fi
 # For the laboratory alone, where servers start often: no compiler that needs as much as the server. Whatever is said about Java comes after it.
+# The folder of the configuration comes first, as in zkEnv.sh, so that what is there about logging counts. What the image says is for its tools.
+unset JDK_JAVA_OPTIONS
 # shellcheck disable=SC2086 # flags are words
-exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $SERVER_JVMFLAGS $JVMFLAGS -cp "/opt/zookeeper/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$2"
+exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $SERVER_JVMFLAGS $JVMFLAGS -cp "${ZOOCFGDIR:-/opt/zookeeper/conf}:/opt/zookeeper/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$2"

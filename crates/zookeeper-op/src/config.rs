@@ -34,8 +34,15 @@ pub const STATIC_FILE: &str = "zoo.cfg";
 pub const DYNAMIC_FILE: &str = "zoo.cfg.dynamic";
 /// The identity of one member.
 pub const ID_FILE: &str = "myid";
-/// Logging of servers up to 3.7; later ones are configured by their image.
+/// Logging of servers up to 3.7.
 pub const LOG_FILE: &str = "log4j.properties";
+/// Logging of later ones. Their script looks for it in the same folder, and without it they log everything, since the folder
+/// takes the place of their image's (`zkEnv.sh`).
+pub const LOGBACK_FILE: &str = "logback.xml";
+/// Content of [`LOGBACK_FILE`].
+const LOGBACK: &str = include_str!("config/logback.xml");
+/// The level in it.
+const ROOT: &str = "<root level=\"INFO\">";
 
 /// Seconds that a server has to end what it is doing; it takes less than one (stateful-services 2.1).
 const STOP_SECONDS: u32 = 60;
@@ -186,6 +193,7 @@ pub fn launch_file(
             (STATIC_FILE.into(), OnChange::Restart),
             (ID_FILE.into(), OnChange::Restart),
             (LOG_FILE.into(), OnChange::Restart),
+            (LOGBACK_FILE.into(), OnChange::Restart),
             // The ensemble tells its servers of a change itself; a start goes by the file.
             (DYNAMIC_FILE.into(), OnChange::Nothing),
             // For the agent.
@@ -200,6 +208,18 @@ pub fn launch_file(
         ..Launch::new(vec!["zkServer.sh".into(), "start-foreground".into(), format!("{DATA_DIR}/{STATIC_FILE}")])
     }
     .render()
+}
+
+/// [`LOGBACK_FILE`] with this level.
+pub fn logback_file(level: LogLevel) -> String {
+    let level = match level {
+        LogLevel::Info => "INFO",
+        LogLevel::Debug => "DEBUG",
+        LogLevel::Warning => "WARN",
+        LogLevel::Error | LogLevel::Critical => "ERROR",
+        LogLevel::None => "OFF",
+    };
+    LOGBACK.replace(ROOT, &format!("<root level=\"{level}\">"))
 }
 
 /// `log4j.properties`: to the console, where the node agent picks it up.
@@ -224,4 +244,17 @@ pub fn log_file(level: LogLevel) -> Result<String, Unrepresentable> {
             "%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n",
         );
     file.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_of_later_servers_is_in_one_line_and_nothing_else_in_the_file_varies() {
+        assert_eq!(logback_file(LogLevel::Info), LOGBACK);
+        let (usual, quiet) = (LOGBACK.lines(), logback_file(LogLevel::None));
+        let others: Vec<_> = usual.zip(quiet.lines()).filter(|(usual, other)| usual != other).collect();
+        assert_eq!(others, [("  <root level=\"INFO\">", "  <root level=\"OFF\">")]);
+    }
 }

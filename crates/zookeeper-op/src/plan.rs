@@ -231,7 +231,9 @@ fn files(
     let launch = config::launch_file(spec, uid, &agents, certificates::host_files(certificates))?;
     let mut files = Files::default();
     files.shared_secret(SUPER_FILE, password);
-    files.shared(config::LOG_FILE, config::log_file(cr.spec.common_configuration.log_level.unwrap_or_default())?);
+    let level = cr.spec.common_configuration.log_level.unwrap_or_default();
+    files.shared(config::LOG_FILE, config::log_file(level)?);
+    files.shared(config::LOGBACK_FILE, config::logback_file(level));
     files.shared(&launch::file_name(DAEMON), launch);
     for member in ensemble.members() {
         let MemberStatus { id, address, .. } = member;

@@ -112,7 +112,7 @@ const fn zookeeper(name: &'static str, version: &'static str) -> Store {
             ("zkServer.sh", "/usr/local/bin/zkServer.sh", 0o755),
         ],
         programs: None,
-        // Whatever a command line says about the class path.
+        // For its tools, whatever a command line says about the class path.
         environment: &["JDK_JAVA_OPTIONS=-Dlogback.configurationFile=/opt/zookeeper/conf/logback.xml"],
     }
 }
