@@ -42,7 +42,11 @@ pub const LOGBACK_FILE: &str = "logback.xml";
 /// Content of [`LOGBACK_FILE`].
 const LOGBACK: &str = include_str!("config/logback.xml");
 /// The level in it.
-const ROOT: &str = "<root level=\"INFO\">";
+const ROOT: &str = "  <root level=\"INFO\">\n";
+/// Classes that log at `DEBUG` what clients log in with (`ZooKeeperServer.checkACL`, up to 3.5 in `PrepRequestProcessor`), the operator's own
+/// digest among it.
+const INDISCREET: [&str; 2] =
+    ["org.apache.zookeeper.server.PrepRequestProcessor", "org.apache.zookeeper.server.ZooKeeperServer"];
 
 /// Seconds that a server has to end what it is doing; it takes less than one (stateful-services 2.1).
 const STOP_SECONDS: u32 = 60;
@@ -212,14 +216,16 @@ pub fn launch_file(
 
 /// [`LOGBACK_FILE`] with this level.
 pub fn logback_file(level: LogLevel) -> String {
-    let level = match level {
+    let root = match level {
         LogLevel::Info => "INFO",
         LogLevel::Debug => "DEBUG",
         LogLevel::Warning => "WARN",
         LogLevel::Error | LogLevel::Critical => "ERROR",
         LogLevel::None => "OFF",
     };
-    LOGBACK.replace(ROOT, &format!("<root level=\"{level}\">"))
+    let quieter = |class: &&str| format!("  <logger name=\"{class}\" level=\"INFO\"/>\n");
+    let loggers: String = INDISCREET.iter().filter(|_| level == LogLevel::Debug).map(quieter).collect();
+    LOGBACK.replace(ROOT, &format!("{loggers}  <root level=\"{root}\">\n"))
 }
 
 /// `log4j.properties`: to the console, where the node agent picks it up.
@@ -227,7 +233,7 @@ pub fn logback_file(level: LogLevel) -> String {
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn log_file(level: LogLevel) -> Result<String, Unrepresentable> {
-    let level = match level {
+    let root = match level {
         LogLevel::Info => "INFO",
         LogLevel::Debug => "DEBUG",
         LogLevel::Warning => "WARN",
@@ -236,7 +242,10 @@ pub fn log_file(level: LogLevel) -> Result<String, Unrepresentable> {
         LogLevel::None => "OFF",
     };
     let mut file = Properties::java(LOG_FILE);
-    file.set("log4j.rootLogger", format!("{level}, CONSOLE"))
+    for class in INDISCREET.iter().filter(|_| level == LogLevel::Debug) {
+        file.set(&format!("log4j.logger.{class}"), "INFO");
+    }
+    file.set("log4j.rootLogger", format!("{root}, CONSOLE"))
         .set("log4j.appender.CONSOLE", "org.apache.log4j.ConsoleAppender")
         .set("log4j.appender.CONSOLE.layout", "org.apache.log4j.PatternLayout")
         .set(
@@ -256,5 +265,18 @@ mod tests {
         let (usual, quiet) = (LOGBACK.lines(), logback_file(LogLevel::None));
         let others: Vec<_> = usual.zip(quiet.lines()).filter(|(usual, other)| usual != other).collect();
         assert_eq!(others, [("  <root level=\"INFO\">", "  <root level=\"OFF\">")]);
+    }
+
+    #[test]
+    fn what_clients_log_in_with_is_logged_at_no_level() {
+        let (later, earlier) = (logback_file(LogLevel::Debug), log_file(LogLevel::Debug).unwrap());
+        assert!(later.contains("<root level=\"DEBUG\">") && earlier.contains("log4j.rootLogger=DEBUG, CONSOLE"));
+        for class in INDISCREET {
+            assert!(later.contains(&format!("<logger name=\"{class}\" level=\"INFO\"/>")), "{later}");
+            assert!(earlier.contains(&format!("log4j.logger.{class}=INFO\n")), "{earlier}");
+        }
+        for quieter in [LogLevel::Info, LogLevel::None] {
+            assert!(!logback_file(quieter).contains("<logger") && !log_file(quieter).unwrap().contains("log4j.logger"));
+        }
     }
 }
