@@ -7,9 +7,9 @@ use kube::{ResourceExt as _, api::DeleteParams};
 use serde_json::{Value, json};
 use tf_api::kinds::{CONFIG, CONTROL, VROUTER};
 use tf_sim::rest::{Memory, Rest};
-use tf_testing::{Cluster, resources, wait::eventually};
+use tf_testing::{Cluster, Entry, resources, wait::eventually};
 
-use crate::support::{FLEET, settled};
+use crate::support::{FLEET, lines, settled};
 
 /// For what takes an attempt or two.
 const SOON: Duration = Duration::from_secs(30);
@@ -196,14 +196,25 @@ async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
     let managers = resources::api(&cluster.client, tf_api::kinds::MANAGER, &cluster.namespace);
     let orphans =
         DeleteParams { propagation_policy: Some(kube::api::PropagationPolicy::Orphan), ..DeleteParams::default() };
+    let begin = lab.audit_mark().await?;
     managers.delete("sdn", &orphans).await?;
     eventually("the Manager to be gone", SOON, async || Ok(managers.get_opt("sdn").await?.is_none().then_some(())))
         .await?;
     for (kind, name) in [(CONFIG, "config1"), (CONTROL, "control1")] {
         let api = resources::api(&cluster.client, kind, &cluster.namespace);
-        api.delete(name, &DeleteParams::default()).await?;
-        eventually(&format!("{name} to be gone"), SOON, async || Ok(api.get_opt(name).await?.is_none().then_some(())))
-            .await?;
+        let gone = async {
+            api.delete(name, &DeleteParams::default()).await?;
+            let gone = async || Ok(api.get_opt(name).await?.is_none().then_some(()));
+            eventually(&format!("{name} to be gone"), SOON, gone).await
+        };
+        if let Err(error) = gone.await {
+            let entries = lab.audit().window(begin, lab.audit_mark().await?)?;
+            let of_it = |entry: &&Entry| {
+                let parts = [kind.plural, tf_api::kinds::MANAGER.plural];
+                entry.namespace == cluster.namespace && entry.is_mutating() && parts.contains(&entry.resource.as_str())
+            };
+            return Err(error.context(lines(entries.iter().filter(of_it))));
+        }
     }
     Ok(())
 }
