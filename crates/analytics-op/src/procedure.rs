@@ -8,7 +8,7 @@ use tf_plan::{
 
 /// The members of a resource whose container `daemon` speaks for the pod, as the procedures of all components see them.
 pub const fn members(daemon: &'static str) -> Store {
-    Store { daemon, gate, troubles, leads: procedure::nobody }
+    Store { daemon, gate, troubles, election: None }
 }
 
 /// What keeps a member that serves from being stopped: the others have to serve, for they take its work over.

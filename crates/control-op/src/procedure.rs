@@ -11,7 +11,7 @@ use tf_plan::{
 use crate::containers::{CONTROL, DNS, NAMED};
 
 /// The members, as the procedures of all components see them.
-pub const MEMBERS: Store = Store { daemon: CONTROL, gate, troubles, leads: procedure::nobody };
+pub const MEMBERS: Store = Store { daemon: CONTROL, gate, troubles, election: None };
 
 /// What keeps a member that serves from being stopped: the others have to serve, since each agent of a vRouter is connected to two of them
 /// (tf-components 4.1).

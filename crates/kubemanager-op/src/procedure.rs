@@ -1,17 +1,24 @@
 //! What is done to members that run: what the next one waits for before it is brought up to date, and which one is the last.
 
+use std::time::Duration;
+
 use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::state::Health,
     observed::Pod,
-    procedure::{self, Store, Troubles},
+    procedure::{self, Election, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 use crate::containers::KUBEMANAGER;
 
 /// The members, as the procedures of all components see them.
-pub const MEMBERS: Store = Store { daemon: KUBEMANAGER, gate, troubles, leads };
+pub const MEMBERS: Store =
+    Store { daemon: KUBEMANAGER, gate, troubles, election: Some(Election { leads, session: SESSION }) };
+
+/// How long a place in line outlives its process: a session of ZooKeeper, whose length kube-manager leaves to the servers
+/// (`maxSessionTimeout`, two minutes if Zookeeper states none).
+const SESSION: Duration = Duration::from_mins(2);
 
 /// What keeps a member that serves from being stopped: the others have to serve, or nobody takes over.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {

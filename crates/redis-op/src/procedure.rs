@@ -15,7 +15,7 @@ use tf_plan::{
 use crate::{plan::CONTAINER, replication};
 
 /// Servers on their own, as the procedures of all stores see them.
-const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles, leads: procedure::nobody };
+const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles, election: None };
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
 pub fn complete(

@@ -2,7 +2,7 @@
 //! that does has to be, and what is said of members that are not of one mind. Who takes writes is decided by the Sentinels; it is asked here
 //! and nowhere set.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use tf_api::{Redis, contract::MemberStatus};
 use tf_plan::{
@@ -12,7 +12,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Store, Troubles},
+    procedure::{self, Election, Store, Troubles},
     reports::{Clarity, Reports, pod_of},
     step::{Request, Step, Target},
 };
@@ -20,7 +20,8 @@ use tf_plan::{
 use crate::{plan::CONTAINER, procedure::facts};
 
 /// The servers, as the procedures of all stores see them.
-const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles, leads };
+const SERVERS: Store =
+    Store { daemon: CONTAINER, gate, troubles, election: Some(Election { leads, session: Duration::ZERO }) };
 /// Bytes by which a copy may be behind: what is written in a moment.
 const SMALL_LAG: u64 = 1 << 20;
 

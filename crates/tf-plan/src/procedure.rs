@@ -1,17 +1,18 @@
 //! What the procedures of stores do alike: one member after the other is brought up to date as far as the store can bear it, and
 //! what is the matter with members is told.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
 use tf_api::{Managed, contract::MemberStatus, kinds::CertificatesMode};
 
 use crate::{
     certificates,
-    node::ContentHash,
+    node::{ContentHash, state::Phase},
     observed::{Observed, Pod, Workload},
     plan::Plan,
     reports::{self, Clarity, Reports, pod_of},
-    rollout::{self, Change, Seat},
+    rollout::{self, Change, Decision, Seat},
     step::{Step, Target},
 };
 
@@ -27,13 +28,17 @@ pub struct Store {
     pub gate: fn(&[MemberStatus], &Reports<'_>) -> Option<String>,
     /// Pods that do not serve as they should although they say so, with the cause.
     pub troubles: fn(&[MemberStatus], &Reports<'_>) -> Troubles,
-    /// Whether a pod's server leads the others, and is brought up to date last.
-    pub leads: fn(&Pod, &Reports<'_>) -> bool,
+    /// How one server is elected to lead the others. None where no server does, or it does not matter which one.
+    pub election: Option<Election>,
 }
 
-/// Where no server leads the others, or it does not matter which one does.
-pub fn nobody(_: &Pod, _: &Reports<'_>) -> bool {
-    false
+/// Who leads is brought up to date last, and only when who is elected next is a process that runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Election {
+    /// Whether a pod's server leads.
+    pub leads: fn(&Pod, &Reports<'_>) -> bool,
+    /// For how long a place in line outlives its process. Zero where nobody stands in line.
+    pub session: Duration,
 }
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
@@ -131,14 +136,46 @@ fn roll<Cr: Managed>(
     let live = observed.workloads.get(workload);
     let seat = |pod| {
         let change = reports.change(pod, store.daemon, live, template, contents);
-        seat(pod, change, (store.leads)(pod, reports))
+        seat(pod, change, store.election.is_some_and(|election| (election.leads)(pod, reports)))
     };
     let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
     let decision =
         rollout::next(&seats, || unserving(&reports.troubles()).or_else(|| (store.gate)(&plan.members, reports)));
+    let leads = |target: &&Target| seats.iter().any(|seat| seat.uid == target.uid && seat.serves && seat.leads);
+    let leader = decision.target().filter(leads);
+    let session = store.election.map(|election| election.session).unwrap_or_default();
+    let left = leader.and_then(|leader| vacancy(leader, store.daemon, session, reports, observed.now));
+    let decision = left.map_or(decision, |_| {
+        let session = session.as_secs();
+        Decision::Hold(format!("who leads is stopped when the others have run for {session} s, and can be elected"))
+    });
+    plan.again = left.or(plan.again);
     let held = decision.held().map(str::to_owned);
     plan.step = reports.step(decision, contents);
     plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
+}
+
+/// How much longer places in line of processes that are no more may be before those of the others. Agents tell by their nodes' clocks when
+/// they started their daemons; one that is ahead by more than a session tells nothing.
+fn vacancy(
+    leader: &Target,
+    daemon: &str,
+    session: Duration,
+    reports: &Reports<'_>,
+    now: Timestamp,
+) -> Option<Duration> {
+    let started = |pod: &Pod| {
+        let state = reports.of(pod)?.daemons.get(daemon)?;
+        (state.phase == Phase::Running).then_some(state.since)
+    };
+    let left = |started: Timestamp| {
+        let ran = now.duration_since(started);
+        let is_ahead = ran.is_negative() && ran.unsigned_abs() <= session;
+        let ran = if is_ahead { Duration::ZERO } else { ran.unsigned_abs() };
+        session.checked_sub(ran).filter(|left| !left.is_zero())
+    };
+    let others = reports.pods.iter().filter(|pod| pod.uid != leader.uid);
+    others.filter_map(started).filter_map(left).max()
 }
 
 /// Makes a pod anew whose node is of no member, where members may leave at any time: a StatefulSet that is made smaller keeps the lowest

@@ -59,6 +59,14 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// The pod that is touched now.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Restart(target) | Self::Activate(target) | Self::Renew(target) => Some(target),
+            Self::Done | Self::Hold(_) => None,
+        }
+    }
+
     /// Why nothing may be done now although something is not up to date, for people.
     pub fn held(&self) -> Option<&str> {
         match self {

@@ -9,7 +9,7 @@ use tf_plan::{
 use crate::containers::WEB;
 
 /// The members, as the procedures of all components see them.
-pub const MEMBERS: Store = Store { daemon: WEB, gate, troubles, leads: procedure::nobody };
+pub const MEMBERS: Store = Store { daemon: WEB, gate, troubles, election: None };
 
 /// What keeps a member that serves from being stopped: the others have to serve.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {

@@ -1,10 +1,15 @@
 //! Which member takes a change now, what that waits for, and what is told of members that do not serve.
 
+use std::time::Duration;
+
 use crate::support::{World, kubemanager, with_status};
 use serde_json::json;
 use tf_api::Kubemanager;
 use tf_plan::{
-    node::state::Health,
+    node::{
+        ContentHash,
+        state::{Health, State},
+    },
     observed::{Agent, Observed, Source},
     plan::Plan,
     step::Step,
@@ -14,6 +19,8 @@ use tf_testing::three;
 const SET: &str = "kubemanager1-kubemanager-statefulset";
 /// The member that is at work in most tests.
 const ELECTED: usize = 2;
+/// For how long a place in line outlives its process.
+const SESSION: Duration = Duration::from_mins(2);
 
 /// Three members, each of whom runs with an old configuration; this one is at work, or none.
 fn running(elected: Option<usize>) -> Observed<Kubemanager> {
@@ -33,17 +40,58 @@ fn planned(observed: &Observed<Kubemanager>) -> Plan {
     kubemanager_op::plan::plan(&with_status(&kubemanager(json!({})), status), observed).unwrap()
 }
 
+/// The daemon of a pod is started anew with this configuration.
+#[expect(clippy::unwrap_used, clippy::panic, reason = "a situation without the pod is a failing test")]
+fn take(observed: &mut Observed<Kubemanager>, uid: &str, hash: ContentHash) {
+    let Some(Agent::Says(status)) = observed.agents.get_mut(uid) else { panic!("no agent") };
+    let state = status.daemons.get_mut("kubemanager").unwrap();
+    *state = State { active: Some(hash), since: observed.now, ..state.clone() };
+}
+
 #[test]
 fn the_member_at_work_takes_a_change_last() {
     let mut observed = running(Some(ELECTED));
     let mut order = Vec::new();
     while let Some(Step::Activate(target, hash)) = planned(&observed).step {
-        let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
-        status.daemons.get_mut("kubemanager").unwrap().active = Some(hash);
+        take(&mut observed, &target.uid, hash);
         order.push(target.uid);
+        observed.now += SESSION;
     }
     assert_eq!(order, ["pod-1", "pod-0", "pod-2"]);
     assert!(planned(&observed).troubles.is_empty(), "who stands by is well");
+}
+
+#[test]
+fn the_member_at_work_goes_on_until_who_is_elected_next_is_a_process_that_runs() {
+    let mut observed = running(Some(ELECTED));
+    observed.now += SESSION;
+    for uid in ["pod-1", "pod-0"] {
+        let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
+        assert_eq!(target.uid, uid, "those that wait are in nobody's way");
+        take(&mut observed, uid, hash);
+        observed.now += SESSION / 4;
+    }
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None);
+    assert_eq!(plan.again, Some(SESSION / 4 * 3), "when the last one has run for a session");
+    assert!(plan.under_way.unwrap().contains("can be elected"));
+    observed.now += SESSION / 4 * 3;
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+#[test]
+fn clocks_of_nodes_that_are_ahead_hold_nobody_for_longer_than_a_session_more() {
+    let mut observed = running(Some(ELECTED));
+    observed.now += SESSION;
+    for uid in ["pod-1", "pod-0"] {
+        let Some(Step::Activate(_, hash)) = planned(&observed).step else { panic!("nothing to do") };
+        take(&mut observed, uid, hash);
+    }
+    let began = observed.now;
+    observed.now = began - SESSION / 2;
+    assert_eq!(planned(&observed).again, Some(SESSION));
+    observed.now = began - SESSION * 2;
+    assert!(planned(&observed).step.is_some(), "it tells nothing");
 }
 
 #[test]
@@ -56,8 +104,7 @@ fn the_member_at_work_is_not_touched_while_nobody_could_take_over() {
     for _ in 0..2 {
         let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
         assert_ne!(target.uid, "pod-2", "who does not serve takes it first");
-        let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
-        status.daemons.get_mut("kubemanager").unwrap().active = Some(hash);
+        take(&mut observed, &target.uid, hash);
     }
     let plan = planned(&observed);
     assert_eq!(plan.step, None);

@@ -3,8 +3,14 @@
 use serde_json::{Value, json};
 use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER};
 
+use tf_api::ports::KUBE_MANAGER_INTROSPECT;
+
+use super::elected::Lookout;
 use super::world::World;
 use super::*;
+
+/// For somebody else to be elected and to find everything. The session of a process that is no more takes two minutes.
+const HANDED_OVER: Duration = Duration::from_secs(30);
 
 /// Services of the manifest, stores first, in the order in which the others need them.
 const SERVICES: [(&str, KindInfo); 13] = [
@@ -39,7 +45,13 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         ensure!(images.values().all(|image| !image.starts_with(REGISTRY)), "{service}: {images:?}");
         set(&mut manifest["spec"]["services"][service], &images);
         let apply = async { lab.apply(&manifest.to_string()).await.map(drop) };
+        let lookout = (kind == KUBEMANAGER).then(|| Lookout::begin(&world.addresses, KUBE_MANAGER_INTROSPECT.get()));
         world.goes_through(service, apply, &[kind]).await?;
+        if let Some(lookout) = lookout {
+            let longest = lookout.end().await?;
+            println!("{service}: nobody was at work for {longest:.1?} at most");
+            ensure!(longest < HANDED_OVER, "{service}: nobody was at work for {longest:.1?}");
+        }
         let changed = self::images(client, kind).await?;
         ensure!(changed.values().all(|image| image.starts_with(REGISTRY)), "{service}: {changed:?}");
     }

@@ -4,6 +4,7 @@
 
 mod agents;
 mod changes;
+mod elected;
 mod faults;
 mod images;
 mod losses;
