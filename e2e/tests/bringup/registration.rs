@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use kube::{ResourceExt as _, api::DeleteParams};
 use serde_json::{Value, json};
 use tf_api::kinds::{CONFIG, CONTROL, VROUTER};
 use tf_sim::rest::{Memory, Rest};
-use tf_testing::{Cluster, Entry, resources, wait::eventually};
+use tf_testing::{Cluster, resources, wait::eventually};
 
-use crate::support::{FLEET, lines, settled};
+use crate::support::{FLEET, known_to_the_collector, lines, settled};
 
 /// For what takes an attempt or two.
 const SOON: Duration = Duration::from_secs(30);
@@ -193,6 +193,7 @@ async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
     manager["spec"]["services"].as_object_mut().context("services")?.remove("vrouters");
     cluster.apply_object(&manager).await?;
     cluster.ready(CONTROL, "control1").await?;
+    known_to_the_collector(&cluster).await?;
     let managers = resources::api(&cluster.client, tf_api::kinds::MANAGER, &cluster.namespace);
     let orphans =
         DeleteParams { propagation_policy: Some(kube::api::PropagationPolicy::Orphan), ..DeleteParams::default() };
@@ -202,19 +203,13 @@ async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
         .await?;
     for (kind, name) in [(CONFIG, "config1"), (CONTROL, "control1")] {
         let api = resources::api(&cluster.client, kind, &cluster.namespace);
-        let gone = async {
-            api.delete(name, &DeleteParams::default()).await?;
-            let gone = async || Ok(api.get_opt(name).await?.is_none().then_some(()));
-            eventually(&format!("{name} to be gone"), SOON, gone).await
-        };
-        if let Err(error) = gone.await {
+        if let Err(error) = api.delete(name, &DeleteParams::default()).await {
             let entries = lab.audit().window(begin, lab.audit_mark().await?)?;
-            let of_it = |entry: &&Entry| {
-                let parts = [kind.plural, tf_api::kinds::MANAGER.plural];
-                entry.namespace == cluster.namespace && entry.is_mutating() && parts.contains(&entry.resource.as_str())
-            };
-            return Err(error.context(lines(entries.iter().filter(of_it))));
+            let own = entries.iter().filter(|entry| entry.is_mutating() && entry.namespace == cluster.namespace);
+            bail!("{error}\n{}", lines(own));
         }
+        eventually(&format!("{name} to be gone"), SOON, async || Ok(api.get_opt(name).await?.is_none().then_some(())))
+            .await?;
     }
     Ok(())
 }

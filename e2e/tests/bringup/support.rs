@@ -13,7 +13,7 @@ use kube::{
     Client,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
 use tf_plan::object::{self, Kind};
 use tf_testing::{
@@ -296,4 +296,25 @@ pub async fn emptied_of(cluster: &Cluster, name: &str, limit: Duration) -> Resul
     })
     .await;
     outcome.with_context(|| format!("there are still {left:?}"))
+}
+
+/// Waits until the garbage collector knows every component that there is: it looks for new kinds every half minute only, and whatever it does
+/// not know is deleted with an owner that was to leave it behind. Of each kind it gets something to collect, which it does after it has seen
+/// what was there before.
+pub async fn known_to_the_collector(cluster: &Cluster) -> Result<()> {
+    let namespace = format!("{}-left-behind", cluster.namespace);
+    cluster.apply_object(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
+    let manager = Kind::custom(kinds::MANAGER);
+    let nobody = json!({"apiVersion": manager.api_version(), "kind": manager.kind, "name": "nobody", "uid": "nobody"});
+    let kinds: Vec<Kind> = COMPONENTS.into_iter().map(Kind::custom).collect();
+    for kind in &kinds {
+        let object = json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.kind,
+            "metadata": {"name": "left-behind", "namespace": namespace, "ownerReferences": [nobody]},
+            "spec": {},
+        });
+        cluster.apply_object(&object).await?;
+    }
+    emptied(&cluster.client, &namespace, &kinds, Duration::from_mins(1)).await
 }
