@@ -4,7 +4,7 @@ use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Connections, Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
+    node::launch::{Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
@@ -69,7 +69,8 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
         tls: true,
         contains: None,
     };
-    launch.connections = Some(connections(spec.api_introspect_port)?);
+    // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (config-daemons-observed).
+    launch.connections = Some(sandesh::connections(spec.api_introspect_port)?);
     launch.agent = agents.api()?;
     // It reads it for each connection (config-daemons-observed).
     launch.identity = Some(agents.certificate());
@@ -83,16 +84,9 @@ fn client(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
     launch.files.insert(file.into(), OnChange::Restart);
     let port = port("alive.port", introspect)?;
     launch.alive = Some(Probe::NodeStatus { port, tls: true, functional: false, elected: true });
-    launch.connections = Some(connections(introspect)?);
+    launch.connections = Some(sandesh::connections(introspect)?);
     launch.level = Some(sandesh::level(cluster.log_level, introspect)?);
     Ok(launch)
-}
-
-/// It tells what it is connected to. Whether it serves does not follow from that: the API answers without RabbitMQ, and is to go on with
-/// it; without collectors nothing is lacking but what is told to them (config-daemons-observed).
-fn connections(introspect: Port) -> Result<Connections, Unusable> {
-    let optional = ["Collector".to_owned()].into();
-    Ok(Connections { port: port("connections.port", introspect)?, tls: true, optional })
 }
 
 /// dnsmasq, for DHCP and TFTP only: without a port for DNS, and in the foreground.

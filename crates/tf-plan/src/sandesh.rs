@@ -8,7 +8,7 @@ use crate::{
     files::{Section, Settings as _},
     node::{
         self,
-        launch::{Level, Tell, Unusable, port},
+        launch::{Connections, Level, Tell, Unusable, port},
     },
 };
 
@@ -27,6 +27,16 @@ pub fn fill(section: &mut Section, collector_tls: bool) {
         .set("sandesh_server_keyfile", node::CERTIFICATE_KEY)
         .set("sandesh_server_certfile", node::CERTIFICATE)
         .set("sandesh_ca_cert", node::CA_BUNDLE);
+}
+
+/// The connections that a daemon tells of at its introspect port. Without collectors nothing is lacking but what is told to them
+/// (config-daemons-observed).
+///
+/// # Errors
+/// When the port is 0.
+pub fn connections(introspect: Port) -> Result<Connections, Unusable> {
+    let optional = ["Collector".to_owned()].into();
+    Ok(Connections { port: port("connections.port", introspect)?, tls: true, optional })
 }
 
 /// How a daemon that starts with the level of its file is told another one at its introspect port.

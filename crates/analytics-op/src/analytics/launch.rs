@@ -1,13 +1,14 @@
 //! How the node agent runs the daemons of a member: command lines (tf-components 7.1 and 7.2), the files that they read, when they serve.
 //!
 //! The collector serves when NodeStatus says `Functional`. To the API that would be too much: it is not while one Redis of any node is away,
-//! and answers all the same, so an answer counts.
+//! and answers all the same, so an answer counts, and what it is not connected to is told.
 
 use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone,
     node::launch::{Identity, OnChange, Probe, Relay, Unusable, port},
+    sandesh,
     services::REDIS_CA,
 };
 
@@ -38,6 +39,7 @@ pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
         tls: true,
         contains: None,
     };
+    launch.connections = Some(sandesh::connections(cluster.spec.analytics_introspect_port)?);
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
