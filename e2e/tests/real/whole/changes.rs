@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
+use serde_json::Value;
 use tf_api::kinds::{ANALYTICS, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::names::CONFIGDB;
 use tf_testing::identity::Identity;
 
 use super::world::World;
@@ -62,6 +64,29 @@ async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
     let token =
         async { Ok(secrets.delete("kubemanager1-kubemanager-token", &DeleteParams::default()).await.map(drop)?) };
     world.goes_through("token", token, &[KUBEMANAGER]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_of_cassandra_asks_for_a_password_and_then_for_another_one_and_no_request_of_a_client_of_the_api_fails()
+-> Result<()> {
+    Long::Ring.run(ring).await
+}
+
+async fn ring(lab: &Lab, client: &Client) -> Result<()> {
+    let world = World::of(lab, client).await?;
+    let mut manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
+    let ring = &mut manifest["spec"]["services"]["cassandras"][0];
+    ensure!(ring["metadata"]["name"] == CONFIGDB, "examples/manager.yaml has other rings than it had: {ring}");
+    ring["spec"]["serviceConfiguration"]["authentication"] = "Password".into();
+    let asks = async {
+        lab.apply(&manifest.to_string()).await?;
+        let asks = |it: &Resource| it.object.data["status"]["authentication"] == "Password";
+        resources::until(client, CASSANDRA, NAMESPACE, CONFIGDB, "asking for a password", 2 * BRING_UP, asks).await?;
+        Ok(())
+    };
+    world.goes_through("asks", asks, &[CONFIG_KIND]).await?;
+    let edit = edit_secret(client, "configdb1-cassandra-passwords", "password", "another0password");
+    world.goes_through("password", edit, &[CONFIG_KIND]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,7 +55,9 @@ pub enum Long {
     Changes,
     /// So are the credentials that it leaves out.
     Credentials,
-    /// So is the authority of all certificates.
+    /// A ring begins to ask for a password, and gets another one.
+    Ring,
+    /// The authority of all certificates changes.
     Authority,
     /// One daemon after the other hangs.
     Faults,
