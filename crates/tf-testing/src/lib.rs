@@ -50,6 +50,7 @@ pub mod keystone;
 pub mod kubeconfig;
 pub mod lab;
 pub mod laws;
+pub mod made_up;
 pub mod manifests;
 pub mod nodes;
 pub mod openshift;

@@ -7,6 +7,8 @@ pub mod fields;
 mod hibernation;
 pub mod security;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use tf_api::{Managed, Resource as _, names};
 use tf_plan::{
@@ -18,6 +20,10 @@ use tf_plan::{
 
 /// Values shorter than this appear by chance.
 const SECRET_LENGTH: usize = 8;
+/// So do made-up values that are shorter than this.
+const MADE_UP_SECRET: usize = 12;
+/// The API server's limit for a ConfigMap or Secret.
+const OBJECT_LIMIT: usize = 1024 * 1024;
 /// Kubernetes' recommended labels that every object of ours carries.
 const RECOMMENDED: [&str; 5] =
     [names::LABEL_NAME, names::LABEL_INSTANCE, names::LABEL_COMPONENT, names::LABEL_PART_OF, names::LABEL_MANAGED_BY];
@@ -51,6 +57,35 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
     security::check(name, declaration.operator, plan);
     hibernation::check::<C>(name, cr, observed, plan);
     no_secret_outside_of_secrets(name, cr, observed, plan);
+}
+
+/// What must hold of what is planned for inputs that were made up, or of the reason why nothing is. `secrets`: values that users or operators
+/// keep secret, of which short ones may appear by chance. Returns the plan.
+///
+/// # Panics
+/// When it does not hold.
+pub fn sound(planned: impl Fn() -> Result<Plan, NotReady>, secrets: &[&str]) -> Option<Plan> {
+    let hidden = |text: &str| secrets.iter().all(|secret| secret.len() < MADE_UP_SECRET || !text.contains(secret));
+    let result = planned();
+    assert_eq!(result, planned(), "planning twice gives two results");
+    let plan = match result {
+        Ok(plan) => plan,
+        Err(not_ready) => {
+            assert!(!not_ready.message.is_empty() && hidden(&not_ready.message), "{}", not_ready.message);
+            return None;
+        }
+    };
+    assert!(plan.notes.iter().chain(&plan.ignored).all(|text| hidden(text)), "a note tells a secret");
+    let names: BTreeSet<_> = plan.objects.iter().map(|object| (object.kind, &object.name)).collect();
+    assert_eq!(names.len(), plan.objects.len(), "two objects have one name");
+    for object in &plan.objects {
+        let label = object.describe();
+        assert!(object.name.len() <= 63, "{label} has a long name");
+        let text = object.body.to_string();
+        assert!(text.len() < OBJECT_LIMIT, "{label} is too large");
+        assert!(object.kind == SECRET || hidden(&text), "{label} holds a secret");
+    }
+    Some(plan)
 }
 
 /// Every object carries the recommended labels, every built-in one those of the Go tf-operator too, and pods carry what

@@ -110,10 +110,14 @@ impl Group {
         signalled
     }
 
-    /// The ids of its processes that have this name. The kernel keeps its beginning.
+    /// The ids of its processes that have this name, of which the kernel keeps the beginning; with a blank and an argument, of those that have
+    /// that on their command line, too.
     pub fn named(&self, name: &str) -> Result<Vec<i32>> {
+        let (name, argument) = name.split_once(' ').unwrap_or((name, ""));
         let name = name.get(..KEPT).unwrap_or(name);
-        let is_named = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it.trim() == name);
+        let read = |pid: &i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let is_told = |pid: &i32| argument.is_empty() || read(pid, "cmdline").split('\0').any(|it| it == argument);
+        let is_named = |pid: &i32| read(pid, "comm").trim() == name && is_told(pid);
         Ok(members(&tracking()?.join(&self.path))?.into_iter().filter(is_named).collect())
     }
 

@@ -170,7 +170,8 @@ impl RealNode {
         self.machine.kill("kubelet")
     }
 
-    /// Kills (SIGKILL) every process of this name on it, in containers, too.
+    /// Kills (SIGKILL) every process of this name on it, in containers, too. As in [`hang`](Self::hang) and others the name may have an
+    /// argument behind a blank, which tells programs of one interpreter apart: `java kafka.Kafka`.
     pub fn kill(&self, name: &str) -> Result<()> {
         self.signal(name, Signal::KILL)
     }

@@ -6,8 +6,8 @@ use tf_testing::RealNode;
 
 use super::*;
 
-/// Processes, with the resource that runs them and the container that it names. Both servers of the web user interface are programs of node, and are stopped together.
-const DAEMONS: [(&str, KindInfo, &str, &str); 16] = [
+/// Processes, with the resource that runs them and the container that it names.
+const DAEMONS: [(&str, KindInfo, &str, &str); 18] = [
     ("contrail-api", CONFIG_KIND, CONFIG.name, "api"),
     ("contrail-schema", CONFIG_KIND, CONFIG.name, "schematransformer"),
     ("contrail-svc-monitor", CONFIG_KIND, CONFIG.name, "servicemonitor"),
@@ -19,11 +19,13 @@ const DAEMONS: [(&str, KindInfo, &str, &str); 16] = [
     ("contrail-collector", ANALYTICS, "analytics1", "collector"),
     ("contrail-analytics-api", ANALYTICS, "analytics1", "analyticsapi"),
     ("contrail-alarm-gen", ANALYTICS_ALARM, "analyticsalarm1", "analytics-alarm-gen"),
+    ("java kafka.Kafka", ANALYTICS_ALARM, "analyticsalarm1", "kafka"),
     ("contrail-query-engine", QUERY_ENGINE, "queryengine1", "queryengine"),
     ("tf-snmp-collector", ANALYTICS_SNMP, "analyticssnmp1", "analytics-snmp-collector"),
     ("tf-topology", ANALYTICS_SNMP, "analyticssnmp1", "analytics-snmp-topology"),
     ("contrail-vrouter-agent", VROUTER, AGENTS, "vrouteragent"),
-    ("node", WEBUI, WEB, "webuiweb"),
+    ("node webServerStart.js", WEBUI, WEB, "webuiweb"),
+    ("node jobServerStart.js", WEBUI, WEB, "webuijob"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
