@@ -48,6 +48,17 @@ fn take(observed: &mut Observed<Kubemanager>, uid: &str, hash: ContentHash) {
     *state = State { active: Some(hash), since: observed.now, ..state.clone() };
 }
 
+/// The members that wait take the change, and each has run for so long when the next one does.
+#[expect(clippy::panic, reason = "that they are held is a failing test")]
+fn those_that_wait_take_it(observed: &mut Observed<Kubemanager>, pause: Duration) {
+    for uid in ["pod-1", "pod-0"] {
+        let Some(Step::Activate(target, hash)) = planned(observed).step else { panic!("nothing to do") };
+        assert_eq!(target.uid, uid, "those that wait are in nobody's way");
+        take(observed, uid, hash);
+        observed.now += pause;
+    }
+}
+
 #[test]
 fn the_member_at_work_takes_a_change_last() {
     let mut observed = running(Some(ELECTED));
@@ -65,12 +76,7 @@ fn the_member_at_work_takes_a_change_last() {
 fn the_member_at_work_goes_on_until_who_is_elected_next_is_a_process_that_runs() {
     let mut observed = running(Some(ELECTED));
     observed.now += SESSION;
-    for uid in ["pod-1", "pod-0"] {
-        let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
-        assert_eq!(target.uid, uid, "those that wait are in nobody's way");
-        take(&mut observed, uid, hash);
-        observed.now += SESSION / 4;
-    }
+    those_that_wait_take_it(&mut observed, SESSION / 4);
     let plan = planned(&observed);
     assert_eq!(plan.step, None);
     assert_eq!(plan.again, Some(SESSION / 4 * 3), "when the last one has run for a session");
@@ -83,10 +89,7 @@ fn the_member_at_work_goes_on_until_who_is_elected_next_is_a_process_that_runs()
 fn clocks_of_nodes_that_are_ahead_hold_nobody_for_longer_than_a_session_more() {
     let mut observed = running(Some(ELECTED));
     observed.now += SESSION;
-    for uid in ["pod-1", "pod-0"] {
-        let Some(Step::Activate(_, hash)) = planned(&observed).step else { panic!("nothing to do") };
-        take(&mut observed, uid, hash);
-    }
+    those_that_wait_take_it(&mut observed, Duration::ZERO);
     let began = observed.now;
     observed.now = began - SESSION / 2;
     assert_eq!(planned(&observed).again, Some(SESSION));

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER};
-
 use tf_api::ports::KUBE_MANAGER_INTROSPECT;
 
 use super::elected::Lookout;

@@ -1,7 +1,7 @@
 //! What daemons are connected to is lost, as a whole or from one node: the resource of the daemons says within seconds which connection it is,
 //! nobody is stopped for it, and all is well again when it is back.
 
-use tf_api::kinds::ANALYTICS as ANALYTICS_KIND;
+use tf_api::kinds::ANALYTICS;
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     named(client, "pod config1", begun).await?;
     // It looks for each Redis every five seconds, and others answer.
     let is_told = |it: &Resource| !it.is_ready() && it.explain("WorkloadReady").contains("Redis-UVE");
-    let told = resources::until(client, ANALYTICS_KIND, NAMESPACE, "analytics1", "honest", RECOVERY, is_told).await?;
+    let told = resources::until(client, ANALYTICS, NAMESPACE, "analytics1", "honest", RECOVERY, is_told).await?;
     println!("Redis: told after {:.1?}: {}", begun.elapsed(), told.explain("WorkloadReady"));
     nodes.heal_all().await?;
     recovered(client, &visitor, &addresses, begun).await?;
