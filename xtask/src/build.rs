@@ -55,13 +55,13 @@ pub fn operators() -> Result<Built> {
     })
 }
 
-/// Writes the images of every program, and of every store if this machine can make them, unless [`IMAGES`] says where
+/// Writes the images of every program, and of every store and these other releases if this machine can make them, unless [`IMAGES`] says where
 /// they are. Their references are those that charts have.
-pub fn images() -> Result<Built> {
+pub fn images(releases: &[String]) -> Result<Built> {
     once(IMAGES, "images", |folder| {
         let mut names = vec![image::PROGRAMS.to_owned()];
         match image::missing_for_stores() {
-            None => names.push(image::ALL_STORES.to_owned()),
+            None => names.extend([image::ALL_STORES.to_owned()].into_iter().chain(releases.iter().cloned())),
             Some(tool) => println!("there will be no images of stores: {tool} is not installed"),
         }
         image::build(&Images::lab(names, folder.to_owned()))?;
@@ -75,7 +75,7 @@ pub fn images() -> Result<Built> {
 /// When it cannot, before anything is built.
 pub fn images_for_real_nodes() -> Result<Built> {
     node::supported()?;
-    images()
+    images(&[])
 }
 
 fn once(variable: &str, what: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Built> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use tf_testing::{sample, seed};
+use tf_testing::{real::image::RELEASES, sample, seed};
 
 use crate::{build, test::Summary};
 
@@ -28,6 +28,8 @@ pub struct Environment<'a> {
     pub sample: Option<String>,
     /// How many tests run at once; libtest has as many as there are cores.
     pub threads: Option<usize>,
+    /// Images of stores in place of the usual ones of the same stores.
+    pub releases: &'a [String],
 }
 
 /// Runs `cargo test` with these arguments.
@@ -40,6 +42,9 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     }
     if let Some(threads) = environment.threads {
         command.env("RUST_TEST_THREADS", threads.to_string());
+    }
+    if !environment.releases.is_empty() {
+        command.env(RELEASES, environment.releases.join(" "));
     }
     for (variable, folder) in [(build::OPERATORS, environment.operators), (build::IMAGES, environment.images)] {
         if let Some(folder) = folder {

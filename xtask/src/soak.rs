@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::PossibleValuesParser};
 
 use crate::{
     build,
     cargo_test::{self, Environment},
-    test,
+    image, test,
 };
 
 /// What can be run in full.
@@ -17,7 +17,12 @@ pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up, one at a time, and compare the cluster in the end
     CrashPoints(Cases),
     /// Grow, shrink and change a real ZooKeeper ensemble in every way, and a RabbitMQ cluster, under writers, and what takes minutes of Cassandra and Redis; needs root
-    Life(Cases),
+    Life {
+        #[command(flatten)]
+        cases: Cases,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Let members and nodes of a real ZooKeeper ensemble fail in every way and order, under a writer; needs root
     Faults(Cases),
     /// Kill the operator, and change its resource, after each write of growing, changing and shrinking a real ZooKeeper
@@ -25,9 +30,8 @@ pub enum Soak {
     Procedures {
         #[command(flatten)]
         cases: Cases,
-        /// Only those whose name has this in it, for example zookeeper, rabbitmq::crash::sizes, or deleted
-        #[arg(long, value_name = "NAME")]
-        only: Option<String>,
+        #[command(flatten)]
+        which: Which,
     },
 }
 
@@ -40,6 +44,17 @@ pub struct Cases {
     /// Seed of the sample; chosen and printed if none is given
     #[arg(long, requires = "sample")]
     seed: Option<u64>,
+}
+
+/// Which tests of stores, and with what.
+#[derive(Args, Default)]
+pub struct Which {
+    /// Only those whose name has this in it, for example zookeeper, rabbitmq::crash::sizes, or deleted
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// With this release of a store in place of the usual one, for example cassandra-3.11.19; repeatable
+    #[arg(long = "release", value_name = "IMAGE", value_parser = PossibleValuesParser::new(image::releases()))]
+    releases: Vec<String>,
 }
 
 /// What is disturbed in the middle of something, of every store.
@@ -73,32 +88,37 @@ const LIFE: [&str; 21] = [
 
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
-    let (cases, test) = match soak {
-        Soak::CrashPoints(cases) => (cases, owned(&["-p", "e2e", "--test", "crash", "--"])),
-        Soak::Life(cases) => (cases, owned(&LIFE)),
-        Soak::Faults(cases) => (cases, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
-        Soak::Procedures { cases, only } => (cases, disturbed(only.as_deref().unwrap_or_default())?),
+    let every = Which::default();
+    let (cases, which, test) = match soak {
+        Soak::CrashPoints(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "crash", "--"])),
+        Soak::Life { cases, which } => (cases, which, which.of(&LIFE)?),
+        Soak::Faults(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
+        Soak::Procedures { cases, which } => (cases, which, which.of(&DISTURBED)?),
     };
     let test: Vec<&str> = test.iter().map(String::as_str).chain(["--nocapture"]).collect();
     let operators = test::prepare()?;
-    let images = (!matches!(soak, Soak::CrashPoints(_))).then(build::images).transpose()?;
+    let images = (!matches!(soak, Soak::CrashPoints(_))).then(|| build::images(&which.releases)).transpose()?;
     let environment = Environment {
         seed: cases.seed.unwrap_or_else(rand::random),
         operators: Some(operators.folder()),
         images: images.as_ref().map(build::Built::folder),
         sample: Some(cases.sample.map_or_else(|| "all".to_owned(), |count| count.to_string())),
         threads: None,
+        releases: &which.releases,
     };
     let summary = cargo_test::run(&test, &environment)?;
     Ok(if summary.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The tests of procedures whose name has this in it.
-fn disturbed(part: &str) -> Result<Vec<String>> {
-    let mut tests = cargo_test::names(&DISTURBED)?;
-    tests.retain(|name| name.contains(part));
-    ensure!(!tests.is_empty(), "no test of procedures has {part} in its name");
-    Ok([owned(&["-p", "e2e", "--test", "real", "--", "--exact"]), tests].concat())
+impl Which {
+    /// Those of these tests that are meant, by their names.
+    fn of(&self, all: &[&str]) -> Result<Vec<String>> {
+        let part = self.only.as_deref().unwrap_or_default();
+        let mut tests = cargo_test::names(all)?;
+        tests.retain(|name| name.contains(part));
+        ensure!(!tests.is_empty(), "no such test has {part} in its name");
+        Ok([owned(&["-p", "e2e", "--test", "real", "--", "--exact"]), tests].concat())
+    }
 }
 
 fn owned(arguments: &[&str]) -> Vec<String> {

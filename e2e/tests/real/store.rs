@@ -101,9 +101,10 @@ impl Store {
 
     /// The lab itself.
     pub async fn lab(&self, nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
-        let images = [self.images, images].concat();
-        let Some(archives) = image::archives(&images)? else { return Ok(None) };
-        let values = [self.values, values].concat();
+        let (own_images, own_values) = image::of_releases(self.images, self.values);
+        let images = own_images.iter().map(String::as_str).chain(images.iter().copied());
+        let Some(archives) = image::archives(images)? else { return Ok(None) };
+        let values: Vec<&str> = own_values.iter().map(String::as_str).chain(values.iter().copied()).collect();
         Turn::take(operator::installed(nodes, self.operator, NAMESPACE, &archives, &values)).await.map(Some)
     }
 
@@ -254,7 +255,8 @@ impl Store {
     pub async fn replace_node(&self, lab: &Lab, client: &Client, lost: &RealNode) -> Result<RealNode> {
         let nodes = lab.real_nodes()?;
         let new = nodes.replace(lost.name()).await?;
-        nodes.load(&image::archives(self.images)?.context("no images")?).await?;
+        let (images, _) = image::of_releases(self.images, self.values);
+        nodes.load(&image::archives(images.iter().map(String::as_str))?.context("no images")?).await?;
         operator::label_control_plane(lab, new.name()).await?;
         Api::<Node>::all(client.clone()).delete(lost.name(), &DeleteParams::default()).await?;
         Ok(new)

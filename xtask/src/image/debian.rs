@@ -24,6 +24,9 @@ pub struct Base {
     pub packages: &'static [&'static str],
 }
 
+/// What has not become a release of Debian. Its lists are valid for a week, which is less than some mirrors need.
+pub const UNSTABLE: &str = "sid";
+
 /// Time of files that the installation wrote. Those of packages keep their own.
 const EPOCH: &str = "1767225600";
 
@@ -56,6 +59,9 @@ impl Base {
         let account = format!("contrail:x:{USER}:{USER}::/var/lib/contrail:/usr/sbin/nologin");
         arguments.push(format!(r#"--customize-hook=echo {account} >> "$1/etc/passwd""#));
         arguments.push(format!(r#"--customize-hook=echo contrail:x:{USER}: >> "$1/etc/group""#));
+        if self.suite == UNSTABLE {
+            arguments.push(r#"--aptopt=Acquire::Check-Valid-Until "false""#.to_owned());
+        }
         arguments.push(format!("--include={}", self.packages.join(",")));
         arguments.push(self.suite.to_owned());
         arguments

@@ -27,13 +27,15 @@ use self::{
     executable::{Executable, Profile, Workspace},
     program::Program,
     source::Source,
-    store::STORES,
+    store::{RELEASES, STORES, Store},
 };
 
 /// Every program of this repository.
 pub const PROGRAMS: &str = "programs";
 /// Every store of the lab.
 pub const ALL_STORES: &str = "stores";
+/// Other releases of stores.
+pub const ALL_RELEASES: &str = "releases";
 
 /// What the references of charts begin with.
 const PREFIX: &str = "tungstenfabric/";
@@ -87,7 +89,7 @@ pub struct Built {
 /// Runs the command.
 pub fn run(images: &Images) -> Result<ExitCode> {
     if images.relock {
-        for store in STORES.iter().filter(|store| images.asks_for(store.name, ALL_STORES)) {
+        for store in images.stores() {
             store.relock()?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -111,7 +113,7 @@ pub fn build(images: &Images) -> Result<Vec<Built>> {
     fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
     let mut built = Vec::new();
     // First those that wait for the network most of the time: somebody else may be compiling.
-    for store in STORES.iter().filter(|store| images.asks_for(store.name, ALL_STORES)) {
+    for store in images.stores() {
         let image = store.assemble(format!("{}lab-{}:{}", images.prefix, store.software, store.version))?;
         built.push(write(store.name, &image, &output)?);
     }
@@ -136,6 +138,12 @@ impl Images {
     pub fn lab(names: Vec<String>, output: PathBuf) -> Self {
         let output = Some(output);
         Self { names, output, profile: Profile::Lab, prefix: PREFIX.to_owned(), tag: None, relock: false }
+    }
+
+    fn stores(&self) -> impl Iterator<Item = &'static Store> {
+        let groups = [(ALL_STORES, STORES.as_slice()), (ALL_RELEASES, &RELEASES)];
+        let of_groups = groups.into_iter().flat_map(|(group, stores)| stores.iter().map(move |store| (group, store)));
+        of_groups.filter(|(group, store)| self.asks_for(store.name, group)).map(|(_, store)| store)
     }
 
     fn asks_for(&self, name: &str, group: &str) -> bool {
@@ -166,11 +174,16 @@ fn write(name: &str, image: &archive::Image, output: &Path) -> Result<Built> {
     Ok(Built { name: name.to_owned(), reference: image.reference.clone(), digest, path, size })
 }
 
+/// Names of the other releases.
+pub fn releases() -> impl Iterator<Item = &'static str> {
+    RELEASES.iter().map(|store| store.name)
+}
+
 /// What can be asked for.
 fn names() -> Vec<&'static str> {
     let programs = program::all().into_iter().map(|program| program.name);
     let stores = STORES.iter().map(|store| store.name);
-    [PROGRAMS, ALL_STORES].into_iter().chain(programs).chain(stores).collect()
+    [PROGRAMS, ALL_STORES, ALL_RELEASES].into_iter().chain(programs).chain(stores).chain(releases()).collect()
 }
 
 /// In millions, as registries count.

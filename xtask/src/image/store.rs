@@ -10,7 +10,7 @@ use tf_plan::node::USER;
 use super::{
     archive::Image,
     cache,
-    debian::Base,
+    debian::{Base, UNSTABLE},
     layer::{Content, Layer, Tree},
     maven::Jars,
 };
@@ -36,30 +36,55 @@ pub struct Store {
     environment: &'static [&'static str],
 }
 
-/// All of them. Two versions of a store, so that tests can change the image of a running one.
-pub const STORES: [Store; 6] =
-    [CASSANDRA, KAFKA, zookeeper("zookeeper-3.9.3", "3.9.3"), zookeeper("zookeeper-3.9.4", "3.9.4"), RABBITMQ, REDIS];
+/// Those of every run. Two versions of a store, so that tests can change the image of a running one.
+pub const STORES: [Store; 6] = [
+    cassandra("cassandra-5.0.9", "5.0.9", JAVA, &["LAB_JAVA=17"]),
+    KAFKA,
+    zookeeper("zookeeper-3.9.3", "3.9.3"),
+    zookeeper("zookeeper-3.9.4", "3.9.4"),
+    rabbitmq("rabbitmq-3.10.8", "3.10.8", "debian-rabbitmq", "bookworm"),
+    redis("redis-7.0.15", "7.0.15", "debian-redis", "bookworm"),
+];
+
+/// Other releases of stores, for long tests alone.
+pub const RELEASES: [Store; 5] = [
+    // The release's image has a server of this line.
+    cassandra("cassandra-3.11.19", "3.11.19", JAVA_8, &["LAB_JAVA=8"]),
+    cassandra("cassandra-4.1.10", "4.1.10", JAVA_11, &["LAB_JAVA=11"]),
+    rabbitmq("rabbitmq-4.0.5", "4.0.5", "debian-trixie-rabbitmq", "trixie"),
+    redis("redis-6.0.16", "6.0.16", "debian-bullseye-redis", "bullseye"),
+    redis("redis-8.0.2", "8.0.2", "debian-trixie-redis", "trixie"),
+];
 
 /// Debian with a Java runtime.
 const JAVA: Base = Base { name: "debian-java17", suite: "bookworm", packages: &["openjdk-17-jre-headless"] };
+/// For Cassandra 4.x.
+const JAVA_11: Base = Base { name: "debian-java11", suite: "bullseye", packages: &["openjdk-11-jre-headless"] };
+/// For Cassandra 3.11. No release of Debian has it any more.
+const JAVA_8: Base = Base { name: "debian-java8", suite: UNSTABLE, packages: &["openjdk-8-jre-headless"] };
 
 /// Where the release's image has its configuration, so has this one.
-const CASSANDRA: Store = Store {
-    name: "cassandra-5.0.9",
-    software: "cassandra",
-    version: "5.0.9",
-    base: JAVA,
-    jars: Some("/opt/cassandra/lib"),
-    files: &[
-        ("cassandra", "/usr/local/bin/cassandra", 0o755),
-        ("jvm17-server.options", "/etc/cassandra/jvm17-server.options", 0o644),
-        ("lab.options", "/opt/cassandra/lab.options", 0o644),
-        ("logback-tools.xml", "/opt/cassandra/logback-tools.xml", 0o644),
-        ("nodetool", "/usr/local/bin/nodetool", 0o755),
-    ],
-    programs: None,
-    environment: &[],
-};
+/// `java`: the variable that says which of the files of options are for its Java.
+const fn cassandra(name: &'static str, version: &'static str, base: Base, java: &'static [&'static str; 1]) -> Store {
+    Store {
+        name,
+        software: "cassandra",
+        version,
+        base,
+        jars: Some("/opt/cassandra/lib"),
+        files: &[
+            ("cassandra", "/usr/local/bin/cassandra", 0o755),
+            ("java11.options", "/opt/cassandra/java11.options", 0o644),
+            ("java17.options", "/opt/cassandra/java17.options", 0o644),
+            ("java8.options", "/opt/cassandra/java8.options", 0o644),
+            ("lab.options", "/opt/cassandra/lab.options", 0o644),
+            ("logback-tools.xml", "/opt/cassandra/logback-tools.xml", 0o644),
+            ("nodetool", "/usr/local/bin/nodetool", 0o755),
+        ],
+        programs: None,
+        environment: java,
+    }
+}
 
 /// The release's image keeps its programs and libraries there, too.
 const KAFKA: Store = Store {
@@ -77,28 +102,32 @@ const KAFKA: Store = Store {
 };
 
 /// As Debian has it. Its scripts in `/usr/sbin` insist on a user of their own, so those of the distribution come first.
-const RABBITMQ: Store = Store {
-    name: "rabbitmq-3.10.8",
-    software: "rabbitmq",
-    version: "3.10.8",
-    base: Base { name: "debian-rabbitmq", suite: "bookworm", packages: &["rabbitmq-server"] },
-    jars: None,
-    files: &[],
-    programs: Some("/usr/lib/rabbitmq/bin"),
-    environment: &[],
-};
+const fn rabbitmq(name: &'static str, version: &'static str, base: &'static str, suite: &'static str) -> Store {
+    Store {
+        name,
+        software: "rabbitmq",
+        version,
+        base: Base { name: base, suite, packages: &["rabbitmq-server"] },
+        jars: None,
+        files: &[],
+        programs: Some("/usr/lib/rabbitmq/bin"),
+        environment: &[],
+    }
+}
 
 /// As Debian has it.
-const REDIS: Store = Store {
-    name: "redis-7.0.15",
-    software: "redis",
-    version: "7.0.15",
-    base: Base { name: "debian-redis", suite: "bookworm", packages: &["redis-server"] },
-    jars: None,
-    files: &[],
-    programs: None,
-    environment: &[],
-};
+const fn redis(name: &'static str, version: &'static str, base: &'static str, suite: &'static str) -> Store {
+    Store {
+        name,
+        software: "redis",
+        version,
+        base: Base { name: base, suite, packages: &["redis-server"] },
+        jars: None,
+        files: &[],
+        programs: None,
+        environment: &[],
+    }
+}
 
 const fn zookeeper(name: &'static str, version: &'static str) -> Store {
     Store {

@@ -136,7 +136,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
     let seed = test.seed.unwrap_or_else(rand::random);
     // Without caches each takes minutes, in which the other downloads something or links.
     let (operators, images) = thread::scope(|scope| -> Result<_> {
-        let images = layers.iter().any(|layer| layer.needs_images()).then(|| scope.spawn(build::images));
+        let images = layers.iter().any(|layer| layer.needs_images()).then(|| scope.spawn(|| build::images(&[])));
         let operators = layers.iter().any(|layer| layer.needs_operators()).then(prepare).transpose()?;
         Ok((operators, images.map(joined).transpose()?))
     })?;
@@ -157,6 +157,7 @@ pub fn run(test: &Test) -> Result<ExitCode> {
             images: images.as_ref().map(Built::folder),
             sample: None,
             threads: layer.threads(),
+            releases: &[],
         };
         for arguments in layer.runs() {
             summary.add(match &refusal {

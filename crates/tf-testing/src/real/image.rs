@@ -40,13 +40,34 @@ pub const REDIS_ARCHIVE: &str = "redis-7.0.15";
 /// The image itself, as a chart's value.
 pub const REDIS: &str = "operands.images.external-redis=tungstenfabric/lab-redis:7.0.15";
 
+/// Variable with the archives of other releases of stores, separated by spaces, that take the place of the usual ones.
+pub const RELEASES: &str = "TF_RELEASES";
+
+/// The archives and values of a chart with the releases in them that the variable [`RELEASES`] names.
+pub fn of_releases(archives: &[&str], values: &[&str]) -> (Vec<String>, Vec<String>) {
+    let wanted = env::var(RELEASES).unwrap_or_default();
+    let mut archives: Vec<String> = archives.iter().map(|&archive| archive.to_owned()).collect();
+    let mut values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+    for release in wanted.split_whitespace() {
+        let Some((software, version)) = release.split_once('-') else { continue };
+        let is_another = |archive: &&mut String| archive.strip_prefix(software).is_some_and(|it| it.starts_with('-'));
+        archives.iter_mut().filter(is_another).for_each(|archive| release.clone_into(archive));
+        for value in &mut values {
+            if let Some((image, _)) = value.rsplit_once(&format!("lab-{software}:")) {
+                *value = format!("{image}lab-{software}:{version}");
+            }
+        }
+    }
+    (archives, values)
+}
+
 /// The image of a pod's own container, as `e2e/lab/node/containerd.toml` names it.
 pub const PAUSE: &str = "localhost/pause:lab";
 
 /// The archives of images that `cargo xtask image` writes: in `$TF_IMAGES`, which `cargo xtask test` sets, else where they
 /// are unless it is told another place. `None` when this machine cannot make one of them: the test that asks, on its own
 /// thread, is counted as skipped and has nothing more to do.
-pub fn archives(names: &[&str]) -> Result<Option<Vec<PathBuf>>> {
+pub fn archives<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Option<Vec<PathBuf>>> {
     let given = env::var_os("TF_IMAGES").map(PathBuf::from);
     let target = || env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
     let folder = given.clone().unwrap_or_else(|| target().join("images"));

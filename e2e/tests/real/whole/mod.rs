@@ -83,7 +83,7 @@ impl Long {
         if index < Self::ALL && !CONFIG.is_drawn(index)? {
             return Ok(None);
         }
-        let Some(archives) = image::archives(&whole::archives())? else { return Ok(None) };
+        let Some(archives) = image::archives(whole::archives())? else { return Ok(None) };
         let lab = Turn::take(whole::installed(3, NAMESPACE, &archives)).await?;
         let client = lab.client().await?;
         let begun = Instant::now();

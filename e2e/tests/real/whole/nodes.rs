@@ -58,7 +58,7 @@ async fn replace(lab: &Lab, client: &Client, lost: &str) -> Result<()> {
     let begun = Instant::now();
     let nodes = lab.real_nodes()?;
     let new = nodes.replace(lost).await?;
-    nodes.load(&image::archives(&whole::archives())?.context("no images")?).await?;
+    nodes.load(&image::archives(whole::archives())?.context("no images")?).await?;
     new.stand_in_for_vhost0().await?;
     operator::label_control_plane(lab, new.name()).await?;
     Api::<Node>::all(client.clone()).delete(lost, &DeleteParams::default()).await?;
