@@ -165,9 +165,16 @@ fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus], absent: &[IpAddr]) -
     if let Some(missing) = missing {
         return Some(format!("{missing} is not in the ring of pod {}", pod.name));
     }
+    if !facts.peers.is_empty() && facts.peers.values().all(|peer| peer.state.is_none()) {
+        return Some(format!("pod {} does not tell yet what it hears of the others", pod.name));
+    }
     facts.peers.iter().filter(|(address, _)| !absent.contains(address)).find_map(|(address, peer)| {
-        // Servers before 4.1 do not tell. That the other one serves is known from itself.
-        let state = peer.state.as_deref()?;
+        let is_member = || others.clone().any(|other| other == *address);
+        let state = match peer.state.as_deref() {
+            // Somebody who left long ago can stand in the table of peers for ever; gossip has forgotten it.
+            None if !is_member() => return None,
+            state => state.unwrap_or_default(),
+        };
         let seen = if state.is_empty() { "not in the ring yet".to_owned() } else { format!("in the state {state}") };
         match peer.heard {
             _ if state != NORMAL => Some(format!("{address} is {seen}, as pod {} sees it", pod.name)),

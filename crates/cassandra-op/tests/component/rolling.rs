@@ -386,7 +386,10 @@ fn a_member_that_serves_is_not_touched_while_a_server_sees_something_else_than_a
     let stranger = |facts: &mut Facts| {
         facts.peers.insert("10.0.0.9".parse().unwrap(), Peer { heard: Some(false), ..heard() });
     };
-    let cases: [(Plan, &str); 7] = [
+    let untold = |facts: &mut Facts| facts.peers.values_mut().for_each(|peer| *peer = Peer::default());
+    let cases: [(Plan, &str); 9] = [
+        (said(untold), "-1 does not tell yet what it hears of the others"),
+        (sees(None, None), "10.0.0.1 is not in the ring yet"),
         (sees(Some("NORMAL"), Some(false)), "-1 does not hear 10.0.0.1"),
         (sees(Some("NORMAL"), None), "-1 has not heard 10.0.0.1 for long enough yet"),
         (sees(Some("LEAVING"), Some(true)), "10.0.0.1 is in the state LEAVING"),
@@ -403,8 +406,9 @@ fn a_member_that_serves_is_not_touched_while_a_server_sees_something_else_than_a
 }
 
 #[test]
-fn a_server_that_cannot_tell_what_it_hears_is_taken_at_the_others_own_word() {
-    assert!(sees(None, None).step.is_some());
+fn who_stands_in_a_table_of_peers_alone_and_is_no_member_holds_nobody() {
+    let forgotten = said(|facts| drop(facts.peers.insert("10.0.0.9".parse().unwrap(), Peer::default())));
+    assert!(forgotten.step.is_some());
 }
 
 #[test]

@@ -127,7 +127,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
     let state = status.daemons.get(daemon).cloned();
     let described = async {
         if let Some(store) = store {
-            store.describe(paths, &context.tasks, &mut status).await;
+            store.describe(paths, daemon, &context.tasks, &context.commands, &mut status).await;
         }
     };
     let (mut health, ()) = join!(health(context, launch, state.as_ref()), described);

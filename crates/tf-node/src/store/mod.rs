@@ -18,7 +18,10 @@ use tf_plan::node::{
 };
 use tokio::time::timeout;
 
-use self::cassandra::{change::Tasks, login::Login};
+use self::cassandra::{
+    change::{Changer, Tasks},
+    login::Login,
+};
 use crate::{command::Commands, paths::Paths, probe::Target, set::Set};
 
 /// Why a change was not made.
@@ -95,13 +98,17 @@ impl Store {
     }
 
     /// Adds the store's facts to the status.
-    pub async fn describe(&self, paths: &Paths, tasks: &Tasks, status: &mut Status) {
+    pub async fn describe(&self, paths: &Paths, daemon: &str, tasks: &Tasks, commands: &Commands, status: &mut Status) {
         match self {
             Self::ZooKeeper(target) => status.zookeeper = Some(zookeeper::facts(target, paths).await),
             Self::RabbitMq { management, data } => {
                 status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
             }
-            Self::Cassandra(server) => status.cassandra = Some(cassandra::facts(server, paths, tasks).await),
+            Self::Cassandra(server) => {
+                let (server, daemon) = (server.clone(), daemon.to_owned());
+                let (paths, tasks, commands) = (paths.clone(), tasks.clone(), commands.clone());
+                status.cassandra = Some(cassandra::facts(&Changer { server, daemon, paths, tasks, commands }).await);
+            }
             Self::Redis(server) => status.redis = Some(redis::facts(server, paths).await),
         }
     }

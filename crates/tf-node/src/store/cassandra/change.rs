@@ -12,7 +12,7 @@ use serde_json::json;
 use tf_plan::node::cassandra::{Change, Facts, Failed, backup::Found};
 use tokio::time::timeout;
 
-use super::{super::Failure, Server, disk, keyspaces, save, session};
+use super::{super::Failure, Release, Server, disk, gossip::Gossip, keyspaces, save, session};
 use crate::{command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
 
 /// For a change of a keyspace, of which every server has to learn.
@@ -21,11 +21,14 @@ const SCHEMA_PATIENCE: Duration = Duration::from_secs(30);
 const DATA_PATIENCE: Duration = Duration::from_hours(24);
 /// Releases from this on refuse to let a member go whose absence leaves a keyspace short of members, of the server's own, too; for clients'
 /// keyspaces that has been seen to before (`nodetool decommission --force`).
-const FORCE_SINCE: u32 = 4;
+const FORCE_SINCE: Release = Release { major: 4, minor: 0 };
 
 /// What goes on beside the server.
 #[derive(Clone, Debug, Default)]
-pub struct Tasks(Arc<Mutex<State>>);
+pub struct Tasks {
+    state: Arc<Mutex<State>>,
+    pub(super) gossip: Gossip,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -49,7 +52,7 @@ impl Tasks {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a change go on, if nothing else does.
@@ -141,14 +144,17 @@ impl Changer {
     }
 
     async fn decommission(&self, change: &Change) -> Result<(), Failure> {
-        let facts = in_time(super::ask(&self.server.clients, &self.paths)).await?;
+        let facts = in_time(super::ask(self)).await?;
         let others = facts.peers.len() as u32;
         if let Some((keyspace, factor)) = facts.keyspaces.iter().find(|(_, factor)| **factor > others) {
             let why = format!("{keyspace} is to be on {factor} members, and {others} would be left");
             return Err(Failure::Refused(why));
         }
-        let major = facts.release.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or_default();
-        let argv = if major >= FORCE_SINCE { &["decommission", "--force"][..] } else { &["decommission"] };
+        let argv = if Release::of(&facts.release) >= FORCE_SINCE {
+            &["decommission", "--force"][..]
+        } else {
+            &["decommission"]
+        };
         let this = self.clone();
         self.tasks.begin(change, async move {
             this.nodetool(argv).await?;
@@ -169,11 +175,15 @@ impl Changer {
     }
 
     pub(super) async fn nodetool(&self, arguments: &[&str]) -> Result<()> {
+        self.nodetool_says(arguments, DATA_PATIENCE).await.map(drop)
+    }
+
+    pub(super) async fn nodetool_says(&self, arguments: &[&str], patience: Duration) -> Result<String> {
         let set = RunDir::new(self.paths.run_dir()).load(&self.daemon)?.context("the server was never started")?;
         let port = self.server.jmx.to_string();
         let argv: Vec<String> =
             [&["nodetool", "-p", &port], arguments].concat().into_iter().map(str::to_owned).collect();
-        self.commands.run(process::command(&argv, &set), DATA_PATIENCE).await.map(drop)
+        self.commands.run(process::command(&argv, &set), patience).await
     }
 }
 

@@ -12,6 +12,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// One that is heard of anew is taken for well after this time: others mark it up a second or two after they hear it.
 const SETTLED: Duration = Duration::from_secs(5);
 
+/// What was not looked at for so long is looked at for the first time. A count that stood still meanwhile was silent, one that grew was not.
+const GAP: Duration = Duration::from_mins(1);
+
 /// What a server counts of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
@@ -31,14 +34,10 @@ struct Seen {
 }
 
 /// What was seen before.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Heartbeats(BTreeMap<IpAddr, Seen>);
 
 impl Heartbeats {
-    pub(super) const fn new() -> Self {
-        Self(BTreeMap::new())
-    }
-
     /// Whether each of these is heard, which are all there are now. None where that cannot be told yet.
     pub(super) fn look(&mut self, counts: &BTreeMap<IpAddr, Count>, now: Instant) -> BTreeMap<IpAddr, Option<bool>> {
         self.0.retain(|address, _| counts.contains_key(address));
@@ -46,10 +45,11 @@ impl Heartbeats {
     }
 
     fn is_heard(&mut self, address: IpAddr, count: Count, now: Instant) -> Option<bool> {
-        let known = self.0.get(&address).copied().filter(|seen| {
-            // What happened while nobody looked is not known.
-            now.duration_since(seen.looked) < SILENCE && seen.count.generation == count.generation
-        });
+        let known = self
+            .0
+            .get(&address)
+            .copied()
+            .filter(|seen| now.duration_since(seen.looked) < GAP && seen.count.generation == count.generation);
         let seen = match known {
             Some(seen) if seen.count == count => Seen { looked: now, ..seen },
             Some(seen) => Seen { count, looked: now, grew: now, ..seen },
@@ -71,7 +71,7 @@ mod tests {
 
     /// What is said of a peer that is looked at at these seconds with these counts.
     fn heard(looks: &[(u64, i32, i32)]) -> Option<bool> {
-        let (mut heartbeats, begun) = (Heartbeats::new(), Instant::now());
+        let (mut heartbeats, begun) = (Heartbeats::default(), Instant::now());
         let mut heard = None;
         for (second, generation, heartbeat) in looks {
             let counts = BTreeMap::from([(PEER, Count { generation: *generation, heartbeat: *heartbeat })]);
@@ -107,6 +107,8 @@ mod tests {
     #[test]
     fn nothing_is_concluded_from_before_a_time_in_which_nobody_looked() {
         let running = [(0, 1, 10), (3, 1, 13), (6, 1, 16)];
-        assert_eq!(heard(&[&running[..], &[(30, 1, 20)]].concat()), None);
+        assert_eq!(heard(&[&running[..], &[(66, 1, 70)]].concat()), None);
+        assert_eq!(heard(&[&running[..], &[(36, 1, 46)]].concat()), Some(true));
+        assert_eq!(heard(&[&running[..], &[(36, 1, 16)]].concat()), Some(false));
     }
 }

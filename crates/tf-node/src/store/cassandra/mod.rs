@@ -3,6 +3,7 @@
 mod backup;
 pub mod change;
 mod disk;
+mod gossip;
 mod heartbeats;
 pub mod login;
 mod save;
@@ -11,7 +12,6 @@ mod wire;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::{Mutex, PoisonError},
     time::Instant,
 };
 
@@ -20,16 +20,12 @@ use tf_plan::node::cassandra::{AUTH_KEYSPACE, Facts, Peer};
 
 pub use self::disk::prepare;
 use self::{
-    change::Tasks,
-    heartbeats::{Count, Heartbeats},
+    change::Changer,
     login::Login,
     wire::{Connection, Row, texts},
 };
 use super::answer;
 use crate::{paths::Paths, probe::Target};
-
-/// What this agent's server counted before: it runs as long as the agent looks at it.
-static HEARTBEATS: Mutex<Heartbeats> = Mutex::new(Heartbeats::new());
 
 /// Whether the server answers requests, which it does once it has joined the ring.
 pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
@@ -49,35 +45,52 @@ pub struct Server {
 }
 
 /// Everything that can be found out. What cannot stays empty.
-pub async fn facts(server: &Server, paths: &Paths, tasks: &Tasks) -> Facts {
+pub async fn facts(changer: &Changer) -> Facts {
+    let Changer { server, paths, .. } = changer;
     let data = paths.at(&server.data);
     // Half of it could be taken for all of it.
     let unknown = |why| Facts { unknown: Some(why), ..Facts::default() };
-    let mut facts = answer("server", ask(&server.clients, paths)).await.unwrap_or_else(unknown);
+    let mut facts = answer("server", ask(changer)).await.unwrap_or_else(unknown);
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
     facts.has_login = login::is_known(&data, paths);
-    tasks.describe(&mut facts);
+    changer.tasks.describe(&mut facts);
     facts
 }
 
-async fn ask(target: &Target, paths: &Paths) -> Result<Facts> {
-    let mut server = session(target, paths).await?;
+async fn ask(changer: &Changer) -> Result<Facts> {
+    let Changer { server, paths, tasks, .. } = changer;
+    let mut server = session(&server.clients, paths).await?;
     let local = server.query("SELECT host_id, release_version, schema_version FROM system.local").await?;
     let mut facts = read_local(&local)?;
     facts.peers = read_peers(&server.query("SELECT peer, host_id FROM system.peers").await?)?;
     facts.keyspaces = keyspaces(&mut server, paths).await?;
     facts.grace = read_grace(&server.query("SELECT keyspace_name, gc_grace_seconds FROM system_schema.tables").await?)?;
     facts.grace.retain(|keyspace, _| facts.keyspaces.contains_key(keyspace));
-    // Servers before 4.1 have no such table.
-    let gossip = "SELECT address, generation, heartbeat, status_with_port FROM system_views.gossip_info";
-    if let Ok(rows) = server.query(gossip).await {
-        let mut heartbeats = HEARTBEATS.lock().unwrap_or_else(PoisonError::into_inner);
-        add_gossip(&rows, &mut facts.peers, &mut heartbeats, Instant::now())?;
+    if gossip::has_table(&facts.release) {
+        tasks.gossip.take(gossip::read_table(&server.query(gossip::TABLE).await?)?, Instant::now());
+    } else {
+        tasks.gossip.ask(changer, &facts.peers);
     }
+    tasks.gossip.describe(&mut facts.peers, Instant::now());
     Ok(facts)
+}
+
+/// A release of Cassandra, by which it is known what a server can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Release {
+    major: u32,
+    minor: u32,
+}
+
+impl Release {
+    /// Of a version such as `3.11.19` or `6.0-alpha2`; the first of all where it is none.
+    fn of(version: &str) -> Self {
+        let mut numbers = version.split(|it: char| !it.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+        Self { major: numbers.next().unwrap_or(0), minor: numbers.next().unwrap_or(0) }
+    }
 }
 
 async fn session(target: &Target, paths: &Paths) -> Result<Connection> {
@@ -179,30 +192,6 @@ fn read_peers(rows: &[Row]) -> Result<BTreeMap<IpAddr, Peer>> {
         .collect()
 }
 
-/// What gossip has of the peers. It has more rows: the server's own, and those of servers that have left the ring.
-fn add_gossip(
-    rows: &[Row],
-    peers: &mut BTreeMap<IpAddr, Peer>,
-    heartbeats: &mut Heartbeats,
-    now: Instant,
-) -> Result<()> {
-    let mut counts = BTreeMap::new();
-    for row in rows {
-        let [address, generation, heartbeat, status] = row.as_slice() else { bail!("gossip_info: another table") };
-        let address = inet(Some(address)).context("gossip_info")?;
-        let Some(peer) = peers.get_mut(&address) else { continue };
-        // One that has only been heard of has none yet.
-        let status = status.as_deref().map(text).unwrap_or_default();
-        peer.state = Some(status.split(',').next().unwrap_or_default().to_owned());
-        let count = Count { generation: int(generation.as_ref())?, heartbeat: int(heartbeat.as_ref())? };
-        counts.insert(address, count);
-    }
-    for (address, heard) in heartbeats.look(&counts, now) {
-        peers.entry(address).or_default().heard = heard;
-    }
-    Ok(())
-}
-
 fn inet(value: Option<&Option<Vec<u8>>>) -> Result<IpAddr> {
     let bytes = value.and_then(Option::as_deref).context("no address")?;
     let v4 = || <[u8; 4]>::try_from(bytes).ok().map(|bytes| Ipv4Addr::from(bytes).into());
@@ -230,16 +219,7 @@ fn uuid(bytes: &[u8]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-
-    fn gossip(address: [u8; 4], heartbeat: i32, status: Option<&str>) -> Row {
-        let number = |number: i32| Some(number.to_be_bytes().to_vec());
-        vec![Some(address.to_vec()), number(7), number(heartbeat), status.map(|status| status.as_bytes().to_vec())]
-    }
 
     #[test]
     fn the_server_itself_is_read_and_a_half_known_one_is_not() {
@@ -267,31 +247,6 @@ mod tests {
         let tables = [table("a", 864_000), table("a", 3600), table("a", 0), table("b", 0)];
         assert_eq!(read_grace(&tables).unwrap(), BTreeMap::from([("a".to_owned(), 3600)]));
         assert!(read_grace(&[vec![None]]).is_err());
-    }
-
-    #[test]
-    fn gossip_says_what_members_of_the_ring_are_about_and_others_do_not_count() {
-        let mut peers = read_peers(&[vec![Some(vec![10, 0, 0, 2]), None]]).unwrap();
-        let mut heartbeats = Heartbeats::new();
-        let now = Instant::now();
-        for second in 0..7 {
-            let rows = [
-                gossip([10, 0, 0, 1], 1, Some("NORMAL,-1")),
-                gossip([10, 0, 0, 2], second, Some("NORMAL,-2348310391384027340")),
-                gossip([10, 0, 0, 3], 1, Some("LEFT,1")),
-            ];
-            let now = now + Duration::from_secs(second.unsigned_abs().into());
-            add_gossip(&rows, &mut peers, &mut heartbeats, now).unwrap();
-        }
-        let peer = Peer { state: Some("NORMAL".into()), heard: Some(true), host_id: None };
-        assert_eq!(peers, BTreeMap::from([(OTHER, peer)]));
-    }
-
-    #[test]
-    fn a_peer_without_a_state_is_not_taken_for_a_normal_one() {
-        let mut peers = BTreeMap::from([(OTHER, Peer::default())]);
-        add_gossip(&[gossip([10, 0, 0, 2], 1, None)], &mut peers, &mut Heartbeats::new(), Instant::now()).unwrap();
-        assert_eq!(peers[&OTHER].state.as_deref(), Some(""));
     }
 
     #[test]

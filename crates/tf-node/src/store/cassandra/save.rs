@@ -15,7 +15,7 @@ use tf_plan::node::cassandra::{
 
 use super::{
     super::Failure,
-    all_keyspaces, ask,
+    Release, all_keyspaces, ask,
     backup::{self, Request, SNAPSHOT, STAGING, beside},
     change::{Changer, in_time, quoted},
     disk, session,
@@ -23,7 +23,7 @@ use super::{
 use crate::log;
 
 /// Releases from this on take in files that are somewhere else (`nodetool import`).
-const IMPORT_SINCE: u32 = 4;
+const IMPORT_SINCE: Release = Release { major: 4, minor: 0 };
 
 /// Looks for a backup, and tells from now on what there is.
 pub(super) async fn look(changer: &Changer, of: &Backup) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ async fn save(
 ) -> Result<()> {
     let clients = &changer.server.clients;
     let keyspaces = in_time(async { all_keyspaces(&mut session(clients, &changer.paths).await?).await }).await?;
-    let release = in_time(ask(clients, &changer.paths)).await?.release;
+    let release = in_time(ask(changer)).await?.release;
     let tables = disk::keyspaces(&data(changer));
     let clear = async || {
         let tables = tables.clone();
@@ -92,10 +92,9 @@ async fn save(
 /// Makes the keyspaces and tables of a folder, each row on so many members. Whoever was cut short makes those that are missing.
 async fn make_schema(changer: &Changer, of: Backup, folder: u32, factor: u32) -> Result<()> {
     let clients = &changer.server.clients;
-    let release = in_time(ask(clients, &changer.paths)).await?.release;
-    let major = release.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or_default();
+    let release = in_time(ask(changer)).await?.release;
     ensure!(
-        major >= IMPORT_SINCE,
+        Release::of(&release) >= IMPORT_SINCE,
         "release {release} of Cassandra cannot take in a backup; it needs 4.0 or a later one"
     );
     let (volume, backup) = (volume(changer), of.clone());
