@@ -582,6 +582,40 @@ fn what_a_daemon_was_told_in_vain_to_read_does_not_count_until_it_is_restarted()
     assert_eq!(counts(3).certificate.unwrap().unread, None, "the next process began with it");
 }
 
+#[test]
+fn a_daemon_that_cannot_be_told_of_another_certificate_is_started_anew_when_its_operator_says_so() {
+    let Some(address) = own_address() else {
+        println!("skipped: this machine has no address");
+        return;
+    };
+    let (server, old, new) = (ApiServer::start(), Authority::new(), Authority::new());
+    server.behave(operator(&old, identity(address, &["db.tf.svc"])));
+    let mut container = member(&server, address);
+    let port = free_port(address);
+    let mut deaf = launch(port, &["db.tf.svc"]);
+    let asked = deaf.identity.as_mut().unwrap();
+    (asked.required, asked.at_start, asked.reload) = (true, true, Some(vec!["false".to_owned()]));
+    container.configure(&deaf, &files([]));
+    trust(&container, 1, &[&old]);
+    container.run();
+    let status = || status(&old, SocketAddr::new(address, port.get()));
+    let certificate = |what: &str, is_it: fn(&state::Certificate) -> bool| {
+        container.wait_for(what, || status()?.certificate.filter(is_it))
+    };
+    assert_eq!(certificate("the first certificate", |it| it.revision == 1).unused, None);
+    let before = container.state().unwrap().pid;
+
+    trust(&container, 2, &[&old, &new]);
+    let once = certificate("told in vain", |it| it.unread.is_some());
+    assert_eq!((once.revision, once.unused), (1, None), "it is told again before it is given up");
+    let then = certificate("given up", |it| it.unused.is_some());
+    assert_eq!((then.revision, container.state().unwrap().pid), (1, before));
+    container.annotate_with("tf.tungsten.io/active-certificate", then.unused.as_ref());
+    let last = certificate("the daemon to begin with it", |it| it.revision == 2);
+    assert_eq!((last.unread, last.unused), (None, None));
+    assert_ne!(container.state().unwrap().pid, before);
+}
+
 /// A container beside the one whose agent answers, with files of its own for its daemon.
 struct Companion {
     child: Child,

@@ -128,8 +128,8 @@ pub fn launch_file(
             tell: Tell::Command { argv: nodetool(&["setlogginglevel", "ROOT", level]) },
         }),
         agent: agents.api()?,
-        // By itself it looks every ten minutes. 3.11 knows no such command, and says so.
-        identity: Some(Identity { reload: Some(nodetool(&["reloadssl"])), ..agents.certificate() }),
+        // By itself it looks every ten minutes. 3.11 knows no such command, and never looks.
+        identity: Some(Identity { reload: Some(nodetool(&["reloadssl"])), at_start: true, ..agents.certificate() }),
         ..Launch::new(vec!["cassandra".into(), "-f".into()])
     }
     .render()

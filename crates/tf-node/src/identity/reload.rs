@@ -17,6 +17,8 @@ use crate::{back_off::BackOff, command::Commands, log, materialise::RunDir, path
 const RETRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(5)];
 /// Between looks at daemons that are to be started anew.
 const LOOKS: Duration = Duration::from_secs(1);
+/// After so many of them a daemon that cannot be told is to be started anew, if it may be: one of them may have met a busy machine.
+const ATTEMPTS: u32 = 2;
 /// For one attempt.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,8 +37,8 @@ enum Stale {
 pub(super) enum How {
     /// It looks.
     Itself,
-    /// By this command.
-    Told(Vec<String>),
+    /// By this command; where that fails and `else_anew` says so, when it starts, as decided by those who know how other pods are.
+    Told { argv: Vec<String>, else_anew: bool },
     /// When it starts, as all daemons of the pod. When they are started anew is decided by those who know how other pods are.
     AtStart,
 }
@@ -45,8 +47,8 @@ impl How {
     /// As a launch file says.
     pub(super) fn of(identity: &launch::Identity) -> Self {
         match &identity.reload {
-            _ if identity.at_start => Self::AtStart,
-            Some(argv) => Self::Told(argv.clone()),
+            Some(argv) => Self::Told { argv: argv.clone(), else_anew: identity.at_start },
+            None if identity.at_start => Self::AtStart,
             None => Self::Itself,
         }
     }
@@ -63,6 +65,8 @@ pub(super) struct Reload {
     unused: Option<ContentHash>,
     due: Instant,
     retries: BackOff,
+    /// How often it was told in vain.
+    failures: u32,
     trouble: Option<String>,
 }
 
@@ -78,6 +82,7 @@ impl Reload {
             unused: None,
             due: Instant::now(),
             retries: BackOff::between(RETRIES[0], RETRIES[1]),
+            failures: 0,
             trouble: None,
         }
     }
@@ -85,12 +90,13 @@ impl Reload {
     /// The files are others from now on.
     pub(super) fn files_changed(&mut self) {
         self.stale = match self.state() {
-            _ if !matches!(self.how, How::Told(_)) => Stale::Nobody,
+            _ if !matches!(self.how, How::Told { .. }) => Stale::Nobody,
             Some(State { phase: Phase::Starting, .. }) => Stale::Unknown,
             state => state.and_then(|state| state.pid).map_or(Stale::Nobody, Stale::Process),
         };
         self.due = Instant::now();
         self.retries.reset();
+        self.failures = 0;
     }
 
     /// Tells the daemon if that is due. Whether it goes by the files as they are.
@@ -122,12 +128,15 @@ impl Reload {
                         self.trouble = Some(trouble);
                     }
                     self.due = Instant::now() + self.retries.wait();
+                    self.failures += 1;
                 }
             }
         }
         if self.stale == Stale::Nobody {
             self.trouble = None;
         }
+        let is_given_up = self.failures >= ATTEMPTS && matches!(self.how, How::Told { else_anew: true, .. });
+        self.unused = (is_given_up && self.stale != Stale::Nobody).then(|| super::hash(&self.paths));
         self.stale == Stale::Nobody
     }
 
@@ -144,11 +153,13 @@ impl Reload {
     /// When there is something to do again, if there is.
     pub(super) fn wait(&self) -> Option<Duration> {
         let is_waiting = self.stale != Stale::Nobody || self.unused.is_some();
-        is_waiting.then(|| self.due.saturating_duration_since(Instant::now()))
+        let wait = self.due.saturating_duration_since(Instant::now());
+        // Whether it was started anew meanwhile is looked at more often than it is told.
+        is_waiting.then(|| if self.unused.is_some() { wait.min(LOOKS) } else { wait })
     }
 
     async fn tell(&self) -> Result<()> {
-        let How::Told(argv) = &self.how else { return Ok(()) };
+        let How::Told { argv, .. } = &self.how else { return Ok(()) };
         let set = RunDir::new(self.paths.run_dir()).load(&self.daemon)?.context("the daemon was never started")?;
         self.commands.run(process::command(argv, &set), PATIENCE).await.map(drop)
     }

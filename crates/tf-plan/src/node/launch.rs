@@ -365,8 +365,9 @@ pub struct Identity {
     /// Command that has the daemon read what it shows and trusts anew. Default: it looks itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<Vec<String>>,
-    /// Whether the daemons of the pod that wait for a certificate read it when they start and never again. Then what changes counts when they are
-    /// started anew, which their operator asks for ([`tf_api::names::ANNOTATION_ACTIVE_CERTIFICATE`]).
+    /// Whether the daemons of the pod that wait for a certificate read it when they start and never again, or do not, where `reload` is told in
+    /// vain. Then what changes counts when they are started anew, which their operator asks for
+    /// ([`tf_api::names::ANNOTATION_ACTIVE_CERTIFICATE`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_start: bool,
 }
@@ -546,8 +547,7 @@ impl Launch {
                 u64::from(*lifetime_seconds) >= SHORTEST_LIFETIME.as_secs(),
             )?;
             reload.as_ref().map_or(Ok(()), |argv| command("identity.reload", argv))?;
-            let is_known = !at_start || (reload.is_none() && host_files.is_none());
-            ensure("identity.atStart", "is not for what is told, nor for files of the node", is_known)?;
+            ensure("identity.atStart", "is not for files of the node", !at_start || host_files.is_none())?;
         }
         if let Some(Relay { host, authorities, password, .. }) = &self.relay {
             ensure("relay.host", "is empty", !host.is_empty())?;
