@@ -45,13 +45,21 @@ pub const RELEASES: &str = "TF_RELEASES";
 
 /// The archives and values of a chart with the releases in them that the variable [`RELEASES`] names.
 pub fn of_releases(archives: &[&str], values: &[&str]) -> (Vec<String>, Vec<String>) {
-    let wanted = env::var(RELEASES).unwrap_or_default();
+    replaced(&env::var(RELEASES).unwrap_or_default(), archives, values)
+}
+
+fn replaced(wanted: &str, archives: &[&str], values: &[&str]) -> (Vec<String>, Vec<String>) {
     let mut archives: Vec<String> = archives.iter().map(|&archive| archive.to_owned()).collect();
     let mut values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
     for release in wanted.split_whitespace() {
         let Some((software, version)) = release.split_once('-') else { continue };
-        let is_another = |archive: &&mut String| archive.strip_prefix(software).is_some_and(|it| it.starts_with('-'));
-        archives.iter_mut().filter(is_another).for_each(|archive| release.clone_into(archive));
+        for archive in &mut archives {
+            // And not the operator, which is called cassandra-op.
+            let of_the_same = archive.rsplit_once('-').filter(|(name, _)| *name == software);
+            if of_the_same.is_some_and(|(_, version)| version.starts_with(|it: char| it.is_ascii_digit())) {
+                release.clone_into(archive);
+            }
+        }
         for value in &mut values {
             if let Some((image, _)) = value.rsplit_once(&format!("lab-{software}:")) {
                 *value = format!("{image}lab-{software}:{version}");
@@ -233,6 +241,15 @@ fn hex(content: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_release_takes_the_place_of_the_same_store_alone() {
+        let archives = ["cassandra-op", "tf-node", CASSANDRA_ARCHIVE, RABBITMQ_ARCHIVE];
+        let (archives, values) = replaced("cassandra-3.11.19", &archives, &[CASSANDRA, RABBITMQ]);
+        assert_eq!(archives, ["cassandra-op", "tf-node", "cassandra-3.11.19", RABBITMQ_ARCHIVE]);
+        let cassandra = "operands.images.external-cassandra=tungstenfabric/lab-cassandra:3.11.19";
+        assert_eq!(values, [cassandra, RABBITMQ]);
+    }
 
     #[test]
     fn the_configuration_names_the_layer_by_its_digest_and_nothing_depends_on_the_time() {
