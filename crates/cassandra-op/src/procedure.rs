@@ -97,10 +97,10 @@ pub fn whole<'a>(
     members.iter().map(told).collect::<Option<_>>().ok_or_else(|| "not all members tell how the ring is".to_owned())
 }
 
-/// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and go by
-/// one schema (stateful-services 1.3.6). Then a quorum of every key's replicas is left when one of them stops.
+/// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and those of one
+/// release go by one schema (stateful-services 1.3.6). Then a quorum of every key's replicas is left when one of them stops.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    busy(members, reports).or_else(|| fragile(members, reports, &[]))
+    busy(members, reports).or_else(|| torn(members, reports, &[]).err())
 }
 
 /// What goes on in the ring that nobody may disturb.
@@ -144,16 +144,26 @@ fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Chang
 
 /// What is not as it should be in the ring, but for some members.
 pub fn fragile(members: &[MemberStatus], reports: &Reports<'_>, without: &[&MemberStatus]) -> Option<String> {
+    torn(members, reports, without).map_or_else(Some, |known| mixed(&known))
+}
+
+/// What the servers say, but for some members.
+///
+/// # Errors
+/// When they do not all say that they are one ring.
+fn torn<'a>(
+    members: &[MemberStatus],
+    reports: &Reports<'a>,
+    without: &[&MemberStatus],
+) -> Result<Vec<(&'a Pod, &'a Facts)>, String> {
     let is_absent = |member: &&MemberStatus| without.iter().any(|absent| absent.id == member.id);
     let members: Vec<MemberStatus> = members.iter().filter(|member| !is_absent(member)).cloned().collect();
     let absent: Vec<IpAddr> = without.iter().filter_map(|member| member.address.parse().ok()).collect();
     let unknown = |pod| reports.of(pod).and_then(|status| status.cassandra.as_ref()?.unknown.as_deref());
     let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
-    let known = match procedure::heard(members.iter(), reports, "ring", says) {
-        Ok(known) => known,
-        Err(why) => return Some(why),
-    };
-    known.iter().find_map(|(pod, facts)| sees(pod, facts, &members, &absent)).or_else(|| schemas(&known))
+    let known = procedure::heard(members.iter(), reports, "ring", says)?;
+    let trouble = known.iter().find_map(|(pod, facts)| sees(pod, facts, &members, &absent));
+    trouble.or_else(|| schemas(&known)).map_or(Ok(known), Err)
 }
 
 /// What a server sees of the ring that is not as it should be, but for some addresses.
@@ -189,11 +199,29 @@ fn address_of(pod: &Pod, members: &[MemberStatus]) -> Option<IpAddr> {
     members.iter().find(|member| pod.node.as_ref() == Some(&member.node))?.address.parse().ok()
 }
 
-/// Servers that go by different schemas. Otherwise one that starts could not take part in what the others know.
+/// Servers of one release that go by different schemas. Otherwise one that starts could not take part in what the others know. Those of
+/// different releases have different versions of the same schema.
 fn schemas(known: &[(&Pod, &Facts)]) -> Option<String> {
+    known.iter().enumerate().find_map(|(index, (pod, facts))| {
+        let differs = |(_, other): &&(&Pod, &Facts)| line(other) == line(facts) && other.schema != facts.schema;
+        let (other, _) = known[index + 1..].iter().find(differs)?;
+        Some(format!("pods {} and {} go by different versions of the schema", pod.name, other.name))
+    })
+}
+
+/// Servers of different releases, which do not exchange data in all of them (stateful-services 1.3.4).
+fn mixed(known: &[(&Pod, &Facts)]) -> Option<String> {
     let (first, rest) = known.split_first()?;
-    let (other, _) = rest.iter().find(|(_, facts)| facts.schema != first.1.schema)?;
-    Some(format!("pods {} and {} go by different versions of the schema", first.0.name, other.name))
+    let (other, facts) = rest.iter().find(|(_, facts)| line(facts) != line(first.1))?;
+    let (pod, release) = (&first.0.name, &first.1.release);
+    Some(format!("pods {pod} and {} are of different releases, {release} and {}", other.name, facts.release))
+}
+
+/// The line of a server's release: `3.11` of `3.11.19`.
+fn line(facts: &Facts) -> &str {
+    let is_dot = |(_, it): &(usize, char)| *it == '.';
+    let end = facts.release.char_indices().filter(is_dot).nth(1);
+    end.map_or(facts.release.as_str(), |(end, _)| &facts.release[..end])
 }
 
 /// Pods whose servers answer and do not hear another one that answers, too: clients of theirs miss what it holds.

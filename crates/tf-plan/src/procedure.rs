@@ -207,8 +207,8 @@ pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
 ///
 /// # Errors
 /// A member that does not serve, or whose server does not tell.
-pub fn heard<'a, Facts>(
-    members: impl Iterator<Item = &'a MemberStatus>,
+pub fn heard<'m, 'a, Facts>(
+    members: impl Iterator<Item = &'m MemberStatus>,
     reports: &Reports<'a>,
     whole: &str,
     says: impl Fn(&'a Pod) -> Result<Facts, Option<&'a str>>,

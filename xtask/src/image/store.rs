@@ -74,9 +74,9 @@ const fn cassandra(name: &'static str, version: &'static str, base: Base, java: 
         jars: Some("/opt/cassandra/lib"),
         files: &[
             ("cassandra", "/usr/local/bin/cassandra", 0o755),
-            ("java11.options", "/opt/cassandra/java11.options", 0o644),
-            ("java17.options", "/opt/cassandra/java17.options", 0o644),
-            ("java8.options", "/opt/cassandra/java8.options", 0o644),
+            ("java11.options", "/etc/cassandra/java11.options", 0o644),
+            ("java17.options", "/etc/cassandra/java17.options", 0o644),
+            ("java8.options", "/etc/cassandra/java8.options", 0o644),
             ("lab.options", "/opt/cassandra/lab.options", 0o644),
             ("logback-tools.xml", "/opt/cassandra/logback-tools.xml", 0o644),
             ("nodetool", "/usr/local/bin/nodetool", 0o755),

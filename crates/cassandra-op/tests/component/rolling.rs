@@ -406,6 +406,33 @@ fn a_member_that_serves_is_not_touched_while_a_server_sees_something_else_than_a
 }
 
 #[test]
+fn a_ring_changes_its_release_though_versions_of_the_schema_differ_then_and_nobody_comes_or_goes_meanwhile() {
+    let mixed = |change: &dyn Fn(&mut Facts)| {
+        let mut observed = running();
+        for index in 0..3 {
+            let mut facts = facts(index);
+            if index == 2 {
+                (facts.release, facts.schema) = ("5.1.0".into(), "another".into());
+            }
+            change(&mut facts);
+            observed.agents.insert(format!("pod-{index}"), agent(index, Some(facts)));
+        }
+        observed
+    };
+    assert!(planned(&mixed(&|_| {})).step.is_some(), "the next one takes the change");
+    let mut resource = resource();
+    resource.spec.common_configuration.replicas = Some(2);
+    let own = &mut resource.status.as_mut().unwrap().own;
+    (own.highest_id, own.leaving) = (Some(3), vec![3]);
+    let mut observed = mixed(&|_| {});
+    for index in 0..3 {
+        says(&mut observed, index).daemons.get_mut("cassandra").unwrap().active = None;
+    }
+    let plan = plan(&resource, &observed).unwrap();
+    assert!(!matches!(plan.step, Some(Step::Ask(..))), "{:?}", plan.step);
+}
+
+#[test]
 fn who_stands_in_a_table_of_peers_alone_and_is_no_member_holds_nobody() {
     let forgotten = said(|facts| drop(facts.peers.insert("10.0.0.9".parse().unwrap(), Peer::default())));
     assert!(forgotten.step.is_some());

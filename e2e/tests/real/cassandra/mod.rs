@@ -5,6 +5,7 @@ mod backup;
 mod cql;
 mod crash;
 mod faults;
+mod releases;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};

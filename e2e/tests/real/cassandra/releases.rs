@@ -1,0 +1,65 @@
+//! A ring of the release that Tungsten Fabric's images have goes to later ones while it serves. For whoever asks for it, and has images of them:
+//! `cargo xtask soak life --only cassandra::releases --release cassandra-3.11.19 --release cassandra-4.1.10`.
+
+use anyhow::{Context as _, ensure};
+use tf_testing::sample::Sample;
+use tf_testing::skip;
+
+use super::*;
+
+/// One after the other, as Cassandra's own rules have it: none is left out that one understands and the next does not.
+const RELEASES: [&str; 3] = ["3.11.19", "4.1.10", "5.0.9"];
+
+/// A spec with three members of this release.
+fn of(release: &str) -> Value {
+    let mut spec = spec("info");
+    let image = format!("tungstenfabric/lab-cassandra:{release}");
+    spec["serviceConfiguration"]["containers"] = json!([{"name": "cassandra", "image": image}]);
+    spec
+}
+
+/// What every server says it is.
+async fn all_are(lab: &Lab, client: &Client, release: &str) -> Result<()> {
+    for pod in STORE.pods(client).await?.keys() {
+        let version = STORE.exec(lab, pod, &["nodetool", "-p", JMX_PORT, "version"])?;
+        ensure!(version.contains(&format!("ReleaseVersion: {release}")), "{pod}: {version}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_goes_from_release_to_release_under_a_writer_and_loses_no_row() -> Result<()> {
+    if Sample::from_environment(0)? != Sample::All {
+        skip::this_test("a draw has no images of other releases; see the head of its file")?;
+        return Ok(());
+    }
+    let images = RELEASES.map(|release| format!("cassandra-{release}"));
+    let images: Vec<&str> = images.iter().map(String::as_str).collect();
+    STORE
+        .with(3, &[], &images, async |lab, client| {
+            let [first, others @ ..] = RELEASES;
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, of(first)).await?;
+            STORE.certified(client).await?;
+            STORE.through(client, "the bring-up").await?;
+            all_are(lab, client, first).await?;
+            let (access, addresses) = (Access::of(client).await?, lab.real_nodes()?.addresses()?);
+            table(&access, &addresses).await?;
+            access.connect(addresses[0]).await?.execute("INSERT INTO lab.journal (number) VALUES (1)").await?;
+            for release in others {
+                let writer = Writer::begin(&access, &addresses);
+                let begun = Instant::now();
+                resources::apply(client, CASSANDRA, NAMESPACE, NAME, of(release)).await?;
+                STORE.through(client, &format!("the change to {release}")).await?;
+                all_are(lab, client, release).await?;
+                ring(lab, client, 3).await?;
+                good(&format!("{release} after {:.0?}", begun.elapsed()), &writer.end().await?)?;
+                for address in &addresses {
+                    let rows = access.connect(*address).await?.count("lab.journal WHERE number = 1").await?;
+                    ensure!(rows == 1, "{address} has lost what was written to {first}");
+                }
+            }
+            Ok(())
+        })
+        .await
+        .context("from release to release")
+}
