@@ -25,7 +25,8 @@ use crate::log;
 /// Releases from this on have [`TABLE`].
 const TABLE_SINCE: Release = Release { major: 4, minor: 1 };
 /// The question for [`read_table`].
-pub(super) const TABLE: &str = "SELECT address, generation, heartbeat, status_with_port FROM system_views.gossip_info";
+pub(super) const TABLE: &str =
+    "SELECT address, generation, heartbeat, status_with_port, status FROM system_views.gossip_info";
 /// From one question by `nodetool` to the next, while all members are known to be well.
 const CALM: Duration = Duration::from_secs(30);
 /// The same at other times.
@@ -134,11 +135,14 @@ impl Heard {
 pub(super) fn read_table(rows: &[Row]) -> Result<BTreeMap<IpAddr, Rumour>> {
     rows.iter()
         .map(|row| {
-            let [address, generation, heartbeat, status] = row.as_slice() else { bail!("gossip_info: another table") };
+            let [address, generation, heartbeat, status, former] = row.as_slice() else {
+                bail!("gossip_info: another table")
+            };
             let address = inet(Some(address)).context("gossip_info")?;
             let count = Count { generation: int(generation.as_ref())?, heartbeat: int(heartbeat.as_ref())? };
-            // One that has only been heard of has none yet.
-            Ok((address, Rumour { count, state: state(&status.as_deref().map(text).unwrap_or_default()) }))
+            // One that has only been heard of has none yet, and one of 3.11 no other than the former.
+            let status = status.as_deref().or(former.as_deref()).map(text).unwrap_or_default();
+            Ok((address, Rumour { count, state: state(&status) }))
         })
         .collect()
 }
@@ -190,7 +194,8 @@ mod tests {
 
     fn row(address: [u8; 4], heartbeat: i32, status: Option<&str>) -> Row {
         let number = |number: i32| Some(number.to_be_bytes().to_vec());
-        vec![Some(address.to_vec()), number(7), number(heartbeat), status.map(|status| status.as_bytes().to_vec())]
+        let status = status.map(|status| status.as_bytes().to_vec());
+        vec![Some(address.to_vec()), number(7), number(heartbeat), status, None]
     }
 
     /// As 3.11.19 answers it, of two servers of which one has just been heard of.
@@ -259,6 +264,11 @@ node2/10.0.0.2
         heard.take(read_table(&[row([10, 0, 0, 2], 1, None)]).unwrap(), now);
         heard.describe(&mut peers, now);
         assert_eq!(peers[&OTHER].state.as_deref(), Some(""));
+        let mut of_3_11 = row([10, 0, 0, 2], 2, None);
+        of_3_11[4] = Some(b"NORMAL,1".to_vec());
+        heard.take(read_table(&[of_3_11]).unwrap(), now);
+        heard.describe(&mut peers, now);
+        assert_eq!(peers[&OTHER].state.as_deref(), Some("NORMAL"));
     }
 
     #[test]
