@@ -27,6 +27,13 @@ pub const LOG_DIR: &str = "/var/log/rabbitmq";
 pub const CONFIG_FILE: &str = "rabbitmq.conf";
 /// Whom a member without data joins.
 pub const FORMATION_FILE: &str = "rabbitmq-formation.conf";
+/// The same for releases from 4.0 on, with settings that former ones do not know.
+pub const FORMATION_FILE_4: &str = "rabbitmq-formation-4.conf";
+/// Where the one of the server's release is, and its definitions.
+const PLACED_FORMATION: &str = "/var/lib/rabbitmq/formation.conf";
+const PLACED_DEFINITIONS: &str = "/var/lib/rabbitmq/definitions.json";
+/// First number of the releases that the others are for.
+const FOUR: u32 = 4;
 /// The environment: what has to be known before the configuration is read, by the server and by its command line tools.
 pub const ENV_FILE: &str = "rabbitmq-env.conf";
 /// Its variable with arguments for the server's Erlang.
@@ -95,7 +102,7 @@ impl Cluster<'_> {
             .set_if_some("total_memory_available_override_value", self.memory)
             .set("vm_memory_high_watermark.relative", 0.8)
             .set("disk_free_limit.absolute", "50MB")
-            .set("load_definitions", in_run_dir(definitions::FILE))
+            .set("load_definitions", PLACED_DEFINITIONS)
             .set("cluster_partition_handling", self.partition_handling());
         self.log(&mut file);
         file.render()
@@ -107,11 +114,27 @@ impl Cluster<'_> {
     /// When a value cannot be expressed in the file.
     pub fn formation_file(&self) -> Result<String, Unrepresentable> {
         let mut file = Sysctl::new(FORMATION_FILE);
+        self.formation(&mut file);
+        file.render()
+    }
+
+    /// [`FORMATION_FILE_4`]. These releases serve metrics without TLS, too, where nothing else is said, and from 4.3 on refuse the queues of
+    /// Tungsten Fabric's clients: neither durable nor exclusive (stateful-services 0.3).
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in the file.
+    pub fn formation_file_4(&self) -> Result<String, Unrepresentable> {
+        let mut file = Sysctl::new(FORMATION_FILE_4);
+        self.formation(&mut file);
+        file.set("prometheus.tcp.listener", "none").set("deprecated_features.permit.transient_nonexcl_queues", true);
+        file.render()
+    }
+
+    fn formation(&self, file: &mut Sysctl) {
         file.set("cluster_formation.peer_discovery_backend", "classic_config");
         for (number, node) in (1..).zip(self.nodes) {
             file.set(&format!("cluster_formation.classic_config.nodes.{number}"), node.name());
         }
-        file.render()
     }
 
     fn listeners(&self, file: &mut Sysctl, address: IpAddr) {
@@ -219,7 +242,7 @@ pub fn environment() -> Vec<(String, String)> {
         ("RABBITMQ_CONF_ENV_FILE".to_owned(), in_run_dir(ENV_FILE)),
         ("RABBITMQ_CONFIG_FILE".to_owned(), in_run_dir(CONFIG_FILE)),
         // A pattern.
-        ("RABBITMQ_CONFIG_FILES".to_owned(), in_run_dir(FORMATION_FILE)),
+        ("RABBITMQ_CONFIG_FILES".to_owned(), PLACED_FORMATION.to_owned()),
         ("RABBITMQ_ENABLED_PLUGINS_FILE".to_owned(), in_run_dir(PLUGINS_FILE)),
         ("NODE_TYPE".to_owned(), NodeType::ConfigDatabase.name().to_owned()),
     ]
@@ -250,20 +273,23 @@ pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -
             (PLUGINS_FILE.into(), OnChange::Restart),
             // The agent tells the server.
             (definitions::FILE.into(), OnChange::Nothing),
+            (definitions::FILE_4.into(), OnChange::Nothing),
             // Members that start know those that run.
             (FORMATION_FILE.into(), OnChange::Nothing),
+            (FORMATION_FILE_4.into(), OnChange::Nothing),
             (INETRC_FILE.into(), OnChange::Nothing),
             // For the agent.
             (PASSWORD_FILE.into(), OnChange::Nothing),
             (MEMBER_FILE.into(), OnChange::Nothing),
         ]),
-        // Erlang refuses one that others could read.
-        place: vec![Place {
-            file: COOKIE_FILE.into(),
-            to: format!("{DATA_DIR}/{COOKIE_FILE}"),
-            when: When::Always,
-            private: true,
-        }],
+        place: vec![
+            // Erlang refuses one that others could read.
+            place(COOKIE_FILE, &format!("{DATA_DIR}/{COOKIE_FILE}"), When::Always),
+            place(FORMATION_FILE, PLACED_FORMATION, When::Always),
+            place(FORMATION_FILE_4, PLACED_FORMATION, When::Since { major: FOUR }),
+            place(definitions::FILE, PLACED_DEFINITIONS, When::Always),
+            place(definitions::FILE_4, PLACED_DEFINITIONS, When::Since { major: FOUR }),
+        ],
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         drain: Some(Drain {
             argv: vec!["rabbitmq-upgrade".into(), "drain".into(), "--timeout".into(), DRAIN_SECONDS.to_string()],
@@ -288,6 +314,11 @@ pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -
         launch.files.insert(distribution::FILE.into(), OnChange::Restart);
     }
     launch.render()
+}
+
+/// A copy that nobody but the server reads.
+fn place(file: &str, to: &str, when: When) -> Place {
+    Place { file: file.into(), to: to.into(), when, private: true }
 }
 
 /// What a listener shows and trusts.

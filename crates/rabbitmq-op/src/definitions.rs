@@ -11,17 +11,39 @@ use crate::{login::Login, nodes::Node};
 
 /// Name of the file.
 pub const FILE: &str = "definitions.json";
+/// Name of the same for releases from 4.0 on, which have no mirrors and do not start with a policy of them.
+pub const FILE_4: &str = "definitions-4.json";
 
 /// Every queue but those of the server itself (tf-components 2.3).
 const CLIENT_QUEUES: &str = r"^(?!amq\.).*";
 
-/// User, virtual host, permissions and the policy that mirrors the clients' queues. Their queues are transient and the
+/// [`FILE`]: user, virtual host, permissions and the policy that mirrors the clients' queues. Their queues are transient and the
 /// clients do not read the database again after a reconnect, so without mirrors a restart of one member loses changes
 /// (stateful-services 0.1, measured in 2.2).
 ///
 /// # Errors
 /// Those of [`files::json::render`].
 pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Result<String, Unrepresentable> {
+    let mirrors = json!({
+        "vhost": login.vhost,
+        "name": "ha",
+        "pattern": CLIENT_QUEUES,
+        "apply-to": "queues",
+        "priority": 0,
+        "definition": mirrored(mode, nodes),
+    });
+    render(FILE, login, &[mirrors])
+}
+
+/// [`FILE_4`].
+///
+/// # Errors
+/// Those of [`files::json::render`].
+pub fn definitions_4(login: &Login) -> Result<String, Unrepresentable> {
+    render(FILE_4, login, &[])
+}
+
+fn mirrored(mode: MirroredQueueMode, nodes: &[Node]) -> Value {
     let mut policy = json!({ "ha-mode": mode, "ha-sync-mode": "automatic", "ha-sync-batch-size": 5 });
     match mode {
         MirroredQueueMode::All => {}
@@ -29,8 +51,12 @@ pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Re
         MirroredQueueMode::Exactly => policy["ha-params"] = json!(nodes.len() / 2 + 1),
         MirroredQueueMode::Nodes => policy["ha-params"] = nodes.iter().map(|node| Value::from(node.name())).collect(),
     }
+    policy
+}
+
+fn render(file: &str, login: &Login, policies: &[Value]) -> Result<String, Unrepresentable> {
     files::json::render(
-        FILE,
+        file,
         &json!({
             "users": [
                 user(&login.user, &login.hash, "administrator"),
@@ -45,14 +71,7 @@ pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Re
                 "write": ".*",
                 "read": ".*",
             }],
-            "policies": [{
-                "vhost": login.vhost,
-                "name": "ha",
-                "pattern": CLIENT_QUEUES,
-                "apply-to": "queues",
-                "priority": 0,
-                "definition": policy,
-            }],
+            "policies": policies,
         }),
     )
 }

@@ -229,6 +229,7 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
     files.shared(config::PLUGINS_FILE, config::plugins_file());
     files.shared(config::INETRC_FILE, cluster.inetrc_file());
     files.shared(config::FORMATION_FILE, cluster.formation_file()?);
+    files.shared(config::FORMATION_FILE_4, cluster.formation_file_4()?);
     for (member, node) in members.iter().zip(cluster.nodes) {
         files.member(config::CONFIG_FILE, &member.address, cluster.config_file(node)?);
         files.member(config::ENV_FILE, &member.address, cluster.env_file(node)?);
@@ -237,6 +238,7 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
     let mirrored = cluster.spec.mirrored_queue_mode.unwrap_or(MirroredQueueMode::All);
     let definitions = definitions::definitions(login, mirrored, cluster.nodes)?;
     files.shared_secret(definitions::FILE, definitions);
+    files.shared_secret(definitions::FILE_4, definitions::definitions_4(login)?);
     files.shared_secret(PASSWORD_FILE, login.agent_password.as_str());
     files.shared_secret(config::COOKIE_FILE, cookie);
     Ok(files)

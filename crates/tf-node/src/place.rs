@@ -21,8 +21,9 @@ use crate::{
 };
 
 /// Makes the copies of a set. The directories exist: one that is missing is a volume that is not mounted, and creating it
-/// would hide that. `is_private`: those by which nobody but the agent reaches the daemon, too.
-pub fn place(set: &Set, paths: &Paths, is_private: bool) -> Result<()> {
+/// would hide that. `is_private`: those by which nobody but the agent reaches the daemon, too. `major`: the daemon's release, where that
+/// can be told.
+pub fn place(set: &Set, paths: &Paths, is_private: bool, major: Option<u32>) -> Result<()> {
     let lists = own_lists(set, paths)?;
     for place in &set.launch.place {
         let Place { file, to, when, .. } = place;
@@ -34,7 +35,8 @@ pub fn place(set: &Set, paths: &Paths, is_private: bool) -> Result<()> {
             When::New { served } => atomic::replace(&paths.at(launch::begun(served)), b"", 0o644)?,
             When::Private { .. } if !is_private => continue,
             When::Private { served: Some(served) } if fs::symlink_metadata(paths.at(served)).is_ok() => continue,
-            When::Always | When::Absent | When::Private { .. } => {}
+            When::Since { major: first } if major.is_none_or(|major| major < *first) => continue,
+            When::Always | When::Absent | When::Private { .. } | When::Since { .. } => {}
             When::NewestList { config, ensemble, .. } => {
                 let is_own = lists.contains_key(config.as_str());
                 if !is_own {
@@ -54,12 +56,20 @@ pub fn place(set: &Set, paths: &Paths, is_private: bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes copies anew beside a daemon that goes from one set to another and runs on: those of files that ask nothing of it.
-pub fn place_again(former: &Set, set: &Set, paths: &Paths) -> Result<()> {
+/// Makes copies anew beside a daemon that goes from one set to another and runs on: those of files that ask nothing of it. `major`: as in
+/// [`place`].
+pub fn place_again(former: &Set, set: &Set, paths: &Paths, major: Option<u32>) -> Result<()> {
     let is_idle = |file: &str| set.launch.files.get(file) == Some(&OnChange::Nothing);
     let differs = |file: &str| former.files.get(file) != set.files.get(file);
-    let due = set.launch.place.iter().filter(|it| it.when == When::Always && is_idle(&it.file) && differs(&it.file));
-    for place in due {
+    let is_due = |when: &When| match when {
+        When::Always => true,
+        When::Since { major: first } => major.is_some_and(|major| major >= *first),
+        _ => false,
+    };
+    // Of those for one place the last one counts.
+    let last: BTreeMap<&str, &Place> =
+        set.launch.place.iter().filter(|it| is_due(&it.when)).map(|it| (it.to.as_str(), it)).collect();
+    for place in last.into_values().filter(|it| is_idle(&it.file) && differs(&it.file)) {
         let content = content(set, &place.file)?;
         copy(place, &content.bytes, content.secret, &paths.at(&place.to))?;
     }
@@ -163,7 +173,7 @@ mod tests {
     }
 
     fn place_in(set: &Set, root: &Path) -> Result<()> {
-        super::place(set, &Paths::below(root), false)
+        super::place(set, &Paths::below(root), false, None)
     }
 
     fn files(root: &tempfile::TempDir) -> BTreeMap<String, String> {
@@ -217,12 +227,39 @@ mod tests {
         let set = Set::select(&content(&files), "d", "n").unwrap();
         let paths = Paths::below(root.path());
         let placed = |is_private| {
-            super::place(&set, &paths, is_private).unwrap();
+            super::place(&set, &paths, is_private, None).unwrap();
             fs::read_to_string(root.path().join("data/conf")).unwrap()
         };
         assert_eq!((placed(true), placed(false)), ("joining-private".to_owned(), "joining".to_owned()));
         note_served(&launch, &paths).unwrap();
         assert_eq!((placed(true), placed(false)), ("private".to_owned(), "conf".to_owned()));
+    }
+
+    #[test]
+    fn a_server_gets_the_file_of_its_release_at_its_start_and_while_it_runs() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("data")).unwrap();
+        let place = |file: &str, when| Place { file: file.into(), to: "/data/conf".into(), when, private: false };
+        let mut launch = Launch::new(vec!["d".into()]);
+        launch.place = vec![place("conf", When::Always), place("conf-4", When::Since { major: 4 })];
+        launch.files = ["conf", "conf-4"].map(|file| (file.to_owned(), OnChange::Nothing)).into();
+        let text = launch.render().unwrap();
+        let set = |later: &'static str| {
+            let files: [(&str, &[u8]); 3] =
+                [("d.launch", text.as_bytes()), ("conf", b"three"), ("conf-4", later.as_bytes())];
+            Set::select(&content(&files), "d", "n").unwrap()
+        };
+        let paths = Paths::below(root.path());
+        let read = || fs::read_to_string(root.path().join("data/conf")).unwrap();
+        for (major, expected) in [(None, "three"), (Some(3), "three"), (Some(4), "four"), (Some(5), "four")] {
+            super::place(&set("four"), &paths, false, major).unwrap();
+            assert_eq!(read(), expected, "{major:?}");
+        }
+        place_again(&set("four"), &set("more"), &paths, Some(4)).unwrap();
+        assert_eq!(read(), "more");
+        super::place(&set("four"), &paths, false, Some(3)).unwrap();
+        place_again(&set("four"), &set("more"), &paths, Some(3)).unwrap();
+        assert_eq!(read(), "three");
     }
 
     const ALONE: &str = "server.1=a:1:2:participant;a:3\n";

@@ -318,7 +318,7 @@ impl Supervisor {
                 process::signal(pid, *signal);
             }
             if let (Some(former), Some(set)) = (&present, &self.set)
-                && let Err(error) = place::place_again(former, set, &self.paths)
+                && let Err(error) = place::place_again(former, set, &self.paths, store::major(set))
             {
                 self.has_trouble(&format!("{error:#}"));
             }
@@ -390,7 +390,7 @@ impl Supervisor {
         let prepared = store::prepare(set, &self.paths).and_then(|()| {
             // What another member left may have been put aside.
             is_private = store::is_private(set, &self.paths);
-            place::place(set, &self.paths, is_private)
+            place::place(set, &self.paths, is_private, store::major(set))
         });
         let started = prepared.and_then(|()| {
             process::spawn(set).map_err(|error| anyhow::anyhow!("start {}: {error}", set.launch.argv[0]))

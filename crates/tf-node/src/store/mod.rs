@@ -8,7 +8,7 @@ pub mod rabbitmq;
 pub mod redis;
 pub mod zookeeper;
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Result, bail};
 use tf_plan::node::{
@@ -125,6 +125,11 @@ impl Store {
     }
 }
 
+/// First number of the release of the daemon that a set is for, where its files depend on that.
+pub fn major(set: &Set) -> Option<u32> {
+    matches!(set.launch.ready, Probe::RabbitMq { .. }).then(rabbitmq::release::major).flatten()
+}
+
 /// Whether a daemon is to be started so that nobody but the agent reaches it.
 pub fn is_private(set: &Set, paths: &Paths) -> bool {
     let Probe::Cassandra { login: Some(login), data, .. } = &set.launch.ready else { return false };
@@ -165,7 +170,10 @@ pub fn tell(
 ) -> Option<impl Future<Output = ()> + Send + use<>> {
     let Probe::RabbitMq { definitions: Some(file), .. } = &set.launch.ready else { return None };
     let is_told = is_taken && former.files.get(file) == set.files.get(file);
-    (!is_told).then(|| rabbitmq::definitions::import(paths.run_dir().join(file), set.clone(), commands.clone()))
+    // What is placed is what this release takes.
+    let placed = set.launch.place.iter().find(|place| place.file == *file).map(|place| PathBuf::from(&place.to));
+    let file = placed.unwrap_or_else(|| paths.run_dir().join(file));
+    (!is_told).then(|| rabbitmq::definitions::import(file, set.clone(), commands.clone()))
 }
 
 /// What has to happen beside a store before its daemon is started.

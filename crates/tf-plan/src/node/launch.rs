@@ -146,6 +146,13 @@ pub enum When {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         served: Option<String>,
     },
+    /// Before the starts of a server of this release or a later one, over the copies that stand before this one in the list: for files that
+    /// former releases do not take, or that ones from then on do not. Only with [`Probe::RabbitMq`]; where the release cannot be told it is a
+    /// former one.
+    Since {
+        /// First number of the release.
+        major: u32,
+    },
     /// For ZooKeeper's list of members: before each start, unless the server has noted a list beside it that is not older
     /// (`<to>.<version>`). A copy that lags behind the ensemble would let a server of a large one go on as that of a small one.
     NewestList {
@@ -509,7 +516,7 @@ impl Launch {
                     ensure("place.when", "goes by a file that is not placed", is_placed(id) && is_placed(config))?;
                 }
                 When::New { served } | When::Private { served: Some(served) } => absolute("place.when.served", served)?,
-                When::Always | When::Absent | When::Private { served: None } => {}
+                When::Always | When::Absent | When::Private { served: None } | When::Since { .. } => {}
             }
         }
         self.awaits.iter().try_for_each(|path| absolute("awaits", path))?;

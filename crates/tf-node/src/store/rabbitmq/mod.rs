@@ -3,6 +3,7 @@
 mod data;
 pub mod definitions;
 pub mod membership;
+pub mod release;
 
 use std::{fs, path::Path, time::Duration};
 
