@@ -208,8 +208,8 @@ pub struct Peer {
     /// What the ring knows it by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_id: Option<String>,
-    /// [`NORMAL`], or what it is about: `BOOT`, `LEAVING`, `shutdown` and others. Absent where the server's release does not
-    /// tell (before 4.1).
+    /// [`NORMAL`], or what it is about: `BOOT`, `LEAVING`, `shutdown` and others; empty where it is about nothing yet. Absent where gossip has
+    /// nothing of it, or is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Whether the server hears it. Absent where that is not known, or not yet: nobody is taken for well at the first word.
