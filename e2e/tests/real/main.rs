@@ -7,6 +7,7 @@ mod access;
 mod cassandra;
 mod crash;
 mod faults;
+mod former;
 mod lifecycle;
 mod pods;
 mod probes;

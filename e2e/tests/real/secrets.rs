@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use futures::AsyncReadExt as _;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Api, ListParams, LogParams};
@@ -72,7 +73,7 @@ pub async fn pages(store: &Store, lab: &Lab, client: &Client) -> Result<BTreeMap
         let spec = pod.spec.clone().unwrap_or_default();
         for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
             let parameters = LogParams { container: Some(container.name.clone()), ..LogParams::default() };
-            let text = pods.logs(&pod.name_any(), &parameters).await?;
+            let text = log(&pods, &pod.name_any(), &parameters).await?;
             pages.insert(format!("log of {} in {}", container.name, pod.name_any()), text);
         }
     }
@@ -82,6 +83,13 @@ pub async fn pages(store: &Store, lab: &Lab, client: &Client) -> Result<BTreeMap
     }
     pages.insert("metrics".into(), metrics_of_operator(store, lab, client).await?);
     Ok(pages)
+}
+
+/// What a container said, in whatever bytes: those of RabbitMQ 4.0.5 are not all UTF-8.
+pub async fn log(pods: &Api<Pod>, name: &str, parameters: &LogParams) -> Result<String> {
+    let mut said = Vec::new();
+    pods.log_stream(name, parameters).await?.read_to_end(&mut said).await?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// The operator's metrics, as its node gets them.

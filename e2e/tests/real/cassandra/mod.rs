@@ -1,5 +1,6 @@
 //! A real Cassandra on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod adoption;
 mod auth;
 mod backup;
 mod cql;

@@ -11,11 +11,20 @@ use super::*;
 const RELEASES: [&str; 3] = ["3.11.19", "4.1.10", "5.0.9"];
 
 /// A spec with three members of this release.
-fn of(release: &str) -> Value {
+pub fn of(release: &str) -> Value {
     let mut spec = spec("info");
     let image = format!("tungstenfabric/lab-cassandra:{release}");
     spec["serviceConfiguration"]["containers"] = json!([{"name": "cassandra", "image": image}]);
     spec
+}
+
+/// Whether this run is for whoever asks for it; else it is counted as skipped.
+pub fn are_asked_for() -> Result<bool> {
+    let are_asked_for = Sample::from_environment(0)? == Sample::All;
+    if !are_asked_for {
+        skip::this_test("a draw has no images of other releases; see the head of its file")?;
+    }
+    Ok(are_asked_for)
 }
 
 /// What every server says it is.
@@ -29,8 +38,7 @@ async fn all_are(lab: &Lab, client: &Client, release: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ring_goes_from_release_to_release_under_a_writer_and_loses_no_row() -> Result<()> {
-    if Sample::from_environment(0)? != Sample::All {
-        skip::this_test("a draw has no images of other releases; see the head of its file")?;
+    if !are_asked_for()? {
         return Ok(());
     }
     let images = RELEASES.map(|release| format!("cassandra-{release}"));
