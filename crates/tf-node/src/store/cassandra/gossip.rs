@@ -1,5 +1,5 @@
 //! What a server has heard of the others. Releases from 4.1 on have a table of it; others tell `nodetool gossipinfo` alone, which takes a Java
-//! machine for each answer (0.4 s of processor time with 3.11.19). So these are asked from time to time, beside the answers that rest on it.
+//! machine for each answer (0.7 s of processor time with 3.11.19). So these are asked from time to time, beside the answers that rest on it.
 
 use std::{
     collections::BTreeMap,
