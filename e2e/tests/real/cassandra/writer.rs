@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use kube::Client;
 use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -31,6 +32,21 @@ impl Account {
     fn acknowledge(&mut self, number: i64, pause: Duration) {
         self.acknowledged.insert(number);
         self.longest_pause = self.longest_pause.max(pause);
+    }
+}
+
+/// Whom a client trusts.
+enum Trust {
+    Own(Access),
+    Namespace(Client),
+}
+
+impl Trust {
+    async fn access(&self) -> Result<Access> {
+        match self {
+            Self::Own(access) => Ok(access.clone()),
+            Self::Namespace(client) => Access::of(client).await,
+        }
     }
 }
 
@@ -71,8 +87,15 @@ impl Writer {
     /// Begins to write to the table, by whichever of these servers takes it.
     pub fn begin(access: &Access, addresses: &[Ipv4Addr]) -> Self {
         let account = Arc::default();
-        let task = tokio::spawn(write(access.clone(), addresses.to_vec(), Arc::clone(&account)));
+        let task = tokio::spawn(write(Trust::Own(access.clone()), addresses.to_vec(), Arc::clone(&account)));
         Self { access: access.clone(), addresses: addresses.to_vec(), account, task }
+    }
+
+    /// The same of one that reads for each connection whom the namespace trusts.
+    pub async fn following(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
+        let (access, account) = (Access::of(client).await?, Arc::default());
+        let task = tokio::spawn(write(Trust::Namespace(client.clone()), addresses.to_vec(), Arc::clone(&account)));
+        Ok(Self { access, addresses: addresses.to_vec(), account, task })
     }
 
     /// Has others than the writer itself, which goes on with its session, connect like this.
@@ -122,12 +145,13 @@ impl Writer {
     }
 }
 
-async fn write(access: Access, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+async fn write(trust: Trust, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
     let mut last = None;
     // Rows of the writer before stay.
     let mut number = jiff::Timestamp::now().as_millisecond();
     for turn in 0.. {
-        let Ok(mut session) = access.connect(addresses[turn % addresses.len()]).await else {
+        let connected = async { trust.access().await?.connect(addresses[turn % addresses.len()]).await };
+        let Ok(mut session) = connected.await else {
             sleep(RETRY).await;
             continue;
         };
