@@ -114,6 +114,12 @@ impl Reload {
         {
             self.stale = Stale::Nobody;
         }
+        // It was started when they were there already, whoever heard of what first.
+        if self.stale != Stale::Nobody
+            && self.state().and_then(|state| state.certificate) == Some(super::hash(&self.paths))
+        {
+            self.stale = Stale::Nobody;
+        }
         if self.stale != Stale::Nobody && Instant::now() >= self.due {
             match self.tell().await {
                 Ok(()) => {

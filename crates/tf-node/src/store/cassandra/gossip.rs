@@ -123,7 +123,8 @@ impl Heard {
     fn begin(&mut self, peers: &BTreeMap<IpAddr, Peer>, now: Instant) -> bool {
         let is_well = |address| self.last.get(address).is_some_and(|it| it.0 == NORMAL && it.1 == Some(true));
         let pause = if peers.keys().all(is_well) { CALM } else { WAITING };
-        let is_due = !self.is_asking && self.asked.is_none_or(|asked| now.duration_since(asked) >= pause);
+        let is_due =
+            !peers.is_empty() && !self.is_asking && self.asked.is_none_or(|asked| now.duration_since(asked) >= pause);
         if is_due {
             (self.is_asking, self.asked) = (true, Some(now));
         }
@@ -276,6 +277,7 @@ node2/10.0.0.2
         let (peers, mut heard, begun) = (peers(), Heard::default(), Instant::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
         let well = |heartbeat| read_table(&[row([10, 0, 0, 2], heartbeat, Some("NORMAL,1"))]).unwrap();
+        assert!(!heard.begin(&BTreeMap::new(), at(0)), "there is nobody to hear");
         assert!(heard.begin(&peers, at(0)));
         assert!(!heard.begin(&peers, at(60)), "an answer is on its way");
         heard.is_asking = false;
