@@ -176,7 +176,8 @@ fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus], absent: &[IpAddr]) -
         return Some(format!("{missing} is not in the ring of pod {}", pod.name));
     }
     if !facts.peers.is_empty() && facts.peers.values().all(|peer| peer.state.is_none()) {
-        return Some(format!("pod {} does not tell yet what it hears of the others", pod.name));
+        let why = facts.unheard.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        return Some(format!("pod {} does not tell yet what it hears of the others{why}", pod.name));
     }
     facts.peers.iter().filter(|(address, _)| !absent.contains(address)).find_map(|(address, peer)| {
         let is_member = || others.clone().any(|other| other == *address);

@@ -386,9 +386,12 @@ fn a_member_that_serves_is_not_touched_while_a_server_sees_something_else_than_a
     let stranger = |facts: &mut Facts| {
         facts.peers.insert("10.0.0.9".parse().unwrap(), Peer { heard: Some(false), ..heard() });
     };
-    let untold = |facts: &mut Facts| facts.peers.values_mut().for_each(|peer| *peer = Peer::default());
+    let untold = |facts: &mut Facts| {
+        facts.peers.values_mut().for_each(|peer| *peer = Peer::default());
+        facts.unheard = Some("nodetool: no such file".into());
+    };
     let cases: [(Plan, &str); 9] = [
-        (said(untold), "-1 does not tell yet what it hears of the others"),
+        (said(untold), "-1 does not tell yet what it hears of the others: nodetool: no such file"),
         (sees(None, None), "10.0.0.1 is not in the ring yet"),
         (sees(Some("NORMAL"), Some(false)), "-1 does not hear 10.0.0.1"),
         (sees(Some("NORMAL"), None), "-1 has not heard 10.0.0.1 for long enough yet"),

@@ -152,6 +152,9 @@ pub struct Facts {
     pub schema: String,
     /// The other members of the ring by their addresses.
     pub peers: BTreeMap<IpAddr, Peer>,
+    /// Why it is not known what the server hears of them, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unheard: Option<String>,
     /// Keyspaces of clients whose rows are on a number of members wherever these are (`SimpleStrategy`), with that number; with clients that log in
     /// [`AUTH_KEYSPACE`], too.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

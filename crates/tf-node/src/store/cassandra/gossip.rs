@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    mem,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -11,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use tf_plan::node::cassandra::{NORMAL, Peer};
+use tf_plan::node::cassandra::{Facts, NORMAL, Peer};
 
 use super::{
     Release,
@@ -56,7 +55,8 @@ struct Heard {
     at: Option<Instant>,
     asked: Option<Instant>,
     is_asking: bool,
-    has_failed: bool,
+    /// Why the last question was in vain.
+    trouble: Option<String>,
 }
 
 /// Whether servers of a release have [`TABLE`].
@@ -70,9 +70,11 @@ impl Gossip {
         self.lock().take(rumours, now);
     }
 
-    /// Adds to the members of a ring what was heard of them.
-    pub(super) fn describe(&self, peers: &mut BTreeMap<IpAddr, Peer>, now: Instant) {
-        self.lock().describe(peers, now);
+    /// Adds to the members of a ring what was heard of them, or why nothing was.
+    pub(super) fn describe(&self, facts: &mut Facts, now: Instant) {
+        let heard = self.lock();
+        heard.describe(&mut facts.peers, now);
+        facts.unheard.clone_from(&heard.trouble);
     }
 
     /// Asks by `nodetool`, if that is due, and does not wait for the answer.
@@ -85,11 +87,13 @@ impl Gossip {
             let answer = changer.nodetool_says(&["gossipinfo"], PATIENCE).await.and_then(|text| read_tool(&text));
             let mut heard = this.lock();
             heard.is_asking = false;
-            let had_failed = mem::replace(&mut heard.has_failed, answer.is_err());
-            match answer {
-                Ok(rumours) => heard.take(rumours, Instant::now()),
-                Err(_) if had_failed => {}
-                Err(error) => log::warn("gossip is not known", &json!({"error": format!("{error:#}")})),
+            let trouble = answer.as_ref().err().map(|error| format!("{error:#}"));
+            if let Some(error) = trouble.as_ref().filter(|_| heard.trouble.is_none()) {
+                log::warn("gossip is not known", &json!({"error": error}));
+            }
+            heard.trouble = trouble;
+            if let Ok(rumours) = answer {
+                heard.take(rumours, Instant::now());
             }
         });
     }

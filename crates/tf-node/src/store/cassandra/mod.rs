@@ -74,7 +74,7 @@ async fn ask(changer: &Changer) -> Result<Facts> {
     } else {
         tasks.gossip.ask(changer, &facts.peers);
     }
-    tasks.gossip.describe(&mut facts.peers, Instant::now());
+    tasks.gossip.describe(&mut facts, Instant::now());
     Ok(facts)
 }
 
