@@ -56,7 +56,7 @@ fn cassandra_is_where_the_release_has_it_with_all_that_it_depends_on() {
         assert!(store.files[program].content.starts_with(b"#!/bin/sh\n"), "{program}");
     }
     // What the operator's pods copy, and what is the lab's alone.
-    assert!(store.files.contains_key("etc/cassandra/jvm17-server.options"));
+    assert!(store.files.contains_key("etc/cassandra/java17.options"));
     let options = String::from_utf8(store.files["opt/cassandra/lab.options"].content.clone()).unwrap();
     assert!(!options.contains("-Xm"), "heaps are for the operator to say");
 }
