@@ -119,7 +119,7 @@ fn writes_are_few(cluster: &Cluster, took: Duration, entries: &[Entry]) -> Resul
         format!("{}: {} writes for {} objects", operator.name, work.writes, work.objects)
     };
     let each = cluster.operators.iter().zip(&work).map(line).collect::<Vec<_>>().join("\n");
-    let told = EXAMPLE as u64 * (took.as_secs() / PROGRESS.as_secs());
+    let told = u64::try_from(EXAMPLE as u128 * took.as_millis() / PROGRESS.as_millis())?;
     let report = format!("{all_writes} writes for {all_objects} objects in {:.1} s\n{each}", took.as_secs_f64());
     println!("{report}");
     let few = all_writes <= WRITES_PER_OBJECT * all_objects + told
