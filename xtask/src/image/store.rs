@@ -103,30 +103,18 @@ const KAFKA: Store = Store {
 
 /// As Debian has it. Its scripts in `/usr/sbin` insist on a user of their own, so those of the distribution come first.
 const fn rabbitmq(name: &'static str, version: &'static str, base: &'static str, suite: &'static str) -> Store {
-    Store {
-        name,
-        software: "rabbitmq",
-        version,
-        base: Base { name: base, suite, packages: &["rabbitmq-server"] },
-        jars: None,
-        files: &[],
-        programs: Some("/usr/lib/rabbitmq/bin"),
-        environment: &[],
-    }
+    let base = Base { name: base, suite, packages: &["rabbitmq-server"] };
+    Store { programs: Some("/usr/lib/rabbitmq/bin"), ..packaged(name, "rabbitmq", version, base) }
 }
 
 /// As Debian has it.
 const fn redis(name: &'static str, version: &'static str, base: &'static str, suite: &'static str) -> Store {
-    Store {
-        name,
-        software: "redis",
-        version,
-        base: Base { name: base, suite, packages: &["redis-server"] },
-        jars: None,
-        files: &[],
-        programs: None,
-        environment: &[],
-    }
+    packaged(name, "redis", version, Base { name: base, suite, packages: &["redis-server"] })
+}
+
+/// What consists of Debian's packages alone.
+const fn packaged(name: &'static str, software: &'static str, version: &'static str, base: Base) -> Store {
+    Store { name, software, version, base, jars: None, files: &[], programs: None, environment: &[] }
 }
 
 const fn zookeeper(name: &'static str, version: &'static str) -> Store {
