@@ -131,8 +131,13 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
         Draft::fails(WorkloadReady, Reason::NoMatchingNodes, format!("no node matches; {message}"))
     } else if facts.ready < facts.wanted || !facts.settled {
         // One reason for the whole of a bring-up: that it takes its time is no news.
-        let reason = if facts.progressing { Reason::Progressing } else { Reason::ReplicasUnavailable };
-        Draft::fails(WorkloadReady, reason, message)
+        if facts.progressing {
+            return Draft::fails(WorkloadReady, Reason::Progressing, message);
+        }
+        if let Some(shortage) = shortage(situation) {
+            message = format!("{message}; {shortage}");
+        }
+        Draft::fails(WorkloadReady, Reason::ReplicasUnavailable, message)
     } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
         Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; {under_way}"))
     } else if !facts.outdated.is_empty() {

@@ -151,6 +151,32 @@ fn a_pod_that_serves_without_what_it_needs_is_ready_and_the_resource_is_not() {
 }
 
 #[test]
+fn what_the_others_lack_is_told_beside_the_member_that_is_lost() {
+    let workload =
+        Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: 2, ..Workload::default() };
+    let workloads = BTreeMap::from([("w".to_owned(), workload)]);
+    let pods = ["a", "b"].map(|name| Pod { name: name.into(), ready: true, ..Pod::default() });
+    let told = |previous: Option<&Contract>, troubles: &[(&str, &str)], shortages: &[(&str, &str)]| {
+        let map = |of: &[(&str, &str)]| of.iter().map(|(pod, why)| ((*pod).to_owned(), (*why).to_owned())).collect();
+        let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
+        let plan = Plan {
+            rollout: Some(rollout),
+            troubles: map(troubles),
+            shortages: map(shortages),
+            ..plan_without_pods()
+        };
+        let planned = Outcome::Planned(&plan, &Applied::default());
+        assess(&Situation { workloads: &workloads, pods: &pods, ..situation(previous, planned) }).contract
+    };
+    let well = told(None, &[], &[]);
+    let lost = told(Some(&well), &[("b", "its agent does not answer")], &[("a", "its api is not connected: Redis")]);
+    let ready = status::draft(&lost, ConditionType::Ready).unwrap();
+    assert_eq!(ready.reason, Reason::ReplicasUnavailable);
+    let both = "1 of 2 members are ready; pod b: its agent does not answer; pod a: its api is not connected: Redis";
+    assert_eq!(ready.message, both);
+}
+
+#[test]
 fn fields_that_a_definition_does_not_have_are_told_and_hold_nothing_up() {
     let applied = Applied { unknown: vec!["Zookeeper a.spec.b".into()], ..Applied::default() };
     assert!(applied.is_complete());
