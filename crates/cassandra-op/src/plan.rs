@@ -41,7 +41,6 @@ use tf_plan::{
     resize::{self, Decision, Record},
     secret::SecretData,
     status::whole_seconds,
-    step::Step,
 };
 
 use crate::{
@@ -52,7 +51,8 @@ use crate::{
     membership::{self, Situation},
     ports, procedure, restore,
     role::Role,
-    seeds, upkeep,
+    seeds,
+    upkeep::{self, Upkeep},
 };
 
 /// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
@@ -217,9 +217,10 @@ fn ring(
     plan.notes.extend(login.into_iter().flat_map(|login| login.notes));
     record.keep(&mut plan);
     plan.record = &RECORD;
-    let repair = keep_up(&mut plan, cr, observed).filter(|_| !is_mixed);
+    let Upkeep { upgrade, repair, .. } = keep_up(&mut plan, cr, observed);
+    let (upgrade, repair) = if is_mixed { (None, None) } else { (upgrade, repair) };
     let backup = backup::keep(&mut plan, cr, observed, decided.is_some());
-    procedure::complete(&mut plan, cr, observed, &contents, decided, backup.or(repair));
+    procedure::complete(&mut plan, cr, observed, &contents, decided, upgrade, backup.or(repair));
     restore::take_in(&mut plan, cr, observed, source);
     hibernation::finish(&mut plan);
     Ok(plan)
@@ -298,22 +299,23 @@ fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
         .or_else(|| procedure::moving(&status.contract.members, &Reports::of_observed(observed)))
 }
 
-/// Says how well the ring is kept. Gives back the repair that is due.
-fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<Step> {
-    let upkeep = upkeep::look(&plan.members, &Reports::of_observed(observed), observed.now);
+/// Says how well the ring is kept. Gives back what is to be done for that.
+fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Upkeep {
+    let mut upkeep = upkeep::look(&plan.members, &Reports::of_observed(observed), observed.now);
     let known = cr.status.as_ref().map(|status| &status.own).filter(|_| !upkeep.is_whole);
     let mut tell = |name: &str, moment: Option<Timestamp>, known: Option<&Time>| {
         let moment = moment.map(|moment| Time(whole_seconds(moment))).or_else(|| known.cloned());
         plan.own_status.extend(moment.map(|moment| (name.to_owned(), json!(moment))));
     };
     tell("repairedSince", upkeep.repaired_since, known.and_then(|known| known.repaired_since.as_ref()));
+    plan.notes.append(&mut upkeep.not_upgraded);
     // Others repair what nobody here is told of.
     if cr.spec.service_configuration.automatic_repair == Some(false) {
-        return None;
+        return Upkeep { repair: None, ..upkeep };
     }
     tell("repairBy", upkeep.repair_by, known.and_then(|known| known.repair_by.as_ref()));
-    plan.notes.extend(upkeep.overdue);
-    upkeep.step
+    plan.notes.append(&mut upkeep.overdue);
+    upkeep
 }
 
 /// Why there are others than so many members as are asked for.

@@ -58,14 +58,15 @@ pub fn ask(pod: &Pod, change: Change, why: String) -> Step {
 }
 
 /// Completes a plan. `contents`: the configuration of the member on each node. `decided`: what is to be done about the ring, where that can be
-/// told. `upkeep`: the repair that is due.
+/// told. `upgrade`: what others may be waiting for. `routine`: what is done while nothing else is.
 pub fn complete(
     plan: &mut Plan,
     cr: &Cassandra,
     observed: &Observed<Cassandra>,
     contents: &BTreeMap<String, ContentHash>,
     decided: Option<Decision>,
-    upkeep: Option<Step>,
+    upgrade: Option<Step>,
+    routine: Option<Step>,
 ) {
     procedure::complete(&RING, plan, cr, observed, contents);
     let Some(mut decided) = decided else { return };
@@ -74,8 +75,9 @@ pub fn complete(
         decided.step.take_if(|step| matches!(step, Step::Ask(_, Request::Ring(Change::Decommission))));
     }
     decided.carry_out(plan);
+    plan.step = plan.step.take().or(upgrade);
     if plan.under_way.is_none() {
-        plan.step = plan.step.take().or(upkeep);
+        plan.step = plan.step.take().or(routine);
     }
 }
 
@@ -87,7 +89,7 @@ pub fn whole<'a>(
     members: &'a [MemberStatus],
     reports: &Reports<'a>,
 ) -> Result<Vec<(&'a MemberStatus, &'a Pod, &'a Facts)>, String> {
-    if let Some(why) = fragile(members, reports, &[]) {
+    if let Some(why) = mixed(&torn(members, reports, &[])?) {
         return Err(why);
     }
     let told = |member| {
@@ -131,6 +133,7 @@ fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Chang
         let doing = reports.of(pod)?.cassandra.as_ref()?.doing.as_ref();
         let what = match doing.filter(|change| counts(change))? {
             Change::Repair { keyspace, .. } => format!("repairs keyspace {keyspace}"),
+            Change::UpgradeSstables => "rewrites files of an earlier release".to_owned(),
             Change::Decommission => "hands over what it holds".to_owned(),
             Change::Remove { host_id } => format!("takes {host_id} out of the ring"),
             Change::Replicate { keyspace, .. } => format!("changes keyspace {keyspace}"),
@@ -142,9 +145,18 @@ fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Chang
     })
 }
 
-/// What is not as it should be in the ring, but for some members.
+/// What is not as it should be in the ring, but for some members, for others to fetch what is in it.
 pub fn fragile(members: &[MemberStatus], reports: &Reports<'_>, without: &[&MemberStatus]) -> Option<String> {
-    torn(members, reports, without).map_or_else(Some, |known| mixed(&known))
+    torn(members, reports, without).map_or_else(Some, |known| mixed(&known).or_else(|| old(&known)))
+}
+
+/// Servers that answer, with their pods, whatever they say.
+pub fn answering<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Vec<(&'a Pod, &'a Facts)> {
+    let answers = |member| {
+        let pod = pod_of(member, reports.pods)?;
+        Some((pod, facts(pod, reports)?))
+    };
+    members.iter().filter_map(answers).collect()
 }
 
 /// What the servers say, but for some members.
@@ -216,6 +228,12 @@ fn mixed(known: &[(&Pod, &Facts)]) -> Option<String> {
     let (other, facts) = rest.iter().find(|(_, facts)| line(facts) != line(first.1))?;
     let (pod, release) = (&first.0.name, &first.1.release);
     Some(format!("pods {pod} and {} are of different releases, {release} and {}", other.name, facts.release))
+}
+
+/// Files that nobody takes from a server: they are in the format of an earlier line (`BigVersion.isCompatibleForStreaming`).
+fn old(known: &[(&Pod, &Facts)]) -> Option<String> {
+    let (pod, facts) = known.iter().find(|(_, facts)| facts.older > 0)?;
+    Some(format!("{} files of pod {} are of an earlier release and are rewritten before", facts.older, pod.name))
 }
 
 /// The line of a server's release: `3.11` of `3.11.19`.

@@ -1,4 +1,9 @@
-//! Repairs from time to time: a copy that has not heard of a deletion before the others forget it brings back what was deleted.
+//! What a ring at rest is kept by.
+//!
+//! Files in the format of an earlier line of releases are rewritten, one member after the other, once all that answer run the same release: nobody
+//! takes such files from a server (`BigVersion.isCompatibleForStreaming`), so joins, leaves and repairs wait for it, and it waits for none of them.
+//!
+//! Repairs are done from time to time: a copy that has not heard of a deletion before the others forget it brings back what was deleted.
 //!
 //! Each row is on every member (ADR 0028), so one member that repairs a keyspace makes all copies alike. It is done long before the shortest
 //! `gc_grace_seconds` of a keyspace's tables is over (10 days in Tungsten Fabric's; stateful-services 1.1), by whoever has not done it for longest,
@@ -39,12 +44,21 @@ pub struct Upkeep {
     /// Keyspaces in which what was deleted may come back, for people.
     pub overdue: Vec<String>,
     /// The repair that is due, if one is.
-    pub step: Option<Step>,
+    pub repair: Option<Step>,
+    /// What has a member rewrite files of an earlier release, if one is to.
+    pub upgrade: Option<Step>,
+    /// Members that could not rewrite such files, with the cause, for people.
+    pub not_upgraded: Vec<String>,
 }
 
 /// Looks at a ring all members of which tell; nothing is known of others.
 pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Upkeep {
-    let Some(ring) = procedure::told(members, reports) else { return Upkeep::default() };
+    let answering = procedure::answering(members, reports);
+    let upgrade = upgrade(members, reports, &answering, now);
+    let not_upgraded = answering.iter().filter_map(|(pod, facts)| not_upgraded(pod, facts)).collect();
+    let Some(ring) = procedure::told(members, reports) else {
+        return Upkeep { upgrade, not_upgraded, ..Upkeep::default() };
+    };
     // One member has nobody to differ from.
     let keyspaces = if members.len() > 1 { keyspaces(&ring, members.len()) } else { BTreeMap::new() };
     let last = |keyspace: &str| ring.iter().filter_map(|(_, facts)| repaired(facts, keyspace, now)).max();
@@ -58,7 +72,9 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
         repaired_since: keyspaces.keys().map(|keyspace| last(keyspace)).min().flatten(),
         repair_by: keyspaces.iter().filter_map(|(keyspace, grace)| repair_by(keyspace, *grace)).min(),
         overdue: overdue.map(|(keyspace, grace)| explain(keyspace, *grace, &ring)).collect(),
-        step: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
+        repair: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
+        upgrade,
+        not_upgraded,
     }
 }
 
@@ -86,12 +102,42 @@ fn interval(grace: u32) -> SignedDuration {
     SignedDuration::from_secs(i64::from(grace) * SHARE.0 / SHARE.1).max(SOONEST)
 }
 
+/// Whether servers are of different releases, which do not exchange data in all of them (stateful-services 1.3.4).
+fn is_mixed(ring: &[(&Pod, &Facts)]) -> bool {
+    ring.windows(2).any(|pair| matches!(pair, [(_, one), (_, other)] if one.release != other.release))
+}
+
+/// Has a member rewrite files of an earlier release. One that could not waits, and the others do not wait for it.
+fn upgrade(
+    members: &[MemberStatus],
+    reports: &Reports<'_>,
+    answering: &[(&Pod, &Facts)],
+    now: Timestamp,
+) -> Option<Step> {
+    let something_goes_on = || procedure::busy(members, reports).or_else(|| procedure::routine(members, reports));
+    if is_mixed(answering) || something_goes_on().is_some() {
+        return None;
+    }
+    let is_lately = |failed: &Failed| now.duration_since(failed.at) < AGAIN;
+    let may_be_asked = |facts: &Facts| facts.older > 0 && !upgrade_failed(facts).is_some_and(is_lately);
+    let (pod, facts) = answering.iter().find(|(_, facts)| may_be_asked(facts))?;
+    let why = format!("pod {} rewrites {} files of an earlier release", pod.name, facts.older);
+    Some(procedure::ask(pod, Change::UpgradeSstables, why))
+}
+
+fn upgrade_failed(facts: &Facts) -> Option<&Failed> {
+    facts.failed.as_ref().filter(|failed| failed.of == Change::UpgradeSstables)
+}
+
+fn not_upgraded(pod: &Pod, facts: &Facts) -> Option<String> {
+    let why = &upgrade_failed(facts).filter(|_| facts.older > 0)?.why;
+    Some(format!("pod {} has {} files of an earlier release: {why}", pod.name, facts.older))
+}
+
 /// Has one member repair a keyspace, unless no member may be asked now.
 fn repair(keyspace: &str, members: usize, ring: &[(&Pod, &Facts)], now: Timestamp) -> Option<Step> {
-    // Servers of different releases do not exchange data in all of them (stateful-services 1.3.4).
-    let is_mixed = ring.windows(2).any(|pair| matches!(pair, [(_, one), (_, other)] if one.release != other.release));
     let failed_lately = |facts: &Facts| failed(facts).is_some_and(|it| now.duration_since(it.at) < AGAIN);
-    if is_mixed || ring.iter().any(|(_, facts)| failed_lately(facts)) {
+    if is_mixed(ring) || ring.iter().any(|(_, facts)| facts.older > 0 || failed_lately(facts)) {
         return None;
     }
     let (pod, _) = ring.iter().min_by_key(|(_, facts)| repaired(facts, keyspace, now))?;

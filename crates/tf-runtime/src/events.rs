@@ -44,6 +44,7 @@ fn action(request: &Request) -> String {
         Request::Reconfigure(Reconfigure::Remove { id, .. }) => format!("RemoveMember{id}"),
         Request::Ring(Change::Replicate { keyspace, to, .. }) => format!("Replicate{keyspace}To{to}"),
         Request::Ring(Change::Repair { keyspace, .. }) => format!("Repair{keyspace}"),
+        Request::Ring(Change::UpgradeSstables) => "UpgradeSstables".to_owned(),
         Request::Ring(Change::Decommission) => "Decommission".to_owned(),
         Request::Ring(Change::Remove { .. }) => "Remove".to_owned(),
         Request::Ring(Change::Backup { of, .. }) => format!("Backup{}", of.name),
@@ -111,6 +112,9 @@ impl Events {
             ),
             Step::Ask(_, request @ Request::Ring(Change::Repair { routine: true, .. })) => {
                 ("RepairStarted", action(request), why.clone())
+            }
+            Step::Ask(_, request @ Request::Ring(Change::UpgradeSstables)) => {
+                ("UpgradeSstablesStarted", action(request), why.clone())
             }
             Step::Ask(_, request @ Request::Ring(Change::Backup { .. })) => {
                 ("BackupStarted", action(request), why.clone())

@@ -418,7 +418,11 @@ impl World {
                     "a member is taken out that could come back"
                 );
             }
-            Change::Backup { .. } | Change::Look { .. } | Change::RestoreSchema { .. } | Change::RestoreRows { .. } => {
+            Change::UpgradeSstables
+            | Change::Backup { .. }
+            | Change::Look { .. }
+            | Change::RestoreSchema { .. }
+            | Change::RestoreRows { .. } => {
                 prop_assert!(false, "no business of who is a member: {change:?}");
             }
         }

@@ -273,6 +273,67 @@ fn nothing_is_repaired_where_it_would_do_no_good_or_somebody_else_does_it() {
     assert!(matches!(planned(&changed).step, Some(Step::Activate(..))), "what is not up to date does not wait for it");
 }
 
+/// What is to be done with files of an earlier release, of which each server has so many.
+fn upgraded(older: [usize; 3], change: impl Fn(usize, &mut Facts)) -> Plan {
+    planned(&repaired([None; 3], |index, facts| {
+        facts.older = older[index];
+        change(index, facts);
+    }))
+}
+
+fn asks_to_upgrade(plan: &Plan) -> Option<String> {
+    match plan.step.as_ref()? {
+        Step::Ask(target, Request::Ring(Change::UpgradeSstables)) => Some(target.pod.clone()),
+        _ => None,
+    }
+}
+
+#[test]
+fn files_of_an_earlier_release_are_rewritten_one_member_after_the_other_and_before_any_repair() {
+    let nothing = |_: usize, _: &mut Facts| {};
+    for (older, who) in [([7, 5, 3], Some(0)), ([0, 5, 3], Some(1)), ([0, 0, 3], Some(2)), ([0; 3], None)] {
+        let plan = upgraded(older, nothing);
+        assert_eq!(asks_to_upgrade(&plan), who.map(|index: usize| format!("{SET}-{index}")), "{older:?}");
+        assert!(plan.under_way.is_none() && plan.troubles.is_empty(), "it serves: {plan:?}");
+    }
+    let others: [(&str, Said<'_>); 2] = [
+        ("another release", &|index, facts| facts.release = format!("4.1.{index}")),
+        ("one is at it", &|index, facts| facts.doing = (index == 1).then_some(Change::UpgradeSstables)),
+    ];
+    for (why, change) in others {
+        assert_eq!(upgraded([0, 5, 3], change).step, None, "{why}");
+    }
+}
+
+#[test]
+fn who_cannot_rewrite_files_is_told_with_the_cause_and_nothing_is_repaired_meanwhile() {
+    let lately = running().now - SignedDuration::from_mins(59);
+    let failed = |at| {
+        move |index: usize, facts: &mut Facts| {
+            let of = Change::UpgradeSstables;
+            facts.failed = (index == 1).then(|| Failed { of, why: "nodetool: no space".into(), at });
+        }
+    };
+    let plan = upgraded([0, 5, 0], failed(lately));
+    assert_eq!(plan.step, None);
+    assert!(plan.notes.iter().any(|note| note.contains("5 files") && note.contains("no space")), "{plan:?}");
+    assert_eq!(asks_to_upgrade(&upgraded([0, 5, 3], failed(lately))), Some(format!("{SET}-2")));
+    let earlier = running().now - SignedDuration::from_mins(61);
+    assert_eq!(asks_to_upgrade(&upgraded([0, 5, 0], failed(earlier))), Some(format!("{SET}-1")));
+}
+
+#[test]
+fn nobody_joins_before_files_of_an_earlier_release_are_rewritten() {
+    let mut more = resource();
+    more.spec.common_configuration.replicas = Some(2);
+    let mut observed = repaired([None; 3], |index, facts| facts.older = usize::from(index == 2));
+    let held = plan(&more, &observed).unwrap();
+    assert_eq!(asks_to_upgrade(&held), Some(format!("{SET}-2")));
+    assert!(held.under_way.as_deref().is_some_and(|why| why.contains("1 files of pod")), "{held:?}");
+    says(&mut observed, 2).cassandra.as_mut().unwrap().older = 0;
+    assert_eq!(asks_to_upgrade(&plan(&more, &observed).unwrap()), None);
+}
+
 #[test]
 fn a_ring_that_was_not_repaired_for_too_long_is_told_with_the_cause() {
     let why = |_: usize, facts: &mut Facts| facts.failed = Some(failed(running().now));

@@ -159,12 +159,8 @@ fn what_the_others_lack_is_told_beside_the_member_that_is_lost() {
     let told = |previous: Option<&Contract>, troubles: &[(&str, &str)], shortages: &[(&str, &str)]| {
         let map = |of: &[(&str, &str)]| of.iter().map(|(pod, why)| ((*pod).to_owned(), (*why).to_owned())).collect();
         let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
-        let plan = Plan {
-            rollout: Some(rollout),
-            troubles: map(troubles),
-            shortages: map(shortages),
-            ..plan_without_pods()
-        };
+        let plan =
+            Plan { rollout: Some(rollout), troubles: map(troubles), shortages: map(shortages), ..plan_without_pods() };
         let planned = Outcome::Planned(&plan, &Applied::default());
         assess(&Situation { workloads: &workloads, pods: &pods, ..situation(previous, planned) }).contract
     };

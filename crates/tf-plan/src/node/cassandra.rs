@@ -104,6 +104,8 @@ pub enum Change {
         /// The folders.
         folders: BTreeSet<u32>,
     },
+    /// Rewrite the data files that are in the format of an earlier line of releases ([`Facts::older`]). Goes on after the answer.
+    UpgradeSstables,
     /// Take a member that does not run out of the ring; the others make its copies anew. Goes on after the answer.
     #[serde(rename_all = "camelCase")]
     Remove {
@@ -115,7 +117,10 @@ pub enum Change {
 impl Change {
     /// Whether it is done from time to time, and no harm comes of it when it is not brought to its end.
     pub fn is_routine(&self) -> bool {
-        matches!(self, Self::Repair { routine: true, .. } | Self::Backup { .. } | Self::Look { .. })
+        matches!(
+            self,
+            Self::Repair { routine: true, .. } | Self::UpgradeSstables | Self::Backup { .. } | Self::Look { .. }
+        )
     }
 
     /// Whether it is a repair as is done from time to time.
@@ -169,6 +174,8 @@ pub struct Facts {
     /// has not heard of it by then brings it back. Keyspaces that remember no deletion at all (0) are not among them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub grace: BTreeMap<String, u32>,
+    /// How many of its data files are in the format of an earlier line of releases.
+    pub older: usize,
     /// What goes on, of what was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doing: Option<Change>,

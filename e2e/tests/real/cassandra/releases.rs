@@ -10,6 +10,9 @@ use super::*;
 /// One after the other, as Cassandra's own rules have it: none is left out that one understands and the next does not.
 const RELEASES: [&str; 3] = ["3.11.19", "4.1.10", "5.0.9"];
 
+/// For a server to rewrite what it has, which is little.
+const REWRITTEN: Duration = Duration::from_mins(3);
+
 /// A spec with three members of this release.
 pub fn of(release: &str) -> Value {
     let mut spec = spec("info");
@@ -36,6 +39,36 @@ async fn all_are(lab: &Lab, client: &Client, release: &str) -> Result<()> {
     Ok(())
 }
 
+/// Names of a server's data files that a release before 4.0 wrote. Snapshots keep theirs.
+fn older(lab: &Lab, pod: &str) -> Result<String> {
+    let of_a_table = ["-mindepth", "3", "-maxdepth", "3", "-name", "m*-big-Data.db"];
+    STORE.exec(lab, pod, &[&["find", "/var/lib/cassandra/data"], &of_a_table[..]].concat())
+}
+
+/// Waits until no server has files of an earlier line.
+async fn rewritten(lab: &Lab, client: &Client) -> Result<()> {
+    for pod in STORE.pods(client).await?.keys() {
+        let is_done = async || Ok(older(lab, pod)?.is_empty().then_some(()));
+        eventually(&format!("{pod} to rewrite its files"), REWRITTEN, is_done).await?;
+    }
+    Ok(())
+}
+
+/// Makes the ring smaller and larger under a writer: what one server hands over, the others take.
+async fn resized(lab: &Lab, client: &Client, access: &Access, release: &str) -> Result<()> {
+    let all = lab.real_nodes()?.addresses()?;
+    for size in [2, 3] {
+        let (writer, begun) = (Writer::begin(access, &all), Instant::now());
+        let mut spec = of(release);
+        spec["commonConfiguration"]["replicas"] = json!(size);
+        resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec).await?;
+        let members = grown(lab, client, size).await?;
+        let what = format!("{size} members of {release} after {:.0?}", begun.elapsed());
+        good(&what, &writer.among(&members).end().await?)?;
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ring_goes_from_release_to_release_under_a_writer_and_loses_no_row() -> Result<()> {
     if !are_asked_for()? {
@@ -53,6 +86,9 @@ async fn a_ring_goes_from_release_to_release_under_a_writer_and_loses_no_row() -
             let (access, addresses) = (Access::of(client).await?, lab.real_nodes()?.addresses()?);
             table(&access, &addresses).await?;
             access.connect(addresses[0]).await?.execute("INSERT INTO lab.journal (number) VALUES (1)").await?;
+            for pod in STORE.pods(client).await?.keys() {
+                ensure!(!older(lab, pod)?.is_empty(), "{pod} wrote no file of its release");
+            }
             for release in others {
                 let writer = Writer::begin(&access, &addresses);
                 let begun = Instant::now();
@@ -61,6 +97,10 @@ async fn a_ring_goes_from_release_to_release_under_a_writer_and_loses_no_row() -
                 all_are(lab, client, release).await?;
                 ring(lab, client, 3).await?;
                 good(&format!("{release} after {:.0?}", begun.elapsed()), &writer.end().await?)?;
+                rewritten(lab, client).await?;
+                if release == others[0] {
+                    resized(lab, client, &access, release).await?;
+                }
                 for address in &addresses {
                     let rows = access.connect(*address).await?.count("lab.journal WHERE number = 1").await?;
                     ensure!(rows == 1, "{address} has lost what was written to {first}");

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde_json::json;
 use tf_plan::node::cassandra::{Change, Facts, Failed, backup::Found};
@@ -103,6 +103,7 @@ impl Changer {
         match change {
             Change::Replicate { keyspace, from, to } => self.replicate(keyspace, *from, *to).await,
             Change::Repair { keyspace, factor, routine } => self.repair(change, keyspace, *factor, *routine).await,
+            Change::UpgradeSstables => self.upgrade_sstables(change),
             // It did, or is about to be stopped.
             Change::Decommission if state_file::is_draining(&self.paths, &self.daemon) => Ok(()),
             Change::Decommission => self.decommission(change).await,
@@ -140,6 +141,16 @@ impl Changer {
                 disk::note_repaired(&data, &keyspace, factor)?;
             }
             disk::note_repaired_at(&data, &keyspace, begun)
+        })
+    }
+
+    fn upgrade_sstables(&self, change: &Change) -> Result<(), Failure> {
+        let this = self.clone();
+        self.tasks.begin(change, async move {
+            this.nodetool(&["upgradesstables"]).await?;
+            let left = super::facts(&this).await.older;
+            ensure!(left == 0, "{left} files are as they were; see the server's log");
+            Ok(())
         })
     }
 

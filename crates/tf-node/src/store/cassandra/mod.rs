@@ -7,6 +7,7 @@ mod gossip;
 mod heartbeats;
 pub mod login;
 mod save;
+mod sstables;
 mod wire;
 
 use std::{
@@ -55,6 +56,7 @@ pub async fn facts(changer: &Changer) -> Facts {
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
+    facts.older = sstables::older(&disk::keyspaces(&data), Release::of(&facts.release));
     facts.has_login = login::is_known(&data, paths);
     changer.tasks.describe(&mut facts);
     facts
