@@ -30,6 +30,7 @@ pub fn complete(
     let reports = Reports::of_observed(observed);
     procedure::complete(&CLUSTER, plan, cr, observed, contents);
     former::spare(plan, nodes, &reports);
+    plan.notes.extend(unmirrored(&plan.members, &reports));
     let Some(decided) = decided else { return };
     plan.troubles.extend(left(&plan.members, &reports));
     decided.carry_out(plan);
@@ -123,6 +124,16 @@ fn alarmed(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
         (!alarms.is_empty()).then(|| (pod.name.clone(), told()))
     };
     members.iter().filter_map(alarm).collect()
+}
+
+/// What is said of releases from 4.0 on, which have no mirrors.
+fn unmirrored(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let mut releases =
+        members.iter().filter_map(|member| Some(facts(pod_of(member, reports.pods)?, reports)?.release.as_str()));
+    let has_none =
+        |release: &&str| release.split('.').next().and_then(|it| it.parse().ok()).is_some_and(|it: u32| it >= 4);
+    let release = releases.find(has_none)?;
+    Some(format!("RabbitMQ {release} mirrors no queue: a member that stops takes the queues with it that are on it"))
 }
 
 /// What a pod's server says of its cluster, if it says anything.

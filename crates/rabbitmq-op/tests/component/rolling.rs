@@ -113,6 +113,17 @@ fn an_alarm_is_told_and_keeps_no_change_that_may_be_about_it() {
 }
 
 #[test]
+fn a_release_without_mirrors_is_told_and_keeps_nothing() {
+    for (release, told) in [("3.10.8", None), ("", None), ("4.0.5", Some("RabbitMQ 4.0.5 mirrors no queue"))] {
+        let plan = said(|facts| release.clone_into(&mut facts.release));
+        let note = plan.notes.iter().find(|note| note.contains("mirrors no queue"));
+        assert_eq!(note.is_some(), told.is_some(), "{release}");
+        assert!(note.zip(told).is_none_or(|(note, told)| note.starts_with(told)), "{note:?}");
+        assert!(plan.troubles.is_empty() && plan.step.is_some());
+    }
+}
+
+#[test]
 fn pods_from_before_there_were_agents_are_replaced_one_after_the_other() {
     let mut observed = running();
     let mut pods: Vec<Pod> = (0..3).map(pod).collect();

@@ -37,6 +37,9 @@ pub enum Membership {
 pub struct Facts {
     /// Name of its Erlang node.
     pub name: String,
+    /// Its release.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release: String,
     /// Names of the cluster's nodes, each with whether it runs.
     pub nodes: BTreeMap<String, bool>,
     /// Names of nodes that it was cut off from, and has been in touch with again since, without being reconciled.

@@ -60,6 +60,7 @@ struct Node {
 #[derive(Deserialize)]
 struct Overview {
     node: String,
+    rabbitmq_version: String,
 }
 
 /// The management plugin, over one connection.
@@ -95,9 +96,9 @@ impl Management {
         Ok(serde_json::from_slice(&body)?)
     }
 
-    /// Name of the node that answers.
-    async fn own_name(&mut self) -> Result<String> {
-        Ok(self.read::<Overview>("/api/overview?columns=node").await?.node)
+    /// The node that answers.
+    async fn overview(&mut self) -> Result<Overview> {
+        self.read("/api/overview?columns=node,rabbitmq_version").await
     }
 
     /// The nodes of its cluster.
@@ -118,8 +119,9 @@ pub async fn facts(target: &Target, data: &Path, paths: &Paths) -> Facts {
 
 async fn ask(target: &Target, paths: &Paths, facts: &mut Facts) -> Result<()> {
     let mut management = Management::open(target, paths).await?;
-    let own = management.own_name().await?;
-    read_nodes(&own, management.nodes().await?, facts);
+    let own = management.overview().await?;
+    read_nodes(&own.node, management.nodes().await?, facts);
+    facts.release = own.rabbitmq_version;
     for check in CHECKS {
         let (status, body) = management.get(check).await?;
         facts.critical = facts.critical.take().or(read_check(status, &body)?);
