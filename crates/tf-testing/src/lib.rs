@@ -56,7 +56,7 @@ pub mod nodes;
 pub mod openshift;
 pub mod operators;
 pub mod options;
-mod pki;
+pub mod pki;
 mod ports;
 pub mod process;
 pub mod proxy;

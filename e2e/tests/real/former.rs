@@ -10,6 +10,8 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tf_api::contract::MemberStatus;
+use tf_api::names::AUTHORITY;
+use tf_pki::authority::Authority;
 use tf_testing::RealNode;
 use tf_testing::wait::eventually;
 
@@ -109,6 +111,17 @@ impl Former<'_> {
         })
         .await
     }
+}
+
+/// Its authority: where that operator keeps it, where a person puts it for ours, and where its pods read whom they trust.
+pub fn authorities(authority: &Authority) -> [Value; 3] {
+    let data = json!({"tls.crt": authority.certificates_pem(), "tls.key": authority.key_pem()});
+    let metadata = |name: &str| json!({"name": name, "namespace": NAMESPACE});
+    let secret =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata(name), "stringData": data});
+    let trusted = json!({"ca-bundle.crt": authority.certificates_pem()});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("csr-signer-ca"), "data": trusted});
+    [secret("contrail-ca-certificate"), secret(AUTHORITY), map]
 }
 
 /// Says how many pods of the operator there shall be.

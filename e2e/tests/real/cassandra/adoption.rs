@@ -87,17 +87,6 @@ fn workload(former: &Former<'_>) -> Value {
     former.workload(&container, &volumes)
 }
 
-/// Its authority, where that operator keeps it, where its pods read it, and where a person puts it for ours.
-fn authorities(authority: &Authority) -> [Value; 3] {
-    let data = json!({"tls.crt": authority.certificates_pem(), "tls.key": authority.key_pem()});
-    let metadata = |name: &str| json!({"name": name, "namespace": NAMESPACE});
-    let secret =
-        |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata(name), "stringData": data});
-    let trusted = json!({"ca-bundle.crt": authority.certificates_pem()});
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("csr-signer-ca"), "data": trusted});
-    [secret("contrail-ca-certificate"), secret(tf_api::names::AUTHORITY), map]
-}
-
 /// Identities of the servers, when all say of all that they are up.
 async fn identities(lab: &Lab, client: &Client) -> Result<BTreeSet<String>> {
     eventually("all servers to see all others up", BRING_UP, async || {
@@ -125,7 +114,7 @@ async fn a_ring_of_the_go_tf_operator_is_taken_over_one_pod_at_a_time_under_a_wr
             former::scale(client, 0).await?;
             let (nodes, addresses) = (lab.real_nodes()?.all()?, lab.real_nodes()?.addresses()?);
             let authority = Authority::generate("tf_csr_singer", Curve::P256, AUTHORITY_LIFETIME, Timestamp::now())?;
-            for object in authorities(&authority) {
+            for object in former::authorities(&authority) {
                 lab.apply(&object.to_string()).await?;
             }
             let resource = resources::apply(client, CASSANDRA, NAMESPACE, NAME, of(RELEASE)).await?;

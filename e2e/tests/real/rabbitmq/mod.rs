@@ -1,5 +1,6 @@
 //! A real RabbitMQ on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
+mod adoption;
 mod crash;
 mod distribution;
 mod traffic;
@@ -71,10 +72,11 @@ pub enum Long {
     Hibernation,
     Distribution,
     DistributionChange,
+    Adoption,
 }
 
 impl Long {
-    pub const ALL: usize = Self::DistributionChange as usize + 1;
+    pub const ALL: usize = Self::Adoption as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -20,6 +20,7 @@ use lapin::options::{
 use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+use tf_pki::authority::Authority;
 use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -51,20 +52,27 @@ pub struct Access {
 impl Access {
     /// With a certificate that the authority of the namespace signed.
     pub async fn of(client: &Client) -> Result<Self> {
-        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-        let text = async |secret: &str, key: &str| {
-            let data = secrets.get(secret).await?.data.context("an empty Secret")?;
-            anyhow::Ok(String::from_utf8(data.get(key).with_context(|| format!("no {key}"))?.0.clone())?)
-        };
-        let own = format!("{NAME}-secret");
-        let pair = authority(client).await?.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
+        Self::showing(client, &authority(client).await?, authorities(client).await?).await
+    }
+
+    async fn showing(client: &Client, authority: &Authority, bundle: String) -> Result<Self> {
+        let own = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(&format!("{NAME}-secret")).await?;
+        let data = own.data.context("an empty Secret")?;
+        let text =
+            |key: &str| anyhow::Ok(String::from_utf8(data.get(key).with_context(|| format!("no {key}"))?.0.clone())?);
+        let pair = authority.operator("some-client", Duration::from_hours(1), Timestamp::now())?;
         Ok(Self {
-            user: text(&own, "user").await?,
-            password: text(&own, "password").await?,
-            vhost: text(&own, "vhost").await?,
-            bundle: authorities(client).await?,
+            user: text("user")?,
+            password: text("password")?,
+            vhost: text("vhost")?,
+            bundle,
             identity: Some((pair.issued.pem, pair.key)),
         })
+    }
+
+    /// By what is in the operator's Secret, with a certificate that this authority signed, before there is one of the namespace.
+    pub async fn by(client: &Client, authority: &Authority) -> Result<Self> {
+        Self::showing(client, authority, authority.certificates_pem()).await
     }
 
     /// The same without a certificate.
