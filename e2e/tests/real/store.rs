@@ -17,6 +17,7 @@ use tf_api::kinds::KindInfo;
 use tf_api::names::{ANNOTATION_ACTIVE_CONFIG, ANNOTATION_HIBERNATE, ANNOTATION_RESTART, ANNOTATION_ROTATE, AUTHORITY};
 use tf_pki::authority::Authority;
 use tf_plan::component::Component;
+use tf_testing::identity::Identity;
 use tf_testing::real::{image, operator};
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
@@ -373,6 +374,22 @@ impl Store {
         }
         Ok(is_drawn)
     }
+}
+
+/// Processes of this name on each node, of which each has one at least.
+pub fn processes(lab: &Lab, name: &str) -> Result<Vec<Vec<Identity>>> {
+    let nodes = lab.real_nodes()?.all()?;
+    let processes = nodes.iter().map(|node| node.processes(name)).collect::<Result<Vec<_>>>()?;
+    ensure!(processes.iter().all(|on_a_node| !on_a_node.is_empty()), "no {name} on some node: {processes:?}");
+    Ok(processes)
+}
+
+/// Every one of them was started anew since they were these.
+pub fn are_others(lab: &Lab, name: &str, before: &[Vec<Identity>]) -> Result<()> {
+    let now = processes(lab, name)?;
+    let is_other = |(before, now): (&Vec<Identity>, &Vec<Identity>)| now.iter().all(|it| !before.contains(it));
+    ensure!(before.iter().zip(&now).all(is_other), "servers were not started anew: {before:?} and {now:?}");
+    Ok(())
 }
 
 /// An event of ours.

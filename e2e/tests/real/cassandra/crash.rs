@@ -9,8 +9,8 @@ use serde_json::Value;
 use tf_api::contract::MemberStatus;
 
 use super::writer::Writer;
-use super::{JMX_PORT, STORE, on_a_small_machine, ring, table};
-use crate::crash::{Common, Name, Round, Site, Subject, Wish as _, servers, tests_of};
+use super::{COMPACTORS, JMX_PORT, STORE, on_a_small_machine, ring, table, with_compactors};
+use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of};
 use crate::store::Store;
 use crate::tls::Access;
 
@@ -21,14 +21,14 @@ const REPAIRED: &str = "/var/lib/cassandra/.tf-repaired";
 const SIZES: Round<Common> = Round {
     name: Name::CassandraSizes,
     wishes: &[Common::members(3), Common::members(2), Common::members(1)],
-    other: Common::members(2).at("warning"),
+    other: Common::members(2).with(Configuration::Another),
 };
 
 /// Change the configuration, and change it back.
 const CHANGES: Round<Common> = Round {
     name: Name::CassandraChanges,
-    wishes: &[Common::members(3).at("debug"), Common::members(3)],
-    other: Common::members(3).at("warning"),
+    wishes: &[Common::members(3).with(Configuration::Other), Common::members(3)],
+    other: Common::members(3).with(Configuration::Another),
 };
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Subject for Ring {
     const SAID: Duration = Duration::from_mins(1);
 
     fn spec(wish: Common) -> Value {
-        on_a_small_machine(wish.spec())
+        with_compactors(on_a_small_machine(wish.spec()), wish.configuration.number())
     }
 
     async fn ask(&mut self, site: &Site, wish: Common, members: &[MemberStatus]) -> Result<()> {
@@ -56,9 +56,12 @@ impl Subject for Ring {
         ring(&site.lab, &site.client, members.len()).await?;
         let mut repaired = Vec::new();
         for pod in STORE.pods(&site.client).await?.keys() {
+            let (level, number) = (wish.configuration.level(), COMPACTORS + wish.configuration.number());
+            let compactors = STORE.exec(&site.lab, pod, &["nodetool", "-p", JMX_PORT, "getconcurrentcompactors"])?;
+            ensure!(compactors.contains(&number.to_string()), "{pod} has not {number}: {compactors}");
             let levels = STORE.exec(&site.lab, pod, &["nodetool", "-p", JMX_PORT, "getlogginglevels"])?;
             let root = levels.lines().find_map(|line| line.strip_prefix("ROOT")).context("no root logger")?;
-            ensure!(root.trim().eq_ignore_ascii_case(wish.level), "{pod} logs {root}, not {}", wish.level);
+            ensure!(root.trim().eq_ignore_ascii_case(level), "{pod} logs {root}, not {level}");
             // There is none before the first repair.
             let noted = STORE.exec(&site.lab, pod, &["cat", REPAIRED]).unwrap_or_else(|_| "{}".to_owned());
             repaired.push(serde_json::from_str::<BTreeMap<String, usize>>(&noted)?.get("lab").copied());

@@ -112,7 +112,7 @@ async fn a_member_that_is_cut_off_holds_a_change_up_until_all_agree_on_the_schem
             }
             ensure!(schemas(&scene).await?.len() > 1, "both sides know the same");
 
-            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("debug")).await?;
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, with_compactors(spec(), 1)).await?;
             tokio::time::sleep(CUT).await;
             let held = resources::get(client, CASSANDRA, NAMESPACE, NAME).await?.context("it is gone")?;
             ensure!(!held.is_ready() && held.is("Progressing", "True"), "{}", resources::conditions(&held));

@@ -26,13 +26,17 @@ use tf_testing::wait::eventually;
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
-use crate::store::{NAMESPACE, Store, authorities, authority, replace_authority};
+use crate::store::{NAMESPACE, Store, are_others, authorities, authority, processes, replace_authority};
 use crate::tls::Access;
 
 const NAME: &str = "configdb1";
 const CQL_PORT: u16 = 9041;
 const INTERNODE_PORT: u16 = 7013;
 const JMX_PORT: &str = "7201";
+/// Its servers' processes.
+const SERVER: &str = "java";
+/// Compactions at once, as it is usual.
+const COMPACTORS: u32 = 1;
 const OPERATOR: &str = "cassandra-op";
 pub const STORE: Store = Store {
     operator: OPERATOR,
@@ -83,20 +87,26 @@ fn on_a_small_machine(mut spec: Value) -> Value {
     spec
 }
 
-fn spec(log_level: &str) -> Value {
-    on_a_small_machine(json!({"commonConfiguration": {"logLevel": log_level}}))
+fn spec() -> Value {
+    on_a_small_machine(json!({}))
+}
+
+/// The same with so many more compactions at once, which a server reads when it starts.
+fn with_compactors(mut spec: Value, more: u32) -> Value {
+    spec["serviceConfiguration"]["cassandraParameters"] = json!({"concurrentCompactors": COMPACTORS + more});
+    spec
 }
 
 /// The same with a number of members.
 fn sized(replicas: u32) -> Value {
-    let mut spec = spec("info");
+    let mut spec = spec();
     spec["commonConfiguration"]["replicas"] = json!(replicas);
     spec
 }
 
 /// Three members that have certificates and serve.
 async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
-    resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("info")).await?;
+    resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec()).await?;
     STORE.certified(client).await?;
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
 }
@@ -196,11 +206,12 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = whole(lab, client).await?;
-            let before = STORE.uids(client).await?;
+            let (before, servers) = (STORE.uids(client).await?, processes(lab, SERVER)?);
             let writer = Writer::begin(&access, &addresses);
-            resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec("debug")).await?;
+            resources::apply(client, CASSANDRA, NAMESPACE, NAME, with_compactors(spec(), 1)).await?;
             STORE.through(client, "the change").await?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
+            are_others(lab, SERVER, &servers)?;
             good("a changed configuration", &writer.end().await?)
         })
         .await

@@ -15,7 +15,7 @@ const REWRITTEN: Duration = Duration::from_mins(3);
 
 /// A spec with three members of this release.
 pub fn of(release: &str) -> Value {
-    let mut spec = spec("info");
+    let mut spec = spec();
     let image = format!("tungstenfabric/lab-cassandra:{release}");
     spec["serviceConfiguration"]["containers"] = json!([{"name": "cassandra", "image": image}]);
     spec

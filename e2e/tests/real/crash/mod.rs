@@ -61,22 +61,45 @@ pub trait Wish: Copy + fmt::Display + 'static {
     fn spec(self) -> Value;
 }
 
+/// Configurations that differ in the level of the log, which is told to a server that runs, and where a store has one in a setting with this
+/// number, for which it is started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    Usual,
+    Other,
+    Another,
+}
+
+impl Configuration {
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+
+    pub const fn level(self) -> &'static str {
+        match self {
+            Self::Usual => "info",
+            Self::Other => "debug",
+            Self::Another => "warning",
+        }
+    }
+}
+
 /// What can be wished of every store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
     pub members: usize,
-    pub level: &'static str,
+    pub configuration: Configuration,
     /// Whether a node is gone for good meanwhile, and another one with another address takes its place.
     pub replaces_node: bool,
 }
 
 impl Common {
     pub const fn members(members: usize) -> Self {
-        Self { members, level: "info", replaces_node: false }
+        Self { members, configuration: Configuration::Usual, replaces_node: false }
     }
 
-    pub const fn at(self, level: &'static str) -> Self {
-        Self { level, ..self }
+    pub const fn with(self, configuration: Configuration) -> Self {
+        Self { configuration, ..self }
     }
 
     pub const fn on_another_node(self) -> Self {
@@ -86,7 +109,7 @@ impl Common {
 
 impl fmt::Display for Common {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} members, log level {}", self.members, self.level)?;
+        write!(f, "{} members, configuration {}", self.members, self.configuration.number())?;
         f.write_str(if self.replaces_node { ", one of them on another node" } else { "" })
     }
 }
@@ -97,7 +120,7 @@ impl Wish for Common {
     }
 
     fn spec(self) -> Value {
-        json!({"commonConfiguration": {"replicas": self.members, "logLevel": self.level}})
+        json!({"commonConfiguration": {"replicas": self.members, "logLevel": self.configuration.level()}})
     }
 }
 

@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use tf_api::contract::MemberStatus;
 
-use super::STORE;
 use super::traffic::{Access, Traffic};
-use crate::crash::{Common, Name, Round, Site, Subject, tests_of};
+use super::{BACKLOG, STORE, backlog};
+use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, tests_of};
 use crate::store::{ROLL, Store};
 
 /// Grow, and shrink.
@@ -19,20 +20,21 @@ const SIZES: Round<Common> =
 /// Change the configuration, and change it back.
 const CHANGES: Round<Common> = Round {
     name: Name::RabbitmqChanges,
-    wishes: &[Common::members(3).at("debug"), Common::members(3)],
-    other: Common::members(3).at("warning"),
+    wishes: &[Common::members(3).with(Configuration::Other), Common::members(3)],
+    other: Common::members(3).with(Configuration::Another),
 };
 
 /// A node is replaced while the configuration changes, and another one while it changes back.
 const NODES: Round<Common> = Round {
     name: Name::RabbitmqNodes,
-    wishes: &[Common::members(3).at("debug").on_another_node(), Common::members(3).on_another_node()],
-    other: Common::members(3).at("warning"),
+    wishes: &[Common::members(3).with(Configuration::Other).on_another_node(), Common::members(3).on_another_node()],
+    other: Common::members(3).with(Configuration::Another),
 };
 
-/// Whom a server takes for its cluster, who of them runs, from whom it was cut off, and what it logs.
+/// Whom a server takes for its cluster, who of them runs, from whom it was cut off, what it logs, and a setting that it was started with.
 const SAYS: &str = "{length(rabbit_mnesia:cluster_nodes(all)), length(rabbit_mnesia:cluster_nodes(running)), \
-                    rabbit_node_monitor:partitions(), maps:get(level, logger:get_primary_config())}.";
+                    rabbit_node_monitor:partitions(), maps:get(level, logger:get_primary_config()), \
+                    proplists:get_value(backlog, element(2, application:get_env(rabbit, tcp_listen_options)))}.";
 
 #[derive(Default)]
 struct Cluster;
@@ -48,10 +50,18 @@ impl Subject for Cluster {
     // Erlang starts for each question.
     const SAID: Duration = Duration::from_secs(30);
 
+    fn spec(wish: Common) -> Value {
+        let mut spec = wish.spec();
+        spec["serviceConfiguration"] = backlog(wish.configuration.number());
+        spec
+    }
+
     async fn ask(&mut self, site: &Site, wish: Common, members: &[MemberStatus]) -> Result<()> {
         let pods = STORE.pods(&site.client).await?;
         ensure!(pods.len() == members.len(), "{:?}", pods.keys());
-        let expected = format!("{{{0},{0},[],{1}}}", wish.members, wish.level);
+        let Common { members, configuration, .. } = wish;
+        let expected =
+            format!("{{{members},{members},[],{},{}}}", configuration.level(), BACKLOG + configuration.number());
         for pod in pods.keys() {
             let says = STORE.exec(&site.lab, pod, &["rabbitmqctl", "eval", SAYS])?;
             ensure!(says.trim() == expected, "{pod} says {}, not {expected}", says.trim());

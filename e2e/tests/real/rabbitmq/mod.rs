@@ -27,10 +27,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{BRING_UP, NAMESPACE, ROLL, Store, edit_secret, followed, members, replace_authority, running};
+use crate::store::{
+    BRING_UP, NAMESPACE, ROLL, Store, are_others, edit_secret, followed, members, processes, replace_authority, running,
+};
 use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
+/// Its servers' processes.
+const SERVER: &str = "beam.smp";
 const AMQP_PORT: u16 = 5673;
 /// For a page of metrics.
 const PAGE: Duration = Duration::from_secs(10);
@@ -82,6 +86,14 @@ impl Long {
     fn is_drawn(self) -> Result<bool> {
         STORE.is_drawn(self as usize)
     }
+}
+
+/// Connections that wait to be accepted, as it is usual. A server reads it when it starts.
+const BACKLOG: u32 = 128;
+
+/// A setting for which servers are started anew.
+fn backlog(more: u32) -> serde_json::Value {
+    json!({"tcpListenOptions": {"backlog": BACKLOG + more}})
 }
 
 /// Three members that have certificates and serve.
@@ -211,12 +223,13 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let before = STORE.uids(client).await?;
+            let (before, servers) = (STORE.uids(client).await?, processes(lab, SERVER)?);
             let traffic = Traffic::begin(&access, &addresses).await?;
-            let changed = json!({"commonConfiguration": {"logLevel": "debug"}});
+            let changed = json!({"serviceConfiguration": backlog(1)});
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, changed).await?;
             STORE.through(client, "the change").await?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
+            are_others(lab, SERVER, &servers)?;
             good("a changed configuration", &traffic.end().await?)
         })
         .await
@@ -230,12 +243,7 @@ async fn other_passwords_of_clients_and_agents_count_at_once_and_restart_nobody(
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
-            let servers = || -> Result<Vec<_>> {
-                let nodes = lab.real_nodes()?.all()?;
-                nodes.iter().map(|node| node.processes("beam.smp")).collect::<Result<Vec<_>>>()
-            };
-            let before = servers()?;
-            ensure!(before.iter().all(|servers| !servers.is_empty()), "{before:?}");
+            let before = processes(lab, SERVER)?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             let other = access.with_password("another0password");
             for (key, password) in [("password", "another0password"), ("agent_password", "another0password0of0agents")]
@@ -256,7 +264,7 @@ async fn other_passwords_of_clients_and_agents_count_at_once_and_restart_nobody(
                 ensure!(access.connect(*address).await.is_err(), "{address}: the former password");
             }
             let summary = traffic.end().await?;
-            ensure!(summary.refused == 0 && servers()? == before, "a server was restarted: {summary}");
+            ensure!(summary.refused == 0 && processes(lab, SERVER)? == before, "a server was restarted: {summary}");
             good("other passwords", &summary)?;
             nothing_secret_is_told(lab, client).await
         })
@@ -336,8 +344,8 @@ async fn resize(client: &Client, replicas: usize) -> Result<()> {
 }
 
 /// Restarts every server by a change, which is held up as long as the cluster has a node that does not run.
-async fn rolled(client: &Client, replicas: usize, level: &str) -> Result<()> {
-    let spec = json!({"commonConfiguration": {"replicas": replicas, "logLevel": level}});
+async fn rolled(client: &Client, replicas: usize, more: u32) -> Result<()> {
+    let spec = json!({"commonConfiguration": {"replicas": replicas}, "serviceConfiguration": backlog(more)});
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
     STORE.through(client, "a change of what is left").await.map(drop)
 }
@@ -352,14 +360,14 @@ async fn three_members_become_one_and_three_again_and_no_message_and_no_stale_no
             let (access, addresses) = three(lab, client).await?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             // The second time with what former members have on their disks, which the cluster forgot.
-            for (replicas, level) in [(1, None), (3, Some("debug")), (2, Some("info")), (3, None)] {
+            for (replicas, more) in [(1, None), (3, Some(1)), (2, Some(0)), (3, None)] {
                 let begun = Instant::now();
                 resize(client, replicas).await?;
                 println!("{replicas} members after {:.1?}", begun.elapsed());
                 traffic.goes_on().await?;
                 // Not of one server, whose queues end with it.
-                if let Some(level) = level {
-                    rolled(client, replicas, level).await?;
+                if let Some(more) = more {
+                    rolled(client, replicas, more).await?;
                 }
             }
             good("three, one, three, two, three", &traffic.end().await?)?;
@@ -480,7 +488,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_another_node() -> R
             };
             resources::until(client, RABBITMQ, NAMESPACE, NAME, "replaced", ROLL, is_replaced).await?;
             access.connect(new.address()).await?;
-            rolled(client, 3, "debug").await?;
+            rolled(client, 3, 1).await?;
             let summary = traffic.end().await?;
             println!("a node replaced: {summary}");
             ensure!(summary.lost == 0, "{summary}");

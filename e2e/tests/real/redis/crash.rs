@@ -11,21 +11,21 @@ use super::client::Login;
 use super::journal::Journal;
 use super::sentinel::{CONVERGED, with_sentinels};
 use super::{ROLL, STORE};
-use crate::crash::{Common, Name, Round, Site, Subject, Wish as _, servers, tests_of};
+use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of};
 use crate::store::Store;
 
 /// Grow, and shrink.
 const SIZES: Round<Common> = Round {
     name: Name::RedisSizes,
     wishes: &[Common::members(5), Common::members(3)],
-    other: Common::members(3).at("warning"),
+    other: Common::members(3).with(Configuration::Another),
 };
 
-/// Change the configuration, and change it back.
+/// Another log level, which is told to servers and for which Sentinels are started anew, and back. Nothing else can be changed while clients stay.
 const CHANGES: Round<Common> = Round {
     name: Name::RedisChanges,
-    wishes: &[Common::members(3).at("debug"), Common::members(3)],
-    other: Common::members(3).at("warning"),
+    wishes: &[Common::members(3).with(Configuration::Other), Common::members(3)],
+    other: Common::members(3).with(Configuration::Another),
 };
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Subject for Servers {
         let (login, addresses) = (Login::by_sentinel(&site.client).await?, servers(members)?);
         let counted = login.counted(&addresses).await?;
         ensure!(counted == (addresses.len() - 1, addresses.len()), "copies and Sentinels: {counted:?}");
-        let level = redis_op::config::log_level(serde_json::from_value(wish.level.into())?);
+        let level = redis_op::config::log_level(serde_json::from_value(wish.configuration.level().into())?);
         for address in addresses {
             let says = login.connect(address).await?.ask(&["CONFIG", "GET", "loglevel"]).await?;
             ensure!(says == format!("loglevel {level}"), "{address}: {says}");

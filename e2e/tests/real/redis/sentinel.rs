@@ -140,7 +140,7 @@ async fn a_change_and_a_restart_on_demand_go_round_without_the_loss_of_a_write()
             journal.goes_on(CONVERGED).await?;
             resources::apply(client, REDIS, NAMESPACE, NAME, spec(3, "debug")).await?;
             through(client, "the change").await?;
-            good("a changed configuration", &journal.end().await?, HANDED_OVER)?;
+            good("another log level, with Sentinels started anew", &journal.end().await?, HANDED_OVER)?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
 
             let journal = Journal::begin(&login, &addresses);

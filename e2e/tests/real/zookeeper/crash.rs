@@ -13,7 +13,7 @@ use tf_testing::process::Process;
 use super::host_files::Administrator;
 use super::journal::Journal;
 use super::*;
-use crate::crash::{Common, Name, Round, Site, Subject, tests_of};
+use crate::crash::{Common, Configuration, Name, Round, Site, Subject, tests_of};
 use crate::store::HONEST_WITHIN;
 
 /// Of cert-manager.
@@ -91,13 +91,13 @@ impl fmt::Display for Wish {
 }
 
 const THREE: Wish = Wish::plain(Common::members(3));
-const WARNED: Wish = Wish::plain(Common::members(3).at("warning"));
+const WARNED: Wish = Wish::plain(Common::members(3).with(Configuration::Another));
 
 /// Grow, change the configuration, shrink.
 const SIZES: Round<Wish> = Round {
     name: Name::ZookeeperSizes,
-    wishes: &[THREE, Wish::plain(Common::members(3).at("debug")), Wish::plain(Common::members(1))],
-    other: Wish::plain(Common::members(2).at("warning")),
+    wishes: &[THREE, Wish::plain(Common::members(3).with(Configuration::Other)), Wish::plain(Common::members(1))],
+    other: Wish::plain(Common::members(2).with(Configuration::Another)),
 };
 
 /// Change to TLS between the servers, to another image, and both back at once.
@@ -126,7 +126,7 @@ const SIGNERS: Round<Wish> = Round {
 const NODES: Round<Wish> = Round {
     name: Name::ZookeeperNodes,
     wishes: &[
-        Wish::plain(Common::members(3).at("debug").on_another_node()),
+        Wish::plain(Common::members(3).with(Configuration::Other).on_another_node()),
         Wish::plain(Common::members(3).on_another_node()),
     ],
     other: WARNED,
