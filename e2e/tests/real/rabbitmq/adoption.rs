@@ -167,6 +167,7 @@ fn certificates(former: &Former<'_>, authority: &Authority, members: &[MemberSta
 fn run_before(lab: &Lab, pod: &str) -> Result<String> {
     let ask = format!(
         ". /etc/rabbitmq/rabbitmq-common.env; . /etc/rabbitmq/rabbitmq-env.conf
+unset RABBITMQ_ERLANG_COOKIE
 rabbitmqctl --node $RABBITMQ_NODENAME eval '{RUNNING}'"
     );
     STORE.exec(lab, pod, &["sh", "-c", &ask])
