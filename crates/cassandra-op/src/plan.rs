@@ -16,7 +16,7 @@ use tf_api::{
 use tf_plan::{
     build::{
         configuration::Files,
-        identity,
+        identity, memory,
         pod::{self, Daemon, Privileges, mount},
         publish,
         storage::{self, host_path, memory_dir},
@@ -394,7 +394,8 @@ fn files(
     let seeds = seeds::of(members);
     let mut files = Files::default();
     let ipv6 = addresses.iter().any(|address| address.contains(':'));
-    files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, ipv6)?);
+    let limit = memory::limit(&ensemble.cr.spec.common_configuration, config::jvm::DAEMON);
+    files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, limit, ipv6)?);
     files.shared(config::LOG_FILE, config::log_file(log_level));
     files.shared_secret(node::STORES_FILE, config::stores(ring)?);
     let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();

@@ -10,7 +10,6 @@ pub mod distribution;
 mod former;
 pub mod login;
 mod membership;
-pub mod memory;
 pub mod nodes;
 pub mod plan;
 pub mod ports;

@@ -10,6 +10,7 @@ use tf_plan::{
     build::{
         configuration::Files,
         identity::Identity,
+        memory,
         pod::{Daemon, mount},
         publish, storage,
     },
@@ -35,7 +36,6 @@ use crate::{
     definitions, distribution, former,
     login::{self, Login},
     membership::{self, Situation},
-    memory,
     nodes::{Node, nodes},
     ports::Ports,
     procedure,

@@ -16,11 +16,11 @@ use tf_plan::{
 /// Name of the daemon, of its container and, with `.env`, of the file.
 pub const DAEMON: &str = "cassandra";
 
-/// The environment file of the server. `ipv6` tells whether any member has an IPv6 address.
+/// The environment file of the server. `limit`: bytes that its container may have. `ipv6` tells whether any member has an IPv6 address.
 ///
 /// # Errors
-/// When a heap size is not one, or the smallest heap is larger than the largest.
-pub fn environment(spec: &CassandraConfiguration, ipv6: bool) -> Result<String, NotReady> {
+/// When a heap size is not one, or the smallest heap is larger than the largest, or than what the container may have.
+pub fn environment(spec: &CassandraConfiguration, limit: Option<u64>, ipv6: bool) -> Result<String, NotReady> {
     let mut options = vec![format!("-Dcassandra.jmx.local.port={}", spec.jmx_local_port)];
     options.push(format!("-Dcassandra.start_rpc={}", thrift(spec).is_some()));
     options.extend(thrift(spec).map(|port| format!("-Dcassandra.rpc_port={port}")));
@@ -28,7 +28,7 @@ pub fn environment(spec: &CassandraConfiguration, ipv6: bool) -> Result<String, 
         // The image's jvm.options says true, which hides IPv6 addresses from the server.
         options.push("-Djava.net.preferIPv4Stack=false".into());
     }
-    options.extend(heap(spec)?);
+    options.extend(heap(spec, limit)?);
     let mut file = EnvFile::new(node::environment_file(DAEMON));
     file.set("JVM_EXTRA_OPTS", options.join(" "));
     Ok(file.render()?)
@@ -40,7 +40,7 @@ pub fn thrift(spec: &CassandraConfiguration) -> Option<Port> {
     spec.start_rpc.unwrap_or(true).then(|| spec.port.unwrap_or(ports::CASSANDRA_THRIFT))
 }
 
-fn heap(spec: &CassandraConfiguration) -> Result<Vec<String>, NotReady> {
+fn heap(spec: &CassandraConfiguration, limit: Option<u64>) -> Result<Vec<String>, NotReady> {
     let smallest = size("minHeapSize", spec.min_heap_size.as_deref())?;
     let largest = size("maxHeapSize", spec.max_heap_size.as_deref())?;
     if let (Some((min, min_bytes)), Some((max, max_bytes))) = (smallest, largest)
@@ -48,10 +48,28 @@ fn heap(spec: &CassandraConfiguration) -> Result<Vec<String>, NotReady> {
     {
         return Err(invalid(format!("minHeapSize {min} is larger than maxHeapSize {max}; swap or change them")));
     }
+    if let (Some((stated, bytes)), Some(limit)) = (largest.or(smallest), limit)
+        && bytes >= limit
+    {
+        return Err(invalid(format!(
+            "a heap of {stated} leaves nothing of the {} MiB that podOverrides limits container {DAEMON} to; state half of that at most, or neither minHeapSize \
+             nor maxHeapSize",
+            limit >> 20
+        )));
+    }
     // One alone would meet the other as cassandra-env.sh reckons it from the node's memory, and Java does not start with a
     // smallest heap above the largest.
     let option = |flag: &str, size: Option<(&str, u64)>| size.map(|(text, _)| format!("-{flag}{text}"));
-    Ok([option("Xms", smallest.or(largest)), option("Xmx", largest.or(smallest))].into_iter().flatten().collect())
+    let stated = [option("Xms", smallest.or(largest)), option("Xmx", largest.or(smallest))].into_iter().flatten();
+    match limit.filter(|_| smallest.or(largest).is_none()) {
+        Some(limit) => Ok(["Xms", "Xmx"].map(|flag| format!("-{flag}{}M", fitting(limit >> 20))).into()),
+        None => Ok(stated.collect()),
+    }
+}
+
+/// A heap in MiB that fits so many MiB: what `cassandra-env.sh` reckons from the memory of a node.
+fn fitting(memory: u64) -> u64 {
+    (memory / 2).min(1024).max((memory / 4).min(8192)).max(1)
 }
 
 /// A size as Java reads it, with its bytes. The Go tf-operator's default for an unset size is an empty one.
@@ -85,7 +103,11 @@ mod tests {
     use super::*;
 
     fn options(spec: &CassandraConfiguration, ipv6: bool) -> Result<Vec<String>, NotReady> {
-        let text = environment(spec, ipv6)?;
+        limited(spec, None, ipv6)
+    }
+
+    fn limited(spec: &CassandraConfiguration, limit: Option<u64>, ipv6: bool) -> Result<Vec<String>, NotReady> {
+        let text = environment(spec, limit, ipv6)?;
         let variables = env::parse(&text).unwrap();
         Ok(variables["JVM_EXTRA_OPTS"].split(' ').map(str::to_owned).collect())
     }
@@ -113,6 +135,20 @@ mod tests {
         assert!(options(&heap("", "8G"), false).unwrap().ends_with(&["-Xms8G".into(), "-Xmx8G".into()]));
         assert!(options(&heap("", ""), false).unwrap().iter().all(|option| !option.starts_with("-Xm")));
         assert!(options(&heap("1g", "1024m"), false).unwrap().ends_with(&["-Xms1g".into(), "-Xmx1024m".into()]));
+    }
+
+    #[test]
+    fn a_heap_that_nobody_states_fits_what_the_container_may_have() {
+        for (limit, heap) in [(1 << 30, 512), (2 << 30, 1024), (4 << 30, 1024), (16 << 30, 4096), (64 << 30, 8192)] {
+            let given = limited(&CassandraConfiguration::default(), Some(limit), false).unwrap();
+            assert!(given.ends_with(&[format!("-Xms{heap}M"), format!("-Xmx{heap}M")]), "{limit}: {given:?}");
+        }
+        let stated = limited(&heap("", "700M"), Some(1 << 30), false).unwrap();
+        assert!(stated.ends_with(&["-Xms700M".into(), "-Xmx700M".into()]), "{stated:?}");
+        for (min, max) in [("", "1G"), ("2G", ""), ("1M", "8G")] {
+            let refused = limited(&heap(min, max), Some(1 << 30), false).unwrap_err();
+            assert!(refused.message.contains("1024 MiB"), "{refused:?}");
+        }
     }
 
     #[test]

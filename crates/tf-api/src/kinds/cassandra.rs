@@ -183,10 +183,12 @@ pub struct CassandraConfiguration {
     /// Whether a server of release 3.11 speaks Thrift, which later ones do not know. Default: true.
     #[serde(rename = "startRPC")]
     pub start_rpc: Option<bool>,
-    /// Smallest Java heap, for example 512M or 8G. Default: maxHeapSize, or the server's own choice by memory of the node.
+    /// Smallest Java heap, for example 512M or 8G. Default: maxHeapSize, or what fits the memory limit that podOverrides gives the
+    /// container, or else what the server chooses by the node's memory.
     #[schemars(length(max = 16), regex(pattern = r"^([0-9]+[kKmMgGtT]?)?$"))]
     pub min_heap_size: Option<String>,
-    /// Largest Java heap, for example 512M or 8G. Default: minHeapSize, or the server's own choice by memory of the node.
+    /// Largest Java heap, for example 512M or 8G. Default: minHeapSize, or what fits the memory limit that podOverrides gives the
+    /// container, or else what the server chooses by the node's memory.
     #[schemars(length(max = 16), regex(pattern = r"^([0-9]+[kKmMgGtT]?)?$"))]
     pub max_heap_size: Option<String>,
     /// Size in GB of the data's file system below which the node manager reports an alarm.

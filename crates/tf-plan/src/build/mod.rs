@@ -2,6 +2,7 @@
 
 pub mod configuration;
 pub mod identity;
+pub mod memory;
 pub mod pod;
 pub mod publish;
 pub mod service;

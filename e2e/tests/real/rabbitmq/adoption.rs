@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tf_api::contract::MemberStatus;
@@ -236,6 +238,9 @@ async fn a_cluster_of_the_go_tf_operator_is_taken_over_one_pod_at_a_time_and_los
             let status = &resource.object.data["status"];
             ensure!(status["members"] == json!(members), "{status:#}");
             ensure!(status["distribution"] == json!({"tls": false, "delegates": 16}), "{status:#}");
+            // It had the cookie there.
+            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+            maps.delete(&former.files_name(), &DeleteParams::default()).await?;
             nothing_secret_is_told(lab, client).await
         })
         .await
