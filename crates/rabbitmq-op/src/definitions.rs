@@ -64,16 +64,16 @@ fn render(file: &str, login: &Login, policies: &[Value]) -> Result<String, Unrep
                 user(rabbitmq::USER, &login.agent_hash, "monitoring"),
             ],
             "vhosts": [{ "name": login.vhost }],
-            "permissions": [{
-                "user": login.user,
-                "vhost": login.vhost,
-                "configure": ".*",
-                "write": ".*",
-                "read": ".*",
-            }],
+            // The management plugin shows queues to whom their virtual host is open.
+            "permissions": [permission(&login.user, login, ".*"), permission(rabbitmq::USER, login, "^$")],
             "policies": policies,
         }),
     )
+}
+
+/// What a user may do with what has a name like this.
+fn permission(user: &str, login: &Login, names: &str) -> Value {
+    json!({"user": user, "vhost": login.vhost, "configure": names, "write": names, "read": names})
 }
 
 fn user(name: &str, hash: &str, tags: &str) -> Value {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use tf_api::{Rabbitmq, contract::MemberStatus};
 use tf_plan::{
-    node::{ContentHash, rabbitmq::Facts},
+    node::{
+        ContentHash,
+        rabbitmq::{Facts, Membership, Unmirrored},
+    },
     observed::{Observed, Pod},
     plan::Plan,
     procedure::{self, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
+    step::{Request, Step, Target},
 };
 
 use crate::{former, nodes::Node, plan::CONTAINER};
@@ -30,7 +34,9 @@ pub fn complete(
     let reports = Reports::of_observed(observed);
     procedure::complete(&CLUSTER, plan, cr, observed, contents);
     former::spare(plan, nodes, &reports);
-    plan.notes.extend(unmirrored(&plan.members, &reports));
+    plan.notes.extend(mirrorless(&plan.members, &reports));
+    plan.notes.extend(unmirrored(&plan.members, &reports).map(bare));
+    plan.step = plan.step.take().or_else(|| mend(&plan.members, &reports));
     let Some(decided) = decided else { return };
     plan.troubles.extend(left(&plan.members, &reports));
     decided.carry_out(plan);
@@ -44,8 +50,43 @@ pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
             let why = facts(pod, reports)?.critical.as_ref()?;
             Some(format!("pod {} may not be stopped: {why}", pod.name))
         };
-        members.iter().filter_map(|member| pod_of(member, reports.pods)).find_map(critical)
+        let bare = || Some(bare(unmirrored(members, reports)?));
+        members.iter().filter_map(|member| pod_of(member, reports.pods)).find_map(critical).or_else(bare)
     })
+}
+
+/// Queues of clients without a mirror, as the first member that answers has it: all of them have the same ones.
+fn unmirrored<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<&'a Unmirrored> {
+    answering(members, reports).find_map(|(_, facts)| facts.unmirrored.as_ref())
+}
+
+fn bare(Unmirrored { vhost, queues, count, policy }: &Unmirrored) -> String {
+    let more = count.saturating_sub(queues.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let why = match policy {
+        Some(policy) => {
+            format!("policy {policy} goes before the one that has them mirrored; have it say so, too, or delete it")
+        }
+        None => "no policy is about them".to_owned(),
+    };
+    format!(
+        "queues of virtual host {vhost} have no mirror ({}{more}) and would be lost with their node: {why}",
+        queues.join(", ")
+    )
+}
+
+/// Has a member take its definitions anew where the policy of mirrors is gone.
+fn mend(members: &[MemberStatus], reports: &Reports<'_>) -> Option<Step> {
+    let is_gone = |facts: &Facts| facts.unmirrored.as_ref().is_some_and(|it| it.policy.is_none());
+    let (pod, _) = answering(members, reports).find(|(_, facts)| is_gone(facts))?;
+    let why = format!("pod {} takes its definitions anew, since the policy that has queues mirrored is gone", pod.name);
+    Some(Step::Ask(Target::of(pod, why), Request::Membership(Membership::ImportDefinitions)))
+}
+
+/// Servers that answer, with their pods.
+fn answering<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> impl Iterator<Item = (&'a Pod, &'a Facts)> {
+    let pods = members.iter().filter_map(|member| pod_of(member, reports.pods));
+    pods.filter_map(|pod| Some((pod, facts(pod, reports)?)))
 }
 
 /// A node that does not count, as if it had left already.
@@ -102,11 +143,7 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 
 /// Pods whose servers answer and do not see another one that answers, too: each of them takes itself for the cluster.
 fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
-    let seen: Vec<(&Pod, &Facts)> = members
-        .iter()
-        .filter_map(|member| pod_of(member, reports.pods))
-        .filter_map(|pod| Some((pod, facts(pod, reports)?)))
-        .collect();
+    let seen: Vec<(&Pod, &Facts)> = answering(members, reports).collect();
     let lacks = |facts: &Facts| {
         let unseen = |other: &Facts| facts.nodes.get(&other.name) != Some(&true);
         seen.iter().map(|(_, other)| *other).find(|other| unseen(other)).map(|other| other.name.clone())
@@ -127,12 +164,10 @@ fn alarmed(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What is said of releases from 4.0 on, which have no mirrors.
-fn unmirrored(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    let mut releases =
-        members.iter().filter_map(|member| Some(facts(pod_of(member, reports.pods)?, reports)?.release.as_str()));
-    let has_none =
-        |release: &&str| release.split('.').next().and_then(|it| it.parse().ok()).is_some_and(|it: u32| it >= 4);
-    let release = releases.find(has_none)?;
+fn mirrorless(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let major = |release: &str| release.split('.').next().and_then(|it| it.parse::<u32>().ok());
+    let mut releases = answering(members, reports).map(|(_, facts)| facts.release.as_str());
+    let release = releases.find(|release| major(release).is_some_and(|major| major >= 4))?;
     Some(format!("RabbitMQ {release} mirrors no queue: a member that stops takes the queues with it that are on it"))
 }
 

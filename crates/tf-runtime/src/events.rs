@@ -55,6 +55,7 @@ fn action(request: &Request) -> String {
         Request::Redis(redis::Change::Recount) => "Recount".to_owned(),
         Request::Membership(Membership::Leave) => "Leave".to_owned(),
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
+        Request::Membership(Membership::ImportDefinitions) => "ImportDefinitions".to_owned(),
     }
 }
 
@@ -112,6 +113,9 @@ impl Events {
             ),
             Step::Ask(_, request @ Request::Ring(Change::Repair { routine: true, .. })) => {
                 ("RepairStarted", action(request), why.clone())
+            }
+            Step::Ask(_, request @ Request::Membership(Membership::ImportDefinitions)) => {
+                ("DefinitionsImported", action(request), why.clone())
             }
             Step::Ask(_, request @ Request::Ring(Change::UpgradeSstables)) => {
                 ("UpgradeSstablesStarted", action(request), why.clone())

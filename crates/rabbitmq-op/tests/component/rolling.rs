@@ -9,12 +9,12 @@ use rabbitmq_op::plan::plan;
 use serde_json::json;
 use tf_plan::{
     node::{
-        rabbitmq::Facts,
+        rabbitmq::{Facts, Membership, Unmirrored},
         state::{Health, Status},
     },
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
-    step::Step,
+    step::{Request, Step},
 };
 use tf_testing::three::{self, THREE};
 
@@ -110,6 +110,27 @@ fn an_alarm_is_told_and_keeps_no_change_that_may_be_about_it() {
     let told = &plan.troubles[&format!("{SET}-1")];
     assert_eq!(told, "no server takes messages, since this one runs short of disk");
     assert!(plan.step.is_some());
+}
+
+fn bare(policy: Option<&str>) -> Unmirrored {
+    let queues = vec!["vnc_config.cp1".to_owned()];
+    Unmirrored { vhost: "tf".into(), queues, count: 3, policy: policy.map(str::to_owned) }
+}
+
+#[test]
+fn nobody_is_stopped_while_queues_have_no_mirror_and_a_policy_that_is_gone_is_made_anew() {
+    let hidden = said(|facts| facts.unmirrored = Some(bare(Some("mine"))));
+    assert_eq!(hidden.step, None);
+    let why = hidden.under_way.unwrap();
+    assert!(why.contains("vnc_config.cp1 and 2 more") && why.contains("policy mine goes before"), "{why}");
+    assert!(hidden.notes.iter().any(|note| note.contains("policy mine")), "{:?}", hidden.notes);
+    let gone = said(|facts| facts.unmirrored = Some(bare(None)));
+    match gone.step {
+        Some(Step::Ask(target, Request::Membership(Membership::ImportDefinitions))) => {
+            assert_eq!(target.pod, format!("{SET}-1"));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

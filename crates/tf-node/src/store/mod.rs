@@ -61,6 +61,8 @@ pub enum Store {
         management: Target,
         /// Its data directory, as the daemon sees it.
         data: String,
+        /// Its definitions, as the daemon sees them.
+        definitions: Option<PathBuf>,
     },
     /// A Cassandra server.
     Cassandra(cassandra::Server),
@@ -75,10 +77,11 @@ impl Store {
             Probe::ZooKeeper { port, host, tls } => {
                 Some(Self::ZooKeeper(Target { host: host.unwrap_or(address), port: port.get(), tls: *tls }))
             }
-            Probe::RabbitMq { management, .. } => {
-                let management = Target { host: address, port: management.get(), tls: true };
-                Some(Self::RabbitMq { management, data: launch.working_directory.clone().unwrap_or_default() })
-            }
+            Probe::RabbitMq { management, definitions, .. } => Some(Self::RabbitMq {
+                management: Target { host: address, port: management.get(), tls: true },
+                data: launch.working_directory.clone().unwrap_or_default(),
+                definitions: definitions.as_ref().and_then(|file| placed(launch, file)),
+            }),
             Probe::Cassandra { port, jmx, data, .. } => {
                 let clients = Target { host: address, port: port.get(), tls: true };
                 Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone() }))
@@ -101,8 +104,9 @@ impl Store {
     pub async fn describe(&self, paths: &Paths, daemon: &str, tasks: &Tasks, commands: &Commands, status: &mut Status) {
         match self {
             Self::ZooKeeper(target) => status.zookeeper = Some(zookeeper::facts(target, paths).await),
-            Self::RabbitMq { management, data } => {
-                status.rabbitmq = Some(rabbitmq::facts(management, &paths.at(data), paths).await);
+            Self::RabbitMq { management, data, definitions } => {
+                status.rabbitmq =
+                    Some(rabbitmq::facts(management, &paths.at(data), definitions.as_deref(), paths).await);
             }
             Self::Cassandra(server) => {
                 let (server, daemon) = (server.clone(), daemon.to_owned());
@@ -170,10 +174,13 @@ pub fn tell(
 ) -> Option<impl Future<Output = ()> + Send + use<>> {
     let Probe::RabbitMq { definitions: Some(file), .. } = &set.launch.ready else { return None };
     let is_told = is_taken && former.files.get(file) == set.files.get(file);
-    // What is placed is what this release takes.
-    let placed = set.launch.place.iter().find(|place| place.file == *file).map(|place| PathBuf::from(&place.to));
-    let file = placed.unwrap_or_else(|| paths.run_dir().join(file));
+    let file = placed(&set.launch, file).unwrap_or_else(|| paths.run_dir().join(file));
     (!is_told).then(|| rabbitmq::definitions::import(file, set.clone(), commands.clone()))
+}
+
+/// Where a file is placed, as the daemon sees it. What is there is what this release takes.
+fn placed(launch: &Launch, file: &str) -> Option<PathBuf> {
+    launch.place.iter().find(|place| place.file == file).map(|place| PathBuf::from(&place.to))
 }
 
 /// What has to happen beside a store before its daemon is started.

@@ -29,6 +29,8 @@ pub enum Membership {
         /// Name of the Erlang node.
         name: String,
     },
+    /// Have the server take its definitions anew: a policy of them is gone.
+    ImportDefinitions,
 }
 
 /// Facts about one server and the cluster as it sees it. What could not be found out is empty.
@@ -57,7 +59,25 @@ pub struct Facts {
     /// Whether it was asked to leave ([`Membership::Leave`]), did, and was not started since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
+    /// Queues of clients that have no mirror although the definitions have a policy of that. Where their node stops, what is in them is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmirrored: Option<Unmirrored>,
     /// Why it may not be stopped: queues that would lose their majority, or messages that no other node has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical: Option<String>,
+}
+
+/// Queues without a mirror.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unmirrored {
+    /// Their virtual host.
+    pub vhost: String,
+    /// Names of the first ones.
+    pub queues: Vec<String>,
+    /// How many there are.
+    pub count: usize,
+    /// The policy by which the first of them goes; none where no policy is about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }

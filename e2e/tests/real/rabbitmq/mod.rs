@@ -54,6 +54,8 @@ const UP_AGAIN: Duration = Duration::from_secs(60);
 const PARTED: Duration = Duration::from_secs(90);
 /// Between two messages while servers stop: less than a second on a machine that has nothing else to do, and what a busy one adds.
 const HOLE: Duration = Duration::from_secs(10);
+/// Until an agent has looked, the operator has acted on it, and its tool, which is an Erlang of its own, is done.
+const MENDED: Duration = Duration::from_secs(30);
 /// The orders in which three nodes can get their power back.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
@@ -77,10 +79,11 @@ pub enum Long {
     Distribution,
     DistributionChange,
     Adoption,
+    Policy,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Adoption as usize + 1;
+    pub const ALL: usize = Self::Policy as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -231,6 +234,47 @@ async fn a_change_of_configuration_restarts_one_server_after_the_other_and_no_po
             ensure!(STORE.uids(client).await? == before, "pods are the same");
             are_others(lab, SERVER, &servers)?;
             good("a changed configuration", &traffic.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_gone_is_made_anew_and_one_that_hides_it_keeps_servers_from_being_stopped() -> Result<()> {
+    if !Long::Policy.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            STORE.through(client, "the bring-up").await?;
+            let pod = STORE.pods(client).await?.into_keys().next().context("no pod")?;
+            let ask =
+                |argv: &[&str]| STORE.exec(lab, &pod, &[&["rabbitmqctl", "--vhost", access.vhost()], argv].concat());
+            // Queues are there from now on.
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            traffic.goes_on().await?;
+            let begun = Instant::now();
+            ask(&["clear_policy", "ha"])?;
+            let is_back = async || Ok(ask(&["list_policies"])?.contains("ha-mode").then_some(()));
+            eventually("the policy to be back", MENDED, is_back).await?;
+            println!("the policy is back after {:.1?}", begun.elapsed());
+            STORE.through(client, "the policy").await?;
+
+            ask(&["set_policy", "--priority", "7", "mine", ".*", r#"{"max-length":1000000}"#])?;
+            let is_told = |it: &Resource| it.explain("WorkloadReady").contains("policy mine goes before");
+            STORE.until(client, "known to have queues without mirrors", MENDED, is_told).await?;
+            let servers = processes(lab, SERVER)?;
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"serviceConfiguration": backlog(1)})).await?;
+            let is_held =
+                |it: &Resource| it.is("Progressing", "True") && it.explain("Progressing").contains("policy mine");
+            let held = STORE.until(client, "held", MENDED, is_held).await?;
+            println!("held: {}", held.explain("Progressing"));
+            tokio::time::sleep(MENDED).await;
+            ensure!(processes(lab, SERVER)? == servers, "a server was stopped while queues had no mirror");
+            ask(&["clear_policy", "mine"])?;
+            STORE.through(client, "the change").await?;
+            are_others(lab, SERVER, &servers)?;
+            good("a policy that was gone, one that hid it, and a change", &traffic.end().await?)
         })
         .await
 }

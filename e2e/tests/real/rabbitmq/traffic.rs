@@ -90,6 +90,11 @@ impl Access {
         Self { vhost: vhost.into(), ..self.clone() }
     }
 
+    /// The virtual host.
+    pub fn vhost(&self) -> &str {
+        &self.vhost
+    }
+
     /// Who logs in.
     pub fn user(&self) -> &str {
         &self.user

@@ -50,6 +50,10 @@ pub async fn change(change: &Membership, server: &Server<'_>, commands: &Command
         Membership::Leave if state_file::is_draining(server.paths, server.daemon) => Ok(()),
         Membership::Leave => leave(server, &tools).await,
         Membership::Forget { name } => forget(name, server, &tools).await,
+        Membership::ImportDefinitions => {
+            let file = server.definitions.context("the server has no definitions")?.to_string_lossy();
+            Ok(tools.run(&["rabbitmqctl", "import_definitions", &file]).await.map(drop)?)
+        }
     }
 }
 

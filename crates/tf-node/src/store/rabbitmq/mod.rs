@@ -3,6 +3,7 @@
 mod data;
 pub mod definitions;
 pub mod membership;
+mod mirrors;
 pub mod release;
 
 use std::{fs, path::Path, time::Duration};
@@ -41,6 +42,8 @@ pub struct Server<'a> {
     pub paths: &'a Paths,
     /// Name of the daemon.
     pub daemon: &'a str,
+    /// Its definitions, as the daemon sees them.
+    pub definitions: Option<&'a Path>,
 }
 
 /// A node in the plugin's words. What it does not tell about one that is down is false.
@@ -108,20 +111,24 @@ impl Management {
 }
 
 /// Everything that can be found out. What cannot stays empty.
-pub async fn facts(target: &Target, data: &Path, paths: &Paths) -> Facts {
+pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, paths: &Paths) -> Facts {
     let mut facts = Facts::default();
     // Half of it could be taken for all of it.
-    match answer("management plugin", ask(target, paths, &mut facts)).await {
+    match answer("management plugin", ask(target, definitions, paths, &mut facts)).await {
         Ok(()) => facts,
         Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
     }
 }
 
-async fn ask(target: &Target, paths: &Paths, facts: &mut Facts) -> Result<()> {
+async fn ask(target: &Target, definitions: Option<&Path>, paths: &Paths, facts: &mut Facts) -> Result<()> {
     let mut management = Management::open(target, paths).await?;
     let own = management.overview().await?;
     read_nodes(&own.node, management.nodes().await?, facts);
     facts.release = own.rabbitmq_version;
+    // One alone has no mirrors.
+    if let Some(vhost) = definitions.filter(|_| facts.nodes.len() > 1).and_then(|file| mirrors::wanted(file, paths)) {
+        facts.unmirrored = mirrors::unmirrored(&mut management, vhost).await?;
+    }
     for check in CHECKS {
         let (status, body) = management.get(check).await?;
         facts.critical = facts.critical.take().or(read_check(status, &body)?);
