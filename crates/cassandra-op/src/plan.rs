@@ -309,6 +309,7 @@ fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> U
     };
     tell("repairedSince", upkeep.repaired_since, known.and_then(|known| known.repaired_since.as_ref()));
     plan.notes.append(&mut upkeep.not_upgraded);
+    plan.notes.extend(upkeep.left_alone.take());
     // Others repair what nobody here is told of.
     if cr.spec.service_configuration.automatic_repair == Some(false) {
         return Upkeep { repair: None, ..upkeep };

@@ -9,7 +9,7 @@
 //! `gc_grace_seconds` of a keyspace's tables is over (10 days in Tungsten Fabric's; stateful-services 1.1), by whoever has not done it for longest,
 //! and while nothing else is to be done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use tf_api::contract::MemberStatus;
@@ -47,6 +47,8 @@ pub struct Upkeep {
     pub repair: Option<Step>,
     /// What has a member rewrite files of an earlier release, if one is to.
     pub upgrade: Option<Step>,
+    /// Keyspaces that nobody here looks after, for people.
+    pub left_alone: Option<String>,
     /// Members that could not rewrite such files, with the cause, for people.
     pub not_upgraded: Vec<String>,
 }
@@ -55,9 +57,10 @@ pub struct Upkeep {
 pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Upkeep {
     let answering = procedure::answering(members, reports);
     let upgrade = upgrade(members, reports, &answering, now);
+    let left_alone = left_alone(&answering);
     let not_upgraded = answering.iter().filter_map(|(pod, facts)| not_upgraded(pod, facts)).collect();
     let Some(ring) = procedure::told(members, reports) else {
-        return Upkeep { upgrade, not_upgraded, ..Upkeep::default() };
+        return Upkeep { upgrade, left_alone, not_upgraded, ..Upkeep::default() };
     };
     // One member has nobody to differ from.
     let keyspaces = if members.len() > 1 { keyspaces(&ring, members.len()) } else { BTreeMap::new() };
@@ -74,8 +77,20 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
         overdue: overdue.map(|(keyspace, grace)| explain(keyspace, *grace, &ring)).collect(),
         repair: due.and_then(|(keyspace, _)| repair(keyspace, members.len(), &ring, now)),
         upgrade,
+        left_alone,
         not_upgraded,
     }
+}
+
+/// Keyspaces that somebody placed by data centre: how many members hold a row of theirs is not for the operator to change, and one member that repairs what
+/// it holds does not make all copies alike.
+fn left_alone(answering: &[(&Pod, &Facts)]) -> Option<String> {
+    let names: BTreeSet<&str> =
+        answering.iter().flat_map(|(_, facts)| facts.placed.keys()).map(String::as_str).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        format!("keyspaces that are placed by data centre are neither repaired nor put on another number of members: {names}")
+    })
 }
 
 /// When a server last repaired a keyspace. What its clock said when it was wrong would keep the next repair away for as long.

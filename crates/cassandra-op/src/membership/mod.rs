@@ -110,7 +110,8 @@ fn grow(place: &Node, view: &View<'_>, decision: &mut Decision) {
 }
 
 fn shrink(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
-    if replicate(view.all.len() - 1, view, decision) {
+    decision.waits = view.placed_on_more_than(view.all.len() - 1);
+    if decision.waits.is_none() && replicate(view.all.len() - 1, view, decision) {
         mark(leaver, view, decision);
     }
 }

@@ -161,6 +161,15 @@ impl<'a> View<'a> {
         ))
     }
 
+    /// A keyspace that is placed by data centre, and on more members than would be left.
+    pub fn placed_on_more_than(&self, left: usize) -> Option<String> {
+        let mut placed = self.all.iter().filter_map(Seen::says).flat_map(|facts| &facts.placed);
+        let (keyspace, factor) = placed.find(|(_, factor)| **factor as usize > left)?;
+        Some(format!(
+            "keyspace {keyspace} is to be on {factor} members by data centre, and {left} would be left: alter it before"
+        ))
+    }
+
     /// Why a change that was asked for did not succeed.
     pub fn failure(&self) -> Option<String> {
         let failed = |seen: &Seen<'a>| {

@@ -323,6 +323,21 @@ fn who_cannot_rewrite_files_is_told_with_the_cause_and_nothing_is_repaired_meanw
 }
 
 #[test]
+fn a_keyspace_that_somebody_placed_by_data_centre_is_told_and_keeps_its_members() {
+    let placed = |factor: u32| {
+        repaired([Some(1); 3], move |_, facts| facts.placed = BTreeMap::from([("theirs".to_owned(), factor)]))
+    };
+    let mut fewer = resource();
+    fewer.spec.common_configuration.replicas = Some(2);
+    let held = plan(&fewer, &placed(3)).unwrap();
+    assert_eq!(held.step, None);
+    assert!(held.under_way.as_deref().is_some_and(|why| why.contains("theirs is to be on 3 members")), "{held:?}");
+    assert!(held.notes.iter().any(|note| note.contains("theirs")), "{:?}", held.notes);
+    let free = plan(&fewer, &placed(2)).unwrap();
+    assert!(matches!(free.step, Some(Step::Ask(_, Request::Ring(_)))), "{:?}", free.step);
+}
+
+#[test]
 fn nobody_joins_before_files_of_an_earlier_release_are_rewritten() {
     let mut more = resource();
     more.spec.common_configuration.replicas = Some(2);

@@ -164,6 +164,10 @@ pub struct Facts {
     /// [`AUTH_KEYSPACE`], too.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub keyspaces: BTreeMap<String, u32>,
+    /// Keyspaces of clients whose rows are placed by data centre (`NetworkTopologyStrategy`), with the number of members that hold each row in that
+    /// where most do.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub placed: BTreeMap<String, u32>,
     /// Keyspaces that the server has repaired last ([`Change::Repair`]), each with the number of members it was to be on then.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired: BTreeMap<String, u32>,

@@ -157,7 +157,8 @@ impl Changer {
     async fn decommission(&self, change: &Change) -> Result<(), Failure> {
         let facts = in_time(super::ask(self)).await?;
         let others = facts.peers.len() as u32;
-        if let Some((keyspace, factor)) = facts.keyspaces.iter().find(|(_, factor)| **factor > others) {
+        let all = || facts.keyspaces.iter().chain(&facts.placed);
+        if let Some((keyspace, factor)) = all().find(|(_, factor)| **factor > others) {
             let why = format!("{keyspace} is to be on {factor} members, and {others} would be left");
             return Err(Failure::Refused(why));
         }

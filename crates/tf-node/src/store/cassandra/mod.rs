@@ -68,7 +68,9 @@ async fn ask(changer: &Changer) -> Result<Facts> {
     let local = server.query("SELECT host_id, release_version, schema_version FROM system.local").await?;
     let mut facts = read_local(&local)?;
     facts.peers = read_peers(&server.query("SELECT peer, host_id FROM system.peers").await?)?;
-    facts.keyspaces = keyspaces(&mut server, paths).await?;
+    let keyspaces = server.query(KEYSPACES).await?;
+    facts.keyspaces = of_clients(read_keyspaces(&keyspaces)?, paths)?;
+    facts.placed = read_placed(&keyspaces)?;
     facts.grace = read_grace(&server.query("SELECT keyspace_name, gc_grace_seconds FROM system_schema.tables").await?)?;
     facts.grace.retain(|keyspace, _| facts.keyspaces.contains_key(keyspace));
     if gossip::has_table(&facts.release) {
@@ -137,15 +139,21 @@ fn read_all_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, bool>> {
 /// Keyspaces of clients, each with how many members hold a row; where clients log in, that of the users, too. Others of the server itself, and
 /// those that somebody placed by data centre, are not among them.
 async fn keyspaces(server: &mut Connection, paths: &Paths) -> Result<BTreeMap<String, u32>> {
-    let mut keyspaces = simple_keyspaces(server).await?;
+    of_clients(simple_keyspaces(server).await?, paths)
+}
+
+fn of_clients(mut keyspaces: BTreeMap<String, u32>, paths: &Paths) -> Result<BTreeMap<String, u32>> {
     let have_users = Login::read(paths)?.is_some();
     keyspaces.retain(|name, _| !name.starts_with("system") || have_users && name == AUTH_KEYSPACE);
     Ok(keyspaces)
 }
 
 async fn simple_keyspaces(server: &mut Connection) -> Result<BTreeMap<String, u32>> {
-    read_keyspaces(&server.query("SELECT keyspace_name, replication FROM system_schema.keyspaces").await?)
+    read_keyspaces(&server.query(KEYSPACES).await?)
 }
+
+/// All keyspaces and how their rows are placed.
+const KEYSPACES: &str = "SELECT keyspace_name, replication FROM system_schema.keyspaces";
 
 /// All keyspaces whose rows are on a number of members wherever these are, with that number.
 fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
@@ -160,6 +168,20 @@ fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
         }
     }
     Ok(keyspaces)
+}
+
+/// Keyspaces of clients whose rows are placed by data centre, with the largest number of members of one.
+fn read_placed(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
+    let mut placed = BTreeMap::new();
+    for row in rows {
+        let [Some(name), Some(replication)] = row.as_slice() else { bail!("keyspaces: another table") };
+        let (name, replication) = (text(name), texts(replication)?);
+        let is_placed = replication.get("class").is_some_and(|class| class.ends_with("NetworkTopologyStrategy"));
+        if is_placed && !OWN_KEYSPACES.contains(&name.as_str()) {
+            placed.insert(name, replication.values().filter_map(|it| it.parse().ok()).max().unwrap_or(0));
+        }
+    }
+    Ok(placed)
 }
 
 /// The shortest time of each keyspace's tables that is not 0.
@@ -239,6 +261,21 @@ mod tests {
         let expected = BTreeMap::from([("config_db_uuid".to_owned(), true), ("systems".to_owned(), false)]);
         assert_eq!(read_all_keyspaces(&rows).unwrap(), expected);
         assert!(read_all_keyspaces(&[vec![None, None]]).is_err());
+    }
+
+    #[test]
+    fn keyspaces_are_told_apart_by_how_their_rows_are_placed() {
+        let map = |pairs: &[(&str, &str)]| {
+            let part = |text: &str| [&(text.len() as i32).to_be_bytes()[..], text.as_bytes()].concat();
+            let pairs_of = pairs.iter().flat_map(|(key, value)| [part(key), part(value)]).flatten();
+            Some((pairs.len() as i32).to_be_bytes().into_iter().chain(pairs_of).collect::<Vec<u8>>())
+        };
+        let row = |name: &str, replication| vec![Some(name.as_bytes().to_vec()), replication];
+        let simple = [("class", "org.apache.cassandra.locator.SimpleStrategy"), ("replication_factor", "3")];
+        let placed = [("class", "org.apache.cassandra.locator.NetworkTopologyStrategy"), ("a", "2"), ("b", "3")];
+        let rows = [row("tf", map(&simple)), row("theirs", map(&placed)), row("system_auth", map(&placed))];
+        assert_eq!(read_keyspaces(&rows).unwrap(), BTreeMap::from([("tf".to_owned(), 3)]));
+        assert_eq!(read_placed(&rows).unwrap(), BTreeMap::from([("theirs".to_owned(), 3)]));
     }
 
     #[test]
