@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::identity::{Identity, Usage};
-use tf_testing::resources;
+use tf_testing::resources::{self, Resource};
 
-use crate::store::{NAMESPACE, Store};
+use crate::store::{BRING_UP, NAMESPACE, Store, processes};
 
 /// How long nothing may happen, and how long before that what has begun may take to end.
 const SILENCE: Duration = Duration::from_mins(2);
@@ -22,21 +22,29 @@ const RESIDENT: u64 = 8 * 1024;
 const BUSY: f64 = 0.01;
 /// Brings up three members of a store and looks at what happens afterwards.
 pub async fn is_silent(store: &Store, lab: &Lab, client: &Client) -> Result<()> {
+    is_silent_once(store, json!({}), Resource::is_ready, lab, client).await
+}
+
+/// The same by this spec, from when nothing of a bring-up is left to do.
+pub async fn is_silent_once(
+    store: &Store,
+    spec: Value,
+    is_done: impl Fn(&Resource) -> bool,
+    lab: &Lab,
+    client: &Client,
+) -> Result<()> {
     let begun = lab.audit_mark().await?;
-    resources::apply(client, store.kind, NAMESPACE, store.name, json!({})).await?;
+    resources::apply(client, store.kind, NAMESPACE, store.name, spec).await?;
     store.certified(client).await?;
+    store.until(client, "done with its bring-up", BRING_UP, is_done).await?;
     tokio::time::sleep(SETTLED).await;
-    let mut agents = Vec::new();
-    for node in lab.real_nodes()?.all()? {
-        agents.extend(node.processes("tf-node")?);
-    }
-    ensure!(agents.len() == 3, "{agents:?}");
+    let agents = processes(lab, "tf-node")?.concat();
     let before: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
     let rest = lab.audit_mark().await?;
     tokio::time::sleep(SILENCE).await;
     let end = lab.audit_mark().await?;
     let after: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
-    ensure!(before.len() == 3 && after.len() == 3, "an agent has ended");
+    ensure!(before.len() == agents.len() && after.len() == agents.len(), "an agent has ended");
     for (before, after) in before.iter().zip(&after) {
         let share = after.cpu.saturating_sub(before.cpu).as_secs_f64() / SILENCE.as_secs_f64();
         let (resident, own) = (after.rss_bytes / 1024, after.anonymous_bytes / 1024);

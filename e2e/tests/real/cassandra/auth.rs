@@ -20,6 +20,7 @@ use super::writer::Writer;
 use super::{Long, NAME, RESIZED, STORE, good, on_a_small_machine, table};
 use crate::store::{NAMESPACE, edit_secret, followed, running};
 use crate::tls::Access;
+use crate::{rest, secrets};
 
 /// Between two visits.
 const PACE: Duration = Duration::from_millis(100);
@@ -232,6 +233,36 @@ async fn another_password_counts_for_who_comes_anew_and_neither_a_server_nor_a_c
             let summary = writer.read_by(&other).end().await?;
             ensure!(summary.refused == 0, "the client had to connect anew: {summary}");
             good("another password", &summary)
+        })
+        .await
+}
+
+/// Of a Secret's key and value what is secret.
+fn secret(key: &str, text: &str) -> Vec<String> {
+    let key = key.to_lowercase();
+    let stated = text
+        .lines()
+        .filter_map(|line| line.split_once("PASSWORD="))
+        .map(|(_, value)| value.trim_matches('\'').to_owned());
+    stated.chain(key.ends_with("password").then(|| text.to_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_at_rest_writes_nothing_and_tells_no_password() -> Result<()> {
+    if !Long::Rest.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            // Users are in a keyspace, which is repaired like any other.
+            let is_repaired = |it: &Resource| it.is_ready() && it.object.data["status"]["repairedSince"].is_string();
+            rest::is_silent_once(&STORE, spec(3, "Password"), is_repaired, lab, client).await?;
+            let values = secrets::values(lab, client, secret).await?;
+            let of = |part: &str| values.values().filter(|place| place.to_lowercase().contains(part)).count();
+            // Of key store, trust store and clients, keys of the authority and of three members, and tokens.
+            ensure!(of("password") >= 3, "{:?}", values.values());
+            ensure!(of("tf-ca") >= 1 && of("pods/") >= 6 && of("token") >= 3, "{:?}", values.values());
+            secrets::nothing_leaks(&values, &secrets::pages(&STORE, lab, client).await?)
         })
         .await
 }

@@ -70,10 +70,11 @@ pub enum Long {
     Founded,
     Asked,
     OtherPassword,
+    Rest,
 }
 
 impl Long {
-    pub const ALL: usize = Self::OtherPassword as usize + 1;
+    pub const ALL: usize = Self::Rest as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -63,10 +63,11 @@ pub enum Long {
     AllKilled,
     MasterSizes,
     MasterSecrets,
+    MasterRest,
 }
 
 impl Long {
-    pub const ALL: usize = Self::MasterSecrets as usize + 1;
+    pub const ALL: usize = Self::MasterRest as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

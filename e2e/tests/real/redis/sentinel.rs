@@ -10,13 +10,16 @@ use kube::{Client, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tf_api::kinds::REDIS;
-use tf_testing::resources;
+use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
 
 use super::client::Login;
 use super::journal::{Journal, Summary};
-use super::{Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, another_password, through};
+use super::{
+    Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, another_password, nothing_secret_is_told, through,
+};
+use crate::rest;
 use crate::store::NAMESPACE;
 
 /// Until another server takes writes (stateful-services 5).
@@ -265,4 +268,17 @@ async fn another_password_and_another_authority_are_taken_by_servers_and_sentine
 #[test]
 fn the_ports_are_those_that_the_operator_gives() {
     assert_eq!(super::client::SENTINEL_PORT, REDIS_PORT + 20_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_at_rest_are_left_alone_and_tell_no_password() -> Result<()> {
+    if !Long::MasterRest.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            rest::is_silent_once(&STORE, spec(3, "info"), Resource::is_ready, lab, client).await?;
+            nothing_secret_is_told(lab, client).await
+        })
+        .await
 }
