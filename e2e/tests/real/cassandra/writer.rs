@@ -1,4 +1,5 @@
-//! A client that writes all the time with a quorum and keeps account of every row that was acknowledged.
+//! A client that writes all the time with a quorum and keeps account of every row that was acknowledged, and one that reads what was acknowledged last,
+//! with a quorum, too, by whichever server takes it: what is not there is stale.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use kube::Client;
 use tf_testing::wait::eventually;
 use tokio::task::JoinHandle;
@@ -16,6 +17,8 @@ use crate::tls::Access;
 
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(20);
+/// Reads by one server before the next one is asked.
+const READS: usize = 20;
 /// Before the next server is tried.
 const RETRY: Duration = Duration::from_millis(50);
 /// For more writes.
@@ -26,6 +29,8 @@ struct Account {
     acknowledged: BTreeSet<i64>,
     refused: usize,
     longest_pause: Duration,
+    read: usize,
+    stale: usize,
 }
 
 impl Account {
@@ -36,6 +41,7 @@ impl Account {
 }
 
 /// Whom a client trusts.
+#[derive(Clone)]
 enum Trust {
     Own(Access),
     Namespace(Client),
@@ -55,7 +61,7 @@ pub struct Writer {
     access: Access,
     addresses: Vec<Ipv4Addr>,
     account: Arc<Mutex<Account>>,
-    task: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 /// How it went.
@@ -68,34 +74,44 @@ pub struct Summary {
     pub refused: usize,
     /// Longest time between two acknowledgements.
     pub longest_pause: Duration,
+    /// Answers to the one who reads.
+    pub read: usize,
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { acknowledged, lost, refused, longest_pause } = self;
-        write!(f, "{acknowledged} rows, {lost} lost, {refused} written again, longest pause {longest_pause:.1?}")
+        let Self { acknowledged, lost, refused, longest_pause, read } = self;
+        write!(
+            f,
+            "{acknowledged} rows, {lost} lost, {refused} written again, longest pause {longest_pause:.1?}, {read} read"
+        )
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
 impl Writer {
     /// Begins to write to the table, by whichever of these servers takes it.
     pub fn begin(access: &Access, addresses: &[Ipv4Addr]) -> Self {
-        let account = Arc::default();
-        let task = tokio::spawn(write(Trust::Own(access.clone()), addresses.to_vec(), Arc::clone(&account)));
-        Self { access: access.clone(), addresses: addresses.to_vec(), account, task }
+        Self::trusting(access.clone(), &Trust::Own(access.clone()), addresses)
     }
 
     /// The same of one that reads for each connection whom the namespace trusts.
     pub async fn following(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
-        let (access, account) = (Access::of(client).await?, Arc::default());
-        let task = tokio::spawn(write(Trust::Namespace(client.clone()), addresses.to_vec(), Arc::clone(&account)));
-        Ok(Self { access, addresses: addresses.to_vec(), account, task })
+        Ok(Self::trusting(Access::of(client).await?, &Trust::Namespace(client.clone()), addresses))
+    }
+
+    fn trusting(access: Access, trust: &Trust, addresses: &[Ipv4Addr]) -> Self {
+        let account = Arc::<Mutex<Account>>::default();
+        let tasks = [
+            tokio::spawn(write(trust.clone(), addresses.to_vec(), Arc::clone(&account))),
+            tokio::spawn(read(trust.clone(), addresses.to_vec(), Arc::clone(&account))),
+        ];
+        Self { access, addresses: addresses.to_vec(), account, tasks }
     }
 
     /// Has others than the writer itself, which goes on with its session, connect like this.
@@ -124,10 +140,10 @@ impl Writer {
         eventually("rows to be acknowledged", GOES_ON, async || Ok((count() > before + more).then_some(()))).await
     }
 
-    /// Ends when more was written, and looks for every row by another server than the last time.
+    /// Ends when more was written, and looks for every row by another server than the last time. Fails if somebody read what was stale.
     pub async fn end(self) -> Result<Summary> {
         self.goes_on(10).await?;
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
         let mut sessions = Vec::new();
         for address in &self.addresses {
             sessions.push(self.access.connect(*address).await?);
@@ -140,8 +156,9 @@ impl Writer {
             lost += usize::from(found != 1);
         }
         let account = self.account.lock().unwrap();
-        let Account { refused, longest_pause, .. } = *account;
-        Ok(Summary { acknowledged: rows.len(), lost, refused, longest_pause })
+        let Account { refused, longest_pause, read, stale, .. } = *account;
+        ensure!(read > 0 && stale == 0, "{stale} of {read} rows that were read were stale");
+        Ok(Summary { acknowledged: rows.len(), lost, refused, longest_pause, read })
     }
 }
 
@@ -163,5 +180,23 @@ async fn write(trust: Trust, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Accoun
             sleep(PACE).await;
         }
         account.lock().unwrap().refused += 1;
+    }
+}
+
+async fn read(trust: Trust, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+    let newest = || account.lock().unwrap().acknowledged.last().copied();
+    // Not by the one who takes the writes.
+    for turn in 1.. {
+        sleep(PACE).await;
+        let connected = async { trust.access().await?.connect(addresses[turn % addresses.len()]).await };
+        let Ok(mut session) = connected.await else { continue };
+        for _ in 0..READS {
+            sleep(PACE).await;
+            let Some(number) = newest() else { continue };
+            let Ok(found) = session.count(&format!("lab.journal WHERE number = {number}")).await else { break };
+            let mut account = account.lock().unwrap();
+            account.read += 1;
+            account.stale += usize::from(found != 1);
+        }
     }
 }
