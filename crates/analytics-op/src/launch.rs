@@ -1,5 +1,7 @@
 //! What launch files of several daemons have in common: the files that they read, when they serve.
 
+use std::collections::BTreeSet;
+
 use tf_api::{common::LogLevel, schema::Port};
 use tf_plan::{
     keystone::{self, Keystone},
@@ -44,8 +46,13 @@ pub fn client(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str>
 /// # Errors
 /// When the port is 0.
 pub fn introspected(launch: Launch, introspect: Port, level: LogLevel) -> Result<Launch, Unusable> {
-    let ready =
-        Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false };
+    let ready = Probe::NodeStatus {
+        port: port("ready.port", introspect)?,
+        tls: true,
+        functional: true,
+        optional: BTreeSet::new(),
+        elected: false,
+    };
     Ok(Launch { ready, level: Some(sandesh::level(level, introspect)?), ..launch })
 }
 

@@ -1,10 +1,12 @@
 //! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
 
+use std::collections::BTreeSet;
+
 use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
+    node::launch::{Identity, Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
@@ -72,8 +74,9 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
     // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (config-daemons-observed).
     launch.connections = Some(sandesh::connections(spec.api_introspect_port)?);
     launch.agent = agents.api()?;
-    // It reads it for each connection (config-daemons-observed).
-    launch.identity = Some(agents.certificate());
+    // contrail-api reads it for each connection (config-daemons-observed). uWSGI reads it once, and clients of the API copy the authorities when they begin
+    // and go by the copy (`vnc_api.py`, `getCertKeyCaBundle`).
+    launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     Ok(launch)
 }
 
@@ -83,7 +86,8 @@ fn client(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
     let mut launch = daemon(command(program, file, cluster), cluster);
     launch.files.insert(file.into(), OnChange::Restart);
     let port = port("alive.port", introspect)?;
-    launch.alive = Some(Probe::NodeStatus { port, tls: true, functional: false, elected: true });
+    launch.alive =
+        Some(Probe::NodeStatus { port, tls: true, functional: false, optional: BTreeSet::new(), elected: true });
     launch.connections = Some(sandesh::connections(introspect)?);
     launch.level = Some(sandesh::level(cluster.log_level, introspect)?);
     Ok(launch)

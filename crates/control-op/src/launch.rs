@@ -54,8 +54,13 @@ fn daemon(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
     ];
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
-    let ready =
-        Probe::NodeStatus { port: port("ready.port", introspect)?, tls: true, functional: true, elected: false };
+    let ready = Probe::NodeStatus {
+        port: port("ready.port", introspect)?,
+        tls: true,
+        functional: true,
+        optional: sandesh::optional(),
+        elected: false,
+    };
     let level = Some(sandesh::level(cluster.log_level, introspect)?);
     Ok(Launch { files, awaits: certificates(), ready, level, patience: Some(PATIENCE), ..Launch::new(argv) })
 }

@@ -38,6 +38,7 @@ pub fn file(services: &Services, level: LogLevel, elected: bool, agents: &Agents
             port: port("ready.port", ports::KUBE_MANAGER_INTROSPECT)?,
             tls: true,
             functional: true,
+            optional: sandesh::optional(),
             elected,
         },
         level: Some(sandesh::level(level, ports::KUBE_MANAGER_INTROSPECT)?),

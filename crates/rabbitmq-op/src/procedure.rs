@@ -35,7 +35,9 @@ pub fn complete(
     procedure::complete(&CLUSTER, plan, cr, observed, contents);
     former::spare(plan, nodes, &reports);
     plan.notes.extend(mirrorless(&plan.members, &reports));
-    plan.notes.extend(unmirrored(&plan.members, &reports).map(bare));
+    let is_told = |note: &String| plan.under_way.as_ref().is_some_and(|why| why.contains(note));
+    let bare = unmirrored(&plan.members, &reports).map(bare).filter(|note| !is_told(note));
+    plan.notes.extend(bare);
     plan.step = plan.step.take().or_else(|| mend(&plan.members, &reports));
     let Some(decided) = decided else { return };
     plan.troubles.extend(left(&plan.members, &reports));

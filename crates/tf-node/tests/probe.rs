@@ -5,6 +5,7 @@
 mod common;
 
 use std::{
+    collections::BTreeSet,
     io::{Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
     num::NonZeroU16,
@@ -64,7 +65,7 @@ fn a_daemon_without_a_port_serves_where_another_one_may_be_elected_and_not_where
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let of = |port: u16, elected| {
         let port = NonZeroU16::new(port).unwrap();
-        Probe::NodeStatus { port, tls: false, functional: true, elected }
+        Probe::NodeStatus { port, tls: false, functional: true, optional: BTreeSet::new(), elected }
     };
     let container = probed(of(closed, true));
     let (code, text) = container.probe(&[]);

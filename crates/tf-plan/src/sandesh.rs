@@ -1,6 +1,8 @@
 //! The `[SANDESH]` section: TLS of the introspect port and of the connection to the collectors, the same for every daemon
 //! (tf-components 1.5).
 
+use std::collections::BTreeSet;
+
 use tf_api::{common::LogLevel, schema::Port};
 
 use crate::{
@@ -35,8 +37,13 @@ pub fn fill(section: &mut Section, collector_tls: bool) {
 /// # Errors
 /// When the port is 0.
 pub fn connections(introspect: Port) -> Result<Connections, Unusable> {
-    let optional = ["Collector".to_owned()].into();
+    let optional = optional();
     Ok(Connections { port: port("connections.port", introspect)?, tls: true, optional })
+}
+
+/// Types of connections that daemons do their work without: collectors, to which they report (tf-components 1.9).
+pub fn optional() -> BTreeSet<String> {
+    ["Collector".to_owned()].into()
 }
 
 /// How a daemon that starts with the level of its file is told another one at its introspect port.

@@ -16,6 +16,7 @@ use crate::{
     options::{ApiServer, Options},
     status::{Peer, State, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
+    tls,
 };
 
 /// Between two questions to the API.
@@ -77,15 +78,18 @@ pub async fn run(
     Ok(())
 }
 
-/// Looks every now and then whether one of the APIs answers.
+/// Looks every now and then whether one of the APIs answers. Its library copies the authorities when it begins and goes by the copy from then on
+/// (`vnc_api.py`, `getCertKeyCaBundle`).
 pub async fn ask(api: &ApiServer, authorities: Option<&Path>, status: &Status) {
+    let copied = authorities.filter(|_| api.tls).map(|authorities| tls::client(authorities, None));
     loop {
         let mut state = State::Down("no server is named".into());
         for host in &api.hosts {
-            let answer = match (api.tls, authorities) {
-                (true, None) => Err(anyhow::anyhow!("ConnectionError: vnc_api_lib.ini names no authority")),
-                (true, authorities) => http::get(host, api.port, authorities, "/").await,
-                (false, _) => http::get(host, api.port, None, "/").await,
+            let answer = match &copied {
+                None if api.tls => Err(anyhow::anyhow!("ConnectionError: vnc_api_lib.ini names no authority")),
+                Some(Err(error)) => Err(anyhow::anyhow!("ConnectionError: {error:#}")),
+                Some(Ok(tls)) => http::get(host, api.port, Some(tls), "/").await,
+                None => http::get(host, api.port, None, "/").await,
             };
             match answer {
                 Ok(code) if code.is_success() => {

@@ -1,12 +1,12 @@
 //! Servers of pages, over TLS or not, and a client that asks for one.
 
-use std::{convert::Infallible, future::Future, net::IpAddr, time::Duration};
+use std::{convert::Infallible, future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request, Response, StatusCode, body::Bytes, client, server, service::service_fn};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -136,16 +136,15 @@ pub async fn call(host: &str, port: u16, call: &Call<'_>) -> Result<StatusCode> 
 }
 
 /// Asks for a page and gives back its status.
-pub async fn get(host: &str, port: u16, authorities: Option<&std::path::Path>, path: &str) -> Result<StatusCode> {
+pub async fn get(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>, path: &str) -> Result<StatusCode> {
     let asked = async {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((bare, port)).await?;
-        match authorities {
+        match tls {
             None => ask(stream, host, path).await,
-            Some(authorities) => {
+            Some(tls) => {
                 let name = ServerName::try_from(bare.to_owned())?;
-                let connector = TlsConnector::from(tls::client(authorities, None)?);
-                ask(connector.connect(name, stream).await?, host, path).await
+                ask(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?, host, path).await
             }
         }
     };

@@ -1,5 +1,7 @@
 //! How the node agent runs the daemons of a node: command lines (tf-components 3.5 and 8.1), the files that they read, when they serve.
 
+use std::collections::BTreeSet;
+
 use tf_plan::{
     component::Agents,
     node,
@@ -52,6 +54,7 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
     launch.ready = Probe::NodeStatus {
         port: port("ready.port", introspect)?,
         tls,
+        optional: BTreeSet::new(),
         functional: !services.xmpp_servers(parameters)?.is_empty(),
         elected: false,
     };

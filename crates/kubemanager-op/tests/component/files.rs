@@ -170,7 +170,7 @@ fn another_token_is_another_configuration_of_each_member_and_no_other_object() {
 fn who_waits_to_be_elected_serves_and_who_is_at_work_says_so() {
     let probe = |spec| Planned::of(&World::default(), spec).launch().ready;
     let of = |probe: Probe| match probe {
-        Probe::NodeStatus { port, tls, functional, elected } => Some((port.get(), tls, functional, elected)),
+        Probe::NodeStatus { port, tls, functional, elected, .. } => Some((port.get(), tls, functional, elected)),
         _ => None,
     };
     assert_eq!(of(probe(json!({}))), Some((8108, true, true, true)));

@@ -215,8 +215,9 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
         Probe::Cassandra { port, .. } => store::cassandra::serves(&target(&None, port.get(), true), paths).await,
         Probe::Redis { port, .. } => store::redis::serves(&target(&None, port.get(), true), paths).await,
         Probe::Sentinel { port } => store::redis::sentinel::serves(&target(&None, port.get(), true), paths).await,
-        Probe::NodeStatus { port, tls, functional, .. } => {
-            node_status::probe(&target(&None, port.get(), *tls), *functional, paths).await
+        Probe::NodeStatus { port, tls, functional, optional, .. } => {
+            let needed = functional.then_some(optional);
+            node_status::probe(&target(&None, port.get(), *tls), needed, paths).await
         }
         Probe::Process => Ok("its process runs".to_owned()),
     }

@@ -11,9 +11,9 @@ const PATH: &str = "/Snh_SandeshUVECacheReq?x=NodeStatus";
 /// Characters that are told: a description names every connection that is down.
 const LONGEST: usize = 300;
 
-/// Asks for the state. It has to be `Functional`, or at least there.
-pub(super) async fn probe(target: &Target, functional: bool, paths: &Paths) -> Result<String> {
-    judge(&page(target, paths).await?, functional)
+/// Asks for the state. It has to be `Functional`, or not to be for want of these types of connections alone; or at least there.
+pub(super) async fn probe(target: &Target, optional: Option<&BTreeSet<String>>, paths: &Paths) -> Result<String> {
+    judge(&page(target, paths).await?, optional)
 }
 
 /// Asks what is not up of what the daemon is connected to, but for connections of these types.
@@ -41,19 +41,49 @@ fn missing(page: &str, optional: &BTreeSet<String>) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", ").chars().take(LONGEST).collect())
 }
 
-fn judge(page: &str, functional: bool) -> Result<String> {
+fn judge(page: &str, optional: Option<&BTreeSet<String>>) -> Result<String> {
     // No entry yet, and what it would say is not known.
     let Some(state) = element(page, "state") else { bail!("NodeStatus: the daemon is still initialising") };
     // Connections have descriptions, too, before that of the whole.
     let after = page.rsplit_once("</connection_infos>").map_or(page, |(_, after)| after);
     let description = element(after, "description").filter(|text| !text.is_empty());
-    let told = match description {
+    let told = match &description {
         Some(why) => format!("NodeStatus: {state} ({why})"),
         None => format!("NodeStatus: {state}"),
     };
     let told: String = told.chars().take(LONGEST).collect();
-    ensure!(!functional || state == "Functional", told);
+    let serves = |optional| state == "Functional" || description.as_deref().is_some_and(|why| wants(why, optional));
+    ensure!(optional.is_none_or(serves), told);
     Ok(told)
+}
+
+/// Whether a daemon is not functional for want of connections of these types alone: `Collector:Collector[details] connection down`,
+/// `Collector, Database connection down`, or `Number of connections:5, Expected:6 Missing: Collector` (tf-components 1.9).
+fn wants(why: &str, optional: &BTreeSet<String>) -> bool {
+    let why = without_details(why);
+    let names = why.trim().strip_suffix(" connection down").or_else(|| {
+        let (_, missing) = why.strip_prefix("Number of connections:")?.split_once("Missing:")?;
+        Some(missing)
+    });
+    let kind = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
+    names.is_some_and(|names| names.trim_end_matches([',', ' ']).split(',').all(|name| optional.contains(&kind(name))))
+}
+
+/// A text without what is in brackets: addresses and errors, in whatever words.
+fn without_details(text: &str) -> String {
+    let mut depth = 0_usize;
+    let outside = |letter: &char| {
+        match letter {
+            '[' => depth += 1,
+            ']' => {
+                depth = depth.saturating_sub(1);
+                return false;
+            }
+            _ => {}
+        }
+        depth == 0
+    };
+    text.chars().filter(outside).collect()
 }
 
 /// The text of the first element of this name.
@@ -86,21 +116,45 @@ mod tests {
 
     #[test]
     fn a_daemon_that_is_not_functional_serves_where_it_need_not_be() {
-        let said =
-            |state, description, functional| judge(&page(state, description), functional).map_err(|it| it.to_string());
-        assert_eq!(said("Functional", "", true), Ok("NodeStatus: Functional".into()));
+        let said = |state, description, optional: Option<&BTreeSet<String>>| {
+            judge(&page(state, description), optional).map_err(|it| it.to_string())
+        };
+        let all = &BTreeSet::new();
+        assert_eq!(said("Functional", "", Some(all)), Ok("NodeStatus: Functional".into()));
         let lost = "XMPP:control-node:10.0.0.1[&lt;refused&gt;] connection down";
         let told = "NodeStatus: Non-Functional (XMPP:control-node:10.0.0.1[<refused>] connection down)";
-        assert_eq!(said("Non-Functional", lost, true), Err(told.into()));
-        assert_eq!(said("Non-Functional", lost, false), Ok(told.into()));
+        assert_eq!(said("Non-Functional", lost, Some(all)), Err(told.into()));
+        assert_eq!(said("Non-Functional", lost, None), Ok(told.into()));
+    }
+
+    #[test]
+    fn a_daemon_serves_that_lacks_nothing_but_what_it_need_not_have() {
+        let optional = BTreeSet::from(["Collector".to_owned()]);
+        for (why, serves) in [
+            ("Collector connection down", true),
+            ("Collector:Collector[None Established, 10.0.0.1] connection down", true),
+            ("Number of connections:5, Expected:6 Missing: Collector", true),
+            ("Number of connections:5, Expected:6 Missing: Collector:Collector,", true),
+            ("Number of connections:4, Expected:6 Missing: Collector, Database:Cassandra", false),
+            ("Collector, Database connection down", false),
+            ("Database:Cassandra[Collector] connection down", false),
+            ("Collector connection down, No BGP configuration for self", false),
+            ("No BGP configuration for self", false),
+            ("Number of connections:5, Expected:6", false),
+            ("", false),
+        ] {
+            let said = judge(&page("Non-Functional", why), Some(&optional));
+            assert_eq!(said.is_ok(), serves, "{why}: {said:?}");
+        }
+        assert!(judge(&page("Non-Functional", "Collector connection down"), Some(&BTreeSet::new())).is_err());
     }
 
     #[test]
     fn a_daemon_without_an_entry_is_initialising() {
-        for functional in [true, false] {
+        for optional in [Some(&BTreeSet::new()), None] {
             let empty =
                 "<__NodeStatusUVE_list type=\"slist\"><SandeshUVECacheResp type=\"sandesh\"/></__NodeStatusUVE_list>";
-            assert!(judge(empty, functional).unwrap_err().to_string().contains("still initialising"));
+            assert!(judge(empty, optional).unwrap_err().to_string().contains("still initialising"));
         }
     }
 
@@ -130,7 +184,8 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_it_says_is_told_within_bounds(page in "(<state|<description| a=\"\">|</|>|&lt;|[a-z]|\n){0,40}", functional: bool) {
-            let told = judge(&page, functional).unwrap_or_else(|error| error.to_string());
+            let optional = BTreeSet::from(["a".to_owned()]);
+            let told = judge(&page, functional.then_some(&optional)).unwrap_or_else(|error| error.to_string());
             prop_assert!(!told.contains('\n') && told.chars().count() <= LONGEST);
             let page = page.replace("state", "ConnectionInfo");
             prop_assert!(missing(&page, &BTreeSet::new()).is_none_or(|told| !told.contains('\n') && told.chars().count() <= LONGEST));

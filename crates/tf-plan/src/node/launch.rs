@@ -275,6 +275,9 @@ pub enum Probe {
         /// Whether it has to be `Functional`. Otherwise it serves as soon as it says anything: its configuration does not name what it
         /// would have to be connected to.
         functional: bool,
+        /// Types of connections that it serves without, although it calls itself `Non-Functional` for want of them.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        optional: BTreeSet<String>,
         /// Whether one of all members is elected, and the others wait for their turn with no port open (tf-components 1.9, `backup`).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elected: bool,

@@ -21,6 +21,7 @@ use crate::{
     options::Pair,
     status::{Peer, Status},
     stores::cassandra::Database,
+    tls,
 };
 use options::{Api, Options};
 
@@ -163,7 +164,11 @@ async fn ask(api: &Api) {
         let mut answer = String::from("no server");
         for host in &api.server.hosts {
             let authorities = api.authorities.as_deref().filter(|_| api.server.tls);
-            answer = match http::get(host, api.server.port, authorities, &api.page).await {
+            let asked = async {
+                let tls = authorities.map(|authorities| tls::client(authorities, None)).transpose()?;
+                http::get(host, api.server.port, tls.as_ref(), &api.page).await
+            };
+            answer = match asked.await {
                 Ok(status) => format!("status {}", status.as_u16()),
                 Err(error) => format!("{error:#}"),
             };

@@ -265,10 +265,11 @@ async fn a_policy_that_is_gone_is_made_anew_and_one_that_hides_it_keeps_servers_
             STORE.until(client, "known to have queues without mirrors", MENDED, is_told).await?;
             let servers = processes(lab, SERVER)?;
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"serviceConfiguration": backlog(1)})).await?;
-            let is_held =
-                |it: &Resource| it.is("Progressing", "True") && it.explain("Progressing").contains("policy mine");
+            let is_held = |it: &Resource| {
+                it.is("Progressing", "True") && it.explain("WorkloadReady").contains("none is touched now: queues of")
+            };
             let held = STORE.until(client, "held", MENDED, is_held).await?;
-            println!("held: {}", held.explain("Progressing"));
+            println!("held: {}", held.explain("WorkloadReady"));
             tokio::time::sleep(MENDED).await;
             ensure!(processes(lab, SERVER)? == servers, "a server was stopped while queues had no mirror");
             ask(&["clear_policy", "mine"])?;
