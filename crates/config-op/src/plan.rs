@@ -258,10 +258,13 @@ fn ignored(cr: &Config) -> Vec<String> {
         .into_iter()
         .filter(|(set, _, container)| *set && !spec.containers.is_empty() && !lists(spec, container))
         .map(|(_, name, container)| field(name, &format!("containers does not list {container}")));
+    let hostless = spec.linklocal_service_config.iter().filter(|service| registration::host(service).is_none());
+    let hostless = hostless
+        .map(|_| field("linklocalServiceConfig", "ipFabricServiceHost is missing, so no service is registered"));
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let dependencies = dependency::ignored(&services::dependencies(cr));
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
-    of_containers.chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
+    of_containers.chain(hostless).chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
 }
 
 fn manages_fabric(spec: &ConfigConfiguration) -> bool {

@@ -95,7 +95,8 @@ fn system(spec: &ConfigConfiguration) -> Record {
 }
 
 fn vrouters(spec: &ConfigConfiguration) -> Record {
-    let services = spec.linklocal_service_config.iter().map(|service| (service.name.clone(), linklocal(service)));
+    let services = spec.linklocal_service_config.iter();
+    let services = services.filter_map(|service| Some((service.name.clone(), linklocal(service, host(service)?))));
     let encapsulations = BTreeMap::from([("encapsulation", Setting::usual(json!(ENCAPSULATIONS)))]);
     Record {
         kind: GLOBAL_VROUTER_CONFIG,
@@ -117,9 +118,13 @@ fn vrouters(spec: &ConfigConfiguration) -> Record {
     }
 }
 
+/// The host that provides a service. Without one there is none to register.
+pub fn host(service: &LinklocalServiceConfig) -> Option<&str> {
+    service.ip_fabric_service_host.as_deref().filter(|host| !host.is_empty())
+}
+
 /// A service by the address of its host, or by its name, which the agents resolve.
-fn linklocal(service: &LinklocalServiceConfig) -> Value {
-    let host = service.ip_fabric_service_host.as_deref().unwrap_or_default();
+fn linklocal(service: &LinklocalServiceConfig, host: &str) -> Value {
     let mut entry = json!({
         "linklocal_service_name": service.name,
         "linklocal_service_ip": service.ip,

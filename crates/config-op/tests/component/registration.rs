@@ -48,6 +48,14 @@ fn nodes_are_told_to_a_member_that_serves() {
 }
 
 #[test]
+fn a_link_local_service_of_no_host_is_not_registered_and_that_is_told() {
+    let plan = plan(json!({"linklocalServiceConfig": {"name": "metadata"}}));
+    let vrouters = made(&plan, "/global-vrouter-configs").swap_remove(0);
+    assert_eq!(vrouters["linklocal_services"]["linklocal_service_entry"].as_array().map_or(0, Vec::len), 0);
+    assert!(plan.ignored.iter().any(|field| field.contains("ipFabricServiceHost is missing")), "{:?}", plan.ignored);
+}
+
+#[test]
 fn settings_of_everything_are_those_of_the_spec() {
     let plan = plan(json!({
         "globalASNNumber": 70000, "bgpEnable4Byte": true, "bgpAutoMesh": false,
