@@ -74,8 +74,9 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
     // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (config-daemons-observed).
     launch.connections = Some(sandesh::connections(spec.api_introspect_port)?);
     launch.agent = agents.api()?;
-    // contrail-api reads it for each connection (config-daemons-observed). uWSGI reads it once, and clients of the API copy the authorities when they begin
-    // and go by the copy (`vnc_api.py`, `getCertKeyCaBundle`).
+    // contrail-api reads it for each connection (config-daemons-observed), uWSGI once. The other daemons are clients of the API, which copy the
+    // authorities when they begin and go by the copy (`vnc_api.py`, `getCertKeyCaBundle`).
+    launch.rereads = spec.api_worker_count <= 1;
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     Ok(launch)
 }

@@ -52,6 +52,10 @@ pub struct Launch {
     /// another container of the pod gets, say. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<String>,
+    /// Whether it reads certificate and authorities for each connection, so that it is not started anew for others with the daemons beside it
+    /// ([`Identity::at_start`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rereads: bool,
     /// How it is stopped.
     pub stop: Stop,
     /// When it serves.
@@ -456,6 +460,7 @@ impl Launch {
             files: BTreeMap::new(),
             place: Vec::new(),
             awaits: Vec::new(),
+            rereads: false,
             stop: Stop { signal: Signal::Term, seconds: 30 },
             ready: Probe::Process,
             alive: None,
@@ -494,10 +499,11 @@ impl Launch {
         self.files.keys().chain(self.place.iter().map(|place| &place.file)).map(String::as_str)
     }
 
-    /// Whether the daemon starts with a certificate of the member, which it waits for. One that reads it again later does so, too.
+    /// Whether the daemon starts with a certificate of the member, which it waits for, and goes by it. One that is told to read it again does so, too.
     pub fn starts_with_certificate(&self) -> bool {
         let is_one = |path: &String| Path::new(path).starts_with(super::CERTIFICATE_DIR);
-        self.identity.as_ref().is_some_and(|identity| identity.required) || self.awaits.iter().any(is_one)
+        let waits = self.identity.as_ref().is_some_and(|identity| identity.required) || self.awaits.iter().any(is_one);
+        waits && !self.rereads
     }
 
     fn check(&self) -> Result<(), Unusable> {
