@@ -45,11 +45,8 @@ pub fn told<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<Vec<(
     if gate(members, reports).or_else(|| routine(members, reports)).is_some() {
         return None;
     }
-    let told = |member| {
-        let pod = pod_of(member, reports.pods)?;
-        Some((pod, facts(pod, reports)?))
-    };
-    members.iter().map(told).collect()
+    let ring = answering(members, reports);
+    (ring.len() == members.len()).then_some(ring)
 }
 
 /// Has a pod's agent change something, for a reason.

@@ -70,7 +70,13 @@ pub(super) fn wanted(definitions: &Path, paths: &Paths) -> Option<String> {
 pub(super) async fn unmirrored(management: &mut Management, vhost: String) -> Result<Option<Unmirrored>> {
     let encoded = |name: &str| utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
     let all = format!("/api/queues/{}?disable_stats=true", encoded(&vhost));
-    let queues: Vec<Queue> = management.read(&all).await.context("queues")?;
+    let (status, body) = management.get(&all).await?;
+    let queues: Vec<Queue> = match status {
+        StatusCode::OK => serde_json::from_slice(&body).context("queues")?,
+        // It is there, and open to the agent, once the server has taken its definitions.
+        StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Ok(None),
+        other => bail!("queues: status {}", other.as_u16()),
+    };
     let mut mirror = BTreeMap::new();
     // What a policy says is the same for all queues that go by it.
     for (policy, example) in examples(&queues) {
