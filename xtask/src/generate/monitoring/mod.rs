@@ -60,6 +60,7 @@ impl Target {
             // Repairs take as long as the data is large.
             "cassandra-op" => (Some("docs/cassandra.md"), 6),
             "analytics-op" => (Some("docs/analytics.md"), 1),
+            "config-op" => (Some("docs/config.md"), 1),
             "control-op" => (Some("docs/control.md"), 1),
             "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
             "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
