@@ -115,7 +115,7 @@ fn of_members(subject: &Subject) -> Result<Vec<Case>> {
                 "{name_of_resource} serves, 1 of its members have not for 15 minutes, and no roll-out explains it. WorkloadReady names the pod and the cause."
             ),
             "runbook": match subject.operator {
-                "config-op" | "vrouter-op" => "docs/monitoring.md#alerts-about-resources".to_owned(),
+                "vrouter-op" => "docs/monitoring.md#alerts-about-resources".to_owned(),
                 _ => format!("docs/{}.md#when-an-alert-fires", subject.operator.trim_end_matches("-op")),
             },
         });
