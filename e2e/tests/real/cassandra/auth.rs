@@ -256,7 +256,7 @@ async fn a_ring_at_rest_writes_nothing_and_tells_no_password() -> Result<()> {
         .with(3, &[], &[], async |lab, client| {
             // Users are in a keyspace, which is repaired like any other.
             let is_repaired = |it: &Resource| it.is_ready() && it.object.data["status"]["repairedSince"].is_string();
-            rest::is_silent_once(&STORE, spec(3, "Password"), is_repaired, lab, client).await?;
+            rest::is_silent_once(&STORE, spec(3, "Password"), rest::REQUESTS, is_repaired, lab, client).await?;
             let values = secrets::values(lab, client, secret).await?;
             let of = |part: &str| values.values().filter(|place| place.to_lowercase().contains(part)).count();
             // Of key store, trust store and clients, keys of the authority and of three members, and tokens.
