@@ -157,31 +157,30 @@ const KEYSPACES: &str = "SELECT keyspace_name, replication FROM system_schema.ke
 
 /// All keyspaces whose rows are on a number of members wherever these are, with that number.
 fn read_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
-    let mut keyspaces = BTreeMap::new();
-    for row in rows {
-        let [Some(name), Some(replication)] = row.as_slice() else { bail!("keyspaces: another table") };
-        let (name, replication) = (text(name), texts(replication)?);
-        let is_simple = replication.get("class").is_some_and(|class| class.ends_with("SimpleStrategy"));
-        let factor = replication.get("replication_factor").and_then(|factor| factor.parse().ok());
-        if let Some(factor) = factor.filter(|_| is_simple) {
-            keyspaces.insert(name, factor);
-        }
-    }
-    Ok(keyspaces)
+    let factor = |replication: &BTreeMap<String, String>| replication.get("replication_factor")?.parse().ok();
+    let simple = replications(rows, "SimpleStrategy")?.into_iter();
+    Ok(simple.filter_map(|(name, replication)| Some((name, factor(&replication)?))).collect())
 }
 
 /// Keyspaces of clients whose rows are placed by data centre, with the largest number of members of one.
 fn read_placed(rows: &[Row]) -> Result<BTreeMap<String, u32>> {
-    let mut placed = BTreeMap::new();
+    let most = |replication: BTreeMap<String, String>| replication.values().filter_map(|it| it.parse().ok()).max();
+    let placed = replications(rows, "NetworkTopologyStrategy")?.into_iter();
+    let placed = placed.filter(|(name, _)| !OWN_KEYSPACES.contains(&name.as_str()));
+    Ok(placed.map(|(name, replication)| (name, most(replication).unwrap_or(0))).collect())
+}
+
+/// Keyspaces whose rows are placed by this strategy, each with its settings.
+fn replications(rows: &[Row], strategy: &str) -> Result<BTreeMap<String, BTreeMap<String, String>>> {
+    let mut found = BTreeMap::new();
     for row in rows {
         let [Some(name), Some(replication)] = row.as_slice() else { bail!("keyspaces: another table") };
-        let (name, replication) = (text(name), texts(replication)?);
-        let is_placed = replication.get("class").is_some_and(|class| class.ends_with("NetworkTopologyStrategy"));
-        if is_placed && !OWN_KEYSPACES.contains(&name.as_str()) {
-            placed.insert(name, replication.values().filter_map(|it| it.parse().ok()).max().unwrap_or(0));
+        let replication = texts(replication)?;
+        if replication.get("class").is_some_and(|class| class.ends_with(strategy)) {
+            found.insert(text(name), replication);
         }
     }
-    Ok(placed)
+    Ok(found)
 }
 
 /// The shortest time of each keyspace's tables that is not 0.
