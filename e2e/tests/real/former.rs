@@ -124,6 +124,15 @@ pub fn authorities(authority: &Authority) -> [Value; 3] {
     [secret("contrail-ca-certificate"), secret(AUTHORITY), map]
 }
 
+/// Has nodes find each other under these names, as its servers do.
+pub async fn find_each_other(nodes: &[RealNode], name: impl Fn(&str) -> String) -> Result<()> {
+    let hosts: Vec<String> = nodes.iter().map(|node| format!("{} {}", node.address(), name(node.name()))).collect();
+    for node in nodes {
+        node.run("sh", &["-c", &format!("echo '{}' >>/etc/hosts", hosts.join("\n"))]).await?;
+    }
+    Ok(())
+}
+
 /// Says how many pods of the operator there shall be.
 pub async fn scale(client: &Client, replicas: i32) -> Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);

@@ -184,11 +184,7 @@ async fn a_cluster_of_the_go_tf_operator_is_taken_over_one_pod_at_a_time_and_los
         .with(3, &[], &[], async |lab, client| {
             former::scale(client, 0).await?;
             let (nodes, addresses) = (lab.real_nodes()?.all()?, lab.real_nodes()?.addresses()?);
-            let hosts: Vec<String> =
-                nodes.iter().map(|node| format!("{} {}", node.address(), host(node.name()))).collect();
-            for node in &nodes {
-                node.run("sh", &["-c", &format!("echo '{}' >>/etc/hosts", hosts.join("\n"))]).await?;
-            }
+            former::find_each_other(&nodes, host).await?;
             let authority = Authority::generate("tf_csr_singer", Curve::P256, AUTHORITY_LIFETIME, Timestamp::now())?;
             for object in former::authorities(&authority) {
                 lab.apply(&object.to_string()).await?;

@@ -95,10 +95,7 @@ async fn an_ensemble_of_the_go_tf_operator_is_taken_over_one_pod_at_a_time_under
         former::scale(client, 0).await?;
         let nodes = lab.real_nodes()?;
         let (all, addresses) = (nodes.all()?, nodes.addresses()?);
-        let hosts: Vec<String> = all.iter().map(|node| format!("{} {}", node.address(), node.name())).collect();
-        for node in &all {
-            node.run("sh", &["-c", &format!("echo '{}' >>/etc/hosts", hosts.join("\n"))]).await?;
-        }
+        former::find_each_other(&all, str::to_owned).await?;
         let resource = resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({})).await?;
         let uid = resource.uid().context("no uid")?;
         let former = Former { store: &STORE, uid: &uid };
