@@ -2,18 +2,13 @@
 
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    procedure::{self, Store, Troubles},
+    procedure::{Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 /// The members of a resource whose container `daemon` speaks for the pod, as the procedures of all components see them.
 pub const fn members(daemon: &'static str) -> Store {
-    Store { daemon, gate, troubles, election: None }
-}
-
-/// What keeps a member that serves from being stopped: the others have to serve, for they take its work over.
-fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    procedure::heard(members.iter(), reports, "member of analytics", |_| Ok(())).err()
+    Store { daemon, gate: Gate::Apart("member of analytics"), troubles, election: None }
 }
 
 /// Pods in which the daemon that speaks for them serves and another one does not, which only the kubelet knows.

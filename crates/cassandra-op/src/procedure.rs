@@ -11,7 +11,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Store, Troubles},
+    procedure::{self, Gate, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
     step::{Request, Step, Target},
@@ -23,7 +23,7 @@ use crate::{config::jvm::DAEMON, membership::LEAVING};
 const JOINING: &str = "BOOT";
 
 /// The ring, as the procedures of all stores see it.
-pub const RING: Store = Store { daemon: DAEMON, gate, troubles: divided, election: None };
+pub const RING: Store = Store { daemon: DAEMON, gate: Gate::Together(gate), troubles: divided, election: None };
 
 /// The configuration that the member on each node is to run with. What it was founded with lacks nothing but what a new disk needs, and
 /// a pod with a new disk takes the newest one by itself: nobody goes over to another configuration for that alone.

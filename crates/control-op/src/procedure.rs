@@ -4,20 +4,14 @@
 use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::state::{Phase, State},
-    procedure::{self, Store, Troubles},
+    procedure::{Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 use crate::containers::{CONTROL, DNS, NAMED};
 
 /// The members, as the procedures of all components see them.
-pub const MEMBERS: Store = Store { daemon: CONTROL, gate, troubles, election: None };
-
-/// What keeps a member that serves from being stopped: the others have to serve, since each agent of a vRouter is connected to two of them
-/// (tf-components 4.1).
-fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    procedure::heard(members.iter(), reports, "control node", |_| Ok(())).err()
-}
+pub const MEMBERS: Store = Store { daemon: CONTROL, gate: Gate::Apart("control node"), troubles, election: None };
 
 /// Pods whose DNS daemon or name server does not run, of which the agent beside contrail-control knows, or does not serve, which only the
 /// kubelet does: it does not say why.

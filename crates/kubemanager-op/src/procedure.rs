@@ -6,24 +6,23 @@ use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::state::Health,
     observed::Pod,
-    procedure::{self, Election, Store, Troubles},
+    procedure::{Election, Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 use crate::containers::KUBEMANAGER;
 
 /// The members, as the procedures of all components see them.
-pub const MEMBERS: Store =
-    Store { daemon: KUBEMANAGER, gate, troubles, election: Some(Election { leads, session: SESSION }) };
+pub const MEMBERS: Store = Store {
+    daemon: KUBEMANAGER,
+    gate: Gate::Apart("kube-manager"),
+    troubles,
+    election: Some(Election { leads, session: SESSION }),
+};
 
 /// How long a place in line outlives its process: a session of ZooKeeper, whose length kube-manager leaves to the servers
 /// (`maxSessionTimeout`, two minutes if Zookeeper states none).
 const SESSION: Duration = Duration::from_mins(2);
-
-/// What keeps a member that serves from being stopped: the others have to serve, or nobody takes over.
-fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    procedure::heard(members.iter(), reports, "kube-manager", |_| Ok(())).err()
-}
 
 /// Whether it is at work. The others are brought up to date before, so that the work changes hands once.
 fn leads(pod: &Pod, reports: &Reports<'_>) -> bool {

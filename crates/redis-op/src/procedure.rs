@@ -8,14 +8,14 @@ use tf_plan::{
     node::{ContentHash, redis::Facts},
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Store, Troubles},
+    procedure::{self, Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 use crate::{plan::CONTAINER, replication};
 
 /// Servers on their own, as the procedures of all stores see them.
-const SERVERS: Store = Store { daemon: CONTAINER, gate, troubles, election: None };
+const SERVERS: Store = Store { daemon: CONTAINER, gate: Gate::Together(gate), troubles, election: None };
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
 pub fn complete(

@@ -12,7 +12,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Election, Store, Troubles},
+    procedure::{self, Election, Gate, Store, Troubles},
     reports::{Clarity, Reports, pod_of},
     step::{Request, Step, Target},
 };
@@ -20,8 +20,12 @@ use tf_plan::{
 use crate::{plan::CONTAINER, procedure::facts};
 
 /// The servers, as the procedures of all stores see them.
-const SERVERS: Store =
-    Store { daemon: CONTAINER, gate, troubles, election: Some(Election { leads, session: Duration::ZERO }) };
+const SERVERS: Store = Store {
+    daemon: CONTAINER,
+    gate: Gate::Together(gate),
+    troubles,
+    election: Some(Election { leads, session: Duration::ZERO }),
+};
 /// Bytes by which a copy may be behind: what is written in a moment.
 const SMALL_LAG: u64 = 1 << 20;
 

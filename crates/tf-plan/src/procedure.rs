@@ -4,12 +4,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use tf_api::{Managed, contract::MemberStatus, kinds::CertificatesMode};
+use tf_api::{
+    Managed,
+    contract::{ConditionType, MemberStatus},
+    kinds::CertificatesMode,
+};
 
 use crate::{
     certificates,
     node::{ContentHash, state::Phase},
-    observed::{Observed, Pod, Workload},
+    observed::{Node, Observed, Pod, Workload},
     plan::Plan,
     reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Change, Decision, Seat},
@@ -25,11 +29,36 @@ pub struct Store {
     /// The daemon that is the store.
     pub daemon: &'static str,
     /// What keeps a member that serves from being stopped.
-    pub gate: fn(&[MemberStatus], &Reports<'_>) -> Option<String>,
+    pub gate: Gate,
     /// Pods that do not serve as they should although they say so, with the cause.
     pub troubles: fn(&[MemberStatus], &Reports<'_>) -> Troubles,
     /// How one server is elected to lead the others. None where no server does, or it does not matter which one.
     pub election: Option<Election>,
+}
+
+/// What keeps a member that serves from being stopped.
+#[derive(Clone, Copy, Debug)]
+pub enum Gate {
+    /// Members serve each for itself, and are called this: the others have to serve. Those whose nodes are lost are not waited for, as long as
+    /// another one serves.
+    Apart(&'static str),
+    /// Members hold something together: this tells what it cannot bear.
+    Together(fn(&[MemberStatus], &Reports<'_>) -> Option<String>),
+}
+
+impl Gate {
+    fn held(self, members: &[MemberStatus], reports: &Reports<'_>, nodes: &[Node]) -> Option<String> {
+        let what = match self {
+            Self::Together(held) => return held(members, reports),
+            Self::Apart(what) => what,
+        };
+        let (lost, there): (Vec<_>, Vec<_>) = members.iter().partition(|member| is_unreachable(nodes, &member.node));
+        let others = heard(there.iter().copied(), reports, what, |_| Ok(()));
+        others.err().or_else(|| {
+            let MemberStatus { node, .. } = lost.first()?;
+            (there.len() < 2).then(|| format!("no other {what} serves while node {node} is lost"))
+        })
+    }
 }
 
 /// Who leads is brought up to date last, and only when who is elected next is a process that runs.
@@ -54,7 +83,7 @@ pub fn complete<Cr: Managed>(
         // The kubelet's word is all there is.
         Clarity::Blind | Clarity::Unheard => {}
         Clarity::Clear => {
-            roll(store, plan, observed, &reports, contents);
+            roll(store, plan, cr, observed, &reports, contents);
             plan.troubles = reports.troubles();
             for (pod, why) in (store.troubles)(&plan.members, &reports) {
                 plan.troubles.entry(pod).or_insert(why);
@@ -86,8 +115,11 @@ pub fn complete_nodes<Cr: Managed>(
             let change = |pod: &Pod, live: Option<&Workload>, template: &str| {
                 reports.change(pod, daemon, live, template, &contents)
             };
-            let gate = || unserving(&troubles);
-            let decision = rollout::of_workloads(reports.pods, &observed.workloads, templates, change, gate);
+            let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
+            let is_lost = |pod: &Pod| pod.node.as_ref().is_some_and(|node| is_unreachable(nodes, node));
+            let lost: Vec<&Pod> = reports.pods.iter().filter(|pod| is_lost(pod)).collect();
+            let gate = || unserving(&troubles, &lost);
+            let decision = rollout::of_workloads(reports.pods, &lost, &observed.workloads, templates, change, gate);
             let held = decision.held().map(str::to_owned);
             plan.step = reports.step(decision, &contents);
             plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
@@ -119,28 +151,61 @@ fn on_nodes(pods: &[Pod], troubles: Troubles) -> Troubles {
 }
 
 /// What keeps pods that serve from being touched, in the agents' words: the kubelet notices late that a daemon which was just started
-/// anew does not serve yet.
-fn unserving(troubles: &Troubles) -> Option<String> {
-    troubles.iter().next().map(|(pod, why)| format!("pod {pod} does not serve: {why}"))
+/// anew does not serve yet. Nobody waits for what is lost.
+fn unserving(troubles: &Troubles, lost: &[&Pod]) -> Option<String> {
+    let is_lost = |pod: &String| lost.iter().any(|lost| lost.name == *pod);
+    let (pod, why) = troubles.iter().find(|(pod, _)| !is_lost(pod))?;
+    Some(format!("pod {pod} does not serve: {why}"))
+}
+
+/// Whether this node was given up.
+fn is_unreachable(nodes: &[Node], name: &str) -> bool {
+    nodes.iter().any(|node| node.name == name && node.unreachable)
+}
+
+/// Whether nothing can be done to a pod and nobody can say when: its node is lost, or it waits for a place where only lost ones are left.
+fn is_lost(pod: &Pod, members: &[MemberStatus], reports: &Reports<'_>, nodes: &[Node]) -> bool {
+    let free = || members.iter().filter(|member| pod_of(member, reports.pods).is_none());
+    match &pod.node {
+        Some(node) => is_unreachable(nodes, node),
+        None => free().next().is_some() && free().all(|member| is_unreachable(nodes, &member.node)),
+    }
 }
 
 /// Brings one pod up to date if the store can bear it.
 fn roll<Cr: Managed>(
     store: &Store,
     plan: &mut Plan,
+    cr: &Cr,
     observed: &Observed<Cr>,
     reports: &Reports<'_>,
     contents: &BTreeMap<String, ContentHash>,
 ) {
+    let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
+    let (lost, there): (Vec<&Pod>, Vec<&Pod>) =
+        reports.pods.iter().partition(|pod| is_lost(pod, &plan.members, reports, nodes));
     let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
     let seat = |pod| {
         let change = reports.change(pod, store.daemon, live, template, contents);
         seat(pod, change, store.election.is_some_and(|election| (election.leads)(pod, reports)))
     };
-    let seats: Vec<Seat<'_>> = reports.pods.iter().map(seat).collect();
-    let decision =
-        rollout::next(&seats, || unserving(&reports.troubles()).or_else(|| (store.gate)(&plan.members, reports)));
+    let seats: Vec<Seat<'_>> = there.iter().copied().map(seat).collect();
+    let gate = || unserving(&reports.troubles(), &lost).or_else(|| store.gate.held(&plan.members, reports, nodes));
+    let needs = plan.drafts.iter().find(|draft| draft.kind == ConditionType::DependenciesReady && !draft.is_true());
+    let lacks = needs.map(|draft| draft.message.as_str());
+    let decision = match store.gate {
+        Gate::Apart(_) if cr.is_initialized() => rollout::next_apart(&seats, lacks, gate),
+        Gate::Apart(_) | Gate::Together(_) => rollout::next(&seats, gate),
+    };
+    let left = lost.into_iter().find(|pod| seat(pod).change.is_some());
+    let decision = match (decision, left) {
+        (Decision::Done, Some(pod)) => Decision::Hold(format!(
+            "pod {} is brought up to date when its node is back, or in its place another one",
+            pod.name
+        )),
+        (decision, _) => decision,
+    };
     let leads = |target: &&Target| seats.iter().any(|seat| seat.uid == target.uid && seat.serves && seat.leads);
     let leader = decision.target().filter(leads);
     let session = store.election.map(|election| election.session).unwrap_or_default();

@@ -104,6 +104,21 @@ pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decisi
     due.first().map_or(Decision::Done, |seat| update(seat, "it is not up to date"))
 }
 
+/// Decides as [`next`] does for members that serve each for itself and have served. One that lost what it lives on goes on with what it read
+/// before, and would come back without: nobody is touched meanwhile. `lacks`: what all of them lack, if anything; besides, when one that is
+/// up to date does not serve, either, what the others need is elsewhere.
+pub fn next_apart(seats: &[Seat<'_>], lacks: Option<&str>, gate: impl FnOnce() -> Option<String>) -> Decision {
+    let is_due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
+    let suffers = seats.iter().any(|seat| is_due(&seat) && !seat.serves);
+    let anyway = seats.iter().find(|seat| suffers && !is_due(seat) && !seat.serves);
+    let anyway = anyway.map(|seat| format!("pod {} is, or is on its way there, and does not serve, either", seat.pod));
+    let due = seats.iter().filter(is_due).count();
+    match lacks.map(str::to_owned).or(anyway) {
+        Some(why) if due > 0 => Decision::Hold(format!("{due} pods are not up to date, none is touched now: {why}")),
+        _ => next(seats, gate),
+    }
+}
+
 /// The disturbance by us that is not over yet.
 pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
     let seat = seats.iter().find(|seat| seat.terminating || seat.change == Some(Change::UnderWay))?;
@@ -129,13 +144,15 @@ pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(St
         let is_current = workload.is_some_and(|workload| workload.current);
         (is_current && pod.template.as_deref() != Some(template)).then_some(Change::Template)
     };
-    of_workloads(pods, live, templates, change, || None)
+    of_workloads(pods, &[], live, templates, change, || None)
 }
 
-/// Decides for pods of several workloads, one after the other. `change`: what of a pod is not current, by its live workload and the hash
-/// that its template should have; `gate`: what else keeps a pod that serves from being touched.
+/// Decides for pods of several workloads, one after the other. `lost`: those that nothing can be done to, for which nobody waits; `change`: what
+/// of a pod is not current, by its live workload and the hash that its template should have; `gate`: what else keeps a pod that serves from
+/// being touched.
 pub fn of_workloads(
     pods: &[Pod],
+    lost: &[&Pod],
     live: &BTreeMap<String, Workload>,
     templates: &[(String, String)],
     change: impl Fn(&Pod, Option<&Workload>, &str) -> Option<Change>,
@@ -147,7 +164,8 @@ pub fn of_workloads(
     };
     // One workload after the other, the first first: pods are taken from the end.
     let rank = |pod: &Pod| templates.iter().position(|(name, _)| pod.workload() == name).unwrap_or(usize::MAX);
-    let mut ordered: Vec<&Pod> = pods.iter().collect();
+    let is_there = |pod: &&Pod| !lost.iter().any(|lost| lost.uid == pod.uid);
+    let mut ordered: Vec<&Pod> = pods.iter().filter(is_there).collect();
     ordered.sort_by_key(|pod| Reverse(rank(pod)));
     let seats: Vec<Seat<'_>> = ordered
         .into_iter()
@@ -157,7 +175,8 @@ pub fn of_workloads(
         })
         .collect();
     next(&seats, || {
-        let broken = pods.iter().find(|pod| !pod.ready).map(|pod| format!("pod {} is not ready", pod.name));
+        let broken =
+            pods.iter().filter(is_there).find(|pod| !pod.ready).map(|pod| format!("pod {} is not ready", pod.name));
         broken.or_else(|| templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name)))).or_else(gate)
     })
 }
@@ -234,6 +253,26 @@ mod tests {
         assert_eq!(of_set(&pods, unseen), Decision::Done);
         let templates = [("set".to_owned(), "new".to_owned())];
         assert_eq!(of_pods(&pods, &BTreeMap::new(), &templates), Decision::Done);
+    }
+
+    #[test]
+    fn of_members_that_serve_each_for_itself_none_follows_one_that_does_not_serve_although_it_is_up_to_date() {
+        let seat = |pod, serves, change| Seat { pod, uid: "", serves, leads: false, terminating: false, change };
+        let old = Some(Change::Configuration);
+        let fine = || None;
+        let down = [seat("a", false, old), seat("b", false, old), seat("c", false, old)];
+        assert!(matches!(next_apart(&down, None, fine), Decision::Activate(target) if target.pod == "c"));
+        for way in [None, Some(Change::UnderWay)] {
+            let tried = [seat("a", false, old), seat("b", true, old), seat("c", false, way)];
+            let Decision::Hold(why) = next_apart(&tried, None, fine) else { panic!("it goes on") };
+            assert!(why.starts_with("2 pods are not up to date, none is touched now: pod c"), "{why}");
+        }
+        let helped = [seat("a", false, old), seat("b", false, old), seat("c", true, None)];
+        assert!(matches!(next_apart(&helped, None, fine), Decision::Activate(target) if target.pod == "b"));
+        let lacks = Some("Cassandra tf/a is not available");
+        let Decision::Hold(why) = next_apart(&down, lacks, fine) else { panic!("what it would read is gone") };
+        assert_eq!(why, "3 pods are not up to date, none is touched now: Cassandra tf/a is not available");
+        assert_eq!(next_apart(&[seat("a", true, None)], lacks, fine), Decision::Done);
     }
 
     fn change() -> impl Strategy<Value = Option<Change>> {

@@ -2,19 +2,14 @@
 
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    procedure::{self, Store, Troubles},
+    procedure::{Gate, Store, Troubles},
     reports::Reports,
 };
 
 use crate::containers::WEB;
 
 /// The members, as the procedures of all components see them.
-pub const MEMBERS: Store = Store { daemon: WEB, gate, troubles, election: None };
-
-/// What keeps a member that serves from being stopped: the others have to serve.
-fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    procedure::heard(members.iter(), reports, "web UI", |_| Ok(())).err()
-}
+pub const MEMBERS: Store = Store { daemon: WEB, gate: Gate::Apart("web UI"), troubles, election: None };
 
 /// A server that answers and has its Redis is asked for nothing more.
 fn troubles(_: &[MemberStatus], _: &Reports<'_>) -> Troubles {

@@ -66,6 +66,7 @@ fn running() -> Observed<Cassandra> {
         name: (*name).to_owned(),
         address: Some((*address).to_owned()),
         labels: BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]),
+        unreachable: false,
     };
     let password = |key: &str| (key.to_owned(), "secret".to_owned());
     let observed = Observed {

@@ -5,7 +5,7 @@ use serde_json::json;
 use tf_api::Control;
 use tf_plan::{
     node::state::{Certificate, Health, Phase, State},
-    observed::{Agent, Observed, Source},
+    observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::Step,
 };
@@ -56,6 +56,89 @@ fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
     let plan = planned(&observed);
     assert_eq!(plan.step, None);
     assert!(plan.under_way.unwrap().contains("the member on node cp1 does not serve"));
+}
+
+/// Without a network between kubelets and Kubernetes, or switched off.
+fn lose(observed: &mut Observed<Control>, index: usize) {
+    if let (Source::Known(pods), Source::Known(nodes)) = (&mut observed.pods, &mut observed.nodes) {
+        pods[index].ready = false;
+        nodes[index].unreachable = true;
+    }
+    observed.agents.insert(format!("pod-{index}"), Agent::Silent("no route".into()));
+}
+
+fn activate(observed: &mut Observed<Control>) -> Option<String> {
+    let Some(Step::Activate(target, hash)) = planned(observed).step else { return None };
+    let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
+    status.daemons.get_mut("control").unwrap().active = Some(hash);
+    Some(target.uid)
+}
+
+#[test]
+fn nobody_waits_for_a_member_whose_node_is_lost_as_long_as_another_one_serves() {
+    for terminating in [false, true] {
+        let mut observed = running();
+        lose(&mut observed, 2);
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[2].terminating = terminating;
+        }
+        let order: Vec<String> = std::iter::from_fn(|| activate(&mut observed)).collect();
+        assert_eq!(order, ["pod-1", "pod-0"], "terminating: {terminating}");
+        let template = planned(&observed).workload().1.to_owned();
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[..2].iter_mut().for_each(|pod| pod.template = Some(template.clone()));
+        }
+        observed.workloads.get_mut(SET).unwrap().current = true;
+        let left = planned(&observed).under_way.unwrap();
+        assert!(left.starts_with(&format!("pod {SET}-2 is brought up to date when its node is back")), "{left}");
+        lose(&mut observed, 1);
+        if let Some(Agent::Says(status)) = observed.agents.get_mut("pod-0") {
+            status.daemons.get_mut("control").unwrap().active = "a".repeat(32).parse().ok();
+        }
+        let plan = planned(&observed);
+        assert_eq!(plan.step, None, "nobody would serve");
+        assert!(plan.under_way.unwrap().ends_with("no other control node serves while node cp2 is lost"));
+    }
+}
+
+#[test]
+fn a_pod_without_a_place_holds_nobody_where_only_a_lost_node_is_left() {
+    let mut observed = running();
+    lose(&mut observed, 2);
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2] = Pod { node: None, active: None, certificate: None, ..pods[2].clone() };
+    }
+    observed.agents.remove("pod-2");
+    let order: Vec<String> = std::iter::from_fn(|| activate(&mut observed)).collect();
+    assert_eq!(order, ["pod-1", "pod-0"]);
+    if let Source::Known(nodes) = &mut observed.nodes {
+        nodes[2].unreachable = false;
+    }
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-0") else { panic!("no agent") };
+    status.daemons.get_mut("control").unwrap().active = "a".repeat(32).parse().ok();
+    assert_eq!(activate(&mut observed), None, "it may come up at any moment");
+}
+
+#[test]
+fn nobody_is_touched_while_the_database_is_lost_for_who_is_started_anew_has_nothing_to_read() {
+    let lost = World { ready: false, ..World::default() };
+    let mut observed = three::of(lost.observed(), SET, |index| {
+        let mut status = three::status(SET, "control", index);
+        status.health = Some(Health::new(false, "NodeStatus: Non-Functional (Database:Cassandra connection down)"));
+        Agent::Says(Box::new(status))
+    });
+    for ready in [true, false] {
+        if let Source::Known(pods) = &mut observed.pods {
+            pods.iter_mut().for_each(|pod| pod.ready = ready);
+        }
+        let plan = planned(&observed);
+        assert_eq!(plan.step, None);
+        let why = plan.under_way.unwrap();
+        assert!(
+            why.starts_with("3 pods are not up to date, none is touched now: ") && why.contains("Cassandra"),
+            "{why}"
+        );
+    }
 }
 
 #[test]

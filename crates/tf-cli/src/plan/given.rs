@@ -277,6 +277,7 @@ pub fn usual_nodes() -> Vec<observed::Node> {
         name: format!("node{number}"),
         labels: control_plane.clone(),
         address: Some(format!("192.0.2.{number}")),
+        unreachable: false,
     };
     (1..=3).map(node).collect()
 }
@@ -286,10 +287,13 @@ fn parsed<T: DeserializeOwned>(object: DynamicObject) -> Result<T, serde_json::E
 }
 
 fn reduced(node: Node) -> observed::Node {
+    let status = node.status.unwrap_or_default();
+    let conditions = status.conditions.iter().flatten();
     observed::Node {
         name: node.metadata.name.unwrap_or_default(),
         labels: node.metadata.labels.unwrap_or_default(),
-        address: observed::address(node.status.and_then(|status| status.addresses).into_iter().flatten()),
+        unreachable: observed::is_unreachable(conditions.map(|it| (it.type_.as_str(), it.status.as_str()))),
+        address: observed::address(status.addresses.into_iter().flatten()),
     }
 }
 

@@ -14,7 +14,7 @@ use tf_api::{
     schema::Port,
 };
 
-pub use self::reduce::address;
+pub use self::reduce::{address, is_unreachable};
 use crate::{images::ImageOverrides, node::state::Status, secret::SecretData};
 
 /// A part of the snapshot that may be unavailable, with the reason why.
@@ -65,6 +65,10 @@ pub struct Node {
     /// First internal address, IPv4 or IPv6; pods in the node's network have it too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Whether its kubelet has not been heard for so long that Kubernetes has given it up (condition Ready is Unknown). One that is heard and
+    /// not ready, since it has no network yet for example, is none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unreachable: bool,
 }
 
 /// A pod of the resource, reduced to what roll-outs and status need.

@@ -44,6 +44,11 @@ pub fn address(all: impl IntoIterator<Item = NodeAddress>) -> Option<String> {
     all.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address)
 }
 
+/// Whether a node was given up, by the types and states of its conditions.
+pub fn is_unreachable<'a>(conditions: impl IntoIterator<Item = (&'a str, &'a str)>) -> bool {
+    conditions.into_iter().any(|condition| condition == ("Ready", "Unknown"))
+}
+
 /// What is noted of a pod's certificate: its end and its issuer.
 fn noted(text: &str) -> Option<Certificate> {
     let (not_after, issuer) = text.split_once(' ')?;

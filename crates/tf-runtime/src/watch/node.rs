@@ -27,6 +27,14 @@ pub struct LeanNode {
 #[serde(default)]
 struct Status {
     addresses: Vec<NodeAddress>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
 }
 
 /// The metadata that is used here or by kube's watcher.
@@ -44,12 +52,14 @@ fn lean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     Ok(ObjectMeta { name, resource_version, labels, ..ObjectMeta::default() })
 }
 
-/// Keeps name, labels and address of a node.
+/// Keeps name, labels and address of a node, and whether it was given up.
 pub fn node(node: LeanNode) -> (Key, observed::Node) {
     let key = Key::of(&node.metadata);
     let address = observed::address(node.status.addresses);
-    let reduced = observed::Node { name: key.name.clone(), labels: node.metadata.labels.unwrap_or_default(), address };
-    (key, reduced)
+    let conditions = node.status.conditions.iter().map(|it| (it.kind.as_str(), it.status.as_str()));
+    let unreachable = observed::is_unreachable(conditions);
+    let labels = node.metadata.labels.unwrap_or_default();
+    (key.clone(), observed::Node { name: key.name, labels, address, unreachable })
 }
 
 #[cfg(test)]
@@ -85,5 +95,15 @@ mod tests {
     fn a_node_that_has_not_reported_yet_has_no_address() {
         let parsed: LeanNode = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
         assert_eq!(node(parsed).1.address, None);
+    }
+
+    #[test]
+    fn a_node_is_unreachable_whose_kubelet_is_not_heard_and_not_one_that_says_it_is_not_ready() {
+        for (status, unreachable) in [("True", false), ("False", false), ("Unknown", true)] {
+            let conditions =
+                json!([{"type": "DiskPressure", "status": "Unknown"}, {"type": "Ready", "status": status}]);
+            let whole = json!({"metadata": {"name": "a"}, "status": {"conditions": conditions}});
+            assert_eq!(node(serde_json::from_value(whole).unwrap()).1.unreachable, unreachable, "{status}");
+        }
     }
 }

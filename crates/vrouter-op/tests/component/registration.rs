@@ -18,7 +18,12 @@ type World = Observed<tf_api::Vrouter>;
 
 fn node(name: &str, number: usize, labels: &[(&str, &str)]) -> Node {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Node { name: name.into(), labels, address: Some(format!("10.0.{}.{}", number / 200, number % 200 + 1)) }
+    Node {
+        name: name.into(),
+        labels,
+        address: Some(format!("10.0.{}.{}", number / 200, number % 200 + 1)),
+        unreachable: false,
+    }
 }
 
 fn pod(node: &Node, ready: bool) -> Pod {

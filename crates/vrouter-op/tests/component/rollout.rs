@@ -7,7 +7,7 @@ use tf_plan::{
         ContentHash,
         state::{Health, Phase, State, Status},
     },
-    observed::{Agent, Certificate, Observed, Pod, Source, Workload},
+    observed::{Agent, Certificate, Node, Observed, Pod, Source, Workload},
     plan::Plan,
     step::Step,
 };
@@ -148,6 +148,25 @@ fn a_configuration_with_which_one_agent_does_not_serve_goes_no_further_and_is_to
     assert!(held.contains("3 pods are not up to date") && held.contains("Non-Functional (lost)"), "{held}");
     let troubles: Vec<_> = plan.troubles.values().map(String::as_str).collect();
     assert_eq!(troubles, ["node node-1: NodeStatus: Non-Functional (lost)"]);
+}
+
+#[test]
+fn a_node_that_is_lost_holds_no_other_one() {
+    let lost = |unreachable| {
+        let mut observed = asked([(OLD, true); 4]);
+        observed.agents.insert("uid-1".into(), Agent::Silent("no route".into()));
+        if let (Source::Known(pods), Source::Known(nodes)) = (&mut observed.pods, &mut observed.nodes) {
+            (pods[1].ready, pods[1].terminating) = (false, unreachable);
+            let node = Node { name: "node-1".into(), address: Some("10.0.0.1".into()), unreachable, ..Node::default() };
+            nodes.push(node);
+        }
+        plan(&two_groups(), &observed).expect("a plan")
+    };
+    let step = lost(true).step;
+    assert!(matches!(&step, Some(Step::Activate(target, _)) if target.uid == "uid-0"), "{step:?}");
+    let held = lost(false);
+    assert_eq!(held.step, None, "its kubelet is there, and only the agent is silent");
+    assert!(held.under_way.is_some_and(|why| why.contains("no route") || why.contains("not ready")));
 }
 
 #[test]
