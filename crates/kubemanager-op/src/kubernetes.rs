@@ -53,15 +53,17 @@ impl Kubernetes {
         let services = stated(spec.service_subnet.as_deref(), "serviceSubnet", cluster, Subnets::Services)?;
         let server = server(spec, cluster, &services.value)?;
         let (host, port) = server.value;
-        let name = &cluster.name;
+        let (name, source) = match &spec.cluster_name {
+            Some(name) => (name, "serviceConfiguration.clusterName"),
+            None => (&cluster.name, cluster.source(Fact::Name).unwrap_or("default")),
+        };
         let told = format!(
-            "pods are in {} by {}, services in {} by {}, the API server is {host}:{port} by {}, the name is {name} by {}",
+            "pods are in {} by {}, services in {} by {}, the API server is {host}:{port} by {}, the name is {name} by {source}",
             list(&pods.value),
             pods.source,
             list(&services.value),
             services.source,
             server.source,
-            cluster.source(Fact::Name).unwrap_or("default"),
         );
         Ok(Self {
             server: host,

@@ -1,5 +1,6 @@
 //! Desired state of kube-manager.
 
+use serde_json::{Map, json};
 use tf_api::{
     Kubemanager, Managed as _,
     common::AuthMode,
@@ -65,6 +66,7 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         complete_list(cr)?;
         alone_where_nobody_is_elected(cr)?;
         let kubernetes = kubernetes?;
+        keeps_its_name(cr, &kubernetes.name)?;
         let objects = Objects::of(spec, &kubernetes.name)?;
         let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
         let mut services = Services::of(&resolved?)?;
@@ -105,6 +107,22 @@ fn alone_where_nobody_is_elected(cr: &Kubemanager) -> Result<(), NotReady> {
         return Err(NotReady::invalid(Reason::InvalidSpec, message));
     }
     Ok(())
+}
+
+/// Projects, networks and pods are named after the cluster: with another name the daemon makes all of them anew, and what runs stays
+/// with those that nobody looks after any more (tf-components 10.6).
+fn keeps_its_name(cr: &Kubemanager, name: &str) -> Result<(), NotReady> {
+    let recorded = cr.status.as_ref().and_then(|status| status.own.cluster_name.as_deref());
+    match recorded.filter(|recorded| cr.is_initialized() && *recorded != name) {
+        None => Ok(()),
+        Some(recorded) => Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            format!(
+                "the cluster would be called {name}, and what is in the config API was made with the name {recorded}, which no pod that runs can leave; \
+                 set serviceConfiguration.clusterName to {recorded}, and for another name make the Kubemanager anew"
+            ),
+        )),
+    }
 }
 
 /// The plan, once everything it depends on is there.
@@ -149,6 +167,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr),
         drafts,
+        own_status: Map::from_iter([("clusterName".to_owned(), json!(cluster.kubernetes.name))]),
         ..Parts::default()
     };
     let mut plan = ensemble.plan(parts)?;

@@ -78,7 +78,7 @@ fn finish(crd: &mut Value, info: KindInfo) {
     }
     let status = &mut schema["properties"]["status"];
     status["default"] = json!({ "observedGeneration": -1 });
-    for (list, key) in [("conditions", "type"), ("endpoints", "name"), ("members", "id")] {
+    for (list, key) in [("conditions", "type"), ("daemons", "name"), ("endpoints", "name"), ("members", "id")] {
         let field = &mut status["properties"][list];
         field["x-kubernetes-list-type"] = json!("map");
         field["x-kubernetes-list-map-keys"] = json!([key]);

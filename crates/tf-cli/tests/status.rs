@@ -6,7 +6,7 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
-use tf_cli::status::{Node, Resource, State, text, trees};
+use tf_cli::status::{Daemons, Node, Resource, State, text, trees};
 
 fn object(kind: KindInfo, name: &str, more: Value) -> Resource {
     let mut object = json!({
@@ -89,7 +89,7 @@ fn cluster() -> Vec<Resource> {
 #[test]
 fn each_resource_stands_below_its_maker_with_what_keeps_it_from_being_as_wished_and_nothing_twice() {
     assert_eq!(
-        text(&trees(&cluster()), &["kubemanagers: you may not list them".to_owned()]),
+        text(&trees(&cluster()), &["kubemanagers: you may not list them".to_owned()], Daemons::Unwell),
         "\
 namespace tf
 Manager sdn              DependencyNotReady               24.1
@@ -141,6 +141,25 @@ fn ready_is_who_serves_what_the_spec_says_now_with_all_that_it_made() {
 }
 
 #[test]
+fn daemons_are_told_that_do_not_serve_everywhere_or_lack_a_connection_and_all_where_that_is_asked() {
+    let mut told = status("2/3", &[["Ready", "True", "Succeeded", ""]]);
+    told["daemons"] = json!([
+        {"name": "api", "wanted": 3, "serving": 2, "versions": ["R1", "R2"], "troubles": [{"node": "c", "message": "status\n503"}],
+         "connections": [{"name": "Database:RabbitMQ", "up": 2, "down": 1}, {"name": "Zookeeper:Zookeeper", "up": 3, "down": 0}]},
+        {"name": "schema", "wanted": 3, "serving": 3, "standby": 2, "versions": ["R1"],
+         "connections": [{"name": "Zookeeper:Zookeeper", "up": 1, "down": 0}]},
+        {"serving": "of a later release"},
+    ]);
+    let trees = trees(&[object(kinds::CONFIG, "config1", json!({"status": told}))]);
+    let first = "namespace tf\nConfig config1  Ready  2/3  24.1\n    api: 2 of 3 serve; R1, R2\n      Database:RabbitMQ up in 2, down in 1\n";
+    assert_eq!(text(&trees, &[], Daemons::Unwell), format!("{first}      c: status 503\n"));
+    let zookeeper = |count| format!("      Zookeeper:Zookeeper up in {count}\n");
+    let schema = "    schema: 3 of 3 serve, 2 of them standby; R1\n";
+    let all = format!("{first}{}      c: status 503\n{schema}{}", zookeeper(3), zookeeper(1));
+    assert_eq!(text(&trees, &[], Daemons::All), all);
+}
+
+#[test]
 fn an_empty_cluster_is_told_to_be_one() {
-    assert_eq!(text(&[], &[]), "no resources of Tungsten Fabric\n");
+    assert_eq!(text(&[], &[], Daemons::Unwell), "no resources of Tungsten Fabric\n");
 }

@@ -626,6 +626,8 @@ impl Supervisor {
             serves: self.wellness.serves(pid),
             unwell: self.wellness.unwell(),
             lacks: self.wellness.lacks(),
+            standby: self.wellness.is_standby(),
+            connections: self.wellness.connections(),
             pid,
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),

@@ -2,7 +2,7 @@
 //! words than the kubelet has, for daemons that no operator asks about; what it is not connected to although it serves; and that it hangs, so
 //! that it has to be started anew.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tf_plan::node::launch::{Launch, Probe};
 use tokio::{
@@ -14,7 +14,7 @@ use tokio::{
 use crate::{
     paths::Paths,
     pod::Pod,
-    probe::{self, Look},
+    probe::{self, Look, Page},
     state_file,
 };
 
@@ -31,6 +31,10 @@ pub struct Report {
     pub unwell: Option<String>,
     /// What the daemon is not connected to although it serves, if it has not been for a while.
     pub lacks: Option<String>,
+    /// Whether it serves as who takes over from the member that is elected.
+    pub standby: bool,
+    /// What it says that it is connected to, and whether it is.
+    pub connections: BTreeMap<String, bool>,
     /// The process that hangs, if it does.
     pub hangs: Option<i32>,
     /// The process that was seen to serve, if it does.
@@ -52,7 +56,7 @@ struct Seen {
 impl Seen {
     /// Takes in what a look showed that began at this moment. `lives`: whether the question was only that.
     fn look(&mut self, pid: Option<i32>, look: &Look, lives: bool, begun: Instant) {
-        let Look { health, is_silent } = look;
+        let Look { health, is_silent, .. } = look;
         if self.pid != pid {
             *self = Self { pid, unwell_since: self.unwell_since, lacks: self.lacks.take(), ..Self::default() };
         }
@@ -125,22 +129,30 @@ impl Wellness {
                     let seen_now = probe::look(&look, state.as_ref(), &paths, address).await;
                     let pid = state.and_then(|state| state.pid);
                     seen.look(pid, &seen_now, look.alive.is_some(), begun);
-                    match &look.connections {
-                        Some(connections) if seen_now.health.serves && !seen_now.health.standby => {
-                            // Of one that does not say nothing is known anew.
-                            if let Ok(what) = probe::lacks(connections, &paths, address).await {
-                                seen.lacks(what, begun);
-                            }
+                    let Look { health, page, .. } = seen_now;
+                    let page = match (&look.connections, page) {
+                        (Some(connections), None) if health.serves && !health.standby => {
+                            probe::page(connections, &paths, address).await.ok()
                         }
+                        (_, page) => page,
+                    };
+                    match (&look.connections, &page) {
+                        (Some(connections), Some(page)) if health.serves => {
+                            seen.lacks(page.missing(&connections.optional), begun);
+                        }
+                        // Of one that does not say nothing is known anew.
+                        (Some(_), None) if health.serves && !health.standby => {}
                         _ => seen.lacks = None,
                     }
                     let now = Instant::now();
-                    let unwell = seen.is_unwell(now).then(|| seen_now.health.message.clone());
+                    let standby = health.standby;
+                    let connections = page.as_ref().map(Page::connections).unwrap_or_default();
+                    let unwell = seen.is_unwell(now).then(|| health.message.clone());
                     let hangs = pid.filter(|_| seen.hangs(patience, now));
-                    let serving = pid.filter(|_| seen_now.health.serves);
+                    let serving = pid.filter(|_| health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
                     let lacks = seen.lost(now).map(str::to_owned);
-                    let report = Report { unwell, lacks, hangs, serving, answered };
+                    let report = Report { unwell, lacks, standby, connections, hangs, serving, answered };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }
             });
@@ -157,6 +169,16 @@ impl Wellness {
     /// What the daemon is not connected to although it serves.
     pub fn lacks(&self) -> Option<String> {
         self.told.borrow().lacks.clone()
+    }
+
+    /// Whether it serves as who takes over from the member that is elected.
+    pub fn is_standby(&self) -> bool {
+        self.told.borrow().standby
+    }
+
+    /// What the daemon says that it is connected to, and whether it is.
+    pub fn connections(&self) -> BTreeMap<String, bool> {
+        self.told.borrow().connections.clone()
     }
 
     /// Whether this process of the daemon was seen to serve; none where there is nothing to see, or an operator asks.
@@ -200,15 +222,15 @@ mod tests {
     }
 
     fn well() -> Look {
-        Look { health: Health::new(true, ""), is_silent: false }
+        Look { health: Health::new(true, ""), is_silent: false, page: None }
     }
 
     fn refuses() -> Look {
-        Look { health: Health::new(false, "refused"), is_silent: false }
+        Look { health: Health::new(false, "refused"), is_silent: false, page: None }
     }
 
     fn silent() -> Look {
-        Look { health: Health::new(false, "no answer"), is_silent: true }
+        Look { health: Health::new(false, "no answer"), is_silent: true, page: None }
     }
 
     #[tokio::test]
@@ -253,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn where_the_question_is_whether_it_lives_only_one_that_has_answered_and_is_silent_is_unwell() {
         let mut seen = Seen::default();
-        let standby = Look { health: Health { standby: true, ..Health::new(true, "") }, is_silent: false };
+        let standby = Look { health: Health { standby: true, ..Health::new(true, "") }, is_silent: false, page: None };
         let mut now = Instant::now();
         for look in [&standby, &silent(), &refuses()] {
             now = after(&mut seen, 90, 7, look, true, now);

@@ -166,11 +166,11 @@ pub fn ignored(dependencies: &[Dependency]) -> Vec<String> {
 }
 
 fn summary(dependencies: &[Dependency], drafts: &[Draft]) -> Draft {
-    let failing = dependencies
-        .iter()
-        .zip(drafts)
-        .find(|(dependency, draft)| dependency.need == Need::BringUp && !draft.is_true());
-    match failing {
+    let is_failing = |(dependency, draft): &(&Dependency, &Draft)| dependency.need == Need::BringUp && !draft.is_true();
+    let failing = || dependencies.iter().zip(drafts).filter(is_failing);
+    // What does not serve at all comes before what is not as it should be.
+    let lost = failing().find(|(_, draft)| draft.reason == Reason::DependencyUnavailable);
+    match lost.or_else(|| failing().next()) {
         Some((_, draft)) => Draft { kind: ConditionType::DependenciesReady, ..draft.clone() },
         None => Draft::holds(ConditionType::DependenciesReady, Reason::Succeeded, "all needed services are usable"),
     }
@@ -282,7 +282,10 @@ fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &O
     } else if peer.status.observed_generation != Some(peer.generation) {
         draft(Reason::DependencyStale, format!("{label} has not observed its current generation yet"))
     } else if let Some(ready) = ready.filter(|ready| ready.status != "True") {
-        draft(Reason::DependencyNotReady, format!("{label} is not Ready: {}: {}", ready.reason, ready.message))
+        let available = peer.status.condition(ConditionType::Available.as_ref());
+        let is_lost = peer.status.initialized && available.is_some_and(|available| available.status == "False");
+        let reason = if is_lost { Reason::DependencyUnavailable } else { Reason::DependencyNotReady };
+        draft(reason, format!("{label} is not Ready: {}: {}", ready.reason, ready.message))
     } else if ready.is_none() {
         draft(Reason::NotYetReported, format!("{label} has not reported condition Ready"))
     } else if !listed {

@@ -77,7 +77,8 @@ pub fn references() -> References {
 /// # Errors
 /// When it has another one.
 pub fn keeps_image(pods: &[Pod], container: &str, image: &str) -> Result<(), NotReady> {
-    let theirs = formers(pods).find_map(|(pod, former)| Some((pod, former.images.get(container)?)));
+    let foreign = pods.iter().filter(|pod| is_foreign(pod));
+    let theirs = foreign.filter_map(|pod| Some((&pod.name, pod.images.get(container)?))).next();
     match theirs.filter(|(_, theirs)| *theirs != image) {
         None => Ok(()),
         Some((pod, theirs)) => Err(invalid(&format!(
@@ -175,8 +176,8 @@ mod tests {
 
     fn pod(image: &str, directory: Option<&str>) -> Pod {
         let directories = directory.map(|path| ("/data".to_owned(), path.to_owned())).into_iter().collect();
-        let former = Former { images: BTreeMap::from([("server".to_owned(), image.to_owned())]), directories };
-        Pod { name: "set-0".into(), former: Some(former), ..Pod::default() }
+        let images = BTreeMap::from([("server".to_owned(), image.to_owned())]);
+        Pod { name: "set-0".into(), images, former: Some(Former { directories }), ..Pod::default() }
     }
 
     fn message(refused: Result<impl std::fmt::Debug, NotReady>) -> String {

@@ -128,6 +128,15 @@ pub fn reference(image: &str, release: &Release, overrides: &ImageOverrides) -> 
     })
 }
 
+/// What of a reference tells the version: its tag, else the beginning of its digest.
+pub fn tag(reference: &str) -> &str {
+    if let Some((_, digest)) = reference.split_once('@') {
+        return digest.get(..19).unwrap_or(digest);
+    }
+    let name = reference.rsplit_once('/').map_or(reference, |(_, name)| name);
+    name.split_once(':').map_or("latest", |(_, tag)| tag)
+}
+
 /// Reference of the image with the node agent: set at installation, else the operator's own version.
 pub fn tf_node(overrides: &ImageOverrides, operator_version: &str) -> String {
     overrides.tf_node.clone().unwrap_or_else(|| format!("tungstenfabric/tf-node:{operator_version}"))
@@ -173,6 +182,19 @@ mod tests {
             ..ImageOverrides::default()
         };
         assert_eq!(reference("nodemgr", &RELEASES[0], &overrides), "mirror.example/tf/nodemgr:R1");
+    }
+
+    #[test]
+    fn a_reference_tells_its_version_by_tag_or_digest() {
+        let digest = format!("a/b@sha256:{}", "0f".repeat(32));
+        for (reference, version) in [
+            ("opensdn/opensdn-controller:R24.1", "R24.1"),
+            ("registry:5000/a", "latest"),
+            ("registry:5000/a:2", "2"),
+            (digest.as_str(), "sha256:0f0f0f0f0f0f"),
+        ] {
+            assert_eq!(tag(reference), version);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod component;
 pub mod credentials;
+pub mod daemons;
 pub mod declaration;
 pub mod dependency;
 pub mod ensemble;

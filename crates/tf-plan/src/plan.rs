@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Value};
-use tf_api::contract::{ConditionType, Draft, Endpoint, MemberStatus, Reason};
+use tf_api::contract::{ConditionType, DaemonStatus, Draft, Endpoint, MemberStatus, Reason};
 
 use crate::{hibernation::Hibernation, object::Object, observed::Unavailable, registration::Registration, step::Step};
 
@@ -70,6 +70,8 @@ pub struct Plan {
     pub troubles: BTreeMap<String, String>,
     /// Pods that serve without something that they should have, with what it is: nobody is stopped for it, and the resource is not well.
     pub shortages: BTreeMap<String, String>,
+    /// What each daemon does. None where nobody could be asked: what is known stays.
+    pub daemons: Option<Vec<DaemonStatus>>,
     /// Status fields only this kind has.
     pub own_status: Map<String, Value>,
     /// Names of those of them that, like the members, have to be stored before anything that depends on them is done.

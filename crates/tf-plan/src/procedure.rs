@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use tf_api::{
     Managed,
-    contract::{ConditionType, MemberStatus},
+    contract::{ConditionType, MemberStatus, Reason},
     kinds::CertificatesMode,
 };
 
 use crate::{
-    certificates,
+    certificates, daemons,
     node::{ContentHash, state::Phase},
     observed::{Node, Observed, Pod, Workload},
     plan::Plan,
@@ -89,6 +89,8 @@ pub fn complete<Cr: Managed>(
                 plan.troubles.entry(pod).or_insert(why);
             }
             plan.shortages = reports.shortages();
+            let wanted = plan.rollout.as_ref().and_then(|rollout| rollout.wanted);
+            plan.daemons = Some(daemons::told(store.daemon, wanted, &reports));
         }
     }
 }
@@ -124,6 +126,7 @@ pub fn complete_nodes<Cr: Managed>(
             plan.step = reports.step(decision, &contents);
             plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
             plan.troubles = on_nodes(reports.pods, troubles);
+            plan.daemons = Some(daemons::told(daemon, None, &reports));
         }
     }
 }
@@ -192,8 +195,9 @@ fn roll<Cr: Managed>(
     };
     let seats: Vec<Seat<'_>> = there.iter().copied().map(seat).collect();
     let gate = || unserving(&reports.troubles(), &lost).or_else(|| store.gate.held(&plan.members, reports, nodes));
-    let needs = plan.drafts.iter().find(|draft| draft.kind == ConditionType::DependenciesReady && !draft.is_true());
-    let lacks = needs.map(|draft| draft.message.as_str());
+    let needs = plan.drafts.iter().find(|draft| draft.kind == ConditionType::DependenciesReady);
+    let away = needs.filter(|draft| draft.reason == Reason::DependencyUnavailable);
+    let lacks = away.map(|draft| draft.message.as_str());
     let decision = match store.gate {
         Gate::Apart(_) if cr.is_initialized() => rollout::next_apart(&seats, lacks, gate),
         Gate::Apart(_) | Gate::Together(_) => rollout::next(&seats, gate),

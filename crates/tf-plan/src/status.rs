@@ -132,6 +132,7 @@ fn acted_on(status: &Value) -> Option<Contract> {
     contract.members_ready = None;
     contract.degraded = None;
     contract.nodes.clear();
+    contract.daemons.clear();
     let general = |kind: &str| {
         ConditionType::ALWAYS.iter().chain(&ConditionType::ABNORMAL_TRUE).any(|general| general.as_ref() == kind)
     };

@@ -119,7 +119,9 @@ fn complete(
     let mut objects = vec![workload::service_account(&identity)];
     objects.push(publish::endpoints_map(&identity, services::map_name(&identity), &services.endpoints()));
     if pods.cni {
-        let content = cni::file(&cluster, cr.spec.service_configuration.cni_mtu)?;
+        let spec = &cr.spec.service_configuration;
+        let name = spec.cluster_name.as_deref().unwrap_or(&cluster.name);
+        let content = cni::file(name, spec.cni_mtu)?;
         objects.push(cni_object(&identity, cni_map.clone(), content));
     }
     objects.push(environment(&identity, &variables, &parameters));
@@ -289,6 +291,9 @@ impl World<'_> {
         }
         if spec.cni_mtu.is_some() && !self.pods.cni {
             ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
+        }
+        if spec.cluster_name.is_some() && !self.pods.cni {
+            ignored.push("spec.serviceConfiguration.clusterName: the list of containers leaves out vroutercni".into());
         }
         ignored.extend(dependency::ignored(&services::dependencies(self.cr)));
         ignored.extend(parameters::left_out(self.cr));

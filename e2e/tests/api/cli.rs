@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use http::Method;
 use serde_json::json;
 use tf_cli::cluster::{self, Found};
-use tf_cli::status::{text, trees};
+use tf_cli::status::{Daemons, text, trees};
 use tokio::time::timeout;
 
 use crate::support::{JSON, MERGE, SOON, collection, defined, namespace, send};
@@ -19,7 +19,7 @@ async fn status_tells_what_there_is_and_each_change_of_it() -> Result<()> {
     let lab = defined().await?;
     let client = lab.client().await?;
     namespace(&client, NAMESPACE, json!({})).await?;
-    let told = |found: &Found| text(&trees(&found.resources), &found.notes);
+    let told = |found: &Found| text(&trees(&found.resources), &found.notes, Daemons::All);
     assert_eq!(told(&cluster::read(&client, Some(NAMESPACE)).await?), "no resources of Tungsten Fabric\n");
 
     let mut changes = pin!(cluster::watch(&client, Some(NAMESPACE)));

@@ -38,7 +38,7 @@ pub async fn values(
         }
     }
     for node in lab.real_nodes()?.all()? {
-        let files = "grep -rlE 'BEGIN( [A-Z]+)? PRIVATE KEY' /var/lib/kubelet/pods; ls /var/lib/kubelet/pods/*/volumes/*/*/token";
+        let files = "grep -rlIE 'BEGIN( [A-Z]+)? PRIVATE KEY' /var/lib/kubelet/pods; ls /var/lib/kubelet/pods/*/volumes/*/*/token";
         for path in node.run("bash", &["-c", files]).await?.lines() {
             let text = node.run("cat", &[path]).await?;
             found.insert(private_key(&text).unwrap_or(text), format!("{path} on {}", node.name()));

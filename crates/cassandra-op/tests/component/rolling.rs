@@ -635,7 +635,7 @@ fn nothing_begins_with_another_image_and_one_that_does_not_run_is_no_dead_end() 
     let mut observed = trusted();
     let former = |index| {
         let images = BTreeMap::from([("cassandra".to_owned(), "theirs:3.11".to_owned())]);
-        Pod { former: Some(Former { images, ..Former::default() }), ..three::former(SET, index) }
+        Pod { images, former: Some(Former::default()), ..three::former(SET, index) }
     };
     observed.pods = Source::Known((0..3).map(former).collect());
     let mut resource = left();

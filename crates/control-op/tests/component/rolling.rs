@@ -1,6 +1,7 @@
 //! Which member takes a change now, what that waits for, and what is told of members that do not serve.
 
 use crate::support::{World, control, with_status};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 use tf_api::Control;
 use tf_plan::{
@@ -121,12 +122,20 @@ fn a_pod_without_a_place_holds_nobody_where_only_a_lost_node_is_left() {
 
 #[test]
 fn nobody_is_touched_while_the_database_is_lost_for_who_is_started_anew_has_nothing_to_read() {
-    let lost = World { ready: false, ..World::default() };
-    let mut observed = three::of(lost.observed(), SET, |index| {
+    let unwell = World { ready: false, ..World::default() };
+    let mut observed = three::of(unwell.observed(), SET, |index| {
         let mut status = three::status(SET, "control", index);
         status.health = Some(Health::new(false, "NodeStatus: Non-Functional (Database:Cassandra connection down)"));
         Agent::Says(Box::new(status))
     });
+    let all_serve =
+        three::of(unwell.observed(), SET, |index| Agent::Says(Box::new(three::status(SET, "control", index))));
+    assert!(planned(&all_serve).step.is_some(), "a database that lacks a member serves");
+    let Some(Source::Known(databases)) = observed.peers.get_mut("Cassandra") else { panic!("no database") };
+    databases[0].status.initialized = true;
+    let available =
+        Condition { type_: "Available".into(), status: "False".into(), ..databases[0].status.conditions[0].clone() };
+    databases[0].status.conditions.push(available);
     for ready in [true, false] {
         if let Source::Known(pods) = &mut observed.pods {
             pods.iter_mut().for_each(|pod| pod.ready = ready);

@@ -104,14 +104,31 @@ fn the_member_at_work_is_not_touched_while_nobody_could_take_over() {
         pods[0].ready = false;
         pods[1].ready = false;
     }
-    for _ in 0..2 {
-        let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
-        assert_ne!(target.uid, "pod-2", "who does not serve takes it first");
-        take(&mut observed, &target.uid, hash);
-    }
+    let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
+    assert_eq!(target.uid, "pod-1", "who does not serve takes it first");
+    take(&mut observed, "pod-1", hash);
     let plan = planned(&observed);
-    assert_eq!(plan.step, None);
+    assert_eq!(plan.step, None, "the change did not help");
     assert!(plan.under_way.unwrap().contains("does not serve"));
+}
+
+#[test]
+fn a_cluster_whose_objects_are_made_keeps_its_name() {
+    let named = |name: Option<&str>, initialized: bool, recorded: &str| {
+        let spec = json!({"serviceConfiguration": {"clusterName": name}});
+        let status = json!({
+            "contract": "v1", "initialized": initialized, "members": three::recorded(), "clusterName": recorded,
+        });
+        kubemanager_op::plan::plan(&with_status(&kubemanager(spec), status), &running(None))
+    };
+    let kept = |name, recorded| named(name, true, recorded).unwrap().own_status["clusterName"].clone();
+    assert_eq!(kept(Some("east"), "east"), "east");
+    assert_eq!(kept(None, "prod"), "prod");
+    assert_eq!(named(Some("east"), false, "west").unwrap().own_status["clusterName"], "east");
+    for (name, recorded) in [(Some("east"), "west"), (None, "west")] {
+        let refused = named(name, true, recorded).unwrap_err();
+        assert!(refused.message.contains("set serviceConfiguration.clusterName to west"), "{}", refused.message);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! [`PeerStatus`] the thin part a consumer reads, [`invariants`] what must hold on every write.
 
 mod condition;
+mod daemon;
 mod endpoint;
 pub mod invariants;
 mod peer;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 pub use condition::{ConditionStatus, ConditionType, Draft, is_telling};
+pub use daemon::{ConnectionStatus, DaemonStatus, DaemonTrouble};
 pub use endpoint::{Endpoint, Protocol};
 pub use peer::PeerStatus;
 pub use reason::Reason;
@@ -112,6 +114,9 @@ pub struct Contract {
     pub degraded: Option<bool>,
     /// Kept for clients of the Go tf-operator; true while a changed configuration is rolled out.
     pub config_changed: Option<bool>,
+    /// What each daemon does, by the names of their containers: where it serves, in which versions, and what it is connected to.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    pub daemons: Vec<DaemonStatus>,
     /// Pods by name with address and node, at most 100.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<String, NodeStatus>,
@@ -139,6 +144,7 @@ impl Default for Contract {
             active: None,
             degraded: None,
             config_changed: None,
+            daemons: Vec::new(),
             nodes: BTreeMap::new(),
         }
     }

@@ -50,6 +50,8 @@ pub enum Reason {
     DependencyNotFound,
     /// The dependency exists and is not Ready.
     DependencyNotReady,
+    /// The dependency served and does not now.
+    DependencyUnavailable,
     /// The dependency has not observed its current generation yet.
     DependencyStale,
     /// An external endpoint does not answer.

@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 
 use crate::{
     common::{Container, PodConfiguration},
-    contract::{NoOwnStatus, Status},
+    contract::Status,
     dependencies::DependencySource,
     schema::{Port, subnets},
 };
@@ -81,6 +81,10 @@ pub struct KubemanagerConfiguration {
     /// Port of the API server with TLS. Default: as discovered in the cluster.
     #[serde(rename = "kubernetesAPISSLPort")]
     pub kubernetes_api_ssl_port: Option<Port>,
+    /// Name of the cluster, with which the names of its projects, networks and pods begin: clusters that share a Tungsten Fabric need different ones. It
+    /// cannot change later. Default: as discovered in the cluster.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"))]
+    pub cluster_name: Option<String>,
     /// Subnets of the pods, separated by commas. Default: as discovered in the cluster.
     #[schemars(length(max = 256))]
     #[schemars(extend("x-kubernetes-validations" = [subnets()]))]
@@ -130,6 +134,7 @@ impl Default for KubemanagerConfiguration {
             kubernetes_api_server: None,
             kubernetes_api_port: None,
             kubernetes_api_ssl_port: None,
+            cluster_name: None,
             pod_subnet: None,
             service_subnet: None,
             ip_fabric_subnets: "10.64.0.0/12".into(),
@@ -148,4 +153,13 @@ impl Default for KubemanagerConfiguration {
 }
 
 /// Status of a Kubemanager.
-pub type KubemanagerStatus = Status<NoOwnStatus>;
+pub type KubemanagerStatus = Status<KubemanagerOwnStatus>;
+
+/// What only Kubemanager publishes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KubemanagerOwnStatus {
+    /// Name of the cluster with which objects in the config API were made.
+    pub cluster_name: Option<String>,
+}

@@ -55,6 +55,10 @@ pub struct VrouterConfiguration {
     #[serde(rename = "cniMTU")]
     #[schemars(range(min = 576, max = 65535))]
     pub cni_mtu: Option<u32>,
+    /// Name of the cluster, with which the names of its pods begin in Tungsten Fabric: the one that Kubemanager has. Default: as discovered in the
+    /// cluster.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"))]
+    pub cluster_name: Option<String>,
     /// Subnets of the pods, separated by commas. Default: as discovered in the cluster.
     #[schemars(length(max = 256))]
     #[schemars(extend("x-kubernetes-validations" = [subnets()]))]
@@ -314,6 +318,7 @@ impl Default for VrouterConfiguration {
             data_subnet: None,
             l3mh_cidr: None,
             cni_mtu: None,
+            cluster_name: None,
             kubernetes_pod_subnet: None,
             subcluster: None,
             cloud_orchestrator: "kubernetes".into(),

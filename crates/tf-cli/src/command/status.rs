@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use kube::Client;
 use tf_cli::{
     cluster::{self, Found},
-    status,
+    status::{self, Daemons},
 };
 
 use super::Cluster;
@@ -27,6 +27,9 @@ pub struct Options {
     /// Text for people or JSON for programs
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
+    /// Tell of every daemon, and not of those alone that do not serve everywhere or lack a connection
+    #[arg(long)]
+    daemons: bool,
     /// Go on, and show every change
     #[arg(short, long)]
     watch: bool,
@@ -53,7 +56,7 @@ pub async fn tell(options: &Options) -> Result<ExitCode> {
         let mut changes = std::pin::pin!(cluster::watch(&client, namespace));
         let mut last = String::new();
         while let Some(found) = changes.next().await {
-            let text = show(&found, options.output)?;
+            let text = show(&found, options)?;
             if text != last {
                 print(&text, true)?;
                 last = text;
@@ -62,15 +65,16 @@ pub async fn tell(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let found = cluster::read(&client, namespace).await?;
-    print(&show(&found, options.output)?, false)?;
+    print(&show(&found, options)?, false)?;
     let is_ready = status::trees(&found.resources).iter().all(status::Node::is_ready) && !found.resources.is_empty();
     Ok(ExitCode::from(u8::from(options.check && !is_ready)))
 }
 
-fn show(found: &Found, output: Output) -> Result<String> {
+fn show(found: &Found, options: &Options) -> Result<String> {
     let trees = status::trees(&found.resources);
-    Ok(match output {
-        Output::Text => status::text(&trees, &found.notes),
+    let daemons = if options.daemons { Daemons::All } else { Daemons::Unwell };
+    Ok(match options.output {
+        Output::Text => status::text(&trees, &found.notes, daemons),
         Output::Json => serde_json::to_string_pretty(&trees)? + "\n",
     })
 }

@@ -7,10 +7,10 @@ use kube::core::DynamicObject;
 use serde::Serialize;
 use tf_api::{
     KindInfo,
-    contract::{ConditionType, PeerStatus, is_telling},
+    contract::{ConditionType, DaemonStatus, PeerStatus, is_telling},
 };
 
-pub use text::text;
+pub use text::{Daemons, text};
 
 /// A resource, reduced to what is told of it.
 #[derive(Clone, Debug)]
@@ -26,6 +26,7 @@ pub struct Resource {
     generation: i64,
     is_deleting: bool,
     version: Option<String>,
+    daemons: Vec<DaemonStatus>,
     status: PeerStatus,
 }
 
@@ -67,6 +68,9 @@ pub struct Node {
     /// Release of the images that all members run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What each daemon does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub daemons: Vec<DaemonStatus>,
     /// Conditions that say something other than one hopes for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<Told>,
@@ -95,6 +99,8 @@ impl Resource {
     pub fn of(kind: KindInfo, object: &DynamicObject) -> Self {
         let meta = object.metadata.clone();
         let status = object.data.get("status").cloned().unwrap_or_default();
+        // Of a later release some may be of another kind.
+        let daemons = status["daemons"].as_array().into_iter().flatten();
         Self {
             kind,
             namespace: meta.namespace.unwrap_or_default(),
@@ -103,6 +109,7 @@ impl Resource {
             owners: meta.owner_references.into_iter().flatten().map(|owner| owner.uid).collect(),
             generation: meta.generation.unwrap_or_default(),
             is_deleting: meta.deletion_timestamp.is_some(),
+            daemons: daemons.filter_map(|daemon| serde_json::from_value(daemon.clone()).ok()).collect(),
             version: status["version"]["deployed"].as_str().map(str::to_owned),
             status: serde_json::from_value(status).unwrap_or_default(),
         }
@@ -177,6 +184,7 @@ fn node(resource: &Resource, all: &[Resource]) -> Node {
         reason: resource.status.condition(ConditionType::Ready.as_ref()).map(|ready| ready.reason.clone()),
         members: resource.status.members_ready.clone(),
         version: resource.version.clone(),
+        daemons: resource.daemons.clone(),
         told: resource.told(),
         children: made.map(|child| node(child, all)).collect(),
     }

@@ -26,6 +26,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+pub use self::node_status::Page;
 use crate::{
     materialise::RunDir,
     paths::Paths,
@@ -108,23 +109,25 @@ pub struct Look {
     pub health: Health,
     /// Whether it runs and did not answer at all.
     pub is_silent: bool,
+    /// What it answered about itself, where that is how it is asked.
+    pub page: Option<Page>,
 }
 
 /// Looks at a daemon, no longer than an operator waits for all that there is to tell.
 pub async fn look(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Look {
     match process(state) {
         Ok(_) => ask(launch.alive.as_ref().unwrap_or(&launch.ready), paths, address, GLANCE).await,
-        Err(health) => Look { health, is_silent: false },
+        Err(health) => Look { health, is_silent: false, page: None },
     }
 }
 
-/// What a daemon is not connected to although it serves, as it says itself.
+/// What a daemon that is asked in another way says of its connections.
 ///
 /// # Errors
 /// When it does not say.
-pub async fn lacks(connections: &Connections, paths: &Paths, address: IpAddr) -> Result<Option<String>> {
+pub async fn page(connections: &Connections, paths: &Paths, address: IpAddr) -> Result<Page> {
     let target = Target { host: address, port: connections.port.get(), tls: connections.tls };
-    timeout(GLANCE, node_status::lacks(&target, &connections.optional, paths)).await?
+    timeout(GLANCE, Page::ask(&target, paths)).await?
 }
 
 /// Whether a daemon lives.
@@ -166,16 +169,17 @@ async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {
 }
 
 async fn ask(probe: &Probe, paths: &Paths, address: IpAddr, patience: Duration) -> Look {
-    let Ok(result) = timeout(patience, attempt(probe, paths, address)).await else {
+    let mut page = None;
+    let Ok(result) = timeout(patience, attempt(probe, paths, address, &mut page)).await else {
         let health = Health::new(false, format!("no answer within {} ms", patience.as_millis()));
-        return Look { health, is_silent: true };
+        return Look { health, is_silent: true, page: None };
     };
     let health = match result {
         Ok(message) => Health::new(true, message),
         Err(error) if is_standby(probe, &error) => Health { standby: true, ..Health::new(true, STANDBY) },
         Err(error) => Health::new(false, format!("{error:#}")),
     };
-    Look { health, is_silent: false }
+    Look { health, is_silent: false, page }
 }
 
 /// Nobody can tell who waits for its turn from who has not found ZooKeeper yet.
@@ -188,7 +192,8 @@ fn is_standby(probe: &Probe, error: &anyhow::Error) -> bool {
         && error.chain().filter_map(|cause| cause.downcast_ref()).any(refused)
 }
 
-async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String> {
+/// `page`: takes what a daemon answers that is asked about itself.
+async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr, page: &mut Option<Page>) -> Result<String> {
     let target = |host: &Option<IpAddr>, port: u16, tls| Target { host: host.unwrap_or(address), port, tls };
     match probe {
         Probe::Tcp { port, host } => {
@@ -217,7 +222,7 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr) -> Result<String
         Probe::Sentinel { port } => store::redis::sentinel::serves(&target(&None, port.get(), true), paths).await,
         Probe::NodeStatus { port, tls, functional, optional, .. } => {
             let needed = functional.then_some(optional);
-            node_status::probe(&target(&None, port.get(), *tls), needed, paths).await
+            page.insert(Page::ask(&target(&None, port.get(), *tls), paths).await?).state(needed)
         }
         Probe::Process => Ok("its process runs".to_owned()),
     }

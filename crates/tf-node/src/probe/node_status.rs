@@ -1,8 +1,9 @@
 //! Asks a daemon of Tungsten Fabric what it says of itself (tf-components 1.9).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail, ensure};
+use tf_plan::node::state::CONNECTIONS;
 
 use super::{Target, http::Connection};
 use crate::paths::Paths;
@@ -10,35 +11,65 @@ use crate::paths::Paths;
 const PATH: &str = "/Snh_SandeshUVECacheReq?x=NodeStatus";
 /// Characters that are told: a description names every connection that is down.
 const LONGEST: usize = 300;
+/// The same of a connection's type and name.
+const LONGEST_NAME: usize = 64;
 
-/// Asks for the state. It has to be `Functional`, or not to be for want of these types of connections alone; or at least there.
-pub(super) async fn probe(target: &Target, optional: Option<&BTreeSet<String>>, paths: &Paths) -> Result<String> {
-    judge(&page(target, paths).await?, optional)
-}
+/// What a daemon answers about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page(String);
 
-/// Asks what is not up of what the daemon is connected to, but for connections of these types.
-pub(super) async fn lacks(target: &Target, optional: &BTreeSet<String>, paths: &Paths) -> Result<Option<String>> {
-    Ok(missing(&page(target, paths).await?, optional))
-}
+impl Page {
+    /// Asks for it.
+    pub(super) async fn ask(target: &Target, paths: &Paths) -> Result<Self> {
+        let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
+        ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
+        Ok(Self(String::from_utf8_lossy(&body).into_owned()))
+    }
 
-async fn page(target: &Target, paths: &Paths) -> Result<String> {
-    let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
-    ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
-    Ok(String::from_utf8_lossy(&body).into_owned())
-}
+    /// The state. It has to be `Functional`, or not to be for want of these types of connections alone; or at least there.
+    pub(super) fn state(&self, optional: Option<&BTreeSet<String>>) -> Result<String> {
+        judge(&self.0, optional)
+    }
 
-fn missing(page: &str, optional: &BTreeSet<String>) -> Option<String> {
-    let told = |part: &str| {
-        let (part, _) = part.split_once("</ConnectionInfo>")?;
-        let (kind, name, status) = (element(part, "type")?, element(part, "name")?, element(part, "status")?);
-        if status == "Up" || optional.contains(&kind) {
-            return None;
+    /// What is not up of what the daemon is connected to, but for connections of these types, with why.
+    pub fn missing(&self, optional: &BTreeSet<String>) -> Option<String> {
+        let told = |Told { kind, name, status, why }: Told| {
+            let is_fine = status == "Up" || optional.contains(&kind);
+            (!is_fine).then(|| format!("{kind}:{name} ({})", why.filter(|why| !why.is_empty()).unwrap_or(status)))
+        };
+        let told: Vec<String> = self.told().filter_map(told).collect();
+        (!told.is_empty()).then(|| told.join(", ").chars().take(LONGEST).collect())
+    }
+
+    /// What the daemon is connected to, by type and name, and whether it is. Of several of one name all have to be up.
+    pub fn connections(&self) -> BTreeMap<String, bool> {
+        let mut all = BTreeMap::new();
+        for Told { kind, name, status, .. } in self.told().take(CONNECTIONS) {
+            let name: String = format!("{kind}:{name}").chars().take(LONGEST_NAME).collect();
+            *all.entry(name).or_insert(true) &= status == "Up";
         }
-        let why = element(part, "description").filter(|why| !why.is_empty());
-        Some(format!("{kind}:{name} ({})", why.unwrap_or(status)))
-    };
-    let told: Vec<String> = page.split("<ConnectionInfo>").skip(1).filter_map(told).collect();
-    (!told.is_empty()).then(|| told.join(", ").chars().take(LONGEST).collect())
+        all
+    }
+
+    fn told(&self) -> impl Iterator<Item = Told> {
+        self.0.split("<ConnectionInfo>").skip(1).filter_map(|part| {
+            let (part, _) = part.split_once("</ConnectionInfo>")?;
+            Some(Told {
+                kind: element(part, "type")?,
+                name: element(part, "name")?,
+                status: element(part, "status")?,
+                why: element(part, "description"),
+            })
+        })
+    }
+}
+
+/// A connection as the daemon tells it.
+struct Told {
+    kind: String,
+    name: String,
+    status: String,
+    why: Option<String>,
 }
 
 fn judge(page: &str, optional: Option<&BTreeSet<String>>) -> Result<String> {
@@ -175,10 +206,26 @@ mod tests {
         ]
         .concat();
         let optional = ["Collector".to_owned()].into();
+        let page = Page(page);
         let told = "Database:RabbitMQ (connection <refused>), Database:Cassandra (Initializing)";
-        assert_eq!(missing(&page, &optional).as_deref(), Some(told));
-        assert_eq!(missing(&connection("Zookeeper", "Zookeeper", "Up", ""), &optional), None);
-        assert_eq!(missing("", &optional), None);
+        assert_eq!(page.missing(&optional).as_deref(), Some(told));
+        let all = [
+            ("Zookeeper:Zookeeper", true),
+            ("Database:RabbitMQ", false),
+            ("Database:Cassandra", false),
+            ("Collector:Collector", false),
+        ];
+        assert_eq!(page.connections(), all.map(|(name, up)| (name.to_owned(), up)).into());
+        let up = connection("XMPP", "agent", "Up", "");
+        assert_eq!(Page(up.clone()).missing(&optional), None);
+        assert_eq!(
+            Page(up + &connection("XMPP", "agent", "Down", "")).connections(),
+            [("XMPP:agent".to_owned(), false)].into()
+        );
+        assert_eq!((Page(String::new()).missing(&optional), Page(String::new()).connections().len()), (None, 0));
+        let many: String = (0..100).map(|number| connection("BGP", &"n".repeat(number + 1), "Up", "")).collect();
+        let many = Page(many).connections();
+        assert!(many.len() <= CONNECTIONS && many.keys().all(|name| name.len() <= LONGEST_NAME), "{many:?}");
     }
 
     proptest! {
@@ -187,8 +234,8 @@ mod tests {
             let optional = BTreeSet::from(["a".to_owned()]);
             let told = judge(&page, functional.then_some(&optional)).unwrap_or_else(|error| error.to_string());
             prop_assert!(!told.contains('\n') && told.chars().count() <= LONGEST);
-            let page = page.replace("state", "ConnectionInfo");
-            prop_assert!(missing(&page, &BTreeSet::new()).is_none_or(|told| !told.contains('\n') && told.chars().count() <= LONGEST));
+            let page = Page(page.replace("state", "ConnectionInfo"));
+            prop_assert!(page.missing(&BTreeSet::new()).is_none_or(|told| !told.contains('\n') && told.chars().count() <= LONGEST));
         }
     }
 }

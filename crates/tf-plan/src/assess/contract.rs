@@ -45,6 +45,9 @@ pub(super) fn contract(situation: &Situation<'_>, facts: &Facts, drafts: Vec<Dra
 
 fn plan_facts(next: &mut Contract, previous: &Contract, plan: &Plan, available: bool, ready: bool) {
     next.members.clone_from(&plan.members);
+    if let Some(daemons) = &plan.daemons {
+        next.daemons.clone_from(daemons);
+    }
     next.selector = plan.rollout.as_ref().map(|rollout| rollout.selector.clone());
     let deployed = previous.version.as_ref().and_then(|version| version.deployed.clone());
     let deployed = if ready { Some(plan.version.clone()) } else { deployed };

@@ -47,6 +47,9 @@ pub struct LastExit {
     pub at: Timestamp,
 }
 
+/// Connections that are told of a daemon.
+pub const CONNECTIONS: usize = 32;
+
 /// The state of one daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +72,12 @@ pub struct State {
     /// What it is not connected to although it serves, as its own agent sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
+    /// Whether it serves as who takes over from the member that is elected, as its own agent sees it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standby: bool,
+    /// What it says that it is connected to, by type and name, and whether it is. At most [`CONNECTIONS`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub connections: BTreeMap<String, bool>,
     /// Its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,

@@ -110,6 +110,9 @@ pub struct Pod {
     /// Its certificate, as the operator that signed it noted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// Images of its daemons, by their containers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, String>,
     /// What it was made of, where another operator made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<Former>,
@@ -119,8 +122,6 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Former {
-    /// Images, by containers.
-    pub images: BTreeMap<String, String>,
     /// Directories of the node, by where a container has them; of two containers that of the first.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub directories: BTreeMap<String, String>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
-    core::v1::{self, ContainerStatus, NodeAddress, PodSpec, Volume},
+    core::v1::{self, Container, ContainerStatus, NodeAddress, PodSpec, Volume},
 };
 use tf_api::{names, schema::Port};
 
@@ -95,6 +95,8 @@ impl From<v1::Pod> for Pod {
             .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
         let template = annotations.get(names::ANNOTATION_RESTART_HASH).cloned();
         let former = template.is_none().then(|| former(&spec));
+        let image = |container: &Container| Some((container.name.clone(), container.image.clone()?));
+        let images = spec.containers.iter().filter_map(image).collect();
         Self {
             name: pod.metadata.name.unwrap_or_default(),
             uid: pod.metadata.uid.unwrap_or_default(),
@@ -109,6 +111,7 @@ impl From<v1::Pod> for Pod {
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
             active_certificate: annotations.get(names::ANNOTATION_ACTIVE_CERTIFICATE).cloned(),
             certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
+            images,
             former,
         }
     }
@@ -120,7 +123,6 @@ fn former(spec: &PodSpec) -> Former {
     let paths: BTreeMap<String, String> = spec.volumes.iter().flatten().filter_map(path).collect();
     let mut former = Former::default();
     for container in &spec.containers {
-        former.images.insert(container.name.clone(), container.image.clone().unwrap_or_default());
         for mount in container.volume_mounts.iter().flatten() {
             if let Some(path) = paths.get(&mount.name) {
                 former.directories.entry(mount.mount_path.clone()).or_insert_with(|| path.clone());
@@ -179,15 +181,14 @@ mod tests {
         let made = |annotations: Value| {
             let object =
                 json!({"metadata": {"name": "a", "namespace": "tf", "annotations": annotations}, "spec": spec});
-            pod(object).former
+            pod(object)
         };
         let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        let former = Former {
-            images: text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]),
-            directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]),
-        };
-        assert_eq!(made(json!({})), Some(former));
-        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})), None, "ours is known by its template");
+        let former = Former { directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]) };
+        let theirs = made(json!({}));
+        assert_eq!(theirs.former, Some(former));
+        assert_eq!(theirs.images, text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]));
+        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})).former, None, "ours is known by its template");
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! The CNI configuration (tf-components 8.5). It says nothing about a node.
 
 use serde::Serialize;
-use tf_plan::{
-    cluster::Cluster,
-    files::{Unrepresentable, json},
-};
+use tf_plan::files::{Unrepresentable, json};
 
 /// Name of the file; the plugin looks for one that ends so.
 pub const FILE: &str = "10-tf-cni.conf";
@@ -41,11 +38,11 @@ struct Contrail<'a> {
     log_level: &'static str,
 }
 
-/// The file. The name of the cluster has to be the one that Kubemanager uses.
+/// The file. `name`: that of the cluster, which has to be the one that Kubemanager uses.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(cluster: &Cluster, mtu: Option<u32>) -> Result<String, Unrepresentable> {
+pub fn file(name: &str, mtu: Option<u32>) -> Result<String, Unrepresentable> {
     json::render(
         FILE,
         &Configuration {
@@ -53,7 +50,7 @@ pub fn file(cluster: &Cluster, mtu: Option<u32>) -> Result<String, Unrepresentab
             name: PLUGIN,
             plugin: PLUGIN,
             contrail: Contrail {
-                cluster_name: &cluster.name,
+                cluster_name: name,
                 meta_plugin: "multus",
                 vrouter_ip: "127.0.0.1",
                 vrouter_port: tf_api::ports::AGENT_PORT_API.get(),

@@ -77,6 +77,7 @@ pub fn service(spec: &VrouterConfiguration) -> Vec<Field> {
         containers: _,
         control_instance: _,
         cni_mtu: _,
+        cluster_name: _,
         env_variables_config: _,
         physical_interface,
         vrouter_gateway,

@@ -74,17 +74,9 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
         let state = State {
             phase: Phase::Running,
             since: jiff::Timestamp::default(),
-            serves: None,
-            unwell: None,
-            lacks: None,
-            message: None,
-            pid: None,
-            restarts: 0,
-            last_exit: None,
             active: Some(active.parse().expect("a hash")),
-            wanted: None,
-            certificate: None,
             version: "0.1.0".into(),
+            ..State::default()
         };
         let message = if serves { "NodeStatus: Functional" } else { "NodeStatus: Non-Functional (lost)" };
         let said = Status {

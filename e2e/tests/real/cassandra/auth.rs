@@ -260,8 +260,8 @@ async fn a_ring_at_rest_writes_nothing_and_tells_no_password() -> Result<()> {
             let values = secrets::values(lab, client, secret).await?;
             let of = |part: &str| values.values().filter(|place| place.to_lowercase().contains(part)).count();
             // Of key store, trust store and clients, keys of the authority and of three members, and tokens.
-            ensure!(of("password") >= 3, "{:?}", values.values());
-            ensure!(of("tf-ca") >= 1 && of("pods/") >= 6 && of("token") >= 3, "{:?}", values.values());
+            ensure!(of("stores.env") >= 2 && of("login.env") >= 1, "{:?}", values.values());
+            ensure!(of("tf-ca") >= 1 && of("tls.key on") >= 2 && of("token") >= 3, "{:?}", values.values());
             secrets::nothing_leaks(&values, &secrets::pages(&STORE, lab, client).await?)
         })
         .await
