@@ -68,6 +68,7 @@ fn lose(observed: &mut Observed<Control>, index: usize) {
     observed.agents.insert(format!("pod-{index}"), Agent::Silent("no route".into()));
 }
 
+#[expect(clippy::unwrap_used, clippy::panic, reason = "a member without a daemon is a failing test")]
 fn activate(observed: &mut Observed<Control>) -> Option<String> {
     let Some(Step::Activate(target, hash)) = planned(observed).step else { return None };
     let Some(Agent::Says(status)) = observed.agents.get_mut(&target.uid) else { panic!("no agent") };
@@ -138,7 +139,9 @@ fn nobody_is_touched_while_the_database_is_lost_for_who_is_started_anew_has_noth
     databases[0].status.conditions.push(available);
     for ready in [true, false] {
         if let Source::Known(pods) = &mut observed.pods {
-            pods.iter_mut().for_each(|pod| pod.ready = ready);
+            for pod in pods.iter_mut() {
+                pod.ready = ready;
+            }
         }
         let plan = planned(&observed);
         assert_eq!(plan.step, None);

@@ -9,6 +9,7 @@ mod faults;
 mod images;
 mod losses;
 mod nodes;
+mod picture;
 mod registration;
 mod traffic;
 mod world;
@@ -161,7 +162,7 @@ async fn everything_is_well(client: &Client) -> Result<()> {
     for (kind, name) in ours {
         resources::until(client, kind, NAMESPACE, name, "certified", RECOVERY, is_certified).await?;
     }
-    Ok(())
+    picture::is_as_documented(client).await
 }
 
 /// Every daemon at work says that it is connected to everything: each API, each of analytics, and one of each other.
