@@ -11,9 +11,12 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, api::DeleteParams};
-use serde_json::json;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams},
+};
+use serde_json::{Value, json};
 use tf_testing::{
     Cluster, Entry, Lab, Options, Verb,
     cluster::define_all,
@@ -108,6 +111,21 @@ impl Stage {
 
     /// Brings a cluster up and takes it down again. With `expected`, it has to become that.
     pub async fn bring_up(&mut self, crash: Option<Crash>, expected: Option<&Snapshot>) -> Result<Outcome> {
+        self.play(None, crash, expected).await
+    }
+
+    /// Brings a cluster up, has every member be made anew, and takes it down again. With `expected`, it has to become that; a crash comes during the
+    /// change.
+    pub async fn change(&mut self, crash: Option<Crash>, expected: Option<&Snapshot>) -> Result<Outcome> {
+        self.play(Some(changed), crash, expected).await
+    }
+
+    async fn play(
+        &mut self,
+        change: Option<fn(&mut Value)>,
+        crash: Option<Crash>,
+        expected: Option<&Snapshot>,
+    ) -> Result<Outcome> {
         let turn = self.clusters % self.pools.len();
         let namespace = format!("cluster-{}", self.clusters);
         self.clusters += 1;
@@ -115,7 +133,7 @@ impl Stage {
             self.gone(&last).await?;
         }
         self.pools[turn].last = Some(namespace.clone());
-        let outcome = self.run(&self.pools[turn], &namespace, crash, expected).await;
+        let outcome = self.run(&self.pools[turn], &namespace, change, crash, expected).await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&namespace, &DeleteParams::default()).await?;
         outcome
@@ -125,15 +143,39 @@ impl Stage {
         &self,
         pool: &Pool,
         namespace: &str,
+        change: Option<fn(&mut Value)>,
         crash: Option<Crash>,
         expected: Option<&Snapshot>,
     ) -> Result<Outcome> {
         Cluster::empty(&self.lab, namespace).await?;
-        let recording = Recording::of(&self.client, namespace).await?;
-        let mut trail = Trail { lab: &self.lab, namespace, mark: self.lab.audit_mark().await?, entries: Vec::new() };
-        let mut trap = crash.map(|crash| self.trap(namespace, crash)).transpose()?;
+        let scene = Scene { pool, namespace, recording: Recording::of(&self.client, namespace).await? };
         let mut manager = pool.nodes.example_manager()?;
         manager["metadata"]["namespace"] = json!(namespace);
+        let Some(change) = change else {
+            let (outcome, trail) = self.apply(&scene, &manager, crash, expected).await?;
+            trail.nothing_was_done_twice(&self.users())?;
+            return Ok(outcome);
+        };
+        self.apply(&scene, &manager, None, None).await.context("the bring-up")?;
+        let pods = scene.pods(&self.client).await?;
+        change(&mut manager);
+        let (outcome, trail) = self.apply(&scene, &manager, crash, expected).await?;
+        trail.every_pod_was_replaced_once(&self.users(), &pods)?;
+        Ok(outcome)
+    }
+
+    /// Applies a Manager and follows what comes of it to the end state. With `expected`, that has to be it.
+    async fn apply(
+        &self,
+        scene: &Scene<'_>,
+        manager: &Value,
+        crash: Option<Crash>,
+        expected: Option<&Snapshot>,
+    ) -> Result<(Outcome, Trail<'_>)> {
+        let Scene { pool, namespace, recording } = scene;
+        let mark = self.lab.audit_mark().await?;
+        let mut trail = Trail { lab: &self.lab, namespace: (*namespace).to_owned(), mark, entries: Vec::new() };
+        let mut trap = crash.map(|crash| self.trap(namespace, crash)).transpose()?;
         self.lab.apply(&manager.to_string()).await?;
 
         let begun = Instant::now();
@@ -160,9 +202,9 @@ impl Stage {
                 let differences = expected.map(|expected| differences(expected, &snapshot)).unwrap_or_default();
                 if differences.is_empty() {
                     trail.read(&self.users())?;
-                    trail.check(&self.users())?;
                     let took = begun.elapsed();
-                    return Ok(Outcome { snapshot, writes: trail.writes(&self.running), killed, took });
+                    let writes = trail.writes(&self.running);
+                    return Ok((Outcome { snapshot, writes, killed, took }, trail));
                 }
                 if begun.elapsed() > LIMIT {
                     bail!("Ready, but not as undisturbed:\n{}", differences.join("\n"));
@@ -240,10 +282,31 @@ impl Drop for Trap {
     }
 }
 
+/// Has every member be made anew, with other files.
+fn changed(manager: &mut Value) {
+    let common = &mut manager["spec"]["commonConfiguration"];
+    common["tolerations"] = json!([{"key": "tf.test/changed", "operator": "Exists"}]);
+    common["logLevel"] = json!("debug");
+}
+
+/// A cluster on its nodes.
+struct Scene<'a> {
+    pool: &'a Pool,
+    namespace: &'a str,
+    recording: Recording,
+}
+
+impl Scene<'_> {
+    async fn pods(&self, client: &Client) -> Result<BTreeSet<String>> {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), self.namespace);
+        Ok(pods.list(&ListParams::default()).await?.into_iter().map(|pod| pod.name_any()).collect())
+    }
+}
+
 /// What the audit log says about a namespace.
 struct Trail<'a> {
     lab: &'a Lab,
-    namespace: &'a str,
+    namespace: String,
     mark: tf_testing::Mark,
     entries: Vec<Entry>,
 }
@@ -268,7 +331,7 @@ impl Trail<'_> {
     }
 
     /// Nothing was created twice, nothing of ours deleted, and no pod replaced.
-    fn check(&self, users: &BTreeSet<&str>) -> Result<()> {
+    fn nothing_was_done_twice(&self, users: &BTreeSet<&str>) -> Result<()> {
         let mut created = BTreeSet::new();
         for entry in self.entries.iter().filter(|entry| entry.code < 300 && entry.resource != "events") {
             let object = format!("{}/{} {}", entry.group, entry.resource, entry.name);
@@ -281,6 +344,18 @@ impl Trail<'_> {
             let deletes = matches!(entry.verb, Verb::Delete | Verb::DeleteCollection);
             ensure!(!deletes || !(ours || pod), "{object} was deleted by {}", entry.user);
         }
+        Ok(())
+    }
+
+    /// Operators deleted each of these pods once, and nothing else.
+    fn every_pod_was_replaced_once(&self, users: &BTreeSet<&str>, pods: &BTreeSet<String>) -> Result<()> {
+        let mut deleted = BTreeSet::new();
+        let ours = |entry: &&Entry| users.contains(entry.user.as_str()) && entry.code < 300;
+        for entry in self.entries.iter().filter(ours).filter(|entry| entry.verb == Verb::Delete) {
+            ensure!(entry.resource == "pods", "{} {} was deleted by {}", entry.resource, entry.name, entry.user);
+            ensure!(deleted.insert(entry.name.clone()), "pod {} was deleted twice", entry.name);
+        }
+        ensure!(deleted == *pods, "deleted: {deleted:?}, of {pods:?}");
         Ok(())
     }
 }
