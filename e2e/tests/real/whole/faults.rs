@@ -1,8 +1,7 @@
-//! One daemon after the other hangs: its ports stay open and nothing answers. Its resource says which it is within seconds, nobody else is
-//! disturbed, and all is well again when it goes on.
+//! One daemon after the other hangs, its ports stay open and nothing answers; and one after the other ends whenever it is started. Its resource says which
+//! it is within seconds, nobody else is disturbed, and all is well again when that is over.
 
 use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE};
-use tf_testing::RealNode;
 
 use super::*;
 
@@ -29,7 +28,7 @@ const DAEMONS: [(&str, KindInfo, &str, &str); 18] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_daemon_that_hangs_is_named_and_disturbs_nobody_else() -> Result<()> {
+async fn a_daemon_that_hangs_or_ends_is_named_and_disturbs_nobody_else() -> Result<()> {
     Long::Faults.run(story).await
 }
 
@@ -53,6 +52,12 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         }
         node.go_on(process)?;
         resources::ready(client, kind, NAMESPACE, name, RECOVERY).await?;
+        let node = std::slice::from_ref(node);
+        if let Err(error) = ends(client, node, process, kind, name, container).await {
+            println!("{process}: {error:#}");
+            untold.push(format!("{process}: {error:#}"));
+        }
+        resources::ready(client, kind, NAMESPACE, name, RECOVERY).await?;
     }
     ensure!(untold.is_empty(), "{}", untold.join("\n"));
     ensure!(restarts(client).await? == before, "containers were started again: {before:?}");
@@ -71,4 +76,17 @@ async fn hangs(
     let begun = Instant::now();
     node.hang(process)?;
     told(client, (kind, name), "Ready", container, &format!("{process} of {}", node.name()), begun).await
+}
+
+/// Has a daemon end (SIGKILL) as often as it is started, until its resource says so.
+async fn ends(
+    client: &Client,
+    node: &[RealNode],
+    process: &str,
+    kind: KindInfo,
+    name: &str,
+    container: &str,
+) -> Result<()> {
+    let what = format!("{process} of {} killed", node[0].name());
+    kept_down(node, process, told(client, (kind, name), "Ready", container, &what, Instant::now())).await
 }

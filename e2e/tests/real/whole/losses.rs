@@ -5,8 +5,17 @@ use tf_api::kinds::ANALYTICS;
 
 use super::*;
 
-/// Servers whose processes end on all nodes at once, with the connection of Config's daemons that is gone then. All in Java end together.
-const SERVERS: [(&str, &str); 2] = [("beam.smp", "Database:RabbitMQ"), ("java", "Database:Cassandra")];
+/// Servers whose processes end on all nodes at once, with who says so and the words for the connection that is gone then, or for the daemon that is.
+const SERVERS: [(&str, KindInfo, &str, &str); 6] = [
+    ("beam.smp", CONFIG_KIND, CONFIG.name, "Database:RabbitMQ"),
+    ("java org.apache.cassandra.service.CassandraDaemon", CONFIG_KIND, CONFIG.name, "Database:Cassandra"),
+    ("java org.apache.zookeeper.server.quorum.QuorumPeerMain", CONFIG_KIND, CONFIG.name, "Zookeeper:Zookeeper"),
+    ("redis-server", ANALYTICS, "analytics1", "Redis-UVE"),
+    ("java kafka.Kafka", ANALYTICS_ALARM, "analyticsalarm1", "kafka"),
+    ("contrail-collector", ANALYTICS, "analytics1", "collector"),
+];
+/// Who does without collectors.
+const INDIFFERENT: [(KindInfo, &str); 3] = [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK)];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_daemons_lose_is_named_and_nobody_is_stopped_for_it() -> Result<()> {
@@ -18,12 +27,17 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let addresses = lab.real_nodes()?.addresses()?;
     functional(&visitor, &addresses).await?;
     let before = restarts(client).await?;
-    for (server, connection) in SERVERS {
+    for (server, kind, name, words) in SERVERS {
         let begun = Instant::now();
-        for node in lab.real_nodes()?.all()? {
-            node.kill(server)?;
+        let every = lab.real_nodes()?.all()?;
+        let lost = format!("every {server}");
+        kept_down(&every, server, told(client, (kind, name), "WorkloadReady", words, &lost, begun)).await?;
+        if server == "contrail-collector" {
+            for (kind, name) in INDIFFERENT {
+                let it = resources::get(client, kind, NAMESPACE, name).await?.context("no resource")?;
+                ensure!(it.is("WorkloadReady", "True"), "{}", it.explain("WorkloadReady"));
+            }
         }
-        named(client, connection, begun).await?;
         recovered(client, &visitor, &addresses, begun).await?;
     }
 

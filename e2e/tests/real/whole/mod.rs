@@ -25,7 +25,6 @@ use kube::{Client, ResourceExt as _};
 use tf_api::kinds::{
     ANALYTICS_ALARM, CASSANDRA, CONFIG as CONFIG_KIND, CONTROL, KUBEMANAGER, KindInfo, MANAGER, VROUTER, WEBUI,
 };
-use tf_testing::Lab;
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{ANALYTICS, DAEMONS, NodeStatus, Visitor};
 use tf_testing::real::{image, whole};
@@ -33,6 +32,7 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::skip;
 use tf_testing::wait::eventually;
+use tf_testing::{Lab, RealNode};
 
 use crate::secrets;
 use crate::store::{HONEST_WITHIN, NAMESPACE, Store, Turn};
@@ -249,6 +249,23 @@ async fn told(
     println!("{what}: told after {took:.1?}: {}", told.explain(condition));
     ensure!(took <= HONEST_WITHIN, "{what}: told after {took:.1?}");
     Ok(())
+}
+
+/// Kills processes of this name on these nodes for as long as something takes.
+async fn kept_down<T>(nodes: &[RealNode], process: &str, meanwhile: impl Future<Output = Result<T>>) -> Result<T> {
+    let kills = async {
+        loop {
+            for node in nodes {
+                // There is none until it is started again.
+                let _ = node.kill(process);
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    };
+    tokio::select! {
+        outcome = meanwhile => outcome,
+        () = kills => unreachable!("it goes on"),
+    }
 }
 
 /// What a container of all members says.
