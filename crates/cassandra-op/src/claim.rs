@@ -1,59 +1,18 @@
-//! What a ring has to itself on its nodes: its directory and its ports.
-//!
-//! Two servers on one directory destroy each other's data, and nothing in Cassandra prevents it. Of two servers with one port
-//! the second is never scheduled, and nothing says why. Usual names have directories of their own; a path in the spec may
-//! name another ring's, and ports of two rings are the same unless the spec moves them.
+//! What a ring has to itself on its nodes: its directory and its ports ([`tf_plan::claim`]).
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tf_api::{
-    Cassandra, Managed as _,
-    contract::{MemberStatus, Reason},
-    schema::Port,
+use tf_api::{Cassandra, Managed as _, schema::Port};
+use tf_plan::{
+    claim::{Belongings, Kind},
+    nodemanager,
 };
-use tf_plan::{nodemanager, observed::Observed, placement::Placement, plan::NotReady};
 
 use crate::{directory::used, former, plan, ports, role::Role};
 
-/// Makes sure that `members` have the ring's directory and ports on their nodes to themselves. Of two rings the one that was
-/// brought up keeps them, of two equal ones the older.
-///
-/// # Errors
-/// `InvalidSpec` if another ring keeps them.
-pub fn claim(cr: &Cassandra, members: &[MemberStatus], observed: &Observed<Cassandra>) -> Result<(), NotReady> {
-    let mut stronger: Vec<&Cassandra> =
-        observed.siblings.iter().filter(|sibling| strength(sibling) < strength(cr)).collect();
-    stronger.sort_by_key(|sibling| strength(sibling));
-    let (directory, ports) = (used(cr), ports(cr));
-    for holder in stronger {
-        let theirs = holder.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
-        let shares = theirs.iter().any(|their| members.iter().any(|our| our.node == their.node));
-        // A ring that has no members yet may get any. For the directory that is reason enough to wait.
-        let may_share = theirs.is_empty() && placement(holder).covers_or_is_covered(&placement(cr));
-        let refused = |what: &str, cure: &str| {
-            let message = format!(
-                "{what} of the nodes belongs to Cassandra {}/{}; {cure}, or a nodeSelector for other nodes",
-                holder.home(),
-                holder.title()
-            );
-            Err(NotReady::invalid(Reason::InvalidSpec, message))
-        };
-        if let Some(directory) = &directory
-            && (shares || theirs.is_empty())
-            && used(holder).as_ref() == Some(directory)
-        {
-            return refused(&format!("directory {directory}"), "set another storage.hostPath.path");
-        }
-        let taken = self::ports(holder);
-        if let Some(port) = ports.iter().find(|port| taken.contains(port)).filter(|_| shares || may_share) {
-            return refused(&format!("port {port}"), "set other ports in serviceConfiguration");
-        }
-    }
-    Ok(())
-}
-
-fn placement(cr: &Cassandra) -> Placement {
-    Placement::from_selector(&cr.common().node_selector, Placement::ControlPlane)
-}
+/// Rings among each other.
+pub const RINGS: Kind<Cassandra> = Kind {
+    belongings: |cr| Belongings { directory: used(cr), ports: ports(cr) },
+    is_founded: |cr| cr.is_initialized() || former::is_recorded(cr),
+};
 
 /// Ports that the ring opens on its nodes, loopback ones included.
 fn ports(cr: &Cassandra) -> Vec<Port> {
@@ -63,12 +22,6 @@ fn ports(cr: &Cassandra) -> Vec<Port> {
     // Without one for its agents a ring is refused for that.
     let agent = ports::agent(spec).ok();
     ports::open(spec).into_iter().map(|(_, port)| port).chain(agent).chain(loopback).collect()
-}
-
-/// How good the claim of a ring is: less is better.
-fn strength(cr: &Cassandra) -> (bool, Option<&Time>, &str, &str) {
-    let brought_up = cr.is_initialized() || former::is_recorded(cr);
-    (!brought_up, cr.metadata.creation_timestamp.as_ref(), cr.home(), cr.title())
 }
 
 #[cfg(test)]
@@ -98,7 +51,7 @@ mod tests {
 
     fn refused(cr: &Cassandra, sibling: &Cassandra) -> bool {
         let members = &cr.contract().unwrap().members;
-        claim(cr, members, &Observed { siblings: vec![sibling.clone()], ..Observed::default() }).is_err()
+        RINGS.claim(cr, members, std::slice::from_ref(sibling)).is_err()
     }
 
     #[test]
@@ -133,9 +86,8 @@ mod tests {
         for ports in [json!({}), json!({"port": 1, "cqlPort": 2, "sslStoragePort": 3})] {
             let analytics = with_ports("analyticsdb1", None, false, &["a"], &ports);
             assert!(!refused(&config, &analytics), "{ports}");
-            let observed = Observed { siblings: vec![config.clone()], ..Observed::default() };
             let members = &analytics.contract().unwrap().members;
-            let why = claim(&analytics, members, &observed).unwrap_err().message;
+            let why = RINGS.claim(&analytics, members, std::slice::from_ref(&config)).unwrap_err().message;
             assert!(why.contains("port") && why.contains("Cassandra tf/configdb1"), "{why}");
         }
         let elsewhere = with_ports("analyticsdb1", None, false, &["b"], &json!({}));

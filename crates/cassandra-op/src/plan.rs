@@ -44,7 +44,9 @@ use tf_plan::{
 };
 
 use crate::{
-    OPERATOR, backup, claim, config,
+    OPERATOR, backup,
+    claim::RINGS,
+    config,
     config::{Door, Ring},
     directory, former,
     login::{self, Login},
@@ -156,7 +158,7 @@ fn ring(
     let decided = decided(observed, &ensemble, &kept, initialized);
     let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
     ensemble.membership.members.clone_from(&record.members);
-    claim::claim(cr, ensemble.members(), observed)?;
+    RINGS.claim(cr, ensemble.members(), &observed.siblings)?;
     let role = Role::of(cr.title());
     let mut passwords = passwords(cr, observed)?;
     let login = given(&mut ensemble, founded, &mut passwords, decided.as_ref())?;

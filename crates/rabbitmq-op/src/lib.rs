@@ -4,6 +4,7 @@
 //! [`settled`], what is special about one that the Go tf-operator made in `former`, what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
 //! contents are in [`config`], [`definitions`] and [`distribution`].
 
+mod claim;
 pub mod config;
 pub mod definitions;
 pub mod distribution;

@@ -32,6 +32,7 @@ use tf_plan::{
 
 use crate::{
     OPERATOR,
+    claim::CLUSTERS,
     config::{self, Cluster},
     definitions, distribution, former,
     login::{self, Login},
@@ -83,6 +84,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             changing: changing.as_deref(),
         },
     )?;
+    CLUSTERS.claim(cr, ensemble.members(), &observed.siblings)?;
     let login = Login::of(cr, observed)?;
     let settled = Settled::of(cr, observed, &ensemble);
     former::check(&ensemble, observed, &settled)?;

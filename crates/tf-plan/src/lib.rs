@@ -7,6 +7,7 @@ pub mod adoption;
 pub mod assess;
 pub mod build;
 pub mod certificates;
+pub mod claim;
 pub mod cluster;
 pub mod component;
 pub mod credentials;

@@ -1,6 +1,7 @@
 //! ZooKeeper: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`].
 
 pub mod certificates;
+mod claim;
 pub mod config;
 pub mod membership;
 pub mod modes;

@@ -32,7 +32,7 @@ use tf_plan::{
 };
 
 use crate::{
-    OPERATOR, certificates, config,
+    OPERATOR, certificates, claim, config,
     membership::{Decision, Quorum, decide},
     modes::{self, Seen},
     observe::{self, Sight},
@@ -44,11 +44,11 @@ const RULE: SizeRule = SizeRule::OddUpTo(5);
 /// Key of the generated Secret.
 pub const PASSWORD: &str = "password";
 /// The endpoint for clients that speak no TLS.
-const ENDPOINT: &str = "client";
+pub const ENDPOINT: &str = "client";
 /// The endpoint for those that do.
-const TLS_ENDPOINT: &str = "client-tls";
+pub const TLS_ENDPOINT: &str = "client-tls";
 /// Name of the resource whose directory is the Go tf-operator's.
-const LEGACY: [&str; 1] = ["zookeeper1"];
+pub const LEGACY: [&str; 1] = ["zookeeper1"];
 /// Where it kept data.
 const LEGACY_DIRECTORY: &str = "/var/lib/contrail/zookeeper";
 /// Volume with what the administrator put on the node.
@@ -57,7 +57,7 @@ const HOST_FILES: &str = "host-files";
 pub const DAEMON: &str = "zookeeper";
 const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zookeeper", default: true }];
 
-/// Plans an ensemble.
+/// Plans
 ///
 /// # Errors
 /// When there are no members to plan for, or the spec asks for what cannot be.
@@ -105,20 +105,12 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let files = render(quorum_tls.mode, certificates.mode)?;
     let contents = files.content_hashes(ensemble.members());
 
+    claim::ENSEMBLES.claim(cr, ensemble.members(), &observed.siblings)?;
     let identity = &ensemble.identity;
-    let directory = storage::node_directory("/var/lib/contrail", "zookeeper", &LEGACY, identity);
-    let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory);
+    let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &claim::usual(identity));
     let tls_port = spec.tls.as_ref().and_then(|tls| tls.client_port);
-    let mut ports = vec![
-        (ENDPOINT, spec.client_port),
-        ("quorum", spec.election_port),
-        ("election", spec.server_port),
-        (node::AGENT_PORT, config::agent_port(spec)),
-    ];
-    ports.extend(tls_port.map(|port| (TLS_ENDPOINT, port)));
-    ports.extend(spec.metrics_port.map(|port| ("metrics", port)));
-    // Reachable on the loopback address only, but that is the node's, where no two may use one port.
-    let admin = spec.admin_enabled.then_some(("admin", spec.admin_port));
+    let mut ports = claim::ports(spec);
+    let admin = claim::admin(spec);
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
     // For the agent alone, which cannot do more than read what the daemons' group may.
     let uses_host_files = certificates::host_files(certificates.mode).is_some();
