@@ -26,8 +26,6 @@ const SERVERS: Store = Store {
     troubles,
     election: Some(Election { leads, session: Duration::ZERO }),
 };
-/// Bytes by which a copy may be behind: what is written in a moment.
-const SMALL_LAG: u64 = 1 << 20;
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
 pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, contents: &BTreeMap<String, ContentHash>) {
@@ -138,10 +136,7 @@ fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
         return Some(format!("the Sentinel of pod {} does not know who takes writes yet", one.pod.name));
     }
     let copying = seen.iter().find(|one| one.address == master).and_then(|one| one.facts.copying.as_ref())?;
-    let is_behind = |one: &&Seen<'_>| {
-        let has = one.address.and_then(|address| copying.copies.get(&address));
-        one.address != master && has.is_none_or(|has| has + SMALL_LAG < copying.offset)
-    };
+    let is_behind = |one: &&Seen<'_>| one.address != master && one.address.is_none_or(|one| copying.is_ahead_of(one));
     let behind = seen.iter().find(is_behind)?;
     Some(format!("the server of pod {} does not have everything yet", behind.pod.name))
 }

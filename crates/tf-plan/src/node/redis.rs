@@ -139,6 +139,23 @@ pub struct Copying {
     pub copies: BTreeMap<IpAddr, u64>,
 }
 
+/// Bytes by which a copy may be behind: what is written in a moment.
+const SMALL_LAG: u64 = 1 << 20;
+
+impl Copying {
+    /// Whether a server lacks something of what this one has sent.
+    pub fn is_ahead_of(&self, copy: IpAddr) -> bool {
+        self.copies.get(&copy).is_none_or(|has| has.saturating_add(SMALL_LAG) < self.offset)
+    }
+
+    /// The same without what grows all the time, at rest, too: of each copy whether it lacks something.
+    #[must_use]
+    pub fn at_rest(&self) -> Self {
+        let copies = self.copies.keys().map(|copy| (*copy, u64::from(self.is_ahead_of(*copy)))).collect();
+        Self { offset: 0, copies, ..self.clone() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

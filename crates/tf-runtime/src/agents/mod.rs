@@ -298,5 +298,8 @@ fn substance(status: &Status) -> Status {
     if let Some(facts) = &mut status.zookeeper {
         facts.zxid = 0;
     }
+    if let Some(copying) = status.redis.as_mut().and_then(|facts| facts.copying.as_mut()) {
+        *copying = copying.at_rest();
+    }
     status
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use tf_plan::node::{rabbitmq, state::Health, zookeeper::Facts};
+use tf_plan::node::{rabbitmq, redis, state::Health, zookeeper::Facts};
 
 use super::*;
 
@@ -51,6 +51,22 @@ fn an_agent_that_never_answered_is_unheard_at_first_and_silent_then() {
     assert_eq!(heard(&member), None, "nothing is concluded from one failure");
     assert!(member.take(Err(ExchangeError::Slow(PATIENCE).into())));
     assert!(matches!(heard(&member), Some(Agent::Silent(_))));
+}
+
+#[test]
+fn what_redis_copies_at_rest_wakes_nobody_and_a_copy_that_lacks_something_does() {
+    let member = member();
+    let copies = |sent: u64, has: u64| {
+        let copy = "192.0.2.2".parse().map(|address| (address, has));
+        let copying = redis::Copying { offset: sent, linked: true, copies: copy.into_iter().collect() };
+        let facts = redis::Facts { copying: Some(copying), ..redis::Facts::default() };
+        Ok(Status { redis: Some(facts), ..says(true, 0) })
+    };
+    member.take(copies(1_000, 990));
+    assert!(!member.take(copies(2_000, 1_500)), "servers ping each other");
+    assert!(member.take(copies(9_000_000, 1_500)), "it lacks much");
+    assert!(!member.take(copies(9_000_000, 1_600)));
+    assert!(member.take(copies(9_000_000, 9_000_000)), "it has everything again");
 }
 
 #[test]

@@ -27,9 +27,6 @@ pub const CONVERGED: Duration = Duration::from_secs(30);
 /// Longest time without a write when nothing fails: another server takes them within two seconds, and the machine is a busy one.
 const HANDED_OVER: Duration = Duration::from_secs(10);
 
-/// Requests of the operator a minute, which writes nothing: it reads once a second here (63 were counted), which is more than it should.
-const READS: u64 = 80;
-
 /// A spec whose members copy one of them.
 pub fn with_sentinels(mut spec: Value) -> Value {
     spec["serviceConfiguration"] = json!({"mode": "Sentinel"});
@@ -280,7 +277,7 @@ async fn sentinels_at_rest_are_left_alone_and_tell_no_password() -> Result<()> {
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            rest::is_silent_once(&STORE, spec(3, "info"), READS, Resource::is_ready, lab, client).await?;
+            rest::is_silent_once(&STORE, spec(3, "info"), rest::REQUESTS, Resource::is_ready, lab, client).await?;
             nothing_secret_is_told(lab, client).await
         })
         .await

@@ -32,8 +32,7 @@ const PICTURE: [(KindInfo, &str, &[&str]); 14] = [
     (VROUTER, AGENTS, &["vrouteragent"]),
 ];
 /// Daemons of which one member is at work and the others wait.
-const ELECTED: [&str; 5] =
-    ["devicemanager", "kubemanager", "schematransformer", "servicemonitor", "analytics-snmp-topology"];
+const ELECTED: [&str; 4] = ["devicemanager", "kubemanager", "schematransformer", "servicemonitor"];
 
 /// Three of each, as the pods have it and as the status of each resource tells it.
 pub async fn is_as_documented(client: &Client) -> Result<()> {
