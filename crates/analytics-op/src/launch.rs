@@ -38,7 +38,13 @@ pub fn authorities(services: &Services) -> impl Iterator<Item = &'static str> {
 
 /// The files of a client of the config API.
 pub fn client(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str> {
-    [Some(vnc_api::FILE), keystone.map(|_| keystone::FILE)].into_iter().flatten()
+    [vnc_api::FILE].into_iter().chain(of_keystone(keystone))
+}
+
+/// The files of one who asks Keystone.
+pub fn of_keystone(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str> {
+    let ca = keystone.and_then(|keystone| keystone.authority.as_ref()).map(|_| keystone::CA);
+    [keystone.map(|_| keystone::FILE), ca].into_iter().flatten()
 }
 
 /// The daemon says at this port that it is connected to everything it needs, and is told its log level there.

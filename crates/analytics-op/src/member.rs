@@ -167,6 +167,7 @@ pub fn library(
     match keystone {
         Some(keystone) => {
             files.shared_secret(keystone::FILE, keystone.file()?);
+            authorities(files, [(keystone::CA, keystone.authority.as_ref())]);
             files.shared_secret(tf_plan::vnc_api::FILE, library);
         }
         None => files.shared(tf_plan::vnc_api::FILE, library),

@@ -189,7 +189,11 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
         }
         None => files.shared(vnc_api::FILE, library),
     }
-    let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
+    let authorities = [
+        (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
+        (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
+        (keystone::CA, cluster.keystone.and_then(|keystone| keystone.authority.as_ref())),
+    ];
     for (file, certificates) in authorities {
         if let Some(certificates) = certificates {
             files.shared(file, certificates.clone());

@@ -6,6 +6,7 @@
 use tf_api::{common::LogLevel, ports};
 use tf_plan::{
     component::Agents,
+    keystone::{self, Keystone},
     node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Unusable, port},
     sandesh,
@@ -22,13 +23,20 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(services: &Services, level: LogLevel, elected: bool, agents: &Agents) -> Result<String, Unusable> {
+pub fn file(
+    services: &Services,
+    keystone: Option<&Keystone>,
+    level: LogLevel,
+    elected: bool,
+    agents: &Agents,
+) -> Result<String, Unusable> {
     let argv = vec!["contrail-kube-manager".into(), "-c".into(), format!("{}/{}", node::RUN_DIR, config::FILE)];
     let files = [
         Some(config::FILE),
         Some(vnc_api::FILE),
         services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
+        keystone.and_then(|keystone| keystone.authority.as_ref()).map(|_| keystone::CA),
     ];
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
     Launch {

@@ -186,10 +186,14 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
     let mut files = Files::default();
     files.shared(
         &file_name(KUBEMANAGER),
-        launch::file(cluster.services, cluster.log_level, !cluster.spec.nested_mode, agents)?,
+        launch::file(cluster.services, cluster.keystone, cluster.log_level, !cluster.spec.nested_mode, agents)?,
     );
     files.shared(vnc_api::FILE, cluster.library()?);
-    let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
+    let authorities = [
+        (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
+        (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
+        (keystone::CA, cluster.keystone.and_then(|keystone| keystone.authority.as_ref())),
+    ];
     for (file, certificates) in authorities {
         if let Some(certificates) = certificates {
             files.shared(file, certificates.clone());

@@ -73,6 +73,8 @@ impl AaaMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeystoneAuthParameters {
+    /// Version of the Identity API: v3 or v2.0. Default v3.
+    pub api_version: Option<KeystoneVersion>,
     /// Address of Keystone. Default 127.0.0.1.
     #[schemars(length(max = 253))]
     pub address: Option<String>,
@@ -87,7 +89,7 @@ pub struct KeystoneAuthParameters {
     pub admin_username: Option<String>,
     /// Protocol, http or https. Default https.
     pub auth_protocol: Option<String>,
-    /// Whether Keystone's certificate is accepted unchecked. Default true.
+    /// Whether Keystone's certificate is accepted unchecked. Default true, and false where the Secret of keystoneSecretName has a ca.crt.
     pub insecure: Option<bool>,
     /// Port of the public API. Default 5000.
     #[schemars(range(min = 1, max = 65535))]
@@ -100,6 +102,18 @@ pub struct KeystoneAuthParameters {
     pub user_domain_name: Option<String>,
 }
 
+/// Versions of the Identity API of OpenStack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum KeystoneVersion {
+    /// With domains.
+    #[default]
+    #[serde(rename = "v3")]
+    V3,
+    /// Without. OpenStack has none since its release Queens.
+    #[serde(rename = "v2.0")]
+    V2,
+}
+
 /// Authentication of users of the config API.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -109,7 +123,8 @@ pub struct AuthParameters {
     pub auth_mode: Option<AuthMode>,
     /// How to reach Keystone and as whom.
     pub keystone_auth_parameters: Option<KeystoneAuthParameters>,
-    /// Secret in the same namespace whose key password holds the administrator's password.
+    /// Secret in the same namespace whose key password holds the administrator's password. A key ca.crt holds the certificates against which Keystone's own
+    /// is checked; default: the authority of the namespace.
     #[schemars(length(max = 253))]
     pub keystone_secret_name: Option<String>,
 }

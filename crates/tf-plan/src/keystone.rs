@@ -6,23 +6,27 @@
 use std::collections::BTreeMap;
 
 use tf_api::{
-    common::{AuthMode, AuthParameters, KeystoneAuthParameters},
+    common::{AuthMode, AuthParameters, KeystoneAuthParameters, KeystoneVersion},
     contract::Reason,
     schema::Sensitive,
 };
 
 use crate::{
     files::{Ini, Settings as _, Unrepresentable, url},
-    node,
     plan::{NotReady, Obstacle},
     secret::SecretData,
+    services,
 };
 
 /// Name of the file that contrail-api, its workers, the collector and the analytics API read beside their own
 /// (tf-components 1.5).
 pub const FILE: &str = "contrail-keystone-auth.conf";
+/// File with the certificates that Keystone's own is checked against, where they are not the cluster's.
+pub const CA: &str = "keystone-ca.crt";
 /// Key of the password in the Secret that the spec names.
 pub const PASSWORD: &str = "password";
+/// Key of the certificates beside it.
+const AUTHORITY: &str = "ca.crt";
 
 const SPEC: &str = "commonConfiguration.authParameters";
 const ADMIN_PORT: u16 = 35357;
@@ -31,6 +35,10 @@ const PUBLIC_PORT: u16 = 5000;
 /// How to reach Keystone, and as whom.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keystone {
+    /// Version of the Identity API.
+    pub version: KeystoneVersion,
+    /// Certificates that Keystone's own is checked against, in PEM; none if they are the cluster's.
+    pub authority: Option<String>,
     /// Address or name, without brackets.
     pub address: String,
     /// Port of the administration API, which every daemon but the web UI uses.
@@ -47,7 +55,7 @@ pub struct Keystone {
     pub password: Sensitive,
     /// Project of the administrator.
     pub tenant: String,
-    /// Domain of both: clients of the config API know one only.
+    /// Domain of both: clients of the config API know one only. Version 2.0 has none.
     pub domain: String,
     /// Region.
     pub region: String,
@@ -84,6 +92,7 @@ pub fn ignored_by_webui(auth: Option<&AuthParameters>) -> Vec<String> {
         with_keystone(auth, (parameters.admin_port.is_some(), "keystoneAuthParameters.adminPort", why))
     } else {
         let KeystoneAuthParameters {
+            api_version,
             address,
             port,
             admin_port,
@@ -98,6 +107,7 @@ pub fn ignored_by_webui(auth: Option<&AuthParameters>) -> Vec<String> {
         } = parameters;
         vec![
             password_twice(auth),
+            (api_version.is_some(), "keystoneAuthParameters.apiVersion", UNUSED),
             (address.is_some(), "keystoneAuthParameters.address", UNUSED),
             (port.is_some(), "keystoneAuthParameters.port", UNUSED),
             (admin_port.is_some(), "keystoneAuthParameters.adminPort", UNUSED),
@@ -121,7 +131,13 @@ fn with_keystone(auth: &AuthParameters, port: Unused) -> Vec<Unused> {
     let plain = parameters.is_some_and(|p| given(p.auth_protocol.as_ref()) == Some("http"));
     let insecure = plain && parameters.is_some_and(|p| p.insecure.is_some());
     let why = "there is no certificate with authProtocol http";
-    vec![password_twice(auth), port, (insecure, "keystoneAuthParameters.insecure", why)]
+    let is_v2 = parameters.is_some_and(|p| p.api_version == Some(KeystoneVersion::V2));
+    let domain = |set: bool, field| (is_v2 && set, field, "apiVersion v2.0 has no domains");
+    let of_user =
+        domain(parameters.is_some_and(|p| p.user_domain_name.is_some()), "keystoneAuthParameters.userDomainName");
+    let of_project =
+        domain(parameters.is_some_and(|p| p.project_domain_name.is_some()), "keystoneAuthParameters.projectDomainName");
+    vec![password_twice(auth), port, of_user, of_project, (insecure, "keystoneAuthParameters.insecure", why)]
 }
 
 fn password_twice(auth: &AuthParameters) -> Unused {
@@ -163,14 +179,18 @@ impl Keystone {
                  API know one domain for user and project",
             ));
         }
+        let password = password(auth, home, secrets)?;
+        let authority = authority(auth, home, secrets)?;
         Ok(Some(Self {
+            version: parameters.api_version.unwrap_or_default(),
             address: address(given(parameters.address.as_ref()).unwrap_or("127.0.0.1"))?,
             port: parameters.admin_port.unwrap_or(ADMIN_PORT),
             public_port: parameters.port.unwrap_or(PUBLIC_PORT),
             tls,
-            insecure: parameters.insecure.unwrap_or(true),
+            insecure: parameters.insecure.unwrap_or(authority.is_none()),
+            authority,
             username: text(parameters.admin_username.as_ref(), "adminUsername", "admin")?,
-            password: password(auth, home, secrets)?,
+            password,
             tenant: text(parameters.admin_tenant.as_ref(), "adminTenant", "admin")?,
             domain,
             region: text(parameters.region.as_ref(), "region", "RegionOne")?,
@@ -180,6 +200,21 @@ impl Keystone {
     /// `http` or `https`.
     pub fn protocol(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
+    }
+
+    /// What the paths of the API begin with.
+    pub fn base(&self) -> &'static str {
+        base(self.version)
+    }
+
+    /// Where tokens are to be had.
+    pub fn tokens(&self) -> &'static str {
+        tokens(self.version)
+    }
+
+    /// The domain of user and project, where there are any.
+    pub fn domain(&self) -> Option<&str> {
+        (self.version == KeystoneVersion::V3).then_some(self.domain.as_str())
     }
 
     /// The content of [`FILE`], which holds the password.
@@ -196,10 +231,13 @@ impl Keystone {
             .set("auth_host", url::host(&self.address))
             .set("auth_port", self.port)
             .set("auth_protocol", self.protocol())
-            .set("auth_url", format!("{}://{}/v3", self.protocol(), url::authority(&self.address, self.port)))
+            .set(
+                "auth_url",
+                format!("{}://{}{}", self.protocol(), url::authority(&self.address, self.port), self.base()),
+            )
             .set("auth_type", "password")
-            .set("user_domain_name", &self.domain)
-            .set("project_domain_name", &self.domain)
+            .set_if_some("user_domain_name", self.domain())
+            .set_if_some("project_domain_name", self.domain())
             .set("region_name", &self.region);
         if self.tls {
             // Without the key contrail-api accepts every certificate (upstream `vnc_cfg_api_server/utils.py`).
@@ -212,8 +250,24 @@ impl Keystone {
     ///
     /// There is no client key pair beside it: the daemons only add it to the file of trusted certificates, which they
     /// write to `/tmp`, and never present it (upstream `vnc_auth_keystone.py`, `vnc_api.py`).
-    pub fn trust(&self) -> Option<&'static str> {
-        (self.tls && !self.insecure).then_some(node::CA_BUNDLE)
+    pub fn trust(&self) -> Option<String> {
+        (self.tls && !self.insecure).then(|| services::trust(self.authority.is_some(), CA))
+    }
+}
+
+/// What the paths of a version of the API begin with.
+pub fn base(version: KeystoneVersion) -> &'static str {
+    match version {
+        KeystoneVersion::V3 => "/v3",
+        KeystoneVersion::V2 => "/v2.0",
+    }
+}
+
+/// Where a version of the API has tokens. Clients of the config API know by it which version they speak (upstream `vnc_api.py`).
+pub fn tokens(version: KeystoneVersion) -> &'static str {
+    match version {
+        KeystoneVersion::V3 => "/v3/auth/tokens",
+        KeystoneVersion::V2 => "/v2.0/tokens",
     }
 }
 
@@ -264,6 +318,25 @@ fn password(auth: &AuthParameters, home: &str, secrets: &BTreeMap<String, Secret
         .ok_or_else(|| unfit("has no text; set it to the password of Keystone's administrator"))?;
     check(value).map_err(unfit)?;
     Ok(Sensitive::new(value))
+}
+
+/// The certificates beside the password, which the Secret need not have.
+fn authority(
+    auth: &AuthParameters,
+    home: &str,
+    secrets: &BTreeMap<String, SecretData>,
+) -> Result<Option<String>, NotReady> {
+    let Some(name) = secret(Some(auth)) else { return Ok(None) };
+    let found = secrets.get(name).and_then(|data| data.get(AUTHORITY)).filter(|text| !text.trim().is_empty());
+    match found {
+        Some(text) if !text.contains("-----BEGIN CERTIFICATE-----") => {
+            let message = format!(
+                "key {AUTHORITY} of Secret {home}/{name} holds no certificate in PEM; put the authority of Keystone's there, or remove it"
+            );
+            Err(NotReady { obstacle: Obstacle::Invalid, ..NotReady::input(Reason::SecretInvalid, message) })
+        }
+        found => Ok(found.map(str::to_owned)),
+    }
 }
 
 /// What the daemons can use as a name or password: clients of the config API put them into JSON as they are (upstream
@@ -323,6 +396,39 @@ mod tests {
     }
 
     #[test]
+    fn version_2_has_other_paths_and_no_domains() {
+        let yaml = "{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {apiVersion: v2.0, userDomainName: d}}";
+        let found = keystone(&yaml.replace("userDomainName: d", "region: r")).unwrap().unwrap();
+        assert_eq!((found.tokens(), found.domain()), ("/v2.0/tokens", None));
+        let file = read::python(&found.file().unwrap()).unwrap();
+        let section = &file["KEYSTONE"];
+        assert_eq!(section["auth_url"], "https://127.0.0.1:35357/v2.0");
+        assert!(!section.contains_key("user_domain_name") && !section.contains_key("project_domain_name"));
+        let told = ignored(Some(&auth(yaml)));
+        assert!(told.iter().any(|it| it.ends_with("userDomainName: apiVersion v2.0 has no domains")), "{told:?}");
+    }
+
+    #[test]
+    fn a_keystone_of_another_authority_is_checked_against_that_unless_the_spec_says_otherwise() {
+        let of = |authority: &str, more: &str| {
+            let auth = auth(&format!(
+                "{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {{{more}}}}}"
+            ));
+            let data = [(PASSWORD, "s3cret"), (AUTHORITY, authority)];
+            let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
+            Keystone::of(Some(&auth), "tf", &[("keystone".to_owned(), data)].into())
+        };
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let trust = |authority, more| of(authority, more).unwrap().unwrap().trust();
+        assert_eq!(trust(pem, "").as_deref(), Some("/etc/contrail/keystone-ca.crt"));
+        assert_eq!(trust(pem, "insecure: true"), None);
+        assert_eq!(trust(pem, "authProtocol: http"), None);
+        assert_eq!(trust(" ", ""), None, "as with the Go tf-operator");
+        let refused = of("nonsense", "").unwrap_err();
+        assert_eq!((refused.obstacle, refused.reason), (Obstacle::Invalid, Reason::SecretInvalid));
+    }
+
+    #[test]
     fn defaults_are_those_of_the_go_tf_operator() {
         let found = keystone("{authMode: keystone, keystoneSecretName: keystone}").unwrap().unwrap();
         let file = read::python(&found.file().unwrap()).unwrap();
@@ -341,7 +447,7 @@ mod tests {
             keystone("{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {insecure: false}}");
         let file = read::python(&found.unwrap().unwrap().file().unwrap()).unwrap();
         assert_eq!(file["KEYSTONE"]["insecure"], "false");
-        assert_eq!(file["KEYSTONE"]["cafile"], node::CA_BUNDLE);
+        assert_eq!(file["KEYSTONE"]["cafile"], crate::node::CA_BUNDLE);
     }
 
     #[test]

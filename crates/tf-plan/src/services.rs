@@ -211,6 +211,6 @@ fn broken(condition: ConditionType, reason: Reason, message: &str) -> [Draft; 2]
 }
 
 /// Path of the certificates that a service's own is checked against.
-fn trust(foreign: bool, file: &str) -> String {
+pub(crate) fn trust(foreign: bool, file: &str) -> String {
     if foreign { format!("{}/{file}", node::RUN_DIR) } else { node::CA_BUNDLE.to_owned() }
 }

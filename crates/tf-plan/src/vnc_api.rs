@@ -48,8 +48,8 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
         .set("AUTHN_PROTOCOL", keystone.protocol())
         .set("AUTHN_SERVER", url::host(&keystone.address))
         .set("AUTHN_PORT", keystone.port)
-        .set("AUTHN_URL", "/v3/auth/tokens")
-        .set("AUTHN_DOMAIN", &keystone.domain);
+        .set("AUTHN_URL", keystone.tokens())
+        .set_if_some("AUTHN_DOMAIN", keystone.domain());
     if keystone.tls {
         auth.set("insecure", keystone.insecure).set_if_some("cafile", keystone.trust());
     }
@@ -63,13 +63,15 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
 
 #[cfg(test)]
 mod tests {
-    use tf_api::schema::Sensitive;
+    use tf_api::{common::KeystoneVersion, schema::Sensitive};
 
     use super::*;
     use crate::files::read;
 
     fn keystone() -> Keystone {
         Keystone {
+            version: KeystoneVersion::V3,
+            authority: None,
             address: "fd00::5".into(),
             port: 5000,
             public_port: 5000,

@@ -89,8 +89,8 @@ impl Cluster<'_> {
                 .set("admin_password", keystone.password.expose())
                 .set("admin_token", "")
                 .set("admin_tenant_name", keystone.tenant.as_str())
-                .set("project_domain_name", keystone.domain.as_str())
-                .set("user_domain_name", keystone.domain.as_str());
+                .set("project_domain_name", keystone.domain().unwrap_or("Default"))
+                .set("user_domain_name", keystone.domain().unwrap_or("Default"));
         }
         file.render()
     }
@@ -105,16 +105,16 @@ impl Cluster<'_> {
         match self.login {
             Login::Keystone(keystone) => {
                 let server = url::authority(&keystone.address, keystone.public_port);
-                let api = format!("{}://{server}/v3", keystone.protocol());
+                let api = format!("{}://{server}{}", keystone.protocol(), keystone.base());
                 file.set("orchestration.Manager", "openstack")
                     .set("regions", json!({(keystone.region.as_str()): api}))
                     .set("identityManager.ip", url::host(&keystone.address))
                     .set("identityManager.port", text(keystone.public_port))
                     .set("identityManager.authProtocol", keystone.protocol())
-                    .set("identityManager.apiVersion", vec!["v3"])
+                    .set("identityManager.apiVersion", vec![keystone.base().trim_start_matches('/')])
                     .set("identityManager.strictSSL", keystone.trust().is_some())
                     .set("identityManager.ca", keystone.trust().unwrap_or_default())
-                    .set("identityManager.defaultDomain", keystone.domain.as_str());
+                    .set("identityManager.defaultDomain", keystone.domain().unwrap_or("Default"));
             }
             Login::Static { user, password, .. } => {
                 let user = json!([{"username": user, "password": password.expose(), "roles": ["cloudAdmin"]}]);

@@ -82,6 +82,14 @@ impl Login {
         Ok(Self::Static { user, password: Sensitive::new(password), is_generated: named(cr).is_none() })
     }
 
+    /// Keystone, if it knows the users.
+    pub fn keystone(&self) -> Option<&Keystone> {
+        match self {
+            Self::Keystone(keystone) => Some(keystone),
+            Self::Static { .. } => None,
+        }
+    }
+
     /// Content of the operator's own Secret, where the password is kept there.
     pub fn kept(&self) -> Option<SecretData> {
         match self {

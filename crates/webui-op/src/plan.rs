@@ -161,7 +161,11 @@ fn own_status(host: &str) -> Map<String, Value> {
 fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let services = cluster.services;
     let mut files = Files::default();
-    let authorities = [(CASSANDRA_CA, &services.cassandra.ca), (REDIS_CA, &services.redis.ca)];
+    let authorities = [
+        (CASSANDRA_CA, services.cassandra.ca.as_ref()),
+        (REDIS_CA, services.redis.ca.as_ref()),
+        (keystone::CA, cluster.login.keystone().and_then(|keystone| keystone.authority.as_ref())),
+    ];
     for (file, certificates) in authorities {
         if let Some(certificates) = certificates {
             files.shared(file, certificates.clone());

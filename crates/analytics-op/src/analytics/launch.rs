@@ -15,7 +15,7 @@ use tf_plan::{
 use super::config::{API_FILE, COLLECTOR_FILE, Cluster};
 use crate::{
     config::{DATABASE_CA, KAFKA_CA, REDIS_PASSWORD, path},
-    launch::{authorities, client, daemon, introspected},
+    launch::{authorities, client, daemon, introspected, of_keystone},
 };
 
 /// The launch file of the API.
@@ -58,8 +58,7 @@ pub fn collector(address: &str, cluster: &Cluster<'_>) -> Result<String, Unusabl
         cluster.database.and_then(|it| it.ca.as_ref()).map(|_| DATABASE_CA),
         cluster.kafka.and_then(|it| it.ca.as_ref()).map(|_| KAFKA_CA),
     ];
-    let files =
-        own.into_iter().flatten().chain(cluster.keystone.map(|_| keystone::FILE)).chain(authorities(cluster.services));
+    let files = own.into_iter().flatten().chain(of_keystone(cluster.keystone)).chain(authorities(cluster.services));
     let introspect = cluster.spec.collector_introspect_port;
     let mut launch = introspected(daemon(argv, files), introspect, cluster.log_level)?;
     let redis = &cluster.services.redis;

@@ -133,6 +133,6 @@ impl Cluster<'_> {
             .set("auth_user", &keystone.username)
             .set("auth_password", keystone.password.expose())
             .set("auth_tenant", &keystone.tenant)
-            .set("auth_token_url", format!("{}://{server}/v3/auth/tokens", keystone.protocol()));
+            .set("auth_token_url", format!("{}://{server}{}", keystone.protocol(), keystone.tokens()));
     }
 }

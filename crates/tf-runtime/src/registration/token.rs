@@ -1,20 +1,21 @@
-//! A token of Keystone (OpenStack Identity API v3, "Password authentication with scoped authorization"), by which the config API knows who
-//! asks.
+//! A token of Keystone (OpenStack Identity API v3, "Password authentication with scoped authorization", or v2.0, "Authenticate"), by which the
+//! config API knows who asks.
 //!
 //! Neither the password nor the token is ever told: of an answer that is no token, only the status is.
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, StatusCode, header};
+use http::{Request, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use tf_api::common::KeystoneVersion;
 use tf_plan::{files::url::authority, keystone::Keystone};
 
 use super::client::Unable;
@@ -24,18 +25,21 @@ use crate::exchange::{Connection, ExchangeError, Way};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Of an answer, in bytes: it lists every service of the cloud.
 const LARGEST_ANSWER: usize = 1024 * 1024;
-const PATH: &str = "/v3/auth/tokens";
 
 /// Asks for a token. `checked`: how certificates are checked where they are. `proxy`: on the way there.
 ///
 /// # Errors
 /// What went wrong and what can be done.
 pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>, proxy: Option<String>) -> Result<String, Unable> {
-    let at = format!("POST {}://{}{PATH}", keystone.protocol(), authority(&keystone.address, keystone.port));
+    let server = authority(&keystone.address, keystone.port);
+    let at = format!("POST {}://{server}{}", keystone.protocol(), keystone.tokens());
     let silent = |error: &dyn std::fmt::Display| Unable::Silent(format!("{at}: {error}"));
     let tls = match (keystone.tls, keystone.insecure) {
         (false, _) => None,
-        (true, false) => Some(checked),
+        (true, false) => Some(match &keystone.authority {
+            Some(certificates) => trusting(certificates).map_err(|error| silent(&error))?,
+            None => checked,
+        }),
         (true, true) => Some(unchecked().map_err(|error| silent(&error))?),
     };
     let asking = async {
@@ -44,9 +48,15 @@ pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>, proxy: Optio
         connection.send(request(keystone), LARGEST_ANSWER, PATIENCE).await
     };
     let answer = asking.await.map_err(|error: ExchangeError| silent(&error))?;
-    let token = answer.headers.get("X-Subject-Token").and_then(|token| token.to_str().ok());
-    match (answer.status, token) {
-        (StatusCode::CREATED, Some(token)) => Ok(token.to_owned()),
+    let found = answer.status.is_success().then(|| match keystone.version {
+        KeystoneVersion::V3 => Some(answer.headers.get("X-Subject-Token")?.to_str().ok()?.to_owned()),
+        KeystoneVersion::V2 => {
+            let body: Value = serde_json::from_slice(&answer.body).ok()?;
+            Some(body["access"]["token"]["id"].as_str()?.to_owned())
+        }
+    });
+    match (answer.status, found.flatten()) {
+        (_, Some(token)) => Ok(token),
         (status, _) if status.is_server_error() => Err(silent(&status)),
         (status, _) => Err(Unable::Unauthorised(format!(
             "{at}: {status}; correct authParameters, or the password in the Secret that keystoneSecretName names"
@@ -55,21 +65,43 @@ pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>, proxy: Optio
 }
 
 fn request(keystone: &Keystone) -> Request<Full<Bytes>> {
-    let domain = json!({"name": keystone.domain});
-    let user = json!({"name": keystone.username, "domain": domain, "password": keystone.password.expose()});
-    let body = json!({"auth": {
-        "identity": {"methods": ["password"], "password": {"user": user}},
-        "scope": {"project": {"name": keystone.tenant, "domain": domain}},
-    }});
+    let password = keystone.password.expose();
+    let body = match keystone.version {
+        KeystoneVersion::V3 => {
+            let domain = json!({"name": keystone.domain});
+            let user = json!({"name": keystone.username, "domain": domain, "password": password});
+            json!({"auth": {
+                "identity": {"methods": ["password"], "password": {"user": user}},
+                "scope": {"project": {"name": keystone.tenant, "domain": domain}},
+            }})
+        }
+        KeystoneVersion::V2 => json!({"auth": {
+            "passwordCredentials": {"username": keystone.username, "password": password},
+            "tenantName": keystone.tenant,
+        }}),
+    };
     let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
     *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = http::Uri::from_static(PATH);
+    *request.uri_mut() = http::Uri::from_static(keystone.tokens());
     let headers = request.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     if let Ok(host) = authority(&keystone.address, keystone.port).parse() {
         headers.insert(header::HOST, host);
     }
     request
+}
+
+/// For a Keystone whose certificate is checked against these, in PEM.
+fn trusting(certificates: &str) -> Result<Arc<ClientConfig>, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(certificates.as_bytes()) {
+        roots.add(certificate.map_err(|error| Error::General(format!("ca.crt of Keystone: {error}")))?)?;
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
 /// For a Keystone whose certificate nobody checks, which the spec asks for (`insecure`).

@@ -1,5 +1,5 @@
 //! Keystone, as far as operators ask it: a token for whoever has a password, as the resource that names it says (OpenStack Identity API v3,
-//! "Password authentication with scoped authorization").
+//! "Password authentication with scoped authorization", and v2.0, "Authenticate").
 
 use anyhow::{Context as _, Result, ensure};
 use kube::{
@@ -63,7 +63,12 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Name
 /// Answers one question: a token where user and password are given.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Named) -> Result<()> {
     let head = head(&mut stream).await?;
-    ensure!(head.starts_with("POST /v3/auth/tokens "), "Keystone {} is asked for something else: {head}", named.host);
+    let is_v2 = head.starts_with("POST /v2.0/tokens ");
+    ensure!(
+        is_v2 || head.starts_with("POST /v3/auth/tokens "),
+        "Keystone {} is asked for something else: {head}",
+        named.host
+    );
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
@@ -72,10 +77,16 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, named: &Named) 
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     let question: Value = serde_json::from_slice(&body)?;
-    let user = &question["auth"]["identity"]["password"]["user"];
+    let identity = &question["auth"]["identity"]["password"]["user"];
+    let (user, name) = if is_v2 { (&question["auth"]["passwordCredentials"], "username") } else { (identity, "name") };
     let is_given = |field: &str| user[field].as_str().is_some_and(|text| !text.is_empty());
-    let status = if is_given("name") && is_given("password") { "201 Created" } else { "401 Unauthorized" };
-    let answer = format!("HTTP/1.1 {status}\r\nX-Subject-Token: played\r\nContent-Length: 2\r\n\r\n{{}}");
+    let is_let_in = is_given(name) && is_given("password");
+    let (status, token, body) = match (is_let_in, is_v2) {
+        (false, _) => ("401 Unauthorized", "", "{}"),
+        (true, false) => ("201 Created", "X-Subject-Token: played\r\n", "{}"),
+        (true, true) => ("200 OK", "", r#"{"access": {"token": {"id": "played"}}}"#),
+    };
+    let answer = format!("HTTP/1.1 {status}\r\n{token}Content-Length: {}\r\n\r\n{body}", body.len());
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await.context("ending")
 }

@@ -5,7 +5,7 @@ use tf_api::{
     common::{AuthMode, AuthParameters, PodConfiguration},
     schema::Sensitive,
 };
-use tf_plan::ensemble::sys_log_level;
+use tf_plan::{ensemble::sys_log_level, keystone};
 
 use super::Name;
 
@@ -57,6 +57,12 @@ fn authentication(auth: &AuthParameters, password: Option<AdminPassword<'_>>) ->
         },
         field(Name::KeystoneAuthHost, "address", keystone.address),
         field(Name::KeystoneAuthAdminPort, "adminPort", keystone.admin_port.map(|port| port.to_string())),
+        field(Name::KeystoneAuthUrlVersion, "apiVersion", keystone.api_version.map(|it| keystone::base(it).to_owned())),
+        field(
+            Name::KeystoneAuthUrlTokens,
+            "apiVersion",
+            keystone.api_version.map(|it| keystone::tokens(it).to_owned()),
+        ),
         field(Name::KeystoneAuthAdminTenant, "adminTenant", keystone.admin_tenant),
         field(Name::KeystoneAuthAdminUser, "adminUsername", keystone.admin_username),
         field(Name::KeystoneAuthProto, "authProtocol", keystone.auth_protocol),
