@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use tf_api::ports;
 use tf_plan::{
     component::Agents,
-    node,
+    keystone, node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, port},
     services::{CASSANDRA_CA, REDIS_CA},
 };
 
-use crate::{config, containers::WEB, services::Services};
+use crate::{config, containers::WEB, login::Login, services::Services};
 
 /// Where the images have the program (tf-components 6).
 const PROGRAM: &str = "/usr/src/contrail/contrail-web-core";
@@ -28,8 +28,17 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(daemon: &str, address: &str, services: &Services, agents: &Agents) -> Result<String, Unusable> {
-    let launch = if daemon == WEB { web(address, services, agents)? } else { job(services)? };
+pub fn file(
+    daemon: &str,
+    address: &str,
+    services: &Services,
+    login: &Login,
+    agents: &Agents,
+) -> Result<String, Unusable> {
+    let mut launch = if daemon == WEB { web(address, services, agents)? } else { job(services)? };
+    // They read it when they start.
+    let authority = login.keystone().and_then(|keystone| keystone.authority.as_ref());
+    launch.files.extend(authority.map(|_| (keystone::CA.to_owned(), OnChange::Restart)));
     launch.render()
 }
 

@@ -178,7 +178,7 @@ fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents)
     for member in ensemble.members() {
         let address = &member.address;
         for container in &ensemble.containers {
-            let launch = launch::file(container.name, address, services, agents)?;
+            let launch = launch::file(container.name, address, services, cluster.login, agents)?;
             files.member(&file_name(container.name), address, launch);
         }
         files.member_secret(config::FILE, address, cluster.settings(address)?);
