@@ -28,6 +28,9 @@ use crate::support::{
     writes,
 };
 
+/// Nodes beside the control nodes, as many as the clusters have that are usual.
+const WORKERS: u32 = 50;
+
 /// How long nothing may happen.
 const SILENCE: Duration = Duration::from_mins(3);
 
@@ -53,7 +56,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes() -> Result<()> {
     // Kept up for the tests beside this one, so that they do not each start it.
     let _warm = FLEET.get().await?;
-    let lab = Arc::new(Lab::start(Options::fleet(3, 3)).await?);
+    let lab = Arc::new(Lab::start(Options::fleet(3, WORKERS)).await?);
     let cluster = Cluster::start(&lab, "tf").await?;
     let mut chronicle = Chronicle::begin(&cluster.client, "tf", Chronicle::everything()).await?;
     let applied = lab.audit_mark().await?;
@@ -68,7 +71,8 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let resources = resources::all(&cluster.client, "tf").await?;
     ensure!(resources.len() == EXAMPLE && resources.iter().all(Resource::is_ready), "{}", explain(&resources));
     let pods = each_pod_started_once(&chronicle.versions()?)?;
-    ensure!(pods == MEMBERS * 3 + 6, "{MEMBERS} services on three nodes and six agents, but {pods} pods");
+    let agents = 3 + WORKERS as usize;
+    ensure!(pods == MEMBERS * 3 + agents, "{MEMBERS} services on three nodes and {agents} agents, but {pods} pods");
 
     tokio::time::sleep(SILENCE).await;
     let end = lab.audit_mark().await?;
