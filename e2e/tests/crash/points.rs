@@ -1,7 +1,10 @@
 //! Crash points: some of them, or all.
 
 use anyhow::{Context as _, Result, ensure};
-use tf_testing::{operators, sample::Sample};
+use tf_testing::{
+    operators,
+    sample::{self, Sample},
+};
 
 use crate::{
     snapshot::Snapshot,
@@ -10,6 +13,20 @@ use crate::{
 
 /// Points for each operator if nothing else is said.
 const DEFAULT: usize = 1;
+/// Operators that are killed then in a bring-up, and in a change.
+const BROUGHT_UP: usize = 6;
+const CHANGED: usize = 1;
+
+/// Operators to kill: so many if nothing is said about the sample, else all.
+fn drawn(sample: Sample, count: usize, salt: u64) -> Vec<&'static str> {
+    match sample {
+        Sample::Some { seed, .. } if !sample::is_asked_for() => {
+            let few = Sample::Some { count, seed };
+            few.draw(operators::ALL.len(), salt).into_iter().map(|index| operators::ALL[index]).collect()
+        }
+        _ => operators::ALL.to_vec(),
+    }
+}
 
 /// After which of so many writes an operator is killed. Where all are tried it goes on until there is none any more.
 fn points(sample: Sample, writes: usize, number: usize) -> Box<dyn Iterator<Item = u64>> {
@@ -25,7 +42,7 @@ async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_clus
     let mut stage = Stage::set().await?;
     let undisturbed = stage.bring_up(None, None).await.context("undisturbed")?;
     let play = async |stage: &mut Stage, crash, expected: &Snapshot| stage.bring_up(Some(crash), Some(expected)).await;
-    wherever(&mut stage, sample, &operators::ALL, &undisturbed, play).await
+    wherever(&mut stage, sample, &drawn(sample, BROUGHT_UP, 11), &undisturbed, play).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,14 +50,8 @@ async fn an_operator_that_is_killed_after_any_of_its_writes_replaces_every_membe
     let sample = Sample::from_environment(DEFAULT)?;
     let mut stage = Stage::set().await?;
     let undisturbed = stage.change(None, None).await.context("undisturbed")?;
-    let drawn = match sample {
-        Sample::All => operators::ALL.to_vec(),
-        Sample::Some { .. } => {
-            sample.draw(operators::ALL.len(), 7).into_iter().map(|index| operators::ALL[index]).collect()
-        }
-    };
     let play = async |stage: &mut Stage, crash, expected: &Snapshot| stage.change(Some(crash), Some(expected)).await;
-    wherever(&mut stage, sample, &drawn, &undisturbed, play).await
+    wherever(&mut stage, sample, &drawn(sample, CHANGED, 7), &undisturbed, play).await
 }
 
 /// Kills each operator after some of its writes, or all.
