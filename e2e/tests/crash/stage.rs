@@ -282,11 +282,10 @@ impl Drop for Trap {
     }
 }
 
-/// Has every member be made anew, with other files.
+/// Has every member be made anew, with images of another release and other files.
 fn changed(manager: &mut Value) {
-    let common = &mut manager["spec"]["commonConfiguration"];
-    common["tolerations"] = json!([{"key": "tf.test/changed", "operator": "Exists"}]);
-    common["logLevel"] = json!("debug");
+    manager["spec"]["version"] = json!("tungstenfabric-latest");
+    manager["spec"]["commonConfiguration"]["logLevel"] = json!("debug");
 }
 
 /// A cluster on its nodes.
