@@ -68,6 +68,8 @@ pub enum Long {
     Images,
     /// A node is lost for good.
     Nodes,
+    /// A node is lost for a while.
+    Lost,
 }
 
 impl Long {

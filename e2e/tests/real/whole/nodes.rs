@@ -1,9 +1,11 @@
-//! A control node is lost for good, with all that ran there, and another one takes its place.
+//! A control node is lost for good, with all that ran there, and another one takes its place; or it is lost for a while, and changes of the others go on.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use tf_api::names::ANNOTATION_RESTART;
 use tf_testing::real::operator;
 
 use super::traffic::Traffic;
@@ -85,4 +87,78 @@ async fn registered(lab: &Lab, client: &Client) -> Result<()> {
     })
     .await
     .with_context(|| format!("{last:#?}"))
+}
+
+/// Who is made anew meanwhile.
+const CHANGED: [(KindInfo, &str); 5] =
+    [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (WEBUI, WEB), (VROUTER, AGENTS)];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_node_holds_no_change_of_the_others_and_takes_it_when_it_is_back() -> Result<()> {
+    Long::Lost.run(lost_for_a_while).await
+}
+
+async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
+    World::of(lab, client).await?;
+    let nodes = lab.real_nodes()?;
+    let lost = nodes.all()?.pop().context("no node")?;
+    let mut before = Vec::new();
+    for (kind, _) in CHANGED {
+        before.push(uids(client, kind).await?);
+    }
+    nodes.stop(lost.name()).await?;
+    eventually("the node to be given up", RECOVERY, async || {
+        let node = Api::<Node>::all(client.clone()).get(lost.name()).await?;
+        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+        Ok(conditions.iter().any(|it| it.type_ == "Ready" && it.status == "Unknown").then_some(()))
+    })
+    .await?;
+
+    let begun = Instant::now();
+    let wish = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}}));
+    for (kind, name) in CHANGED {
+        resources::api(client, kind, NAMESPACE).patch(name, &PatchParams::default(), &wish).await?;
+    }
+    for ((kind, name), before) in CHANGED.iter().zip(&before) {
+        let what = format!("the others of {} {name} to be made anew", kind.kind);
+        eventually(&what, BRING_UP, async || {
+            let now = uids(client, *kind).await?;
+            let is_changed = |(node, uid): (&String, &Uid)| before.get(node).map(|it| &it.0) != Some(&uid.0) && uid.1;
+            let (there, gone): (Vec<_>, Vec<_>) = now.iter().partition(|(node, _)| *node != lost.name());
+            let is_kept = gone.iter().all(|(node, uid)| before.get(*node).map(|it| &it.0) == Some(&uid.0));
+            ensure!(is_kept, "what nobody can reach was touched: {gone:?}");
+            Ok((there.len() == 2 && there.into_iter().all(is_changed)).then_some(()))
+        })
+        .await?;
+        println!("{} {name}: changed without {} after {:.0?}", kind.kind, lost.name(), begun.elapsed());
+    }
+
+    nodes.start(lost.name()).await?;
+    lost.stand_in_for_vhost0().await?;
+    for ((kind, name), before) in CHANGED.iter().zip(&before) {
+        let what = format!("every pod of {} {name} to be made anew", kind.kind);
+        eventually(&what, BRING_UP, async || {
+            let now = uids(client, *kind).await?;
+            let is_changed = |(node, uid): (&String, &Uid)| before.get(node).map(|it| &it.0) != Some(&uid.0);
+            Ok((now.len() == before.len() && now.iter().all(is_changed)).then_some(()))
+        })
+        .await?;
+    }
+    calm(client).await?;
+    println!("all is well {:.0?} after the change was asked for", begun.elapsed());
+    World::of(lab, client).await.map(drop)
+}
+
+/// Of a pod its uid, and whether it is Ready.
+type Uid = (String, bool);
+
+/// Pods of a kind, by their nodes. One that has none yet is not among them.
+async fn uids(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, Uid>> {
+    let pods = resources::pods(client, kind, NAMESPACE).await?;
+    let of = |pod: Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_ready = conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True");
+        Some((pod.spec.as_ref()?.node_name.clone()?, (pod.uid()?, is_ready)))
+    };
+    Ok(pods.into_iter().filter_map(of).collect())
 }
