@@ -3,36 +3,26 @@
 
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    node::state::{Phase, State},
     procedure::{Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
-use crate::containers::{CONTROL, DNS, NAMED};
+use crate::containers::{CONTROL, DNS};
 
 /// The members, as the procedures of all components see them.
 pub const MEMBERS: Store = Store { daemon: CONTROL, gate: Gate::Apart("control node"), troubles, election: None };
 
-/// Pods whose DNS daemon or name server does not run, of which the agent beside contrail-control knows, or does not serve, which only the
-/// kubelet does: it does not say why.
+/// Pods whose DNS daemon or name server does not serve, which only the kubelet knows: it does not say why.
 fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
     let trouble = |member: &MemberStatus| {
         let pod = pod_of(member, reports.pods)?;
         let status = reports.of(pod)?;
-        let told = [DNS, NAMED].into_iter().find_map(|daemon| told(daemon, status.daemons.get(daemon)?));
         let serves = status.health.as_ref().is_some_and(|health| health.serves);
         let is_alone = serves && !pod.ready && status.daemons.contains_key(DNS);
-        let told = told.or_else(|| is_alone.then(|| BESIDE.to_owned()))?;
-        Some((pod.name.clone(), told))
+        is_alone.then(|| (pod.name.clone(), BESIDE.to_owned()))
     };
     members.iter().filter_map(trouble).collect()
 }
 
 /// What is said of a pod that is not ready although contrail-control is.
 const BESIDE: &str = "its control serves, and dns or named beside it does not: dns tells why by introspection (NodeStatus), named in its log";
-
-fn told(daemon: &str, state: &State) -> Option<String> {
-    let is_down = matches!(state.phase, Phase::Waiting | Phase::BackOff);
-    let why = state.message.as_deref().unwrap_or("its agent does not say why");
-    is_down.then(|| format!("its {daemon} does not run: {why}"))
-}

@@ -6,7 +6,7 @@ use tf_api::contract::{ConnectionStatus, DaemonStatus, DaemonTrouble};
 
 use crate::{
     images,
-    node::state::{Phase, State, Status},
+    node::state::{State, Status},
     observed::{Agent, Pod},
     reports::Reports,
 };
@@ -69,14 +69,11 @@ fn speaker(status: &Status) -> Result<bool, String> {
 /// The same of a daemon beside it.
 fn companion(state: Option<&State>) -> Result<bool, String> {
     let Some(state) = state else { return Err("its container does not run".to_owned()) };
-    match (&state.unwell, state.phase, state.serves) {
-        (Some(why), _, _) => Err(why.clone()),
-        (None, Phase::Running, Some(false)) => Err("it does not serve yet".to_owned()),
-        (None, Phase::Running, _) => Ok(state.standby),
-        (None, phase, _) => {
-            let why = state.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            Err(format!("{phase:?}{why}"))
-        }
+    match (state.down(), &state.unwell, state.serves) {
+        (Some(why), ..) => Err(format!("it does not run: {why}")),
+        (None, Some(why), _) => Err(why.clone()),
+        (None, None, Some(false)) => Err("it does not serve yet".to_owned()),
+        (None, None, _) => Ok(state.standby),
     }
 }
 
@@ -114,7 +111,7 @@ fn connections(places: &[Place<'_>]) -> Vec<ConnectionStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::state::Health;
+    use crate::node::state::{Health, Phase};
 
     fn pod(index: usize, images: &[(&str, &str)]) -> Pod {
         Pod {
@@ -194,7 +191,10 @@ mod tests {
         assert_eq!(told(State { serves: Some(true), ..running(&[]) }), None);
         assert_eq!(told(State { serves: Some(false), ..running(&[]) }).as_deref(), Some("it does not serve yet"));
         let back_off = State { phase: Phase::BackOff, message: Some("exit code 1".into()), ..State::default() };
-        assert_eq!(told(back_off).as_deref(), Some("BackOff: exit code 1"));
+        assert_eq!(
+            told(back_off).as_deref(),
+            Some("it does not run: ended by itself and waits for its next start: exit code 1")
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tf_api::{Managed, contract::MemberStatus};
 use crate::{
     node::{
         ContentHash,
-        state::{HostFiles, State, Status},
+        state::{HostFiles, Phase, State, Status},
     },
     observed::{Agent, Observed, Pod, Workload},
     rollout::{Change, Decision},
@@ -163,10 +163,13 @@ impl<'a> Reports<'a> {
     }
 }
 
-/// The daemon beside the one that members are asked about that does not serve, if there is one.
+/// The daemon beside the one that members are asked about that does not run or serve, if there is one.
 fn companion(status: &Status) -> Option<String> {
-    let unwell =
-        |(daemon, state): (&String, &State)| Some(format!("its {daemon} does not serve: {}", state.unwell.as_ref()?));
+    let unwell = |(daemon, state): (&String, &State)| match (&state.unwell, state.phase) {
+        (_, Phase::Waiting | Phase::BackOff) => Some(format!("its {daemon} does not run: {}", state.down()?)),
+        (Some(why), _) => Some(format!("its {daemon} does not serve: {why}")),
+        (None, _) => None,
+    };
     status.daemons.iter().find_map(unwell)
 }
 

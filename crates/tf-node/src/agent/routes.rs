@@ -150,6 +150,9 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
 /// all the time decides then.
 async fn health(context: &Context, launch: &Launch, state: Option<&State>) -> Health {
     let Context { paths, daemon, pod, wellness, .. } = context;
+    if let Err(down) = probe::process(state) {
+        return Health::new(false, format!("its {daemon} does not run: {}", down.message));
+    }
     if let Ok(health) = timeout(PATIENCE, probe::ready(launch, state, paths, pod.address)).await {
         return health;
     }

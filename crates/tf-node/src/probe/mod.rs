@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use rustls::pki_types::ServerName;
 use tf_plan::node::{
     launch::{Connections, Launch, Probe},
-    state::{Exit, Health, LastExit, Phase, State},
+    state::{Health, Phase, State},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -145,22 +145,9 @@ async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: I
 /// The bad news.
 pub fn process(state: Option<&State>) -> Result<Health, Health> {
     let Some(state) = state else { return Err(Health::new(false, "nobody supervises it")) };
-    let detail = state.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-    let message = match state.phase {
-        Phase::Waiting => format!("not started yet{detail}"),
-        Phase::Starting => "being started".to_owned(),
-        Phase::Running => return Ok(Health::new(true, "its process runs")),
-        Phase::BackOff => format!("{} and waits for its next start{detail}", ended(state.last_exit.as_ref())),
-        Phase::Stopping => format!("being stopped{detail}"),
-    };
-    Err(Health::new(false, message))
-}
-
-fn ended(last: Option<&LastExit>) -> String {
-    match last.map(|last| &last.exit) {
-        Some(Exit::Code(code)) => format!("ended with exit code {code}"),
-        Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
-        Some(Exit::NotStarted(_)) | None => "ended by itself".to_owned(),
+    match state.down() {
+        None => Ok(Health::new(true, "its process runs")),
+        Some(why) => Err(Health::new(false, why)),
     }
 }
 

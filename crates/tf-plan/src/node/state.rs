@@ -102,6 +102,28 @@ pub struct State {
     pub version: String,
 }
 
+impl State {
+    /// Why its process does not run, for people. None where it does.
+    pub fn down(&self) -> Option<String> {
+        let detail = self.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        match self.phase {
+            Phase::Waiting => Some(format!("not started yet{detail}")),
+            Phase::Starting => Some("being started".to_owned()),
+            Phase::Running => None,
+            Phase::BackOff => Some(format!("{} and waits for its next start{detail}", self.ended())),
+            Phase::Stopping => Some(format!("being stopped{detail}")),
+        }
+    }
+
+    fn ended(&self) -> String {
+        match self.last_exit.as_ref().map(|last| &last.exit) {
+            Some(Exit::Code(code)) => format!("ended with exit code {code}"),
+            Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
+            Some(Exit::NotStarted(_)) | None => "ended by itself".to_owned(),
+        }
+    }
+}
+
 /// The answer of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
