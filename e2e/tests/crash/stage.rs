@@ -346,13 +346,21 @@ impl Trail<'_> {
         Ok(())
     }
 
-    /// Operators deleted each of these pods once, and nothing else.
+    /// Operators deleted each of these pods, and nothing else, and none was made twice in its place. One that is being deleted may be deleted once more
+    /// by who has not heard of it yet: its uid is the same.
     fn every_pod_was_replaced_once(&self, users: &BTreeSet<&str>, pods: &BTreeSet<String>) -> Result<()> {
-        let mut deleted = BTreeSet::new();
-        let ours = |entry: &&Entry| users.contains(entry.user.as_str()) && entry.code < 300;
-        for entry in self.entries.iter().filter(ours).filter(|entry| entry.verb == Verb::Delete) {
-            ensure!(entry.resource == "pods", "{} {} was deleted by {}", entry.resource, entry.name, entry.user);
-            ensure!(deleted.insert(entry.name.clone()), "pod {} was deleted twice", entry.name);
+        let (mut deleted, mut created) = (BTreeSet::new(), BTreeSet::new());
+        for entry in self.entries.iter().filter(|entry| entry.code < 300) {
+            let is_pod = entry.resource == "pods" && entry.subresource.is_empty();
+            let ours = users.contains(entry.user.as_str());
+            if ours && entry.verb == Verb::Delete {
+                ensure!(is_pod, "{} {} was deleted by {}", entry.resource, entry.name, entry.user);
+                deleted.insert(entry.name.clone());
+            }
+            // The log does not know the names that pods of a DaemonSet were given.
+            if is_pod && entry.code == 201 && !entry.name.is_empty() {
+                ensure!(created.insert(&entry.name), "pod {} was made twice", entry.name);
+            }
         }
         ensure!(deleted == *pods, "deleted: {deleted:?}, of {pods:?}");
         Ok(())

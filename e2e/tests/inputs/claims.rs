@@ -67,11 +67,9 @@ async fn the_younger_of_two_that_want_the_same_ports_of_the_same_nodes_says_so_a
 
     member(&cluster, ZOOKEEPER, "younger", json!({})).await?;
     let says = |resource: &resources::Resource| {
-        resource.condition("WorkloadReady").is_some_and(|workload| {
-            workload.status == "False"
-                && workload.message.contains("younger-")
-                && workload.message.contains("didn't have free ports")
-        })
+        resource
+            .explain("Ready")
+            .starts_with("Ready=False InvalidSpec: port 2181 of the nodes belongs to Zookeeper in-claim-ports/older")
     };
     let younger = cluster.until(ZOOKEEPER, "younger", "saying that the ports are taken", says).await?;
     assert!(!younger.is_ready() && younger.is("Available", "False"), "{}", resources::conditions(&younger));
