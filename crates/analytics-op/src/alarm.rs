@@ -239,7 +239,7 @@ fn files(ensemble: &Ensemble<'_, AnalyticsAlarm>, cluster: &Cluster<'_>, agents:
         (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
         (REDIS_CA, cluster.services.redis.ca.as_ref()),
     ];
-    member::authorities(&mut files, stores);
+    files.authorities(stores);
     let settings = nodemanager::Settings {
         node_type: NodeType::AnalyticsAlarm,
         log_level: cluster.level,

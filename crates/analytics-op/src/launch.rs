@@ -43,7 +43,7 @@ pub fn client(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str>
 
 /// The files of one who asks Keystone.
 pub fn of_keystone(keystone: Option<&Keystone>) -> impl Iterator<Item = &'static str> {
-    let ca = keystone.and_then(|keystone| keystone.authority.as_ref()).map(|_| keystone::CA);
+    let ca = keystone::authority_of(keystone).map(|_| keystone::CA);
     [keystone.map(|_| keystone::FILE), ca].into_iter().flatten()
 }
 

@@ -145,15 +145,6 @@ pub fn node_manager<Cr: Managed>(
     Ok(())
 }
 
-/// Adds files with authorities.
-pub fn authorities<'a>(files: &mut Files, of: impl IntoIterator<Item = (&'a str, Option<&'a String>)>) {
-    for (file, certificates) in of {
-        if let Some(certificates) = certificates {
-            files.shared(file, certificates.clone());
-        }
-    }
-}
-
 /// Adds how the config API is found and how Keystone is asked, where it is.
 ///
 /// # Errors
@@ -167,7 +158,7 @@ pub fn library(
     match keystone {
         Some(keystone) => {
             files.shared_secret(keystone::FILE, keystone.file()?);
-            authorities(files, [(keystone::CA, keystone.authority.as_ref())]);
+            files.authorities([(keystone::CA, keystone.authority.as_ref())]);
             files.shared_secret(tf_plan::vnc_api::FILE, library);
         }
         None => files.shared(tf_plan::vnc_api::FILE, library),

@@ -167,7 +167,7 @@ fn carry_out(
     let mut files = Files::default();
     files.shared(&file_name(QUERY_ENGINE_CONTAINER), launch(cr, services, level, &agents)?);
     let authorities = [(DATABASE_CA, services.database.ca.as_ref()), (REDIS_CA, services.redis.ca.as_ref())];
-    member::authorities(&mut files, authorities);
+    files.authorities(authorities);
     for member in ensemble.members() {
         files.member_secret(FILE, &member.address, file(cr, services, level, member)?);
     }

@@ -196,7 +196,7 @@ fn carry_out(
     member::library(&mut files, cluster.services, cluster.keystone)?;
     let stores =
         [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
-    member::authorities(&mut files, stores);
+    files.authorities(stores);
     files.shared(DEVICES, "");
     files.shared(&file_name(SNMP_COLLECTOR), cluster.launch_snmp(&agents)?);
     files.shared(&file_name(TOPOLOGY), cluster.launch_topology()?);

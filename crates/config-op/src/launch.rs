@@ -120,7 +120,7 @@ fn daemon(argv: Vec<String>, cluster: &Cluster<'_>) -> Launch {
     let files = [
         Some(vnc_api::FILE),
         cluster.keystone.map(|_| keystone::FILE),
-        cluster.keystone.and_then(|keystone| keystone.authority.as_ref()).map(|_| keystone::CA),
+        keystone::authority_of(cluster.keystone).map(|_| keystone::CA),
         services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
     ];

@@ -192,13 +192,9 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
     let authorities = [
         (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
         (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
-        (keystone::CA, cluster.keystone.and_then(|keystone| keystone.authority.as_ref())),
+        (keystone::CA, keystone::authority_of(cluster.keystone)),
     ];
-    for (file, certificates) in authorities {
-        if let Some(certificates) = certificates {
-            files.shared(file, certificates.clone());
-        }
-    }
+    files.authorities(authorities);
     if runs(DEVICE_MANAGER) {
         files.shared(device_manager::ANSIBLE_FILE, cluster.fabric_ansible()?);
     }

@@ -188,12 +188,9 @@ fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agent
     for container in &ensemble.containers {
         files.shared(&file_name(container.name), launch::file(container.name, cluster, agents)?);
     }
-    let authorities = [(CASSANDRA_CA, &cluster.services.cassandra.ca), (RABBITMQ_CA, &cluster.services.rabbitmq.ca)];
-    for (file, certificates) in authorities {
-        if let Some(certificates) = certificates {
-            files.shared(file, certificates.clone());
-        }
-    }
+    let authorities =
+        [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
+    files.authorities(authorities);
     for member in ensemble.members() {
         let address = &member.address;
         files.member_secret(control::FILE, address, cluster.control(member)?);

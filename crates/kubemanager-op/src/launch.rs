@@ -36,7 +36,7 @@ pub fn file(
         Some(vnc_api::FILE),
         services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
-        keystone.and_then(|keystone| keystone.authority.as_ref()).map(|_| keystone::CA),
+        keystone::authority_of(keystone).map(|_| keystone::CA),
     ];
     let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
     Launch {

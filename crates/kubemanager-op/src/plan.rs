@@ -192,13 +192,9 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
     let authorities = [
         (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
         (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
-        (keystone::CA, cluster.keystone.and_then(|keystone| keystone.authority.as_ref())),
+        (keystone::CA, keystone::authority_of(cluster.keystone)),
     ];
-    for (file, certificates) in authorities {
-        if let Some(certificates) = certificates {
-            files.shared(file, certificates.clone());
-        }
-    }
+    files.authorities(authorities);
     for member in ensemble.members() {
         files.member_secret(config::FILE, &member.address, cluster.file(&member.address)?);
     }

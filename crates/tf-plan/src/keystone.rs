@@ -255,6 +255,11 @@ impl Keystone {
     }
 }
 
+/// The authority of a Keystone's own, where there is one and it has one.
+pub fn authority_of(keystone: Option<&Keystone>) -> Option<&String> {
+    keystone?.authority.as_ref()
+}
+
 /// What the paths of a version of the API begin with.
 pub fn base(version: KeystoneVersion) -> &'static str {
     match version {

@@ -101,6 +101,11 @@ pub struct News {
 }
 
 impl Plan {
+    /// Number of pods wanted; none if the workload's controller counts nodes, or there are none.
+    pub fn wanted(&self) -> Option<i32> {
+        self.rollout.as_ref()?.wanted
+    }
+
     /// Name of the first workload, with the hash of its pods' template; both empty if there is none.
     pub fn workload(&self) -> (&str, &str) {
         let first = self.rollout.as_ref().and_then(|rollout| rollout.workloads.first());

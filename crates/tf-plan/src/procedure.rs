@@ -89,8 +89,7 @@ pub fn complete<Cr: Managed>(
                 plan.troubles.entry(pod).or_insert(why);
             }
             plan.shortages = reports.shortages();
-            let wanted = plan.rollout.as_ref().and_then(|rollout| rollout.wanted);
-            plan.daemons = Some(daemons::told(store.daemon, wanted, &reports));
+            plan.daemons = Some(daemons::told(store.daemon, plan.wanted(), &reports));
         }
     }
 }

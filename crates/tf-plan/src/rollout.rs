@@ -43,6 +43,13 @@ pub struct Seat<'a> {
     pub change: Option<Change>,
 }
 
+impl Seat<'_> {
+    /// Whether something has to be done to it.
+    fn is_due(&self) -> bool {
+        self.change.is_some_and(|change| change != Change::UnderWay)
+    }
+}
+
 /// State of a roll-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -86,9 +93,8 @@ impl Decision {
 
 /// Decides, for pods in the order of their ordinals. `gate` says what keeps a pod that serves from being touched.
 pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
-    let is_due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
     // The highest ordinal first, as a StatefulSet's own rolling update does.
-    let mut due: Vec<&Seat<'_>> = seats.iter().rev().filter(is_due).collect();
+    let mut due: Vec<&Seat<'_>> = seats.iter().rev().filter(|seat| seat.is_due()).collect();
     if let Some(seat) = due.iter().find(|seat| !seat.serves && !seat.terminating) {
         return update(seat, "it does not serve and is not up to date");
     }
@@ -108,11 +114,10 @@ pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decisi
 /// before, and would come back without: nobody is touched meanwhile. `lacks`: what all of them lack, if anything; besides, when one that is
 /// up to date does not serve, either, what the others need is elsewhere.
 pub fn next_apart(seats: &[Seat<'_>], lacks: Option<&str>, gate: impl FnOnce() -> Option<String>) -> Decision {
-    let is_due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
-    let suffers = seats.iter().any(|seat| is_due(&seat) && !seat.serves);
-    let anyway = seats.iter().find(|seat| suffers && !is_due(seat) && !seat.serves);
+    let suffers = seats.iter().any(|seat| seat.is_due() && !seat.serves);
+    let anyway = seats.iter().find(|seat| suffers && !seat.is_due() && !seat.serves);
     let anyway = anyway.map(|seat| format!("pod {} is, or is on its way there, and does not serve, either", seat.pod));
-    let due = seats.iter().filter(is_due).count();
+    let due = seats.iter().filter(|seat| seat.is_due()).count();
     match lacks.map(str::to_owned).or(anyway) {
         Some(why) if due > 0 => Decision::Hold(format!("{due} pods are not up to date, none is touched now: {why}")),
         _ => next(seats, gate),

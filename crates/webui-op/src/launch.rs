@@ -37,7 +37,7 @@ pub fn file(
 ) -> Result<String, Unusable> {
     let mut launch = if daemon == WEB { web(address, services, agents)? } else { job(services)? };
     // They read it when they start.
-    let authority = login.keystone().and_then(|keystone| keystone.authority.as_ref());
+    let authority = keystone::authority_of(login.keystone());
     launch.files.extend(authority.map(|_| (keystone::CA.to_owned(), OnChange::Restart)));
     launch.render()
 }

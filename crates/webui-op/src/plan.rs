@@ -164,13 +164,9 @@ fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents)
     let authorities = [
         (CASSANDRA_CA, services.cassandra.ca.as_ref()),
         (REDIS_CA, services.redis.ca.as_ref()),
-        (keystone::CA, cluster.login.keystone().and_then(|keystone| keystone.authority.as_ref())),
+        (keystone::CA, keystone::authority_of(cluster.login.keystone())),
     ];
-    for (file, certificates) in authorities {
-        if let Some(certificates) = certificates {
-            files.shared(file, certificates.clone());
-        }
-    }
+    files.authorities(authorities);
     if let Some(password) = &services.redis.password {
         files.shared_secret(launch::REDIS_PASSWORD, password.clone());
     }

@@ -208,16 +208,13 @@ fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Age
     let mut files = Files::default();
     let services = cluster.services;
     member::library(&mut files, services, cluster.keystone)?;
-    member::authorities(
-        &mut files,
-        [
-            (CASSANDRA_CA, services.cassandra.ca.as_ref()),
-            (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),
-            (REDIS_CA, services.redis.ca.as_ref()),
-            (config::DATABASE_CA, cluster.database.and_then(|it| it.ca.as_ref())),
-            (config::KAFKA_CA, cluster.kafka.and_then(|it| it.ca.as_ref())),
-        ],
-    );
+    files.authorities([
+        (CASSANDRA_CA, services.cassandra.ca.as_ref()),
+        (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),
+        (REDIS_CA, services.redis.ca.as_ref()),
+        (config::DATABASE_CA, cluster.database.and_then(|it| it.ca.as_ref())),
+        (config::KAFKA_CA, cluster.kafka.and_then(|it| it.ca.as_ref())),
+    ]);
     if let Some(password) = &services.redis.password {
         files.shared_secret(config::REDIS_PASSWORD, password.clone());
     }

@@ -41,6 +41,15 @@ impl Files {
         self.open.insert(file.to_owned(), content.into());
     }
 
+    /// Files all members share with the authorities of services, of those that have any of their own.
+    pub fn authorities<'a>(&mut self, of: impl IntoIterator<Item = (&'a str, Option<&'a String>)>) {
+        for (file, certificates) in of {
+            if let Some(certificates) = certificates {
+                self.shared(file, certificates.clone());
+            }
+        }
+    }
+
     /// A file of the member with this address.
     pub fn member(&mut self, file: &str, address: &str, content: impl Into<String>) {
         self.open.insert(key(file, address), content.into());
