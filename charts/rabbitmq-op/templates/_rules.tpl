@@ -33,6 +33,10 @@
 - apiGroups: ["policy"]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
+# owned: volumes of the members, where the spec asks for claims; they stay
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch]
 # owned: the members
 - apiGroups: ["apps"]
   resources: [statefulsets]

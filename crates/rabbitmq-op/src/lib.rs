@@ -22,7 +22,10 @@ use tf_plan::{
     component::{self, Agents, References},
     credentials::Credential,
     declaration::{Declaration, Owned, Read},
-    object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
+    object::{
+        CONFIG_MAP, Kind, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT,
+        STATEFUL_SET,
+    },
     observed::Observed,
     plan::{NotReady, Plan},
 };
@@ -50,6 +53,7 @@ impl component::Component for Component {
                 own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
                 own(SERVICE, "names of the members"),
                 own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),
+                own(PERSISTENT_VOLUME_CLAIM, "volumes of the members, where the spec asks for claims; they stay"),
                 own(STATEFUL_SET, "the members"),
             ],
             peers: Vec::new(),

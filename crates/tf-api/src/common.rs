@@ -133,11 +133,12 @@ pub struct AuthParameters {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [rule("has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)", "the class of volumes cannot be changed; create a new resource and move the data")]))]
 pub struct ClaimStorage {
-    /// Storage class; the cluster's default if absent.
+    /// Storage class; the cluster's default if absent. It cannot be changed.
     #[schemars(length(max = 253))]
     pub class: Option<String>,
-    /// Size as a Kubernetes quantity, for example 20Gi.
+    /// Size as a Kubernetes quantity, for example 20Gi. With a larger one the claims grow, if their class allows it; they never shrink.
     #[schemars(length(max = 32), regex(pattern = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i?|k)?$"))]
     pub size: String,
 }

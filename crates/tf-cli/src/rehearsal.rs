@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use tf_api::{kinds, names};
 use tf_plan::{
     declaration::Read,
-    object::{CONFIG_MAP, DAEMON_SET, Kind, NODE, Object, Ownership, POD, SECRET, STATEFUL_SET},
+    object::{
+        CONFIG_MAP, DAEMON_SET, Kind, NODE, Object, Ownership, PERSISTENT_VOLUME_CLAIM, POD, SECRET, STATEFUL_SET,
+    },
 };
 
 use crate::cluster::api;
@@ -94,7 +96,7 @@ impl Stage {
             for kind in kinds::ALL.map(Kind::custom) {
                 self.list(kind, Some(namespace)).await?;
             }
-            for kind in [SECRET, CONFIG_MAP, POD, STATEFUL_SET, DAEMON_SET] {
+            for kind in [SECRET, CONFIG_MAP, POD, PERSISTENT_VOLUME_CLAIM, STATEFUL_SET, DAEMON_SET] {
                 self.list(kind, Some(namespace)).await?;
             }
         }

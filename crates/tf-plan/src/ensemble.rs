@@ -16,6 +16,7 @@ use tf_api::{
 use crate::{
     adoption,
     build::{
+        claims::Claims,
         configuration::Files,
         identity::Identity,
         pod::{self, Daemon, PodShape},
@@ -303,11 +304,16 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         ignored.append(&mut parts.ignored);
         ignored.extend(pod::ignored_overrides(identity, self.cr.common(), &parts.daemons));
         let name = identity.workload_name("statefulset");
-        let (claims, volume) = match parts.data.take() {
-            Some(Data::Claim(claim)) => (vec![*claim], None),
-            Some(Data::Volume(volume)) => (Vec::new(), Some(*volume)),
-            None => (Vec::new(), None),
+        let replicas = self.membership.members.len() as i32;
+        let (mut claims, volume) = match parts.data.take() {
+            Some(Data::Claim(claim)) => {
+                (Claims::of(identity, &claim, &name, self.membership.members.len(), self.observed), None)
+            }
+            Some(Data::Volume(volume)) => (Claims::default(), Some(*volume)),
+            None => (Claims::default(), None),
         };
+        objects.append(&mut claims.objects);
+        ignored.extend(claims.ignored);
         let nodes = placement::on_nodes(self.membership.members.iter().map(|member| member.node.as_str()));
         let (template, template_hash) = pod::template(&PodShape {
             identity,
@@ -325,9 +331,9 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             grace_seconds: parts.grace_seconds,
             restart: self.cr.restart(),
         });
-        let replicas = self.membership.members.len() as i32;
         let pods = if self.hibernation == Hibernation::Asleep { 0 } else { replicas };
-        let members = Members { name: name.clone(), replicas: pods, template, claims, service: &service_name };
+        let members =
+            Members { name: name.clone(), replicas: pods, template, claim: claims.template, service: &service_name };
         let workload = workload::stateful_set(identity, members);
         objects.push(if self.takes_over { workload.taking_over() } else { workload });
 
@@ -350,7 +356,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             version: self.release.name.to_owned(),
             drafts: parts.drafts,
             ignored,
-            notes: self.membership.notes,
+            notes: self.membership.notes.into_iter().chain(claims.growing).collect(),
             own_status: parts.own_status,
             step,
             ..Plan::default()

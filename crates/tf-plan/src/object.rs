@@ -5,7 +5,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
         certificates::v1::CertificateSigningRequest,
-        core::v1::{ConfigMap, Node, Pod, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
         rbac::v1::ClusterRole,
     },
@@ -55,6 +55,8 @@ kinds! {
     SERVICE: Service, "services", namespaced true, generation false;
     /// ServiceAccount.
     SERVICE_ACCOUNT: ServiceAccount, "serviceaccounts", namespaced true, generation false;
+    /// PersistentVolumeClaim.
+    PERSISTENT_VOLUME_CLAIM: PersistentVolumeClaim, "persistentvolumeclaims", namespaced true, generation false;
     /// StatefulSet.
     STATEFUL_SET: StatefulSet, "statefulsets", namespaced true, generation true;
     /// DaemonSet.

@@ -7,7 +7,7 @@ use tf_api::names;
 
 use crate::{
     declaration::{Declaration, Read},
-    object::{CONFIG_MAP, Kind, SECRET},
+    object::{CONFIG_MAP, Kind, PERSISTENT_VOLUME_CLAIM, SECRET},
 };
 
 /// Where a rule has to hold.
@@ -42,6 +42,8 @@ pub struct Rule {
 
 /// What server-side apply, pruning and repair of owned objects use. Apply asks for both `create` and `patch`.
 const OWN: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+/// The same for what outlives its resource: nothing of it is ever removed.
+const KEEP: [&str; 5] = ["get", "list", "watch", "create", "patch"];
 const FOLLOW: [&str; 2] = ["list", "watch"];
 
 /// All rules of a component, sorted by reach.
@@ -49,7 +51,8 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
     let mut rules = primaries(declaration);
     for owned in &declaration.owned {
         let reach = if owned.kind.namespaced { Reach::Watched } else { Reach::Cluster };
-        rules.push(rule(reach, owned.kind, &OWN, format!("owned: {}", owned.reason)));
+        let verbs: &[&str] = if owned.kind == PERSISTENT_VOLUME_CLAIM { &KEEP } else { &OWN };
+        rules.push(rule(reach, owned.kind, verbs, format!("owned: {}", owned.reason)));
     }
     for peer in &declaration.peers {
         rules.push(rule(Reach::Watched, peer.kind, &FOLLOW, format!("read: {}", peer.reason)));

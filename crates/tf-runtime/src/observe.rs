@@ -69,6 +69,7 @@ impl<C: Component> Observer<C> {
             nodes: self.nodes(),
             pods: self.source(POD, &key.namespace, || self.world.pods_of(key)),
             foreign: self.foreign(),
+            claims: self.world.claims_of(key),
             siblings: self.siblings(key),
             ..Observed::default()
         };

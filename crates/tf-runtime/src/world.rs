@@ -3,14 +3,20 @@
 mod watches;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
 use kube::{Api, Client, core::DynamicResourceScope};
 use serde_json::Value;
 use tf_api::Managed;
-use tf_plan::{build::identity::fit, component::Component, declaration::Declaration, object::Kind, observed};
+use tf_plan::{
+    build::identity::fit,
+    component::Component,
+    declaration::Declaration,
+    object::{Kind, PERSISTENT_VOLUME_CLAIM},
+    observed,
+};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
@@ -155,14 +161,22 @@ impl<Cr: Managed> World<Cr> {
 
     /// Pods of a resource, sorted by name.
     pub fn pods_of(&self, owner: &Key) -> Vec<observed::Pod> {
-        let pods = self.pods.select(|key, entry| key.namespace == owner.namespace && belongs::<Cr>(entry, owner));
+        let pods =
+            self.pods.select(|key, entry| key.namespace == owner.namespace && belongs::<Cr>(&entry.labels, owner));
         pods.into_iter().map(|(_, entry)| entry.pod.clone()).collect()
+    }
+
+    /// Volume claims of a resource, which they outlive, by name.
+    pub fn claims_of(&self, owner: &Key) -> BTreeMap<String, observed::Claim> {
+        let Some(claims) = self.children.get(&PERSISTENT_VOLUME_CLAIM) else { return BTreeMap::new() };
+        let its = claims.select(|key, child| key.namespace == owner.namespace && belongs::<Cr>(&child.labels, owner));
+        its.into_iter().filter_map(|(key, child)| Some((key.name, child.claim.clone()?))).collect()
     }
 }
 
-/// Whether a pod carries the label that names this resource.
-fn belongs<Cr: Managed>(entry: &PodEntry, owner: &Key) -> bool {
-    entry.labels.get(&Cr::type_name()).is_some_and(|value| *value == fit(&owner.name, 63))
+/// Whether a pod or a claim carries the label that names this resource.
+fn belongs<Cr: Managed>(labels: &BTreeMap<String, String>, owner: &Key) -> bool {
+    labels.get(&Cr::type_name()).is_some_and(|value| *value == fit(&owner.name, 63))
 }
 
 /// The dynamic API of a kind, in one namespace or everywhere.

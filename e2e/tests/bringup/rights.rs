@@ -48,12 +48,13 @@ async fn every_right_of_every_chart_was_used() -> Result<()> {
 
 /// Simulated pods ask for no certificate and have no agent: these rights are used on real nodes (`e2e/tests/real/zookeeper`), where
 /// members would stay without certificates if one were missing. And there is no cert-manager here, as there is in
-/// `e2e/tests/inputs/issuer.rs`.
+/// `e2e/tests/inputs/issuer.rs`. Nor does its example ask for volume claims, as `e2e/tests/inputs/volumes.rs` does.
 fn needs_more(right: &Right) -> bool {
     let follows = right.resource == "certificatesigningrequests" && ["list", "watch"].contains(&right.verb.as_str());
     right.group == "certificates.k8s.io" && !follows
         || right.group == tf_plan::certificates::CERT_MANAGER
         || right.resource == "pods" && right.verb == "patch"
+        || right.resource == "persistentvolumeclaims" && !["list", "watch"].contains(&right.verb.as_str())
 }
 
 #[tokio::test(flavor = "multi_thread")]

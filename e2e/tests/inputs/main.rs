@@ -22,3 +22,4 @@ mod secrets;
 mod stored;
 mod support;
 mod values;
+mod volumes;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
-        core::v1::{ConfigMap, Node, Pod, Secret},
+        core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -46,6 +46,8 @@ pub struct Given {
     statuses: BTreeMap<Key, PeerStatus>,
     /// With namespace and labels.
     pods: Vec<(String, BTreeMap<String, String>, observed::Pod)>,
+    /// With namespace, labels and name.
+    claims: Vec<(String, BTreeMap<String, String>, String, observed::Claim)>,
     /// By the uid of the resource that controls them.
     workloads: Vec<(String, Workload)>,
     secrets: BTreeMap<(String, String), SecretData>,
@@ -96,6 +98,7 @@ impl Given {
             resources: BTreeMap::new(),
             statuses: BTreeMap::new(),
             pods: Vec::new(),
+            claims: Vec::new(),
             workloads: Vec::new(),
             secrets: BTreeMap::new(),
             config_maps: BTreeMap::new(),
@@ -134,6 +137,11 @@ impl Given {
                 let pod: Pod = parsed(object)?;
                 let labels = pod.metadata.labels.clone().unwrap_or_default();
                 self.pods.push((place.0, labels, pod.into()));
+            }
+            ("v1", "PersistentVolumeClaim") => {
+                let claim: PersistentVolumeClaim = parsed(object)?;
+                let labels = claim.metadata.labels.clone().unwrap_or_default();
+                self.claims.push((place.0, labels, place.1, (&claim).into()));
             }
             ("apps/v1", "StatefulSet") => {
                 let owner = controller(&object.metadata).unwrap_or_default().to_owned();
@@ -217,6 +225,13 @@ impl Given {
         let mut pods: Vec<_> = ours.map(|(_, _, pod)| pod.clone()).collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
         pods
+    }
+
+    pub(super) fn claims_of(&self, namespace: &str, label: &str, name: &str) -> BTreeMap<String, observed::Claim> {
+        let value = fit(name, LABEL_LIMIT);
+        let is_ours = |home: &str, labels: &BTreeMap<_, _>| home == namespace && labels.get(label) == Some(&value);
+        let ours = self.claims.iter().filter(|(home, labels, ..)| is_ours(home, labels));
+        ours.map(|(_, _, name, claim)| (name.clone(), claim.clone())).collect()
     }
 
     pub(super) fn workloads_of(&self, uid: &str) -> BTreeMap<String, Workload> {

@@ -90,6 +90,7 @@ fn observed<C: Component>(given: &Given, cr: &C::Cr, now: Timestamp) -> Observed
         now,
         nodes: Source::Known(given.nodes.clone()),
         pods: Source::Known(given.pods_of(home, &C::Cr::type_name(), name)),
+        claims: given.claims_of(home, &C::Cr::type_name(), name),
         workloads: given.workloads_of(cr.meta().uid.as_deref().unwrap_or_default()),
         peers: declaration
             .peers

@@ -3,13 +3,15 @@
 use k8s_openapi::{
     api::core::v1::{
         EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec, Volume,
-        VolumeResourceRequirements,
     },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use tf_api::common::Storage;
 
-use crate::build::identity::{self, Identity};
+use crate::build::{
+    claims,
+    identity::{self, Identity},
+};
 
 /// Longest name of a directory on the nodes' file systems (`NAME_MAX`).
 const FILE_NAME_LIMIT: usize = 255;
@@ -29,19 +31,16 @@ pub enum Data {
 pub fn data(identity: &Identity, storage: Option<&Storage>, default_path: &str) -> Data {
     let storage = storage.cloned().unwrap_or_default();
     if let Some(claim) = storage.persistent_volume_claim {
-        return Data::Claim(Box::new(PersistentVolumeClaim {
+        let template = PersistentVolumeClaim {
             metadata: ObjectMeta { name: Some(DATA.into()), labels: Some(identity.labels()), ..ObjectMeta::default() },
             spec: Some(PersistentVolumeClaimSpec {
                 access_modes: Some(vec!["ReadWriteOnce".into()]),
                 storage_class_name: claim.class,
-                resources: Some(VolumeResourceRequirements {
-                    requests: Some([("storage".to_owned(), Quantity(claim.size))].into()),
-                    ..VolumeResourceRequirements::default()
-                }),
                 ..PersistentVolumeClaimSpec::default()
             }),
             ..PersistentVolumeClaim::default()
-        }));
+        };
+        return Data::Claim(Box::new(claims::of_size(&template, &claim.size)));
     }
     if storage.empty_dir.is_some() {
         return Data::Volume(Box::new(empty_dir(DATA)));

@@ -28,8 +28,8 @@ pub struct Members<'a> {
     pub replicas: i32,
     /// Pod template.
     pub template: PodTemplateSpec,
-    /// Claim templates.
-    pub claims: Vec<PersistentVolumeClaim>,
+    /// Claim template.
+    pub claim: Option<PersistentVolumeClaim>,
     /// Name of the headless Service.
     pub service: &'a str,
 }
@@ -50,7 +50,7 @@ pub fn stateful_set(identity: &Identity, members: Members<'_>) -> Object {
                 service_name: Some(members.service.to_owned()),
                 selector: selector(identity),
                 template: members.template,
-                volume_claim_templates: (!members.claims.is_empty()).then_some(members.claims),
+                volume_claim_templates: members.claim.map(|claim| vec![claim]),
                 ..StatefulSetSpec::default()
             }),
             ..StatefulSet::default()

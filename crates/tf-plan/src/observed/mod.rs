@@ -186,6 +186,21 @@ pub struct Workload {
     /// Revision that a StatefulSet makes pods from (`status.updateRevision`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// How much a StatefulSet's claim template asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+}
+
+/// A volume claim of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Claim {
+    /// How much its volume has, when it is bound to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<String>,
+    /// What is said of a change of its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
 }
 
 /// Another operator's resource, reduced to the status contract.
@@ -242,6 +257,9 @@ pub struct Observed<Cr> {
     pub issuer: Option<String>,
     /// Live workloads of the resource, by name.
     pub workloads: BTreeMap<String, Workload>,
+    /// Volume claims of the resource's members, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub claims: BTreeMap<String, Claim>,
     /// Other operators' resources that the component may depend on, by kind.
     pub peers: BTreeMap<String, Source<Vec<Peer>>>,
     /// Other namespaces the resource refers to whose peers are not in `peers`, existing or not.
@@ -272,6 +290,7 @@ impl<Cr> Default for Observed<Cr> {
             rotation: None,
             issuer: None,
             workloads: BTreeMap::new(),
+            claims: BTreeMap::new(),
             peers: BTreeMap::new(),
             unseen: Unseen::new(),
             secrets: BTreeMap::new(),

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
-    core::v1::{self, Container, ContainerStatus, NodeAddress, PodSpec, Volume},
+    core::v1::{self, Container, ContainerStatus, NodeAddress, PersistentVolumeClaim, PodSpec, Volume},
 };
 use tf_api::{names, schema::Port};
 
-use super::{Certificate, Former, Pod, Workload};
-use crate::node;
+use super::{Certificate, Claim, Former, Pod, Workload};
+use crate::{build::claims, node};
 
 impl From<&StatefulSet> for Workload {
     fn from(set: &StatefulSet) -> Self {
         let status = set.status.clone().unwrap_or_default();
+        let template = set.spec.as_ref().and_then(|spec| spec.volume_claim_templates.as_ref()?.first());
         Self {
             name: set.metadata.name.clone().unwrap_or_default(),
             current: status.observed_generation.unwrap_or_default() >= set.metadata.generation.unwrap_or_default(),
@@ -21,6 +22,22 @@ impl From<&StatefulSet> for Workload {
             existing: status.replicas,
             ready: status.ready_replicas.unwrap_or_default(),
             revision: status.update_revision,
+            claim: template.map(|claim| claims::size(claim).to_owned()),
+        }
+    }
+}
+
+impl From<&PersistentVolumeClaim> for Claim {
+    fn from(claim: &PersistentVolumeClaim) -> Self {
+        let status = claim.status.clone().unwrap_or_default();
+        // Its condition types are all of changes of a volume; the last one that holds is what goes on.
+        let waits = status.conditions.into_iter().flatten().rfind(|condition| condition.status == "True");
+        Self {
+            capacity: status.capacity.unwrap_or_default().remove("storage").map(|capacity| capacity.0),
+            waits: waits.map(|condition| match condition.message {
+                Some(message) if !message.is_empty() => format!("{}: {message}", condition.type_),
+                _ => condition.type_,
+            }),
         }
     }
 }
@@ -35,6 +52,7 @@ impl From<&DaemonSet> for Workload {
             existing: status.current_number_scheduled,
             ready: status.number_ready,
             revision: None,
+            claim: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
-        core::v1::Pod,
+        core::v1::{PersistentVolumeClaim, Pod},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -87,6 +87,8 @@ pub struct Child {
     pub terminating: bool,
     /// For workloads: how they are.
     pub workload: Option<observed::Workload>,
+    /// For volume claims: how they are.
+    pub claim: Option<observed::Claim>,
 }
 
 impl Child {
@@ -101,6 +103,7 @@ impl Child {
             annotations: metadata.annotations.clone().unwrap_or_default(),
             terminating: metadata.deletion_timestamp.is_some(),
             workload: None,
+            claim: None,
         }
     }
 }
@@ -123,6 +126,11 @@ where
 {
     let metadata = object.metadata();
     (Key::of(metadata), Child { workload: Some((&object).into()), ..Child::of(metadata) })
+}
+
+/// Keeps metadata and the size of a volume claim.
+pub fn claim(claim: PersistentVolumeClaim) -> (Key, Child) {
+    (Key::of(&claim.metadata), Child { claim: Some((&claim).into()), ..Child::of(&claim.metadata) })
 }
 
 /// A pod of ours, and the value of the label that names its resource.

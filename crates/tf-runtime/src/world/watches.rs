@@ -1,18 +1,23 @@
 //! The watches that fill the caches, and whom a change wakes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
     certificates::v1::CertificateSigningRequest,
-    core::v1::Pod,
+    core::v1::{PersistentVolumeClaim, Pod},
 };
 use kube::{
     Api, Client,
     core::{DynamicObject, NamespaceResourceScope, PartialObjectMeta},
 };
 use tf_api::{Managed, names};
-use tf_plan::object::{CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, NODE, POD, SECRET, STATEFUL_SET};
+use tf_plan::object::{
+    CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET, STATEFUL_SET,
+};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{Trigger, World, belongs, dynamic};
@@ -21,7 +26,7 @@ use crate::{
     inputs::InputSink,
     object::Key,
     watch::{
-        Changed, Child, Context, Kept, LeanNode, PodEntry, Primary, Purpose, Selector, Subject, Watch, child,
+        Changed, Child, Context, Kept, LeanNode, PodEntry, Primary, Purpose, Selector, Subject, Watch, child, claim,
         decode_peer, node, pod, primary, workload,
     },
 };
@@ -103,6 +108,11 @@ impl<Cr: Managed> Watches<'_, Cr> {
                     let watch = Watch { subject, api, selector, reduce: workload::<DaemonSet>, sink };
                     watch.start(self.context, &mut self.tasks);
                 }
+                PERSISTENT_VOLUME_CLAIM => {
+                    let api = scoped::<PersistentVolumeClaim>(self.client, namespace);
+                    let sink = Kept::new(cache.clone(), self.wakes_named(|child: &Child| &child.labels));
+                    Watch { subject, api, selector, reduce: claim, sink }.start(self.context, &mut self.tasks);
+                }
                 _ => {
                     let api = dynamic::<PartialObjectMeta<DynamicObject>>(self.client, *kind, namespace);
                     let watch = Watch { subject, api, selector, reduce: child, sink };
@@ -157,6 +167,22 @@ impl<Cr: Managed> Watches<'_, Cr> {
         })
     }
 
+    /// A change of what carries the label that names a resource wakes that.
+    fn wakes_named<T>(&self, labels: fn(&T) -> &BTreeMap<String, String>) -> Changed<T>
+    where
+        T: 'static,
+    {
+        let triggers = self.triggers.clone();
+        let primaries = self.world.primaries.clone();
+        Arc::new(move |key, before, after| {
+            let Some(labels) = after.or(before).map(labels) else { return };
+            let is_its = |owner: &Key| owner.namespace == key.namespace && belongs::<Cr>(labels, owner);
+            for (owner, _) in primaries.select(|owner, _| is_its(owner)) {
+                let _ = triggers.send(Trigger::One(owner));
+            }
+        })
+    }
+
     fn peers(&mut self, namespace: Option<&str>) {
         for (kind, cache) in &self.world.peers {
             let watch = Watch {
@@ -172,22 +198,13 @@ impl<Cr: Managed> Watches<'_, Cr> {
     }
 
     fn pods(&mut self, namespace: Option<&str>) {
-        let triggers = self.triggers.clone();
-        let primaries = self.world.primaries.clone();
-        let changed: Changed<PodEntry> = Arc::new(move |key, before, after| {
-            let Some(entry) = after.or(before) else { return };
-            let owners = primaries.select(|owner, _| owner.namespace == key.namespace && belongs::<Cr>(entry, owner));
-            for (owner, _) in owners {
-                let _ = triggers.send(Trigger::One(owner));
-            }
-        });
         let watch = Watch {
             subject: Subject::work(POD, namespace),
             api: scoped::<Pod>(self.client, namespace),
             // As workloads select them: pods that the Go tf-operator made are among them.
             selector: Selector::Labels(format!("{}={}", names::LABEL_TYPE, Cr::type_name())),
             reduce: pod,
-            sink: Kept::new(self.world.pods.clone(), changed),
+            sink: Kept::new(self.world.pods.clone(), self.wakes_named(|entry: &PodEntry| &entry.labels)),
         };
         watch.start(self.context, &mut self.tasks);
     }

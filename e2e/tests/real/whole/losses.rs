@@ -1,7 +1,7 @@
-//! What daemons are connected to is lost, as a whole or from one node: the resource of the daemons says within seconds which connection it is,
-//! nobody is stopped for it, and all is well again when it is back.
+//! What daemons are connected to is lost, as a whole or from one node, or a server of it hangs: the resource of the daemons, or of the server, says
+//! within seconds which it is, nobody is stopped for it, and all is well again when it is back.
 
-use tf_api::kinds::ANALYTICS;
+use tf_api::kinds::{ANALYTICS, CASSANDRA, RABBITMQ, REDIS, ZOOKEEPER};
 
 use super::*;
 
@@ -13,6 +13,13 @@ const SERVERS: [(&str, KindInfo, &str, &str); 6] = [
     ("redis-server", ANALYTICS, "analytics1", "Redis-UVE"),
     ("java kafka.Kafka", ANALYTICS_ALARM, "analyticsalarm1", "kafka"),
     ("contrail-collector", ANALYTICS, "analytics1", "collector"),
+];
+/// Servers one of which hangs, its ports open, with the resources whose pods it is in.
+const HANGING: [(&str, &[(KindInfo, &str)]); 4] = [
+    ("beam.smp", &[(RABBITMQ, "rabbitmq1")]),
+    (SERVERS[1].0, &[(CASSANDRA, "configdb1"), (CASSANDRA, "analyticsdb1")]),
+    (SERVERS[2].0, &[(ZOOKEEPER, "zookeeper1")]),
+    ("redis-server", &[(REDIS, "redis1")]),
 ];
 /// Who does without collectors.
 const INDIFFERENT: [(KindInfo, &str); 3] = [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK)];
@@ -41,6 +48,19 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         recovered(client, &visitor, &addresses, begun).await?;
     }
 
+    let every = lab.real_nodes()?.all()?;
+    for (number, (server, resources)) in HANGING.into_iter().enumerate() {
+        let (begun, node) = (Instant::now(), &every[number % every.len()]);
+        node.hang(server)?;
+        for (kind, name) in resources {
+            let pod = pod_on(client, *kind, name, node.name()).await?;
+            let what = format!("{server} of {}", node.name());
+            told(client, (*kind, name), "WorkloadReady", &format!("pod {pod}"), &what, begun).await?;
+        }
+        node.go_on(server)?;
+        recovered(client, &visitor, &addresses, begun).await?;
+    }
+
     let nodes = lab.real_nodes()?;
     let alone = nodes.all()?.pop().context("no node")?;
     let others: Vec<String> = nodes.others(&[alone.name()])?.into_iter().filter(|it| it.starts_with("node")).collect();
@@ -55,6 +75,14 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     recovered(client, &visitor, &addresses, begun).await?;
     ensure!(restarts(client).await? == before, "containers were started again: {before:?}");
     Ok(())
+}
+
+/// The pod of a resource on a node.
+async fn pod_on(client: &Client, kind: KindInfo, name: &str, node: &str) -> Result<String> {
+    let pods = resources::pods(client, kind, NAMESPACE).await?;
+    let is_there = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    let its = pods.iter().filter(is_there).find(|pod| pod.name_any().starts_with(&format!("{name}-")));
+    its.map(Pod::name_any).with_context(|| format!("{name} has no pod on {node}"))
 }
 
 /// Waits until Config says what is lost.

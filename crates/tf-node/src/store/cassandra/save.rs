@@ -94,12 +94,9 @@ async fn save(
 async fn make_schema(changer: &Changer, of: Backup, folder: u32, factor: u32) -> Result<()> {
     let clients = &changer.server.clients;
     let release = in_time(ask(changer)).await?.release;
-    ensure!(
-        Release::of(&release) >= IMPORT_SINCE,
-        "release {release} of Cassandra cannot take in a backup; it needs 4.0 or a later one"
-    );
     let (volume, backup) = (volume(changer), of.clone());
     let schema = beside(move || backup::schema(&volume, &backup, folder)).await?;
+    can_take_in(&release, &schema.release)?;
     let noted = restored(changer, &of)?;
     if noted.is_none() {
         let present = in_time(async { all_keyspaces(&mut session(clients, &changer.paths).await?).await }).await?;
@@ -124,6 +121,20 @@ async fn make_schema(changer: &Changer, of: Backup, folder: u32, factor: u32) ->
         }
     }
     disk::note_restored(&data(changer), &Restored { schema: true, at: Timestamp::now(), ..noted })
+}
+
+/// Whether a server takes in what one of another release wrote: tables are described by options that earlier releases do not know, and files may be.
+///
+/// # Errors
+/// When it does not, with what does.
+fn can_take_in(release: &str, written_by: &str) -> Result<()> {
+    let (own, theirs) = (Release::of(release), Release::of(written_by));
+    ensure!(own >= IMPORT_SINCE, "release {release} of Cassandra cannot take in a backup; it needs 4.0 or a later one");
+    ensure!(
+        own >= theirs,
+        "release {release} of Cassandra cannot take in a backup that {written_by} made; use an image of that or a later one"
+    );
+    Ok(())
 }
 
 /// Takes in the rows of folders that were not taken in before.
@@ -164,4 +175,26 @@ fn restored(changer: &Changer, of: &Backup) -> Result<Option<Restored>> {
     let other = noted.as_ref().map(|noted| &noted.of).filter(|other| *other != of);
     ensure!(other.is_none(), "rows of another backup were taken in before: {}", other.map_or("", |other| &other.name));
     Ok(noted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_takes_in_what_its_own_release_or_an_earlier_one_wrote() {
+        for (own, written_by) in
+            [("5.0.9", "5.0.9"), ("5.0.2", "5.0.9"), ("5.0.9", "4.1.10"), ("4.1.10", "3.11.19"), ("4.0.0", "4.0.18")]
+        {
+            assert!(can_take_in(own, written_by).is_ok(), "{own} {written_by}");
+        }
+        for (own, written_by, says) in [
+            ("3.11.19", "3.11.19", "it needs 4.0 or a later one"),
+            ("4.1.10", "5.0.9", "that 5.0.9 made; use an image of that or a later one"),
+            ("4.0.18", "4.1.10", "that 4.1.10 made; use an image of that or a later one"),
+        ] {
+            let why = can_take_in(own, written_by).unwrap_err().to_string();
+            assert!(why.ends_with(says), "{why}");
+        }
+    }
 }

@@ -13,6 +13,8 @@ use super::{
 /// The schema of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Schema {
+    /// Release of the server that wrote it.
+    pub(in super::super) release: String,
     /// Keyspaces, each with whether its writes go to the commit log.
     pub(in super::super) keyspaces: BTreeMap<String, bool>,
     /// Statements that make what is in them, each of which can be made twice ([`is_harmless`]). Views come after all tables.
@@ -34,7 +36,7 @@ pub(in super::super) fn schema(volume: &Path, of: &Backup, number: u32) -> Resul
         if is_view { &mut views } else { &mut tables }.extend(statements);
     }
     tables.append(&mut views);
-    Ok(Schema { keyspaces: manifest.keyspaces, statements: tables })
+    Ok(Schema { release: manifest.release, keyspaces: manifest.keyspaces, statements: tables })
 }
 
 /// Whether a statement did not succeed because it was made before: types have no `IF NOT EXISTS` in 3.11, and a column is dropped once.
