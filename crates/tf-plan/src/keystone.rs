@@ -26,7 +26,7 @@ pub const CA: &str = "keystone-ca.crt";
 /// Key of the password in the Secret that the spec names.
 pub const PASSWORD: &str = "password";
 /// Key of the certificates beside it.
-const AUTHORITY: &str = "ca.crt";
+pub const AUTHORITY: &str = "ca.crt";
 
 const SPEC: &str = "commonConfiguration.authParameters";
 const ADMIN_PORT: u16 = 35357;
@@ -326,7 +326,10 @@ fn password(auth: &AuthParameters, home: &str, secrets: &BTreeMap<String, Secret
 }
 
 /// The certificates beside the password, which the Secret need not have.
-fn authority(
+///
+/// # Errors
+/// When the Secret has something else under their key.
+pub fn authority(
     auth: &AuthParameters,
     home: &str,
     secrets: &BTreeMap<String, SecretData>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tf_plan::{
     component::Agents,
-    node,
+    keystone, node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
@@ -47,6 +47,9 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
     // Programs that the agent starts read them when they begin.
     for file in [vnc_api::FILE, clients::LOAD_BALANCER_FILE] {
         launch.files.insert(file.into(), OnChange::Nothing);
+    }
+    if parameters.has_keystones_authority() {
+        launch.files.insert(keystone::CA.into(), OnChange::Nothing);
     }
     let (introspect, tls) = (agent::introspect_port(parameters)?, agent::introspect_tls(parameters)?);
     let level = parameters.get(Name::LogLevel).filter(|level| level.starts_with("SYS_"));

@@ -42,7 +42,7 @@ use crate::{
     config::{agent, clients, cni, host},
     groups::{self, Group},
     launch,
-    parameters::{self, AdminPassword, Parameters},
+    parameters::{self, Parameters, Secret},
     pods::{self, Ingredients, Pods},
     registration,
     services::{self, Services},
@@ -98,7 +98,8 @@ fn complete(
     )?;
     let cluster = Cluster::of(&observed.facts, &observed.foreign);
     cluster.seen()?;
-    let parameters = Parameters::of(cr, admin_password(cr, observed)?)?;
+    let secret = keystone_secret(cr, observed)?;
+    let parameters = Parameters::of(cr, secret.as_ref())?;
     let agents = agents(cr, &parameters)?;
     let variables = identity.object_name("env");
     let cni_map = fit(&format!("{}-cni-config", identity.name), 63);
@@ -126,7 +127,9 @@ fn complete(
     }
     objects.push(environment(&identity, &variables, &parameters));
 
-    let world = World { cr, observed, services, cluster: &cluster, identity: &identity, pods: &pods, agents: &agents };
+    let authority = secret.as_ref().and_then(|secret| secret.authority.as_ref());
+    let world =
+        World { cr, observed, services, cluster: &cluster, identity: &identity, pods: &pods, agents: &agents, authority };
     let mut sets = Vec::new();
     let mut workloads = Vec::new();
     let mut contents = BTreeMap::new();
@@ -177,7 +180,7 @@ pub fn agents(cr: &Vrouter, parameters: &Parameters) -> Result<Agents, NotReady>
     })
 }
 
-fn admin_password<'a>(cr: &Vrouter, observed: &'a Observed<Vrouter>) -> Result<Option<AdminPassword<'a>>, NotReady> {
+fn keystone_secret<'a>(cr: &Vrouter, observed: &'a Observed<Vrouter>) -> Result<Option<Secret<'a>>, NotReady> {
     let Some(name) = password_secret(cr) else { return Ok(None) };
     let home = cr.home();
     let Some(secret) = observed.secrets.get(name) else {
@@ -188,7 +191,9 @@ fn admin_password<'a>(cr: &Vrouter, observed: &'a Observed<Vrouter>) -> Result<O
         let message = format!("Secret {home}/{name} has no key {}; add it", keystone::PASSWORD);
         NotReady::input(Reason::SecretInvalid, message)
     })?;
-    Ok(Some(AdminPassword(password)))
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let authority = auth.map(|auth| keystone::authority(auth, home, &observed.secrets)).transpose()?.flatten();
+    Ok(Some(Secret { password, authority }))
 }
 
 /// What is the same for every group.
@@ -200,6 +205,8 @@ struct World<'a> {
     identity: &'a Identity,
     pods: &'a Pods,
     agents: &'a Agents,
+    /// What Keystone's certificate is checked against, from its Secret.
+    authority: Option<&'a String>,
 }
 
 impl World<'_> {
@@ -219,6 +226,8 @@ impl World<'_> {
         shared(vnc_api::FILE, parameters.watch(|p| clients::api_file(p, services)))?;
         shared(clients::LOAD_BALANCER_FILE, parameters.watch(|p| clients::load_balancer_file(p, cluster, domain)))?;
         shared(node::SYSCTL_FILE, parameters.watch(host::sysctl_file))?;
+        // Where something else was named, nobody reads it.
+        files.authorities([(keystone::CA, self.authority.filter(|_| parameters.has_keystones_authority()))]);
         // Always in the Secret, so that there always is one: the first secret of a spec shall not change the pod template
         // and restart every agent.
         files.shared_secret(node::PARAMETERS_FILE, host::parameters_file(parameters, services, cluster)?);

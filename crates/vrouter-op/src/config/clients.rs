@@ -2,7 +2,7 @@
 
 use tf_plan::{
     cluster::Cluster,
-    files::{Ini, Separator::Comma, Settings as _, url},
+    files::{Ini, Section, Separator::Comma, Settings as _, url},
     keystone, node,
     plan::NotReady,
     vnc_api,
@@ -59,10 +59,7 @@ pub fn api_file(parameters: &Parameters, services: &Services) -> Result<String, 
             .set("AUTHN_TENANT", text(Name::KeystoneAuthAdminTenant, "admin")?);
     }
     if protocol == "https" {
-        auth.set("insecure", keystone_insecure(parameters)?)
-            .set_if_some("certfile", parameters.get(Name::KeystoneAuthCertfile))
-            .set_if_some("keyfile", parameters.get(Name::KeystoneAuthKeyfile))
-            .set_if_some("cafile", parameters.get(Name::KeystoneAuthCaCertfile));
+        keystone_tls(auth, parameters)?;
     }
     Ok(file.render()?)
 }
@@ -92,7 +89,8 @@ pub fn load_balancer_file(
         let version = text(Name::KeystoneAuthUrlVersion, "/v3");
         let keystone = url::authority(&host, keystone_port(parameters)?);
         let region = text(Name::KeystoneAuthRegionName, "RegionOne");
-        file.section("BARBICAN")
+        let section = file.section("BARBICAN");
+        section
             .set("admin_tenant_name", text(Name::BarbicanTenantName, "service"))
             .set("admin_user", text(Name::BarbicanUser, "barbican"))
             .set_if_some("admin_password", parameters.first(&[Name::BarbicanPassword, Name::KeystoneAuthAdminPassword]))
@@ -100,11 +98,8 @@ pub fn load_balancer_file(
             .set("region", &region)
             .set("region_name", &region)
             .set("user_domain_name", text(Name::KeystoneAuthUserDomainName, "Default"))
-            .set("project_domain_name", text(Name::KeystoneAuthProjectDomainName, "Default"))
-            .set("insecure", keystone_insecure(parameters)?)
-            .set_if_some("certfile", parameters.get(Name::KeystoneAuthCertfile))
-            .set_if_some("keyfile", parameters.get(Name::KeystoneAuthKeyfile))
-            .set_if_some("cafile", parameters.get(Name::KeystoneAuthCaCertfile));
+            .set("project_domain_name", text(Name::KeystoneAuthProjectDomainName, "Default"));
+        keystone_tls(section, parameters)?;
     }
     // The Service of the API server is there for everybody where the cluster names no other address.
     let (server, port) =
@@ -129,7 +124,16 @@ fn keystone_protocol(parameters: &Parameters) -> Result<&str, NotReady> {
     }
 }
 
-fn keystone_insecure(parameters: &Parameters) -> Result<bool, NotReady> {
-    let all = parameters.flag(Name::SslInsecure)?.unwrap_or(true);
-    Ok(parameters.flag(Name::KeystoneAuthInsecure)?.unwrap_or(all))
+/// How Keystone's certificate is checked, by the authority of its Secret, else of the spec, else of the namespace. Whoever names none and does
+/// not say that it is checked has it accepted as it is.
+fn keystone_tls(section: &mut Section, parameters: &Parameters) -> Result<(), NotReady> {
+    let all = parameters.flag(Name::SslInsecure)?.unwrap_or(!parameters.has_keystones_authority());
+    let insecure = parameters.flag(Name::KeystoneAuthInsecure)?.unwrap_or(all);
+    let authority = parameters.get(Name::KeystoneAuthCaCertfile).or((!insecure).then_some(node::CA_BUNDLE));
+    section
+        .set("insecure", insecure)
+        .set_if_some("certfile", parameters.get(Name::KeystoneAuthCertfile))
+        .set_if_some("keyfile", parameters.get(Name::KeystoneAuthKeyfile))
+        .set_if_some("cafile", authority);
+    Ok(())
 }

@@ -5,7 +5,7 @@ use tf_api::{
     common::{AuthMode, AuthParameters, PodConfiguration},
     schema::Sensitive,
 };
-use tf_plan::{ensemble::sys_log_level, keystone};
+use tf_plan::{ensemble::sys_log_level, keystone, node};
 
 use super::Name;
 
@@ -20,26 +20,37 @@ pub struct Field {
     pub secret: bool,
 }
 
-/// The password of Keystone's administrator as a Secret holds it.
-#[derive(Clone, Copy)]
-pub struct AdminPassword<'a>(pub &'a str);
+/// What the Secret for Keystone holds.
+#[derive(Clone)]
+pub struct Secret<'a> {
+    /// The administrator's password.
+    pub password: &'a str,
+    /// Certificates that Keystone's own is checked against, if they are not the cluster's.
+    pub authority: Option<String>,
+}
+
+/// Where programs find those certificates.
+pub fn authority_file() -> String {
+    format!("{}/{}", node::RUN_DIR, keystone::CA)
+}
 
 /// Fields of `commonConfiguration`.
-pub fn common(common: &PodConfiguration, password: Option<AdminPassword<'_>>) -> Vec<Field> {
+pub fn common(common: &PodConfiguration, secret: Option<&Secret<'_>>) -> Vec<Field> {
     let level = sys_log_level(common.log_level.unwrap_or_default());
     let mut fields = vec![open(Name::LogLevel, "spec.commonConfiguration.logLevel", Some(level.to_owned()))];
-    fields.extend(common.auth_parameters.iter().flat_map(|auth| authentication(auth, password)));
+    fields.extend(common.auth_parameters.iter().flat_map(|auth| authentication(auth, secret)));
     fields
 }
 
-fn authentication(auth: &AuthParameters, password: Option<AdminPassword<'_>>) -> Vec<Field> {
+fn authentication(auth: &AuthParameters, secret: Option<&Secret<'_>>) -> Vec<Field> {
     const BASE: &str = "spec.commonConfiguration.authParameters";
     let keystone = auth.keystone_auth_parameters.clone().unwrap_or_default();
     let mode = auth.auth_mode.map(|mode| match mode {
         AuthMode::Noauth => "noauth".to_owned(),
         AuthMode::Keystone => "keystone".to_owned(),
     });
-    let from_secret = password.map(|AdminPassword(value)| value.to_owned());
+    let from_secret = secret.map(|secret| secret.password.to_owned());
+    let authority = secret.and_then(|secret| secret.authority.as_ref()).map(|_| authority_file());
     let field = |name, field: &str, value| open(name, &format!("{BASE}.{KEYSTONE}.{field}"), value);
     vec![
         open(Name::AuthMode, &format!("{BASE}.authMode"), mode),
@@ -55,6 +66,7 @@ fn authentication(auth: &AuthParameters, password: Option<AdminPassword<'_>>) ->
                 keystone.admin_password.as_ref().map(|password| password.expose().to_owned()),
             )
         },
+        open(Name::KeystoneAuthCaCertfile, &format!("{BASE}.keystoneSecretName[{}]", keystone::AUTHORITY), authority),
         field(Name::KeystoneAuthHost, "address", keystone.address),
         field(Name::KeystoneAuthAdminPort, "adminPort", keystone.admin_port.map(|port| port.to_string())),
         field(Name::KeystoneAuthUrlVersion, "apiVersion", keystone.api_version.map(|it| keystone::base(it).to_owned())),

@@ -16,7 +16,7 @@ use std::{
 use tf_api::{Vrouter, common::AuthMode, contract::Reason};
 use tf_plan::{keystone, plan::NotReady};
 
-pub use fields::AdminPassword;
+pub use fields::Secret;
 
 /// Variables that the operator sets itself in every container.
 const RESERVED: [&str; 4] = ["NODE_NAME", "NODE_TYPE", "POD_IP", "POD_NAME"];
@@ -173,14 +173,14 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The parameters of a resource. `password` is the one of its Keystone administrator, where a Secret holds it.
+    /// The parameters of a resource. `secret` is what a Secret holds for its Keystone, where there is one.
     ///
     /// # Errors
     /// When a variable asks for what this release cannot do.
-    pub fn of(cr: &Vrouter, password: Option<AdminPassword<'_>>) -> Result<Self, NotReady> {
+    pub fn of(cr: &Vrouter, secret: Option<&Secret<'_>>) -> Result<Self, NotReady> {
         let mut values: BTreeMap<Name, Parameter> = BTreeMap::new();
         let mut replaced = Vec::new();
-        let fields = fields::common(&cr.spec.common_configuration, password).into_iter();
+        let fields = fields::common(&cr.spec.common_configuration, secret).into_iter();
         for field in fields.chain(fields::service(&cr.spec.service_configuration)) {
             // An empty text means the same as none, as in the Go tf-operator.
             if let Some(value) = field.value.filter(|value| !value.is_empty()) {
@@ -244,6 +244,11 @@ impl Parameters {
     /// Whether Keystone authenticates users; `OpenStack` cannot do without it.
     pub fn keystone(&self) -> bool {
         self.get(Name::AuthMode) == Some("keystone") || self.get(Name::CloudOrchestrator) == Some("openstack")
+    }
+
+    /// Whether Keystone's certificate is checked against those of its Secret. That is no secret, whoever names the file.
+    pub fn has_keystones_authority(&self) -> bool {
+        self.values.get(&Name::KeystoneAuthCaCertfile).is_some_and(|file| file.value == fields::authority_file())
     }
 
     /// Whether a parameter is set. That is no secret.
