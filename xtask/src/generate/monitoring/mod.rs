@@ -63,6 +63,7 @@ impl Target {
             "config-op" => (Some("docs/config.md"), 1),
             "control-op" => (Some("docs/control.md"), 1),
             "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
+            "manager-op" => (Some("docs/manager.md"), 1),
             "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
             "redis-op" => (Some("docs/redis.md"), 1),
             "webui-op" => (Some("docs/webui.md"), 1),
