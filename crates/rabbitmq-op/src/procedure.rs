@@ -6,7 +6,7 @@ use tf_api::{Rabbitmq, contract::MemberStatus};
 use tf_plan::{
     node::{
         ContentHash,
-        rabbitmq::{Facts, Membership, Unmirrored},
+        rabbitmq::{Facts, Membership, Queues, Unmirrored},
     },
     observed::{Observed, Pod},
     plan::Plan,
@@ -45,7 +45,8 @@ pub fn complete(
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more
-/// than one place (stateful-services, appendix A). An alarm keeps nobody: what is being changed may be what it is about.
+/// than one place, and consumers that lost the server before this one are back: what comes meanwhile waits in their queues (stateful-services
+/// 0.3, appendix A). An alarm keeps nobody: what is being changed may be what it is about.
 pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
     fragile(members, reports, &[]).or_else(|| {
         let critical = |pod: &Pod| {
@@ -53,8 +54,18 @@ pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
             Some(format!("pod {} may not be stopped: {why}", pod.name))
         };
         let bare = || Some(bare(unmirrored(members, reports)?));
-        members.iter().filter_map(|member| pod_of(member, reports.pods)).find_map(critical).or_else(bare)
+        let mut pods = members.iter().filter_map(|member| pod_of(member, reports.pods));
+        pods.find_map(critical).or_else(bare).or_else(|| deserted(members, reports))
     })
+}
+
+/// Queues whose consumers are not back. Those agents know of them that were there before, and they say no more of who does not come back.
+fn deserted(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let queues = answering(members, reports).find_map(|(_, facts)| facts.deserted.as_ref())?;
+    let Queues { vhost, .. } = queues;
+    Some(format!(
+        "consumers of queues of virtual host {vhost} are not back since a server came or went ({queues}); they are waited for, for two minutes"
+    ))
 }
 
 /// Queues of clients without a mirror, as the first member that answers has it: all of them have the same ones.
@@ -62,19 +73,15 @@ fn unmirrored<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<&'a
     answering(members, reports).find_map(|(_, facts)| facts.unmirrored.as_ref())
 }
 
-fn bare(Unmirrored { vhost, queues, count, policy }: &Unmirrored) -> String {
-    let more = count.saturating_sub(queues.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+fn bare(Unmirrored { are, policy }: &Unmirrored) -> String {
+    let vhost = &are.vhost;
     let why = match policy {
         Some(policy) => {
             format!("policy {policy} goes before the one that has them mirrored; have it say so, too, or delete it")
         }
         None => "no policy is about them".to_owned(),
     };
-    format!(
-        "queues of virtual host {vhost} have no mirror ({}{more}) and would be lost with their node: {why}",
-        queues.join(", ")
-    )
+    format!("queues of virtual host {vhost} have no mirror ({are}) and would be lost with their node: {why}")
 }
 
 /// Has a member take its definitions anew where the policy of mirrors is gone.

@@ -56,6 +56,7 @@ fn action(request: &Request) -> String {
         Request::Membership(Membership::Leave) => "Leave".to_owned(),
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
         Request::Membership(Membership::ImportDefinitions) => "ImportDefinitions".to_owned(),
+        Request::Membership(Membership::Grow) => "Grow".to_owned(),
     }
 }
 
@@ -116,6 +117,9 @@ impl Events {
             }
             Step::Ask(_, request @ Request::Membership(Membership::ImportDefinitions)) => {
                 ("DefinitionsImported", action(request), why.clone())
+            }
+            Step::Ask(_, request @ Request::Membership(Membership::Grow)) => {
+                ("QuorumQueuesGrown", action(request), why.clone())
             }
             Step::Ask(_, request @ Request::Ring(Change::UpgradeSstables)) => {
                 ("UpgradeSstablesStarted", action(request), why.clone())

@@ -8,7 +8,8 @@
 //!   another one forgets it; when nobody has it in the cluster any more it is struck off the record, and only then its pod goes.
 //! - replace: the member whose node is gone is marked and forgotten, and another node takes its place in the record.
 //! - mend: a node that is of no member and does not run is forgotten, and so is a member that lost its data, since it cannot join
-//!   while the others count on what it had.
+//!   while the others count on what it had. In a cluster that lacks nothing one member after the other takes part in quorum queues that are on too
+//!   few: servers do not do so by themselves when one joins (stateful-services 1.2.6).
 //!
 //! The mark is the one thing that is remembered. A member that was forgotten cannot come back with its data: whoever carries the mark was
 //! forgotten by us, and begins anew under another identity if it is wanted again ([`tf_plan::node::rabbitmq::MEMBER_FILE`]). A member that does
@@ -157,6 +158,16 @@ fn mend(view: &View<'_>) -> Option<Step> {
     left.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted")))
         .or_else(|| view.forget(&missed()?.name))
         .or_else(|| view.forget(view.stray()?))
+        .or_else(|| grow(view))
+}
+
+/// Has a member hold quorum queues that are on too few.
+fn grow(view: &View<'_>) -> Option<Step> {
+    let Situation { record, reports, .. } = view.situation;
+    let (pod, queues) = view.all.iter().find_map(|seen| Some((seen.pod?, seen.lacks()?)))?;
+    let is_whole = record.leaving.is_empty() && procedure::fragile(view.situation.members(), reports, &[]).is_none();
+    let why = || format!("pod {} holds quorum queues that were on too few ({queues})", pod.name);
+    is_whole.then(|| ask(pod, Membership::Grow, why()))
 }
 
 fn ask(pod: &Pod, change: Membership, why: String) -> Step {

@@ -1,6 +1,6 @@
 //! A model of a cluster and of everything that happens to it, and the decision walking through it.
 //!
-//! The model plays RabbitMQ (who is in the cluster, who has which data), the node agents, the StatefulSet controller and the scheduler (pods by
+//! The model plays RabbitMQ (who is in the cluster, who has which data, a quorum queue), clients that consume, the node agents, the StatefulSet controller and the scheduler (pods by
 //! ordinal, on the nodes of the members) and the world (nodes die, disks are emptied, servers end, requests are carried out late, people
 //! change their minds). After each step the promises are checked; at the end the world rests, and the wish has to come true.
 
@@ -15,7 +15,10 @@ use tf_plan::{
 };
 
 use tf_plan::{
-    node::{rabbitmq::Facts, state::Phase},
+    node::{
+        rabbitmq::{Facts, Queues},
+        state::Phase,
+    },
     reports::Reports,
 };
 
@@ -27,6 +30,10 @@ const DISTURBANCES: usize = 40;
 const PATIENCE: usize = 80;
 /// About 100,000 states. Every second walk begins with a cluster that was taken over.
 const WALKS: u32 = 1500;
+/// Steps for which consumers are waited for when a server came or went.
+const LONGEST: usize = 6;
+/// Members of a quorum queue.
+const GROUP: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Server {
@@ -58,9 +65,36 @@ enum Event {
     Ends(usize),
     EmptyDisk(usize),
     PodDeleted(usize),
+    /// A client finds another server after so many steps.
+    Slow(usize),
+    /// A client is stopped for good, or started again.
+    Client(usize),
     /// What was asked for is carried out when some steps more have passed.
     Late(usize),
     Nothing,
+}
+
+/// A client, which consumes from a queue with mirrors.
+#[derive(Clone, Debug, Default)]
+struct Client {
+    stopped: bool,
+    /// The server that it is connected to.
+    on: Option<usize>,
+    /// When it lost its server.
+    lost: usize,
+    /// Steps until it finds another one.
+    away: usize,
+}
+
+/// What an agent remembers of queues (`tf_node::store::rabbitmq::queues`).
+#[derive(Clone, Debug)]
+struct Memory {
+    nodes: Vec<(usize, bool)>,
+    /// When the agent began, and when nodes changed.
+    begun: usize,
+    changed: usize,
+    consumed: BTreeSet<usize>,
+    deserted: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -75,6 +109,13 @@ struct World {
     uids: u32,
     delay: usize,
     late: Option<(usize, Step)>,
+    time: usize,
+    clients: [Client; 2],
+    slowness: usize,
+    /// By the uids of their pods.
+    memories: BTreeMap<u32, Memory>,
+    /// Members of a quorum queue, once it is declared.
+    queue: BTreeSet<usize>,
 }
 
 fn node(machine: usize) -> String {
@@ -100,6 +141,11 @@ impl World {
             uids: 0,
             delay: 0,
             late: None,
+            time: 0,
+            clients: Default::default(),
+            slowness: 0,
+            memories: BTreeMap::new(),
+            queue: BTreeSet::new(),
         }
     }
 
@@ -115,6 +161,7 @@ impl World {
             let data = Some(self.cluster.clone());
             self.machines[at] = Machine { exists: true, server: Server::Running, data, owner: Some(id) };
         }
+        self.queue = (0..self.machines.len()).take(GROUP).collect();
         self
     }
 
@@ -147,6 +194,8 @@ impl World {
                 let count = self.pods.len().max(1);
                 self.end_pod(ordinal % count);
             }
+            Event::Slow(steps) => self.slowness = *steps,
+            Event::Client(index) => self.clients[*index].stopped ^= true,
             Event::Late(steps) => self.delay = *steps,
             Event::Nothing => {}
         }
@@ -200,6 +249,74 @@ impl World {
                 self.machines[at].data = Some(self.cluster.clone());
             }
         }
+        self.clients_go_on();
+    }
+
+    fn clients_go_on(&mut self) {
+        self.time += 1;
+        let running: BTreeSet<usize> = (0..self.machines.len()).filter(|at| self.runs(*at)).collect();
+        for (client, number) in self.clients.iter_mut().zip(0..) {
+            if client.on.is_some_and(|at| !running.contains(&at)) {
+                *client = Client { on: None, lost: self.time, away: self.slowness, ..*client };
+            }
+            client.away = client.away.saturating_sub(1);
+            if client.stopped {
+                client.on = None;
+            } else if client.on.is_none() && client.away == 0 {
+                client.on = running.iter().copied().cycle().nth(number);
+            }
+        }
+        // It is lost with a majority of those that have it, and declared anew.
+        let has_it = self.queue.iter().filter(|at| self.machines[**at].data.is_some() && self.cluster.contains(at));
+        if 2 * has_it.count() <= self.queue.len() {
+            self.queue = running.iter().copied().take(GROUP).collect();
+        }
+        self.agents_look(&running);
+    }
+
+    fn agents_look(&mut self, running: &BTreeSet<usize>) {
+        let now = self.time;
+        let nodes: Vec<(usize, bool)> = self.cluster.iter().map(|at| (*at, running.contains(at))).collect();
+        let connected = |number: &usize| self.clients[*number].on.is_some();
+        let consumed: BTreeSet<usize> = (0..self.clients.len()).filter(connected).collect();
+        let pods: BTreeMap<u32, usize> = self.pods.iter().flatten().map(|(at, uid)| (*uid, *at)).collect();
+        self.memories.retain(|uid, _| pods.contains_key(uid));
+        for (uid, _) in pods.iter().filter(|(_, at)| running.contains(at)) {
+            let memory = self.memories.entry(*uid).or_insert_with(|| Memory {
+                nodes: nodes.clone(),
+                begun: now,
+                changed: now,
+                consumed: BTreeSet::new(),
+                deserted: BTreeSet::new(),
+            });
+            if memory.nodes != nodes {
+                (memory.nodes, memory.changed) = (nodes.clone(), now);
+            }
+            if now - memory.changed > LONGEST {
+                memory.consumed = consumed.clone();
+            }
+            memory.consumed.extend(&consumed);
+            memory.deserted = &memory.consumed - &consumed;
+        }
+    }
+
+    /// Clients that are to be waited for: they lost their server a short while ago, and an agent that answers has seen them before.
+    fn missed(&self) -> usize {
+        let saw = |lost: usize| {
+            self.pods.iter().flatten().any(|(at, uid)| {
+                let memory = self.memories.get(uid);
+                self.runs(*at) && memory.is_some_and(|memory| memory.begun + LONGEST < lost)
+            })
+        };
+        let is_missed = |client: &&Client| {
+            client.on.is_none() && !client.stopped && self.time - client.lost < LONGEST && saw(client.lost)
+        };
+        self.clients.iter().filter(is_missed).count()
+    }
+
+    /// Members of the quorum queue that serve, without this one.
+    fn online(&self, without: usize) -> usize {
+        self.queue.iter().filter(|at| self.runs(**at) && **at != without).count()
     }
 
     fn runs(&self, at: usize) -> bool {
@@ -249,18 +366,33 @@ impl World {
                 if self.runs(at) && !self.runs(machine(name)) =>
             {
                 self.cluster.remove(&machine(name));
+                self.queue.remove(&machine(name));
+            }
+            Step::Ask(_, Request::Membership(Membership::Grow)) if self.runs(at) && self.is_short(at) => {
+                self.queue.insert(at);
             }
             _ => {}
         }
     }
 
-    fn status(&self, at: usize) -> Status {
+    /// Whether the quorum queue is on too few members and not on this one.
+    fn is_short(&self, at: usize) -> bool {
+        self.queue.len() < GROUP.min(self.cluster.len()) && !self.queue.contains(&at)
+    }
+
+    fn status(&self, (at, uid): (usize, u32)) -> Status {
         let Machine { server, data, .. } = &self.machines[at];
         let (runs, names) =
             (*server == Server::Running, |set: &BTreeSet<usize>| set.iter().map(|it| name(*it)).collect());
         let facts = if runs {
             let nodes = self.cluster.iter().map(|it| (name(*it), self.runs(*it))).collect();
-            Facts { name: name(at), nodes, ..Facts::default() }
+            let names = |numbers: &BTreeSet<usize>| numbers.iter().map(|number| format!("q{number}")).collect();
+            let of = |names: Vec<String>| Queues::of("tf", names.iter());
+            let deserted = self.memories.get(&uid).and_then(|memory| of(names(&memory.deserted)));
+            let short = of(self.is_short(at).then(|| "ledger".to_owned()).into_iter().collect());
+            let is_critical = self.queue.contains(&at) && 2 * self.online(at) <= self.queue.len();
+            let critical = is_critical.then(|| "it would lose its majority".to_owned());
+            Facts { name: name(at), nodes, deserted, short, critical, ..Facts::default() }
         } else {
             let remembers = data.as_ref().map(names).unwrap_or_default();
             Facts { unknown: Some("refused".into()), remembers, left: *server == Server::Left, ..Facts::default() }
@@ -304,7 +436,7 @@ impl World {
             .pods
             .iter()
             .flatten()
-            .map(|(at, uid)| (uid.to_string(), Agent::Says(Box::new(self.status(*at)))))
+            .map(|pod| (pod.1.to_string(), Agent::Says(Box::new(self.status(*pod)))))
             .collect();
         let reports = Reports { pods: &pods, agents: &agents };
         let joins = one_by_one(&mut members, &self.record.members, &reports);
@@ -384,6 +516,13 @@ impl World {
                 let marked = members.iter().any(|it| machine(&it.node) == leaver && self.record.is_leaving(it.id));
                 prop_assert!(marked, "a member leaves without a mark");
                 prop_assert!(others(leaver).all(|it| self.runs(it)), "a member leaves while another one is away");
+                prop_assert_eq!(self.missed(), 0, "a member leaves while clients are not back");
+                let is_kept = !self.queue.contains(&leaver) || 2 * self.online(leaver) > self.queue.len();
+                prop_assert!(is_kept, "a quorum queue loses its majority");
+            }
+            Step::Ask(_, Request::Membership(Membership::Grow)) => {
+                let grower = target.unwrap_or_default();
+                prop_assert!(self.is_short(grower) && self.rests_with(members) && self.record.leaving.is_empty());
             }
             Step::Ask(_, Request::Membership(Membership::Forget { name })) => {
                 let gone = machine(name);
@@ -405,7 +544,10 @@ impl World {
             let at = machine(&it.node);
             !self.cluster.contains(&at) && self.machines[at].data.is_some()
         };
-        2 * servers(Server::Running).count() <= self.record.members.len() && servers(Server::Failing).any(outcast)
+        let is_divided =
+            2 * servers(Server::Running).count() <= self.record.members.len() && servers(Server::Failing).any(outcast);
+        // The quorum queue is on both of them.
+        is_divided || self.wanted == 1 && self.record.members.len() == 2 && self.queue.len() == 2
     }
 
     /// Whether everything is as wanted.
@@ -418,6 +560,11 @@ impl World {
         let members: BTreeSet<usize> = members.iter().map(|member| machine(&member.node)).collect();
         members == self.cluster && members.iter().all(|at| self.runs(*at))
     }
+
+    /// Whether the quorum queue is on as many members as it should be.
+    fn is_grown(&self) -> bool {
+        self.queue.len() >= GROUP.min(self.cluster.len())
+    }
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -429,6 +576,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0_usize..16).prop_map(Event::EmptyDisk),
         1 => (0_usize..5).prop_map(Event::PodDeleted),
         2 => (1_usize..6).prop_map(Event::Late),
+        1 => (0_usize..10).prop_map(Event::Slow),
+        1 => (0_usize..2).prop_map(Event::Client),
         8 => Just(Event::Nothing),
     ]
 }
@@ -461,7 +610,7 @@ proptest! {
         if world.is_for_people() {
             prop_assert!(has_more, "it does not say so");
         } else {
-            prop_assert!(world.rests(), "{world:#?}");
+            prop_assert!(world.rests() && world.is_grown(), "{world:#?}");
             prop_assert!(!has_more, "it is not silent");
         }
     }

@@ -3,7 +3,7 @@
 use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::{
-        rabbitmq::{Facts, Membership},
+        rabbitmq::{Facts, Membership, Queues},
         state::Phase,
     },
     observed::Pod,
@@ -53,6 +53,11 @@ impl<'a> Seen<'a> {
     /// What its server says, if it answers.
     fn says(&self) -> Option<&'a Facts> {
         self.facts.filter(|facts| !facts.name.is_empty())
+    }
+
+    /// Quorum queues that are on too few members and not on this one.
+    pub fn lacks(&self) -> Option<&'a Queues> {
+        self.says()?.short.as_ref()
     }
 
     /// Whether a server that does not answer has data of a cluster with others; none where nobody tells.

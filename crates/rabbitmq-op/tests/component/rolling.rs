@@ -9,7 +9,7 @@ use rabbitmq_op::plan::plan;
 use serde_json::json;
 use tf_plan::{
     node::{
-        rabbitmq::{Facts, Membership, Unmirrored},
+        rabbitmq::{Facts, Membership, Queues, Unmirrored},
         state::{Health, Status},
     },
     observed::{Agent, Observed, Pod, Source},
@@ -112,9 +112,38 @@ fn an_alarm_is_told_and_keeps_no_change_that_may_be_about_it() {
     assert!(plan.step.is_some());
 }
 
+/// Three queues, of which one is named.
+fn queues() -> Queues {
+    Queues { vhost: "tf".into(), queues: vec!["vnc_config.cp1".to_owned()], count: 3 }
+}
+
 fn bare(policy: Option<&str>) -> Unmirrored {
-    let queues = vec!["vnc_config.cp1".to_owned()];
-    Unmirrored { vhost: "tf".into(), queues, count: 3, policy: policy.map(str::to_owned) }
+    Unmirrored { are: queues(), policy: policy.map(str::to_owned) }
+}
+
+#[test]
+fn nobody_is_stopped_while_consumers_are_not_back_as_any_agent_knows() {
+    let plan = said(|facts| facts.deserted = Some(queues()));
+    assert_eq!((plan.step, plan.troubles), (None, BTreeMap::new()));
+    let why = plan.under_way.unwrap();
+    assert!(why.contains("not back since a server came or went (vnc_config.cp1 and 2 more)"), "{why}");
+}
+
+#[test]
+fn a_member_takes_part_in_quorum_queues_that_are_on_too_few_when_the_cluster_is_whole() {
+    let short = |facts: &mut Facts| {
+        facts.critical = Some("queues would lose their majority".into());
+        facts.short = Some(queues());
+    };
+    let plan = said(short);
+    let Some(Step::Ask(target, Request::Membership(Membership::Grow))) = plan.step else { panic!("{:?}", plan.step) };
+    assert_eq!(target.pod, format!("{SET}-1"));
+    assert!(target.why.contains("(vnc_config.cp1 and 2 more)"), "{}", target.why);
+    let parted = said(|facts| {
+        short(facts);
+        is_down(facts);
+    });
+    assert_eq!(parted.step, None);
 }
 
 #[test]

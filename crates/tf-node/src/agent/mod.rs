@@ -27,7 +27,7 @@ use crate::{
     log,
     paths::Paths,
     pod::Pod,
-    store::{cassandra::change::Tasks, redis::relay},
+    store::{Memory, redis::relay},
     tls, wellness,
 };
 
@@ -64,7 +64,7 @@ impl Agent {
             wellness,
             changing: Arc::default(),
             commands,
-            tasks: Tasks::default(),
+            memory: Memory::default(),
         };
         Self { context, identity, serving: None, relaying: None, files_changed }
     }

@@ -33,7 +33,7 @@ use crate::{
     room, state_file,
     store::{
         self, Store,
-        cassandra::change::{Changer, Tasks},
+        cassandra::change::Changer,
         rabbitmq::{self, membership},
         redis::step_down,
         zookeeper::reconfig::{self, Failure},
@@ -63,8 +63,7 @@ pub(super) struct Context {
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
-    /// What a store does beside the answer.
-    pub(super) tasks: Tasks,
+    pub(super) memory: store::Memory,
 }
 
 type Answer = Response<Full<Bytes>>;
@@ -84,8 +83,8 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
             make_change(context, request.into_body(), make).await
         }
         (&Method::POST, RING, Some(Store::Cassandra(server))) => {
-            let Context { paths, daemon, tasks, commands, .. } = context.clone();
-            let changer = Changer { server, daemon, paths, tasks, commands };
+            let Context { paths, daemon, memory, commands, .. } = context.clone();
+            let changer = Changer { server, daemon, paths, tasks: memory.tasks, commands };
             make_change(context, request.into_body(), async |change: &Change| changer.change(change).await).await
         }
         (&Method::POST, REDIS, Some(Store::Redis(server))) => {
@@ -127,7 +126,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
     let state = status.daemons.get(daemon).cloned();
     let described = async {
         if let Some(store) = store {
-            store.describe(paths, daemon, &context.tasks, &context.commands, &mut status).await;
+            store.describe(paths, daemon, &context.memory, &context.commands, &mut status).await;
         }
     };
     let (mut health, ()) = join!(health(context, launch, state.as_ref()), described);

@@ -50,6 +50,15 @@ async fn answer<T>(who: &str, answer: impl Future<Output = Result<T>>) -> Result
     }
 }
 
+/// What an agent remembers of the store beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// What Cassandra does beside the answer.
+    pub tasks: Tasks,
+    /// Queues of RabbitMQ.
+    pub queues: rabbitmq::queues::Queues,
+}
+
 /// A store beside the agent.
 #[derive(Clone, Debug)]
 pub enum Store {
@@ -101,16 +110,23 @@ impl Store {
     }
 
     /// Adds the store's facts to the status.
-    pub async fn describe(&self, paths: &Paths, daemon: &str, tasks: &Tasks, commands: &Commands, status: &mut Status) {
+    pub async fn describe(
+        &self,
+        paths: &Paths,
+        daemon: &str,
+        memory: &Memory,
+        commands: &Commands,
+        status: &mut Status,
+    ) {
         match self {
             Self::ZooKeeper(target) => status.zookeeper = Some(zookeeper::facts(target, paths).await),
             Self::RabbitMq { management, data, definitions } => {
-                status.rabbitmq =
-                    Some(rabbitmq::facts(management, &paths.at(data), definitions.as_deref(), paths).await);
+                let (data, definitions) = (paths.at(data), definitions.as_deref());
+                status.rabbitmq = Some(rabbitmq::facts(management, &data, definitions, &memory.queues, paths).await);
             }
             Self::Cassandra(server) => {
                 let (server, daemon) = (server.clone(), daemon.to_owned());
-                let (paths, tasks, commands) = (paths.clone(), tasks.clone(), commands.clone());
+                let (paths, tasks, commands) = (paths.clone(), memory.tasks.clone(), commands.clone());
                 status.cassandra = Some(cassandra::facts(&Changer { server, daemon, paths, tasks, commands }).await);
             }
             Self::Redis(server) => status.redis = Some(redis::facts(server, paths).await),

@@ -1,7 +1,10 @@
 //! What the node agent of a RabbitMQ member reports about its server, in the words of the management plugin (RabbitMQ,
 //! "Management HTTP API").
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +34,8 @@ pub enum Membership {
     },
     /// Have the server take its definitions anew: a policy of them is gone.
     ImportDefinitions,
+    /// Have the server hold the quorum queues that are on too few nodes ([`Facts::short`]).
+    Grow,
 }
 
 /// Facts about one server and the cluster as it sees it. What could not be found out is empty.
@@ -62,6 +67,12 @@ pub struct Facts {
     /// Queues of clients that have no mirror although the definitions have a policy of that. Where their node stops, what is in them is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmirrored: Option<Unmirrored>,
+    /// Queues of clients that had a consumer when a server came or went a short while ago, and have none since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deserted: Option<Queues>,
+    /// Quorum queues that are on fewer nodes than they should be, and not on this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short: Option<Queues>,
     /// Why it may not be stopped: queues that would lose their majority, or messages that no other node has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical: Option<String>,
@@ -71,13 +82,78 @@ pub struct Facts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unmirrored {
-    /// Their virtual host.
+    /// Which these are.
+    #[serde(flatten)]
+    pub are: Queues,
+    /// The policy by which the first of them goes; none where no policy is about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+}
+
+/// Queues of a virtual host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Queues {
+    /// The virtual host.
     pub vhost: String,
     /// Names of the first ones.
     pub queues: Vec<String>,
     /// How many there are.
     pub count: usize,
-    /// The policy by which the first of them goes; none where no policy is about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
+}
+
+impl Queues {
+    /// These, if there are any.
+    pub fn of<'a>(vhost: &str, names: impl Iterator<Item = &'a String>) -> Option<Self> {
+        let mut names = names.peekable();
+        names.peek()?;
+        let mut queues = Self { vhost: vhost.to_owned(), ..Self::default() };
+        for name in names {
+            queues.count += 1;
+            if queues.count <= NAMED {
+                queues.queues.push(name.clone());
+            }
+        }
+        Some(queues)
+    }
+}
+
+impl fmt::Display for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&few(&self.queues, self.count))
+    }
+}
+
+/// Queues that are named.
+const NAMED: usize = 5;
+
+/// Names for people, the first few of so many.
+pub fn few(names: &[impl AsRef<str>], count: usize) -> String {
+    let first: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let more = count.saturating_sub(first.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_queues_are_named_and_the_others_are_counted() {
+        let names: Vec<String> = (0..7).map(|number| format!("q{number}")).collect();
+        let queues = |count: usize| Queues::of("tf", names[..count].iter()).map(|queues| queues.to_string());
+        assert_eq!(queues(0), None);
+        assert_eq!(queues(2).as_deref(), Some("q0, q1"));
+        assert_eq!(queues(7).as_deref(), Some("q0, q1, q2, q3, q4 and 2 more"));
+    }
+
+    #[test]
+    fn queues_without_a_mirror_are_told_as_agents_of_earlier_releases_do() {
+        let are = Queues { vhost: "tf".into(), queues: vec!["q".into()], count: 1 };
+        let told = serde_json::json!({"vhost": "tf", "queues": ["q"], "count": 1, "policy": "mine"});
+        let unmirrored = Unmirrored { are, policy: Some("mine".into()) };
+        assert_eq!(serde_json::to_value(&unmirrored).unwrap(), told);
+        assert_eq!(serde_json::from_value::<Unmirrored>(told).unwrap(), unmirrored);
+    }
 }

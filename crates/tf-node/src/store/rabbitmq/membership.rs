@@ -5,10 +5,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tf_plan::node::rabbitmq::Membership;
+use tf_plan::node::rabbitmq::{Membership, few};
 
-use super::{super::Failure, Management, NAMED, Server, TOOLS_PATIENCE};
+use super::{super::Failure, Management, Server, TOOLS_PATIENCE, queues};
 use crate::{command::Commands, materialise::RunDir, process, set::Set, state_file};
+
+/// Queues in one pattern: an argument is not longer than 128 KiB, and a name than 255 bytes.
+const AT_ONCE: usize = 100;
 
 /// A virtual host as `rabbitmqctl` lists it.
 #[derive(Deserialize)]
@@ -54,6 +57,7 @@ pub async fn change(change: &Membership, server: &Server<'_>, commands: &Command
             let file = server.definitions.context("the server has no definitions")?.to_string_lossy();
             Ok(tools.run(&["rabbitmqctl", "import_definitions", &file]).await.map(drop)?)
         }
+        Membership::Grow => grow(server, &tools).await,
     }
 }
 
@@ -98,6 +102,34 @@ async fn forget(name: &str, server: &Server<'_>, tools: &Tools<'_>) -> Result<()
     Ok(tools.run(&["rabbitmqctl", "forget_cluster_node", name]).await.map(drop)?)
 }
 
+/// Has the server hold the quorum queues that are on too few nodes, which it does not do by itself (RabbitMQ, "Quorum Queues"). Those that it holds
+/// stay as they are.
+async fn grow(server: &Server<'_>, tools: &Tools<'_>) -> Result<(), Failure> {
+    let mut management = Management::open(server.target, server.paths).await?;
+    let own = management.overview().await?.node;
+    let nodes = management.nodes().await?.len();
+    let clients = server.definitions.and_then(|file| queues::clients(file, server.paths));
+    let clients = clients.context("the server has no definitions")?;
+    let short = queues::short(&mut management, &clients.vhost, &own, nodes).await?;
+    let vhost = exactly([clients.vhost]);
+    for some in short.chunks(AT_ONCE) {
+        let queues = exactly(some);
+        let patterns = ["--vhost-pattern", &vhost, "--queue-pattern", &queues];
+        tools.run(&[&["rabbitmq-queues", "grow", &own, "all"], &patterns[..]].concat()).await?;
+    }
+    Ok(())
+}
+
+/// A pattern for these names and no other (PCRE).
+fn exactly(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let escaped = |character: char| match character {
+        _ if character.is_ascii_alphanumeric() || !character.is_ascii() => String::from(character),
+        _ => format!("\\x{:02x}", u32::from(character)),
+    };
+    let names: Vec<String> = names.into_iter().map(|name| name.as_ref().chars().map(escaped).collect()).collect();
+    format!("^(?:{})\\z", names.join("|"))
+}
+
 /// Fails if queues have their messages on one node alone, of those that are on this node (`--local`) or on nodes that do not run
 /// (`--offline`). The management plugin shows queues of virtual hosts to whom they are open; these are all of them.
 async fn has_nothing_alone(which: &str, tools: &Tools<'_>) -> Result<(), Failure> {
@@ -110,12 +142,9 @@ async fn has_nothing_alone(which: &str, tools: &Tools<'_>) -> Result<(), Failure
     if alone.is_empty() {
         return Ok(());
     }
-    let more = alone.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    alone.truncate(NAMED);
+    let alone = few(&alone, alone.len());
     Err(Failure::Refused(format!(
-        "queues have their messages there alone: {}{more}; mirror them by a policy, or delete them",
-        alone.join(", ")
+        "queues have their messages there alone: {alone}; mirror them by a policy, or delete them"
     )))
 }
 
@@ -124,6 +153,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_pattern_is_for_these_names_and_no_other() {
+        assert_eq!(exactly(["a.b", "ä(1)"]), r"^(?:a\x2eb|ä\x281\x29)\z");
+    }
 
     #[test]
     fn a_queue_is_alone_if_its_messages_are_nowhere_else_and_would_outlive_its_node() {

@@ -4,6 +4,7 @@ mod data;
 pub mod definitions;
 pub mod membership;
 mod mirrors;
+pub mod queues;
 pub mod release;
 
 use std::{fs, path::Path, time::Duration};
@@ -20,7 +21,9 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tf_plan::node::rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER};
+use tf_plan::node::rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER, few};
+
+use self::queues::Queues;
 
 /// Queues with a majority that would be lost, and messages that no mirror has. Releases without mirrors do not know the latter
 /// (stateful-services 2.2).
@@ -28,8 +31,6 @@ const CHECKS: [&str; 2] =
     ["/api/health/checks/node-is-quorum-critical", "/api/health/checks/node-is-mirror-sync-critical"];
 /// Answers whoever may log in.
 const WHO_AM_I: &str = "/api/whoami";
-/// Queues that are named.
-const NAMED: usize = 5;
 /// For one command of RabbitMQ's own tools. Each starts an Erlang of its own.
 const TOOLS_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -111,23 +112,29 @@ impl Management {
 }
 
 /// Everything that can be found out. What cannot stays empty.
-pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, paths: &Paths) -> Facts {
+pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, queues: &Queues, paths: &Paths) -> Facts {
     let mut facts = Facts::default();
     // Half of it could be taken for all of it.
-    match answer("management plugin", ask(target, definitions, paths, &mut facts)).await {
+    match answer("management plugin", ask(target, definitions, queues, paths, &mut facts)).await {
         Ok(()) => facts,
         Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
     }
 }
 
-async fn ask(target: &Target, definitions: Option<&Path>, paths: &Paths, facts: &mut Facts) -> Result<()> {
+async fn ask(
+    target: &Target,
+    definitions: Option<&Path>,
+    queues: &Queues,
+    paths: &Paths,
+    facts: &mut Facts,
+) -> Result<()> {
     let mut management = Management::open(target, paths).await?;
     let own = management.overview().await?;
     read_nodes(&own.node, management.nodes().await?, facts);
     facts.release = own.rabbitmq_version;
-    // One alone has no mirrors.
-    if let Some(vhost) = definitions.filter(|_| facts.nodes.len() > 1).and_then(|file| mirrors::wanted(file, paths)) {
-        facts.unmirrored = mirrors::unmirrored(&mut management, vhost).await?;
+    // What is on one alone has no mirror, and nobody is stopped after it.
+    if let Some(clients) = definitions.filter(|_| facts.nodes.len() > 1).and_then(|file| queues::clients(file, paths)) {
+        queues.look(&mut management, &clients, facts).await?;
     }
     for check in CHECKS {
         let (status, body) = management.get(check).await?;
@@ -174,9 +181,7 @@ fn read_check(status: StatusCode, body: &[u8]) -> Result<Option<String>> {
             let reason = answer["reason"].as_str().unwrap_or("it holds what no other node has");
             let names = answer["queues"].as_array().into_iter().flatten();
             let names: Vec<&str> = names.filter_map(|queue| queue["readable_name"].as_str()).collect();
-            let more = names.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Ok(Some(format!("{reason}: {}{more}", names[..names.len().min(NAMED)].join(", "))))
+            Ok(Some(format!("{reason}: {}", few(&names, names.len()))))
         }
         other => bail!("status {}", other.as_u16()),
     }
