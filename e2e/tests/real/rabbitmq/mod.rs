@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use lapin::BasicProperties;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
-use lapin::types::FieldTable;
+use lapin::options::{
+    BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Connection, Consumer};
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
 use tf_plan::metrics;
@@ -56,6 +58,8 @@ const PARTED: Duration = Duration::from_secs(90);
 const HOLE: Duration = Duration::from_secs(10);
 /// Until an agent has looked, the operator has acted on it, and its tool, which is an Erlang of its own, is done.
 const MENDED: Duration = Duration::from_secs(30);
+/// Until every agent has listed queues when nothing has changed.
+const LISTED: Duration = Duration::from_secs(35);
 /// The orders in which three nodes can get their power back.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
@@ -80,10 +84,12 @@ pub enum Long {
     DistributionChange,
     Adoption,
     Policy,
+    Consumers,
+    QuorumQueues,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Policy as usize + 1;
+    pub const ALL: usize = Self::QuorumQueues as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -276,6 +282,114 @@ async fn a_policy_that_is_gone_is_made_anew_and_one_that_hides_it_keeps_servers_
             STORE.through(client, "the change").await?;
             are_others(lab, SERVER, &servers)?;
             good("a policy that was gone, one that hid it, and a change", &traffic.end().await?)
+        })
+        .await
+}
+
+/// A consumer of this queue that is connected to one server.
+async fn consumer(access: &Access, address: Ipv4Addr, queue: &str) -> Result<(Connection, Consumer)> {
+    let connection = access.connect(address).await?;
+    let channel = connection.create_channel().await?;
+    channel.queue_declare(queue.into(), QueueDeclareOptions::default(), FieldTable::default()).await?;
+    let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
+    let consumer = channel.basic_consume(queue.into(), "".into(), options, arguments).await?;
+    Ok((connection, consumer))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_stopped_when_consumers_of_the_one_before_are_back_and_not_later_than_they_are_waited_for()
+-> Result<()> {
+    const SLOW: &str = "vnc_config.slow";
+    if !Long::Consumers.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            STORE.through(client, "the bring-up").await?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            // On the highest ordinal, which goes first, and does not look for another server.
+            let pods = STORE.pods(client).await?;
+            let last = pods.last_key_value().and_then(|(_, pod)| pod.status.as_ref()?.pod_ip.clone());
+            let last: Ipv4Addr = last.context("no address")?.parse()?;
+            let slow = consumer(&access, last, SLOW).await?;
+            // Agents list queues every 30 s.
+            tokio::time::sleep(LISTED).await;
+            let servers = processes(lab, SERVER)?;
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"serviceConfiguration": backlog(1)})).await?;
+            let is_held = |it: &Resource| {
+                let why = it.explain("WorkloadReady");
+                why.contains("not back since a server came or went") && why.contains(SLOW)
+            };
+            let held = STORE.until(client, "held", UP_AGAIN, is_held).await?;
+            println!("held: {}", held.explain("WorkloadReady"));
+            tokio::time::sleep(MENDED).await;
+            let now = processes(lab, SERVER)?.concat();
+            let stopped = servers.concat().iter().filter(|server| !now.contains(server)).count();
+            ensure!(stopped == 1, "{stopped} servers were stopped while a consumer was not back");
+            drop(slow);
+
+            // The operator goes on when it is back, and the one that was there then is waited for, but not for ever.
+            let begun = Instant::now();
+            let back = consumer(&access, addresses[0], SLOW).await?;
+            STORE.until(client, "going on", MENDED, |it| !is_held(it)).await?;
+            println!("it goes on {:.1?} after the consumer is back", begun.elapsed());
+            drop(back);
+            let begun = Instant::now();
+            STORE.through(client, "the change").await?;
+            println!("done {:.1?} after it is away for good", begun.elapsed());
+            are_others(lab, SERVER, &servers)?;
+            good("a consumer that was slow and then away", &traffic.end().await?)
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Result<()> {
+    if !Long::QuorumQueues.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 1}}))
+                .await?;
+            let rabbitmq = STORE.certified(client).await?;
+            let first: Ipv4Addr = members(&rabbitmq).first().context("no member")?.address.parse()?;
+            let access = Access::of(client).await?;
+            let channel = access.connect(first).await?.create_channel().await?;
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            let mut arguments = FieldTable::default();
+            arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+            channel.queue_declare("ledger (1)".into(), durable, arguments).await?;
+            let on = async |count: usize| {
+                let is_on = async || {
+                    let pod = STORE.pods(client).await?.into_keys().next().context("no pod")?;
+                    let list = [
+                        "rabbitmqctl",
+                        "-q",
+                        "--formatter",
+                        "json",
+                        "--vhost",
+                        access.vhost(),
+                        "list_queues",
+                        "members",
+                    ];
+                    let queues: serde_json::Value = serde_json::from_str(&STORE.exec(lab, &pod, &list)?)?;
+                    let members = queues[0]["members"].as_array().map(Vec::len);
+                    Ok((members == Some(count)).then_some(()))
+                };
+                eventually(&format!("the queue to be on {count} members"), MENDED, is_on).await
+            };
+            on(1).await?;
+            resize(client, 3).await?;
+            on(3).await?;
+            // Nobody could be stopped if it were on fewer.
+            rolled(client, 3, 1).await?;
+            resize(client, 2).await?;
+            on(2).await?;
+            resize(client, 3).await?;
+            on(3).await?;
+            rolled(client, 3, 0).await
         })
         .await
 }
