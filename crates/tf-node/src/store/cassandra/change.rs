@@ -12,7 +12,7 @@ use serde_json::json;
 use tf_plan::node::cassandra::{Change, Facts, Failed, backup::Found};
 use tokio::time::timeout;
 
-use super::{super::Failure, Release, Server, disk, gossip::Gossip, keyspaces, save, session};
+use super::{super::Failure, Release, Server, disk, gossip::Gossip, keyspaces, save, session, sstables::Counts};
 use crate::{command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
 
 /// For a change of a keyspace, of which every server has to learn.
@@ -28,6 +28,7 @@ const FORCE_SINCE: Release = Release { major: 4, minor: 0 };
 pub struct Tasks {
     state: Arc<Mutex<State>>,
     pub(super) gossip: Gossip,
+    pub(super) sstables: Counts,
 }
 
 #[derive(Debug, Default)]

@@ -56,9 +56,9 @@ pub async fn facts(changer: &Changer) -> Facts {
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
-    facts.older = sstables::older(&disk::keyspaces(&data), Release::of(&facts.release));
     facts.has_login = login::is_known(&data, paths);
     changer.tasks.describe(&mut facts);
+    facts.older = changer.tasks.sstables.older(&disk::keyspaces(&data), &facts, Instant::now());
     facts
 }
 
