@@ -18,8 +18,7 @@ use crate::services::Services;
 /// What every daemon of Tungsten Fabric needs before it can connect to anything. The container that speaks for the pod gets it.
 const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
 
-/// A daemon that is started anew when one of these files changes: it reads none again but for lists of servers (tf-components 1.10), and
-/// program and file do not tell what of a file has changed.
+/// A daemon that is started anew when one of these files changes.
 pub fn daemon<'a>(argv: Vec<String>, files: impl IntoIterator<Item = &'a str>) -> Launch {
     let files = files.into_iter().map(|file| (file.to_owned(), OnChange::Restart)).collect();
     let awaits = CERTIFICATES.map(str::to_owned).to_vec();

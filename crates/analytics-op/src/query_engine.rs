@@ -24,7 +24,7 @@ use tf_plan::{
     hibernation,
     images::Builtin,
     node,
-    node::launch::{Identity, Unusable, file_name},
+    node::launch::{Identity, Lists, Unusable, file_name},
     nodemanager::COLLECTOR,
     observed::Observed,
     plan::{Availability, NotReady, Plan},
@@ -201,6 +201,7 @@ fn launch(cr: &QueryEngine, services: &Services, level: LogLevel, agents: &Agent
     let files =
         [Some(FILE), services.database.ca.as_ref().map(|_| DATABASE_CA), services.redis.ca.as_ref().map(|_| REDIS_CA)];
     let mut launch = introspected(daemon(argv, files.into_iter().flatten()), introspect(cr), level)?;
+    launch.lists = Some(Lists::of(&["collectors"]));
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });

@@ -6,7 +6,7 @@ use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
+    node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
@@ -63,6 +63,8 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
     } else {
         // Each worker would have to be told.
         launch.level = Some(sandesh::level(cluster.log_level, spec.api_introspect_port)?);
+        // Of those that are elected SIGHUP ends whoever waits (tf-components 1.10), and uWSGI takes it for itself.
+        launch.lists = Some(Lists::of(&["collectors"]));
     }
     launch.ready = Probe::Http {
         port: port("ready.port", spec.api_port)?,

@@ -4,14 +4,14 @@
 //! node's name in the config API contrail-control closes every connection of an agent (upstream `bgp_xmpp_channel.cc`) and says `No BGP
 //! configuration for self`, and without database or message bus what it tells agents becomes old.
 //!
-//! Of a SIGHUP they take the lists of servers and collectors alone (tf-components 1.10), and file and program do not tell what of a file
-//! has changed, so they are started anew.
+//! Of a SIGHUP they take the list of collectors and go on, and lists and passwords of database and message bus, for which they begin to read their
+//! configuration anew (upstream `options.cc`, `ParseReConfig`); for those, as for everything else, they are started anew.
 
 use tf_api::{ports, schema::Port};
 use tf_plan::{
     component::Agents,
     node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Unusable, port},
+    node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::{self, NodeType},
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
@@ -62,7 +62,8 @@ fn daemon(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
         elected: false,
     };
     let level = Some(sandesh::level(cluster.log_level, introspect)?);
-    Ok(Launch { files, awaits: certificates(), ready, level, patience: Some(PATIENCE), ..Launch::new(argv) })
+    let lists = Some(Lists::of(&["collectors"]));
+    Ok(Launch { files, awaits: certificates(), ready, level, lists, patience: Some(PATIENCE), ..Launch::new(argv) })
 }
 
 /// The name server, in the foreground. It waits for what contrail-dns writes for it.

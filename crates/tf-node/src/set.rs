@@ -10,7 +10,7 @@ use tf_plan::{
     files::env,
     node::{
         ContentHash, PARAMETERS_FILE, environment_file,
-        launch::{self, Launch, OnChange, Signal},
+        launch::{self, Launch, Lists, OnChange, Signal},
     },
 };
 
@@ -134,28 +134,61 @@ impl Set {
             (Some(old), Some(new)) if old.lines == new.lines => &new.lines,
             _ => &BTreeSet::new(),
         };
-        let differs = |name: &str| match (self.files.get(name), next.files.get(name)) {
-            (Some(old), Some(new)) => old != new && without(told, &old.bytes) != without(told, &new.bytes),
-            (old, new) => old != new,
+        let lists = new.lists.as_ref().filter(|lists| old.lists.as_ref() == Some(lists));
+        let difference = |name: &str| match (self.files.get(name), next.files.get(name)) {
+            (Some(old), Some(new)) if old != new => Difference::between(&old.bytes, &new.bytes, told, lists),
+            (old, new) if old == new => Difference::None,
+            _ => Difference::More,
         };
-        let mut signals = Vec::new();
+        let mut signals = BTreeSet::new();
         // What is no longer listed counts as it was listed.
         let listed = old.files.iter().filter(|(name, _)| !new.files.contains_key(*name)).chain(&new.files);
-        for (_, on_change) in listed.filter(|(name, _)| differs(name)) {
-            match on_change {
-                OnChange::Restart => return Effect::Restart,
-                OnChange::Signal(signal) if !signals.contains(signal) => signals.push(*signal),
-                OnChange::Signal(_) | OnChange::Nothing => {}
+        for (name, on_change) in listed {
+            match (difference(name), on_change) {
+                (Difference::None, _) | (_, OnChange::Nothing) => {}
+                (Difference::Lists(signal), OnChange::Restart) | (_, OnChange::Signal(signal)) => {
+                    drop(signals.insert(*signal));
+                }
+                (Difference::More, OnChange::Restart) => return Effect::Restart,
             }
         }
-        Effect::Signals(signals)
+        Effect::Signals(signals.into_iter().collect())
+    }
+}
+
+/// How a file differs from the one before.
+#[derive(Clone, Copy)]
+enum Difference<'a> {
+    /// In nothing but what the daemon is told.
+    None,
+    /// In lists that it reads again after this signal.
+    Lists(&'a Signal),
+    /// In something else.
+    More,
+}
+
+impl<'a> Difference<'a> {
+    fn between(old: &[u8], new: &[u8], told: &BTreeSet<String>, lists: Option<&'a Lists>) -> Self {
+        let (old, new) = (without(told, old), without(told, new));
+        let differing = || old.iter().zip(&new).filter(|(old, new)| old != new);
+        let is_list = |line: &[u8]| lists.is_some_and(|lists| begins_with(&lists.lines, line));
+        match lists {
+            _ if old == new => Self::None,
+            Some(lists) if old.len() == new.len() && differing().all(|(old, new)| is_list(old) && is_list(new)) => {
+                Self::Lists(&lists.signal)
+            }
+            _ => Self::More,
+        }
     }
 }
 
 /// The lines of a file that begin with none of these.
 fn without<'a>(beginnings: &BTreeSet<String>, file: &'a [u8]) -> Vec<&'a [u8]> {
-    let is_told = |line: &[u8]| beginnings.iter().any(|beginning| line.starts_with(beginning.as_bytes()));
-    file.split(|byte| *byte == b'\n').filter(|line| !is_told(line)).collect()
+    file.split(|byte| *byte == b'\n').filter(|line| !begins_with(beginnings, line)).collect()
+}
+
+fn begins_with(beginnings: &BTreeSet<String>, line: &[u8]) -> bool {
+    beginnings.iter().any(|beginning| line.starts_with(beginning.as_bytes()))
 }
 
 #[cfg(test)]
@@ -259,6 +292,28 @@ pub(crate) mod tests {
         assert_eq!(effect(&told("debug"), "a\nlevel = debug\nc"), Effect::Restart);
         assert_eq!(effect(&told("debug"), "a\nlevels = debug\nb"), Effect::Restart);
         assert_eq!(effect(&launch(|_| {}), "a\nlevel = debug\nb"), Effect::Restart);
+    }
+
+    #[test]
+    fn lists_that_the_daemon_reads_again_have_it_signalled_and_anything_beside_them_restarts_it() {
+        let lists = |launch: &mut Launch| launch.lists = Some(Lists::of(&["servers", "collectors"]));
+        let before = set(&launch(lists), &[("hard", "[a]\nservers = 1 2\n[b]\ncollectors = 1")]);
+        let effect = |hard: &str| before.effect(&set(&launch(lists), &[("hard", hard)]));
+        let signalled = Effect::Signals(vec![Signal::Hup]);
+        assert_eq!(effect("[a]\nservers = 1 2\n[b]\ncollectors = 1"), Effect::Signals(vec![]));
+        assert_eq!(effect("[a]\nservers = 1 2 3\n[b]\ncollectors = 1"), signalled);
+        assert_eq!(effect("[a]\nservers = 2\n[b]\ncollectors = 2"), signalled);
+        for more in [
+            "[a]\nservers = 1\n[c]\ncollectors = 1",
+            "[a]\nservers = 1\n[b]",
+            "[a]\nservers = 1\n[b]\ncollectors = 1\ncollectors = 1",
+            "[a]\nserver = 1\n[b]\ncollectors = 1",
+        ] {
+            assert_eq!(effect(more), Effect::Restart, "{more}");
+        }
+        let unread = launch(|_| {});
+        let after = set(&unread, &[("hard", "[a]\nservers = 1\n[b]\ncollectors = 1")]);
+        assert_eq!(before.effect(&after), Effect::Restart, "it is not known to read them");
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use crate::{
     analytics, api, collector, control, dnsmasq,
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
-    kubernetes, log,
+    hangup, kubernetes, log,
     options::{Daemon, Options},
     status::{Peer, Status},
     vrouter, webui,
@@ -81,20 +81,24 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
     result
 }
 
+/// A file that is not there is passed over, as by Python's parser.
+fn texts(files: &[String]) -> Vec<String> {
+    files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect()
+}
+
 async fn start(daemon: Daemon, arguments: &[String], mandate: &Mandate, exit: &mpsc::Sender<Exit>) -> Result<(), Exit> {
-    let mut texts = Vec::new();
+    let mut files = Vec::new();
     let mut worker = None;
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let value = rest.next().ok_or_else(|| usage(format!("argument {argument}: expected one argument")))?;
         match argument.as_str() {
-            // A file that is not there is passed over, as by Python's parser.
-            "--conf_file" | "-c" => texts.extend(fs::read_to_string(value).ok()),
+            "--conf_file" | "-c" => files.push(value.clone()),
             "--worker_id" if daemon == Daemon::Api => worker = Some(value.clone()),
             _ => return Err(usage(format!("unrecognized arguments: {argument}"))),
         }
     }
-    let options = Options::read(daemon, &texts)?;
+    let options = Options::read(daemon, &texts(&files))?;
     let mut peers = vec![Peer::Cassandra, Peer::RabbitMq, Peer::Zookeeper];
     // Without collectors nobody waits for one (tf-components 1.9).
     peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
@@ -102,9 +106,13 @@ async fn start(daemon: Daemon, arguments: &[String], mandate: &Mandate, exit: &m
     let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
     let worker = worker.unwrap_or_else(|| options.worker.clone());
     let status = Arc::new(Status::new(daemon.name(), &worker, &node, &peers));
-    if let Some(collector) = options.collectors.first() {
-        tokio::spawn(collector::report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
-    }
+    let collectors = options.collectors.clone();
+    let collectors = match daemon {
+        Daemon::Api => hangup::followed(collectors, move || Ok(Options::read(daemon, &texts(&files))?.collectors))?,
+        // Some read them again once they are elected; it would end the others.
+        _ => hangup::fixed(collectors),
+    };
+    tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
     match daemon {
         Daemon::Api => api::run(&options, &status, &node, exit).await,
         _ => elected::run(&options, &status, &node, mandate, exit).await,

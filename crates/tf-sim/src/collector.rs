@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 
 use crate::{
     options::Tls,
@@ -16,17 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two of them.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Connects to a collector, again and again, and tells how that goes.
-pub async fn report(collector: String, tls: Tls, status: Arc<Status>) {
+/// Connects to the first of these collectors, again and again, and tells how that goes.
+pub async fn report(mut collectors: watch::Receiver<Vec<String>>, tls: Tls, status: Arc<Status>) {
     loop {
+        let Some(collector) = collectors.borrow_and_update().first().cloned() else { return };
         let connected = timeout(PATIENCE, tls::connect(&collector, tls.as_ref())).await;
         status.set(
             Peer::Collector,
             match connected.context("no answer").flatten() {
-                Ok(_) => State::Up(collector.clone()),
+                Ok(_) => State::Up(collector),
                 Err(error) => State::Down(format!("{error:#}")),
             },
         );
-        sleep(PERIOD).await;
+        // Nobody reads the list of some again.
+        if let Ok(Err(_)) = timeout(PERIOD, collectors.changed()).await {
+            sleep(PERIOD).await;
+        }
     }
 }

@@ -19,6 +19,7 @@ pub mod control;
 mod dnsmasq;
 mod elected;
 mod exit;
+mod hangup;
 mod http;
 pub mod ini;
 mod introspect;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, port},
+    node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
     sandesh, vnc_api,
@@ -35,8 +35,8 @@ pub fn file(daemon: &str, parameters: &Parameters, services: &Services, agents: 
     Ok(launch.render()?)
 }
 
-/// The agent. Only a restart makes it read all of its file: of a SIGHUP it takes the lists of servers alone (tf-components 1.10). The
-/// kernel forwards on meanwhile. Where no control node is known it cannot be `Functional`, and serves as far as it can.
+/// The agent. Only a restart makes it read all of its file. Of a SIGHUP it takes lists of servers (upstream `agent.cc`, `ReconfigSignalHandler`), and keeps
+/// its connections to those that stay: a control node that comes or goes interrupts nobody. The kernel forwards on meanwhile. Where no control node is known it cannot be `Functional`, and serves as far as it can.
 fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) -> Result<Launch, NotReady> {
     let argv =
         vec!["contrail-vrouter-agent".into(), "--config_file".into(), format!("{}/{}", node::RUN_DIR, agent::FILE)];
@@ -61,6 +61,7 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
         functional: !services.xmpp_servers(parameters)?.is_empty(),
         elected: false,
     };
+    launch.lists = Some(Lists::of(&["servers", "collectors"]));
     launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).

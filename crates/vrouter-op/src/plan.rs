@@ -128,8 +128,16 @@ fn complete(
     objects.push(environment(&identity, &variables, &parameters));
 
     let authority = secret.as_ref().and_then(|secret| secret.authority.as_ref());
-    let world =
-        World { cr, observed, services, cluster: &cluster, identity: &identity, pods: &pods, agents: &agents, authority };
+    let world = World {
+        cr,
+        observed,
+        services,
+        cluster: &cluster,
+        identity: &identity,
+        pods: &pods,
+        agents: &agents,
+        authority,
+    };
     let mut sets = Vec::new();
     let mut workloads = Vec::new();
     let mut contents = BTreeMap::new();

@@ -69,6 +69,9 @@ pub struct Launch {
     /// How it is told another log level while it runs. Default: it is started anew for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// Lists of servers that it reads again while it runs. Default: it is started anew for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<Lists>,
     /// Seconds without any answer to [`Self::alive`], or to [`Self::ready`] without it, after which a daemon that has answered since its start counts as hanging: it is killed
     /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
     /// is left alone.
@@ -318,6 +321,24 @@ pub struct Level {
     pub tell: Tell,
 }
 
+/// Lists that a running daemon reads again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lists {
+    /// Beginnings of the lines of its files that hold them. For files that differ in no other line, and have each of these lines, it gets the
+    /// signal and is not started anew.
+    pub lines: BTreeSet<String>,
+    /// After which it reads them.
+    pub signal: Signal,
+}
+
+impl Lists {
+    /// Those that daemons of Tungsten Fabric read again after a SIGHUP (tf-components 1.10).
+    pub fn of(keys: &[&str]) -> Self {
+        Self { lines: keys.iter().map(|key| format!("{key} = ")).collect(), signal: Signal::Hup }
+    }
+}
+
 /// How a running daemon is told its log level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all_fields = "camelCase")]
@@ -466,6 +487,7 @@ impl Launch {
             alive: None,
             connections: None,
             level: None,
+            lists: None,
             patience: None,
             drain: None,
             agent: None,
@@ -546,6 +568,9 @@ impl Launch {
                     ensure("level.tell", "is for Redis", matches!(self.ready, Probe::Redis { .. }))?;
                 }
             }
+        }
+        if let Some(Lists { lines, .. }) = &self.lists {
+            ensure("lists.lines", "are none, or one is empty", !lines.is_empty() && !lines.contains(""))?;
         }
         if let Some(drain) = &self.drain {
             command("drain.argv", &drain.argv)?;

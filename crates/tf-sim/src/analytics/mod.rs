@@ -25,6 +25,7 @@ use crate::{
     collector,
     elected::ask,
     exit::{Exit, exception, usage},
+    hangup,
     http::{self, Question},
     introspect, library, log,
     options::{Cassandra, Tls},
@@ -63,6 +64,15 @@ pub async fn run(daemon: Daemon, arguments: &[String], exit: &mpsc::Sender<Exit>
         }
         log::say(&format!("listens on port {}", address.1));
     }
+    let collectors = options.collectors.clone();
+    let collectors = match daemon {
+        Daemon::QueryEngine => {
+            let arguments = arguments.to_vec();
+            hangup::followed(collectors, move || Ok(Options::read(daemon, &texts(daemon, &arguments)?)?.collectors))?
+        }
+        _ => hangup::fixed(collectors),
+    };
+    tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
     connect(options, &status, exit)
 }
 
@@ -104,9 +114,6 @@ fn peers(options: &Options) -> Vec<Peer> {
 
 /// Connects to everything.
 fn connect(options: Options, status: &Arc<Status>, exit: &mpsc::Sender<Exit>) -> Result<(), Exit> {
-    if let Some(server) = options.collectors.first() {
-        tokio::spawn(collector::report(server.clone(), options.collector_tls.clone(), Arc::clone(status)));
-    }
     if let Some(cassandra) = &options.cassandra {
         let database = Database::new(cassandra, status);
         tokio::spawn(async move { database.watch(crate::api::KEYSPACE).await });

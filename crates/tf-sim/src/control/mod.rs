@@ -23,7 +23,7 @@ use crate::{
     api::KEYSPACE,
     collector,
     exit::{Exit, exception, usage},
-    http, introspect, log,
+    hangup, http, introspect, log,
     options::Tls,
     status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus},
@@ -59,8 +59,7 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     if option != "--conf_file" {
         return Err(usage("unrecognised option"));
     }
-    let text = fs::read_to_string(file).map_err(|error| exception(format!("{file}: {error}")))?;
-    let options = Options::read(daemon, &text)?;
+    let options = read_file(daemon, file)?;
     let mut peers = vec![Peer::Cassandra, Peer::RabbitMq];
     peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
     let status = Status::new(daemon.name(), "0", &options.name, &peers).in_table("ObjectBgpRouter");
@@ -82,12 +81,21 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     if let Some(named) = &options.named {
         named::write(named).map_err(|error| exception(format!("{error:#}")))?;
     }
-    if let Some(collector) = options.collectors.first() {
-        tokio::spawn(collector::report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
-    }
+    let collectors = hangup::followed(options.collectors.clone(), again(daemon, file.clone()))?;
+    tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
     tokio::spawn(read(database, options.name.clone(), daemon, Arc::clone(&status)));
     tokio::spawn(hear(options, status));
     Ok(())
+}
+
+fn read_file(daemon: Daemon, file: &str) -> Result<Options, Exit> {
+    let text = fs::read_to_string(file).map_err(|error| exception(format!("{file}: {error}")))?;
+    Options::read(daemon, &text)
+}
+
+/// Of its file it reads the list of collectors again, and the database and message bus, for which we start it anew.
+fn again(daemon: Daemon, file: String) -> impl Fn() -> Result<Vec<String>, Exit> {
+    move || Ok(read_file(daemon, &file)?.collectors)
 }
 
 /// Lets in who connects, and keeps them as long as they like; those of a daemon that lacks its configuration go at once. `told`: where what

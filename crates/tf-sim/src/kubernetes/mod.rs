@@ -14,6 +14,7 @@ use crate::{
     collector,
     elected::{Mandate, ask},
     exit::{Exit, exception, usage},
+    hangup,
     http::{self, Call},
     introspect, library, log,
     status::{Peer, Status},
@@ -65,9 +66,8 @@ pub async fn run(arguments: &[String], mandate: &Mandate, exit: &mpsc::Sender<Ex
     }
     let (address, pair, page) = (options.introspect, options.introspect_pair.clone(), Arc::clone(&status));
     introspect::serve(address, pair, "text/xsl", move || page.page()).await?;
-    if let Some(collector) = options.collectors.first() {
-        tokio::spawn(collector::report(collector.clone(), options.collector_tls.clone(), Arc::clone(&status)));
-    }
+    let collectors = hangup::fixed(options.collectors.clone());
+    tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
     reach(&options).await;
     let mut api = options.api.clone();
     api.tls = authorities.is_some();

@@ -20,12 +20,15 @@ use anyhow::{Context as _, Result};
 use hyper::StatusCode;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::watch,
+    task::AbortHandle,
     time::{sleep, timeout},
 };
 
 use self::options::Options;
 use crate::{
     exit::{Exit, exception, usage},
+    hangup,
     http::{self, Question},
     introspect, log,
     options::Pair,
@@ -53,11 +56,14 @@ const CONTROL: &str = "control-node:";
 const DNS: &str = "dns-server:";
 
 type Tls = Option<(Pair, PathBuf)>;
+/// Kind and name of a connection.
+type Name = (&'static str, String);
+type Servers = BTreeMap<Name, String>;
 
 /// Who it is connected to.
 #[derive(Default)]
 struct Connections {
-    states: Mutex<BTreeMap<(&'static str, String), State>>,
+    states: Mutex<BTreeMap<Name, State>>,
     /// Control nodes that know a virtual-router of its name.
     informed: Mutex<BTreeSet<String>>,
 }
@@ -72,34 +78,74 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
         [option, file] if option == "--config_file" => file,
         _ => return Err(usage("unrecognised option")),
     };
-    let text = fs::read_to_string(file).map_err(|error| exception(format!("{file}: {error}")))?;
-    let options = Options::read(&text)?;
+    let options = read(file)?;
     look(&options)?;
     let connections = Arc::new(Connections::default());
     let (address, pair) = options.introspect.clone();
-    let (name, told, has_control) = (options.name.clone(), Arc::clone(&connections), !options.control.is_empty());
-    introspect::serve(address, pair, "text/xml", move || told.page(&name, has_control)).await?;
+    let (name, told) = (options.name.clone(), Arc::clone(&connections));
+    introspect::serve(address, pair, "text/xml", move || told.page(&name)).await?;
     let ports = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.rest)).await?;
     let unknown = |_: Question| async { (StatusCode::NOT_FOUND, "application/json", "{}".to_owned()) };
     tokio::spawn(http::serve(ports, None, unknown));
-    for (kind, prefix, servers, tls) in [
-        ("XMPP", CONTROL, options.control.iter().take(USED), &options.xmpp_tls),
-        ("XMPP", DNS, options.dns.iter().take(USED), &options.xmpp_tls),
-        ("Collector", "", options.collectors.iter().take(1), &options.collector_tls),
-    ] {
-        for server in servers {
-            let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
-            let name = if prefix.is_empty() { kind.to_owned() } else { format!("{prefix}{host}") };
-            let server = if prefix == DNS { format!("{host}:{DNS_XMPP}") } else { server.clone() };
-            connections.set(kind, &name, State::Initializing);
-            let asked = (prefix == CONTROL).then(|| options.name.clone());
-            tokio::spawn(watch(Arc::clone(&connections), kind, name, server, tls.clone(), asked));
-        }
-    }
     if options.control.is_empty() {
         log::say("No control-nodes configured");
     }
+    let file = file.to_owned();
+    let lists = hangup::followed(servers(&options), move || Ok(servers(&read(&file)?)))?;
+    tokio::spawn(connect(connections, lists, options));
     Ok(())
+}
+
+fn read(file: &str) -> Result<Options, Exit> {
+    let text = fs::read_to_string(file).map_err(|error| exception(format!("{file}: {error}")))?;
+    Options::read(&text)
+}
+
+/// The servers that it connects to, by kind and name of the connection.
+fn servers(options: &Options) -> Servers {
+    let lists = [
+        ("XMPP", CONTROL, options.control.iter().take(USED)),
+        ("XMPP", DNS, options.dns.iter().take(USED)),
+        ("Collector", "", options.collectors.iter().take(1)),
+    ];
+    let of = |(kind, prefix, servers): (&'static str, &str, std::iter::Take<std::slice::Iter<'_, String>>)| {
+        let of = |server: &String| {
+            let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
+            let name = if prefix.is_empty() { kind.to_owned() } else { format!("{prefix}{host}") };
+            ((kind, name), if prefix == DNS { format!("{host}:{DNS_XMPP}") } else { server.clone() })
+        };
+        servers.map(of).collect::<Vec<_>>()
+    };
+    lists.into_iter().flat_map(of).collect()
+}
+
+/// Keeps connections to the servers of the lists. Those that are in no list any more are let go, and those that stay go on.
+async fn connect(connections: Arc<Connections>, mut lists: watch::Receiver<Servers>, options: Options) {
+    let mut kept: BTreeMap<Name, (String, AbortHandle)> = BTreeMap::new();
+    loop {
+        let wanted = lists.borrow_and_update().clone();
+        kept.retain(|name, (server, task)| {
+            let stays = wanted.get(name) == Some(server);
+            if !stays {
+                task.abort();
+                connections.forget(name);
+            }
+            stays
+        });
+        for (name, server) in wanted {
+            if kept.contains_key(&name) {
+                continue;
+            }
+            connections.set(&name, State::Initializing);
+            let asked = name.1.starts_with(CONTROL).then(|| options.name.clone());
+            let tls = if name.0 == "Collector" { &options.collector_tls } else { &options.xmpp_tls };
+            let task = tokio::spawn(keep(Arc::clone(&connections), name.clone(), server.clone(), tls.clone(), asked));
+            kept.insert(name, (server, task.abort_handle()));
+        }
+        if lists.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Whether the node is as the file says. The agent itself asks the kernel module, which is not there.
@@ -121,27 +167,20 @@ fn look(options: &Options) -> Result<(), Exit> {
 }
 
 /// Looks whether a server is there, again and again. `asked`: who it is asked for. Nothing else is said.
-async fn watch(
-    connections: Arc<Connections>,
-    kind: &'static str,
-    name: String,
-    server: String,
-    tls: Tls,
-    asked: Option<String>,
-) {
+async fn keep(connections: Arc<Connections>, name: Name, server: String, tls: Tls, asked: Option<String>) {
     loop {
         let connected = timeout(PATIENCE, tls::connect(&server, tls.as_ref())).await;
         let state = match connected.context("no answer").flatten() {
             Ok(stream) => {
                 if let Some(asked) = &asked {
                     let answer = timeout(PATIENCE, ask(stream, asked)).await;
-                    connections.inform(&name, answer.context("no answer").flatten().unwrap_or_default());
+                    connections.inform(&name.1, answer.context("no answer").flatten().unwrap_or_default());
                 }
                 State::Up(server.clone())
             }
             Err(error) => State::Down(format!("{error:#}")),
         };
-        connections.set(kind, &name, state);
+        connections.set(&name, state);
         sleep(PERIOD).await;
     }
 }
@@ -162,9 +201,16 @@ impl Connections {
         }
     }
 
-    fn set(&self, kind: &'static str, name: &str, state: State) {
+    fn forget(&self, name: &Name) {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.inform(&name.1, false);
+        log::say(&format!("{}: connection closed", name.1));
+    }
+
+    fn set(&self, name: &Name, state: State) {
         let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = all.insert((kind, name.to_owned()), state.clone());
+        let before = all.insert(name.clone(), state.clone());
+        let name = &name.1;
         match (&before, &state) {
             (Some(before), now) if before == now => {}
             (Some(State::Down(_)), State::Down(_)) | (_, State::Initializing) => {}
@@ -174,7 +220,7 @@ impl Connections {
     }
 
     /// Why it is not functional: it has no control nodes, all of them are lost, or none has told it what its node is.
-    fn page(&self, node: &str, has_control: bool) -> String {
+    fn page(&self, node: &str) -> String {
         let all = self.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let connections: Vec<Connection> =
             all.into_iter().map(|((kind, name), state)| Connection { kind, name, state }).collect();
@@ -184,7 +230,7 @@ impl Connections {
         let informed = self.informed.lock().unwrap_or_else(PoisonError::into_inner);
         let is_up = |connection: &Connection| matches!(connection.state, State::Up(_));
         let is_known = control.iter().any(|connection| is_up(connection) && informed.contains(&connection.name));
-        let why = match (has_control, is_lost) {
+        let why = match (!control.is_empty(), is_lost) {
             (false, _) => Some("No control-nodes configured".to_owned()),
             (true, true) => Some(status::down(&connections).unwrap_or_default()),
             (true, false) => (!is_known).then(|| NO_ROUTER.to_owned()),
@@ -201,17 +247,21 @@ mod tests {
     #[test]
     fn it_is_functional_when_a_control_node_knows_it_and_says_what_it_lacks() {
         let connections = Connections::default();
-        assert!(connections.page("n", false).contains(">No control-nodes configured<"));
-        connections.set("XMPP", "control-node:10.0.0.1", State::Down("refused".into()));
-        assert!(connections.page("n", true).contains("XMPP:control-node:10.0.0.1[refused] connection down"));
-        connections.set("XMPP", "control-node:10.0.0.1", State::Up("10.0.0.1:5269".into()));
-        let page = connections.page("n", true);
+        assert!(connections.page("n").contains(">No control-nodes configured<"));
+        let control: Name = ("XMPP", "control-node:10.0.0.1".into());
+        connections.set(&control, State::Down("refused".into()));
+        assert!(connections.page("n").contains("XMPP:control-node:10.0.0.1[refused] connection down"));
+        connections.set(&control, State::Up("10.0.0.1:5269".into()));
+        let page = connections.page("n");
         assert!(page.contains(">No Configuration for self<") && page.contains(">Non-Functional<"), "{page}");
         connections.inform("control-node:10.0.0.1", true);
-        assert!(connections.page("n", true).contains(">Functional<"));
-        assert!(!connections.page("n", false).contains(">Functional<"), "it knows of no control node");
-        connections.set("XMPP", "control-node:10.0.0.1", State::Down("refused".into()));
-        assert!(!connections.page("n", true).contains(">Functional<"), "what it was told is from before");
+        assert!(connections.page("n").contains(">Functional<"));
+        connections.set(&control, State::Down("refused".into()));
+        assert!(!connections.page("n").contains(">Functional<"), "what it was told is from before");
+        connections.set(&control, State::Up("10.0.0.1:5269".into()));
+        assert!(connections.page("n").contains(">Functional<"));
+        connections.forget(&control);
+        assert!(!connections.page("n").contains(">Functional<"), "it knows of no control node");
     }
 
     #[test]
