@@ -1,12 +1,12 @@
 //! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, num::NonZeroU16};
 
 use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
+    node::launch::{Connections, Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
@@ -14,7 +14,7 @@ use tf_plan::{
 };
 
 use crate::{
-    config::{Cluster, api, device_manager, dnsmasq, workers},
+    config::{Cluster, api, api::WorkerPorts, device_manager, dnsmasq, workers},
     containers::{API, DEVICE_MANAGER, DNSMASQ, SCHEMA},
 };
 
@@ -25,10 +25,10 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(daemon: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
+pub fn file(daemon: &str, cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &Agents) -> Result<String, Unusable> {
     let spec = cluster.spec;
     match daemon {
-        API => api(cluster, agents)?,
+        API => api(cluster, ports, agents)?,
         DNSMASQ => dnsmasq(),
         SCHEMA => client("contrail-schema", workers::SCHEMA_FILE, spec.schema_introspect_port, cluster)?,
         DEVICE_MANAGER => {
@@ -46,7 +46,7 @@ pub fn file(daemon: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<Stri
 
 /// The API, whose container gets the certificate of the member. Only an answer over its own scheme tells that it serves: the port is
 /// open before, and without certificates too (config-daemons-observed).
-fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
+fn api(cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &Agents) -> Result<Launch, Unusable> {
     let spec = cluster.spec;
     let workers = (0..spec.api_worker_count.max(1) as usize).map(api::file_name);
     let argv = if spec.api_worker_count > 1 {
@@ -74,7 +74,8 @@ fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<Launch, Unusable> {
         contains: None,
     };
     // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (config-daemons-observed).
-    launch.connections = Some(sandesh::connections(spec.api_introspect_port)?);
+    let workers = ports.further_introspect().filter_map(NonZeroU16::new).collect();
+    launch.connections = Some(Connections { workers, ..sandesh::connections(spec.api_introspect_port)? });
     launch.agent = agents.api()?;
     // contrail-api reads it for each connection (config-daemons-observed), uWSGI once. The other daemons are clients of the API, which copy the
     // authorities when they begin and go by the copy (`vnc_api.py`, `getCertKeyCaBundle`).

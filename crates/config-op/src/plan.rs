@@ -179,7 +179,7 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
     }
     let mut files = Files::default();
     for container in &ensemble.containers {
-        files.shared(&file_name(container.name), launch::file(container.name, cluster, agents)?);
+        files.shared(&file_name(container.name), launch::file(container.name, cluster, &ports, agents)?);
     }
     let library = cluster.library()?;
     match cluster.keystone {

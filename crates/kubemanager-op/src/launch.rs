@@ -8,13 +8,13 @@ use tf_plan::{
     component::Agents,
     keystone::{self, Keystone},
     node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Unusable, port},
+    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Reads, Unusable, port},
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
 
-use crate::{config, services::Services};
+use crate::{config, services::Services, token};
 
 /// What every daemon of Tungsten Fabric needs before it can connect to anything.
 const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
@@ -38,7 +38,9 @@ pub fn file(
         services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
         keystone::authority_of(keystone).map(|_| keystone::CA),
     ];
-    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart));
+    // The agent reads it.
+    let files = files.chain([(token::FILE.to_owned(), OnChange::Nothing)]).collect();
     Launch {
         files,
         awaits: CERTIFICATES.map(str::to_owned).to_vec(),
@@ -49,6 +51,8 @@ pub fn file(
             optional: sandesh::optional(),
             elected,
         },
+        // It says nothing of that itself (ADR 0055).
+        kubernetes: Some(Reads { token: token::FILE.into(), lists: token::lists() }),
         level: Some(sandesh::level(level, ports::KUBE_MANAGER_INTROSPECT)?),
         patience: Some(PATIENCE),
         agent: agents.api()?,

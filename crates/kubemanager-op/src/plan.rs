@@ -189,6 +189,7 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
         launch::file(cluster.services, cluster.keystone, cluster.log_level, !cluster.spec.nested_mode, agents)?,
     );
     files.shared(vnc_api::FILE, cluster.library()?);
+    files.shared_secret(token::FILE, cluster.token);
     let authorities = [
         (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
         (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),

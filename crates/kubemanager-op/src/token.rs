@@ -4,6 +4,8 @@
 //! (tf-components 5). Kubernetes' controller puts it into a Secret of the operator's; from there it gets into the file of each member, which
 //! is a Secret, too. Whoever deletes the Secret gets another token, and each member is given it, one after the other.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use tf_api::{Kubemanager, Managed as _, contract::Reason, schema::Sensitive};
 use tf_plan::{
@@ -21,6 +23,8 @@ use crate::OPERATOR;
 pub const ACCOUNT: &str = "kube-manager";
 /// Key of the Secret.
 const KEY: &str = "token";
+/// The file in which the node agent finds the token by itself.
+pub const FILE: &str = "kubernetes.token";
 /// Type of a Secret that Kubernetes' controller puts a token into, and the annotation that says whose.
 const TYPE: &str = "kubernetes.io/service-account-token";
 const OF: &str = "kubernetes.io/service-account.name";
@@ -95,4 +99,14 @@ pub fn grant() -> Grant {
             rule(definitions, "customresourcedefinitions", &["create"], "the definition, where it is not there"),
         ],
     }
+}
+
+/// Paths of what the daemon lists.
+pub fn lists() -> BTreeSet<String> {
+    let is_listed = |rule: &Rule| rule.verbs.contains(&"list");
+    let path = |Rule { group, resource, .. }: Rule| match group {
+        "" => format!("/api/v1/{resource}"),
+        group => format!("/apis/{group}/v1/{resource}"),
+    };
+    grant().rules.into_iter().filter(is_listed).map(path).collect()
 }

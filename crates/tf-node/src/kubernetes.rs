@@ -1,8 +1,8 @@
-//! The Kubernetes API, as far as a member needs it: it creates a certificate request and looks at it.
+//! The Kubernetes API, as far as a member needs it: it creates a certificate request and looks at it, and finds out whether its daemon is let in.
 //!
-//! It shows the token of its pod, which the kubelet replaces from time to time, and trusts the authority that the kubelet mounted
-//! beside it and no other. A request has a connection of its own: there are few of them, and the API server may be another one
-//! each time.
+//! It shows the token of its pod, which the kubelet replaces from time to time, or that of its daemon, and trusts the authority that the kubelet
+//! mounted beside the former and no other. A request about certificates has a connection of its own: there are few of them, and the API server may
+//! be another one each time.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::{api::certificates::v1::CertificateSigningRequest, apimachinery::pkg::apis::meta::v1::Status};
 use rustls::pki_types::ServerName;
-use tf_plan::node;
+use tf_plan::node::{self, launch::Reads};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
@@ -27,6 +27,8 @@ use crate::{paths::Paths, tls};
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 /// For a request and its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// For a look that nobody waits for.
+const GLANCE: Duration = Duration::from_millis(1500);
 /// Of an answer's body. The API server takes requests of up to 1.5 MiB.
 const LARGEST_BODY: usize = 2 * 1024 * 1024;
 /// Of what the API server says about an error.
@@ -68,51 +70,90 @@ impl Api {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
-        let result = timeout(PATIENCE, self.exchange(method, path, body)).await;
+        let exchange = async {
+            let token = self.read(node::TOKEN_FILE)?;
+            self.converse(&token, async |api| api.ask(method, path, body).await).await
+        };
+        let result = timeout(PATIENCE, exchange).await;
         let result = result.with_context(|| format!("no answer within {} s", PATIENCE.as_secs())).and_then(|it| it);
         result.with_context(|| format!("the API server at {}", self.address))
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
-        let directory = self.paths.at(node::TOKEN_DIR);
-        let read = |file| {
-            let path = directory.join(file);
-            fs::read(&path).with_context(|| format!("read {}", path.display()))
-        };
-        let (token, authority) = (read(node::TOKEN_FILE)?, read(node::TOKEN_CA_FILE)?);
+    fn read(&self, file: &str) -> Result<Vec<u8>> {
+        let path = self.paths.at(node::TOKEN_DIR).join(file);
+        fs::read(&path).with_context(|| format!("read {}", path.display()))
+    }
+
+    /// Connects, for questions of whoever has this token.
+    async fn converse<T>(&self, token: &[u8], talk: impl AsyncFnOnce(&mut Conversation) -> Result<T>) -> Result<T> {
+        let authority = self.read(node::TOKEN_CA_FILE)?;
         let mut authorization = header::HeaderValue::from_bytes(&[b"Bearer ", token.trim_ascii()].concat())
             .ok()
-            .context("the pod's token is not readable")?;
+            .context("the token is not readable")?;
         authorization.set_sensitive(true);
 
         let stream = TcpStream::connect(self.address).await.context("connect")?;
         let connector = TlsConnector::from(Arc::new(tls::anonymous(&authority)?));
         let stream = connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await.context("TLS")?;
 
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let exchange = async move {
-            let request = Request::builder()
-                .method(method)
-                .uri(path)
-                .header(header::HOST, self.address.to_string())
-                .header(header::USER_AGENT, concat!("tf-node/", env!("CARGO_PKG_VERSION")))
-                .header(header::AUTHORIZATION, authorization)
-                .header(header::ACCEPT, "application/json")
-                .header(header::CONTENT_TYPE, "application/json")
-                .header(header::CONNECTION, "close")
-                .body(Full::new(Bytes::from(body)))?;
-            let response = sender.send_request(request).await?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
-            Ok((status, body.map_err(anyhow::Error::from_boxed)?.to_bytes()))
-        };
-        // The exchange ends the connection by dropping its half.
-        tokio::pin!(exchange);
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let mut conversation = Conversation { host: self.address, authorization, sender };
+        // It ends the connection by dropping its half.
+        let talk = async move { talk(&mut conversation).await };
+        tokio::pin!(talk);
         tokio::select! {
-            result = &mut exchange => result,
-            _ = connection => exchange.await,
+            result = &mut talk => result,
+            _ = connection => talk.await,
         }
     }
+}
+
+/// A connection to the API, for several questions: a TLS handshake is dearer than any of them.
+struct Conversation {
+    host: SocketAddr,
+    authorization: header::HeaderValue,
+    sender: http1::SendRequest<Full<Bytes>>,
+}
+
+impl Conversation {
+    async fn ask(&mut self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, self.host.to_string())
+            .header(header::USER_AGENT, concat!("tf-node/", env!("CARGO_PKG_VERSION")))
+            .header(header::AUTHORIZATION, &self.authorization)
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))?;
+        let response = self.sender.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
+        Ok((status, body.map_err(anyhow::Error::from_boxed)?.to_bytes()))
+    }
+}
+
+/// What the API refuses to the daemon that reads this, in the API's words; none if nothing.
+///
+/// # Errors
+/// When it does not say.
+pub async fn refused(reads: &Reads, paths: &Paths) -> Result<Option<String>> {
+    let api = Api::from_environment(paths.clone())?;
+    let token = fs::read(paths.run_dir().join(&reads.token)).context("read the token")?;
+    let ask = async |api: &mut Conversation| {
+        for list in &reads.lists {
+            match api.ask(Method::GET, &format!("{list}?limit=1"), Vec::new()).await? {
+                // A definition that is not there yet.
+                (StatusCode::OK | StatusCode::NOT_FOUND, _) => {}
+                (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), body) => {
+                    return Ok(Some(format!("GET {list}: {}", problem(status, &body))));
+                }
+                (status, body) => bail!("GET {list}: {}", problem(status, &body)),
+            }
+        }
+        Ok(None)
+    };
+    timeout(GLANCE, api.converse(&token, ask)).await?
 }
 
 fn address(host: &str, port: &str) -> Result<SocketAddr> {

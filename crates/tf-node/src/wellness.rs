@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tf_plan::node::launch::{Launch, Probe};
+use tf_plan::node::launch::{Launch, Probe, Reads};
 use tokio::{
     sync::watch,
     task::JoinHandle,
@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use crate::{
+    kubernetes,
     paths::Paths,
     pod::Pod,
     probe::{self, Look, Page},
@@ -21,6 +22,10 @@ use crate::{
 /// Between two looks, at a daemon that is well and at one that is not.
 const PERIOD: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_millis(500);
+/// Between two questions to the Kubernetes API.
+const ASKING: Duration = Duration::from_secs(5);
+/// The connection to it, by type and name like those that daemons tell.
+const KUBERNETES: &str = "Kubernetes:API";
 /// How long a daemon may not serve before it is said: two looks. One that is merely busy answers late now and then.
 const FORBEARANCE: Duration = Duration::from_secs(3);
 
@@ -90,6 +95,37 @@ impl Seen {
     }
 }
 
+/// Whether the Kubernetes API lets the daemon read what it follows, which such a daemon does not say (ADR 0055).
+#[derive(Debug, Default)]
+struct Access {
+    asked: Option<Instant>,
+    /// Its last answer: what is refused, in its words.
+    answer: Option<Result<(), String>>,
+}
+
+impl Access {
+    /// Asks, if it is time to. Whoever is not at work is refused nothing, and what the API does not say is as it was.
+    async fn look(&mut self, reads: &Reads, paths: &Paths, is_at_work: bool, begun: Instant) {
+        if !is_at_work {
+            *self = Self::default();
+        } else if self.asked.is_none_or(|asked| begun.duration_since(asked) >= ASKING) {
+            self.asked = Some(begun);
+            if let Ok(refused) = kubernetes::refused(reads, paths).await {
+                self.answer = Some(refused.map_or(Ok(()), |why| Err(format!("{KUBERNETES} ({why})"))));
+            }
+        }
+    }
+
+    /// As other connections are told.
+    fn connection(&self) -> Option<(String, bool)> {
+        Some((KUBERNETES.to_owned(), self.answer.as_ref()?.is_ok()))
+    }
+
+    fn refused(&self) -> Option<&str> {
+        self.answer.as_ref()?.as_ref().err().map(String::as_str)
+    }
+}
+
 /// Looks after the daemon of one container.
 pub struct Wellness {
     paths: Paths,
@@ -119,7 +155,7 @@ impl Wellness {
             let (paths, daemon, address) = (self.paths.clone(), self.daemon.clone(), self.pod.address);
             let (look, told) = (launch.clone(), self.told.clone());
             let task = tokio::spawn(async move {
-                let mut seen = Seen::default();
+                let (mut seen, mut kubernetes) = (Seen::default(), Access::default());
                 let patience = look.patience.map(|seconds| Duration::from_secs(seconds.into()));
                 loop {
                     let is_well = seen.unwell_since.is_none() && seen.lacks.is_none();
@@ -130,28 +166,29 @@ impl Wellness {
                     let pid = state.and_then(|state| state.pid);
                     seen.look(pid, &seen_now, look.alive.is_some(), begun);
                     let Look { health, page, .. } = seen_now;
-                    let page = match (&look.connections, page) {
-                        (Some(connections), None) if health.serves && !health.standby => {
-                            probe::page(connections, &paths, address).await.ok()
+                    let mut connections = page.as_ref().map(Page::connections).unwrap_or_default();
+                    match &look.connections {
+                        Some(asked) if health.serves && !health.standby => {
+                            // Of one that does not say nothing is known anew.
+                            if let Some(told) = probe::connections(asked, page, &paths, address).await {
+                                seen.lacks(told.missing, begun);
+                                connections = told.all;
+                            }
                         }
-                        (_, page) => page,
-                    };
-                    match (&look.connections, &page) {
-                        (Some(connections), Some(page)) if health.serves => {
-                            seen.lacks(page.missing(&connections.optional), begun);
-                        }
-                        // Of one that does not say nothing is known anew.
-                        (Some(_), None) if health.serves && !health.standby => {}
                         _ => seen.lacks = None,
+                    }
+                    if let Some(reads) = &look.kubernetes {
+                        kubernetes.look(reads, &paths, pid.is_some() && !health.standby, begun).await;
+                        connections.extend(kubernetes.connection());
                     }
                     let now = Instant::now();
                     let standby = health.standby;
-                    let connections = page.as_ref().map(Page::connections).unwrap_or_default();
                     let unwell = seen.is_unwell(now).then(|| health.message.clone());
                     let hangs = pid.filter(|_| seen.hangs(patience, now));
                     let serving = pid.filter(|_| health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
-                    let lacks = seen.lost(now).map(str::to_owned);
+                    let lacks: Vec<&str> = seen.lost(now).into_iter().chain(kubernetes.refused()).collect();
+                    let lacks = (!lacks.is_empty()).then(|| lacks.join(", "));
                     let report = Report { unwell, lacks, standby, connections, hangs, serving, answered };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }

@@ -37,8 +37,8 @@ pub fn fill(section: &mut Section, collector_tls: bool) {
 /// # Errors
 /// When the port is 0.
 pub fn connections(introspect: Port) -> Result<Connections, Unusable> {
-    let optional = optional();
-    Ok(Connections { port: port("connections.port", introspect)?, tls: true, optional })
+    let port = port("connections.port", introspect)?;
+    Ok(Connections { port, tls: true, optional: optional(), workers: Vec::new() })
 }
 
 /// Types of connections that daemons do their work without: collectors, to which they report (tf-components 1.9).

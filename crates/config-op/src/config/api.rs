@@ -34,6 +34,11 @@ pub struct WorkerPorts {
 }
 
 impl WorkerPorts {
+    /// The introspect ports of further workers.
+    pub fn further_introspect(&self) -> impl Iterator<Item = u16> {
+        self.introspect.iter().copied().skip(1)
+    }
+
     /// Whether a worker listens on a port.
     pub fn has(&self, port: u16) -> bool {
         self.introspect.iter().chain(&self.admin).any(|own| *own == port)

@@ -6,7 +6,9 @@ mod kafka;
 mod node_status;
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
+    num::NonZeroU16,
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -26,6 +28,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+use self::node_status::LONGEST;
 pub use self::node_status::Page;
 use crate::{
     materialise::RunDir,
@@ -121,13 +124,45 @@ pub async fn look(launch: &Launch, state: Option<&State>, paths: &Paths, address
     }
 }
 
-/// What a daemon that is asked in another way says of its connections.
-///
-/// # Errors
-/// When it does not say.
-pub async fn page(connections: &Connections, paths: &Paths, address: IpAddr) -> Result<Page> {
-    let target = Target { host: address, port: connections.port.get(), tls: connections.tls };
-    timeout(GLANCE, Page::ask(&target, paths)).await?
+/// What a daemon is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// What is not up and needed, with why.
+    pub missing: Option<String>,
+    /// Each by type and name, and whether it is up: of several workers, for all.
+    pub all: BTreeMap<String, bool>,
+}
+
+/// What a daemon says of its connections, and each of its further workers; `page` is what it has said already. None where it does not say. A worker
+/// that does not is missing.
+pub async fn connections(asked: &Connections, page: Option<Page>, paths: &Paths, address: IpAddr) -> Option<Connected> {
+    let ask = async |port: NonZeroU16| {
+        let target = Target { host: address, port: port.get(), tls: asked.tls };
+        match timeout(GLANCE, Page::ask(&target, paths)).await {
+            Ok(page) => page,
+            Err(_) => bail!("port {port} does not answer"),
+        }
+    };
+    let first = match page {
+        Some(page) => page,
+        None => ask(asked.port).await.ok()?,
+    };
+    let mut connected = Connected { missing: first.missing(&asked.optional), all: first.connections() };
+    for (number, port) in (1..).zip(&asked.workers) {
+        let missing = match ask(*port).await {
+            Ok(page) => {
+                for (name, is_up) in page.connections() {
+                    *connected.all.entry(name).or_insert(true) &= is_up;
+                }
+                page.missing(&asked.optional)
+            }
+            Err(error) => Some(format!("{error:#}")),
+        };
+        let told = missing.map(|missing| format!("worker {number}: {missing}"));
+        connected.missing = [connected.missing, told].into_iter().flatten().reduce(|all, one| format!("{all}, {one}"));
+    }
+    connected.missing = connected.missing.map(|missing| missing.chars().take(LONGEST).collect());
+    Some(connected)
 }
 
 /// Whether a daemon lives.

@@ -10,7 +10,7 @@ use crate::paths::Paths;
 
 const PATH: &str = "/Snh_SandeshUVECacheReq?x=NodeStatus";
 /// Characters that are told: a description names every connection that is down.
-const LONGEST: usize = 300;
+pub const LONGEST: usize = 300;
 /// The same of a connection's type and name.
 const LONGEST_NAME: usize = 64;
 

@@ -46,6 +46,8 @@ struct Shared {
     created: Vec<String>,
     tokens: Vec<String>,
     looks: usize,
+    /// Paths of lists that are refused, and how.
+    refused: BTreeMap<String, StatusCode>,
 }
 
 pub struct ApiServer {
@@ -67,6 +69,7 @@ impl ApiServer {
             created: Vec::new(),
             tokens: Vec::new(),
             looks: 0,
+            refused: BTreeMap::new(),
         }));
         let served = Arc::clone(&shared);
         thread::spawn(move || {
@@ -104,6 +107,15 @@ impl ApiServer {
 
     pub fn behave(&self, behaviour: impl Fn(&CertificateSigningRequest) -> Reply + Send + 'static) {
         self.shared.lock().unwrap().behaviour = Box::new(behaviour);
+    }
+
+    /// Answers whoever asks for a list with this from now on; with nothing it lists.
+    pub fn refuse(&self, list: &str, status: Option<StatusCode>) {
+        let refused = &mut self.shared.lock().unwrap().refused;
+        match status {
+            Some(status) => drop(refused.insert(list.to_owned(), status)),
+            None => drop(refused.remove(list)),
+        }
     }
 
     pub fn created(&self) -> Vec<String> {
@@ -160,6 +172,10 @@ impl Shared {
                     Some((StatusCode::CREATED, serde_json::to_value(object).unwrap()))
                 }
             };
+        }
+        if !path.starts_with(PATH) {
+            let status = self.refused.get(path).copied().unwrap_or(StatusCode::OK);
+            return Some((status, json!({"kind": "Status", "message": format!("{path} is forbidden")})));
         }
         self.looks += 1;
         let name = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap();

@@ -66,6 +66,9 @@ pub struct Launch {
     /// Where it says what it is connected to, for a daemon that serves without. Default: nobody asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// What it reads of the Kubernetes API, for a daemon that does not say whether it may. Default: nobody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Reads>,
     /// How it is told another log level while it runs. Default: it is started anew for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
@@ -306,6 +309,19 @@ pub struct Connections {
     /// Types of connections that it does without.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub optional: BTreeSet<String>,
+    /// Ports of introspection of its further workers, each of which has connections of its own and speaks as the first one does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<NonZeroU16>,
+}
+
+/// What a daemon reads of the Kubernetes API, with a token of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reads {
+    /// The file with the token.
+    pub token: String,
+    /// Paths of the lists.
+    pub lists: BTreeSet<String>,
 }
 
 /// The log level of a daemon that can be told another one.
@@ -486,6 +502,7 @@ impl Launch {
             ready: Probe::Process,
             alive: None,
             connections: None,
+            kubernetes: None,
             level: None,
             lists: None,
             patience: None,
@@ -555,6 +572,10 @@ impl Launch {
         probe("ready", &self.ready)?;
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
         self.patience.map_or(Ok(()), |seconds| wait("patience", seconds))?;
+        if let Some(Reads { token, lists }) = &self.kubernetes {
+            ensure("kubernetes.token", "is none of the files", self.files.contains_key(token))?;
+            ensure("kubernetes.lists", "has a path that no request can ask for", lists.iter().all(|list| is_path(list)))?;
+        }
         if let Probe::RabbitMq { definitions: Some(file), .. } = &self.ready {
             ensure("ready.definitions", "is none of the files", self.files.contains_key(file))?;
         }
@@ -631,8 +652,11 @@ fn wait(field: &'static str, seconds: u32) -> Result<(), Unusable> {
 
 fn probe(field: &'static str, probe: &Probe) -> Result<(), Unusable> {
     let Probe::Http { path, .. } = probe else { return Ok(()) };
-    let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
-    ensure(field, "has a path that no request can ask for", is_path)
+    ensure(field, "has a path that no request can ask for", is_path(path))
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// What can stand in a query.
@@ -736,6 +760,13 @@ mod tests {
             l.relay = Some(Relay { port, host: "a".into(), server: port, tls: true, authorities: None, password });
         };
         assert_eq!(with(relay), "relay.password: is none of the files");
+        let reads = |token: &str, list: &str| Some(Reads { token: token.into(), lists: [list.to_owned()].into() });
+        let mut launch = zookeeper();
+        launch.kubernetes = reads("token", "/api/v1/pods");
+        assert_eq!(launch.render().unwrap_err().to_string(), "kubernetes.token: is none of the files");
+        launch.kubernetes = reads("users", "api");
+        let why = "kubernetes.lists: has a path that no request can ask for";
+        assert_eq!(launch.render().unwrap_err().to_string(), why);
         let environment = |l: &mut Launch| drop(l.environment.insert("A=B".into(), String::new()));
         assert_eq!(with(environment), "environment: has a name that no variable can have");
         for name in ["", ".", "..", "..data", "a/b"] {
