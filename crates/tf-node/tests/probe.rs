@@ -105,13 +105,14 @@ fn get(port: NonZeroU16, path: &str, tls: bool, contains: Option<&str>) -> Probe
 fn http_serves_when_the_answer_is_as_it_should_be() {
     let port = server(|stream| drop(thread::spawn(move || http(stream))));
     let container = probed(get(port, "/good", false, Some("Functional")));
-    assert_eq!(container.probe(&[]), (Some(0), "GET /good: status 200".into()));
+    assert_eq!(container.probe(&[]), (Some(0), format!("GET http://127.0.0.1:{port}/good: status 200")));
     change(&container, get(port, "/moved", false, None));
     assert_eq!(container.probe(&[]).0, Some(0));
     change(&container, get(port, "/bad", false, None));
-    assert_eq!(container.probe(&[]), (Some(1), "GET /bad: status 500".into()));
+    assert_eq!(container.probe(&[]), (Some(1), format!("GET http://127.0.0.1:{port}/bad: status 500")));
     change(&container, get(port, "/good", false, Some("Initializing")));
-    assert_eq!(container.probe(&[]), (Some(1), "GET /good: the answer does not contain \"Initializing\"".into()));
+    let told = format!("GET http://127.0.0.1:{port}/good: the answer does not contain \"Initializing\"");
+    assert_eq!(container.probe(&[]), (Some(1), told));
     change(&container, get(port, "/hangs", false, None));
     assert_eq!(container.probe(&[]), (Some(1), "no answer within 2500 ms".into()));
 }
@@ -127,7 +128,7 @@ fn over_tls_both_sides_show_certificates_of_one_authority() {
     trust(&container, &authority);
     assert_eq!(container.probe(&[]).0, Some(1), "the server wants to see a certificate");
     certify(&container, &authority.leaf("pod-0"));
-    assert_eq!(container.probe(&[]), (Some(0), "GET /good: status 200".into()));
+    assert_eq!(container.probe(&[]), (Some(0), format!("GET https://127.0.0.1:{port}/good: status 200")));
     trust(&container, &Authority::new());
     let (code, text) = container.probe(&[]);
     assert_eq!(code, Some(1));

@@ -18,15 +18,18 @@ const LARGEST_BODY: usize = 1024 * 1024;
 /// `GET`s a path. The answer has a status of 200 to 399, and a body with the text if there is one to look for.
 pub(super) async fn probe(target: &Target, path: &str, contains: Option<&str>, paths: &Paths) -> Result<String> {
     let (status, body) = Connection::open(target, paths).await?.get(path, None).await?;
+    // A pod has several daemons: which one it is shows by the port.
+    let scheme = if target.tls { "https" } else { "http" };
+    let what = format!("GET {scheme}://{}{path}", SocketAddr::new(target.host, target.port));
     if !status.is_success() && !status.is_redirection() {
-        bail!("GET {path}: status {}", status.as_u16());
+        bail!("{what}: status {}", status.as_u16());
     }
     if let Some(text) = contains
         && !String::from_utf8_lossy(&body).contains(text)
     {
-        bail!("GET {path}: the answer does not contain {text:?}");
+        bail!("{what}: the answer does not contain {text:?}");
     }
-    Ok(format!("GET {path}: status {}", status.as_u16()))
+    Ok(format!("{what}: status {}", status.as_u16()))
 }
 
 /// A connection for several questions: a TLS handshake is dearer than any of them. It ends with this.
