@@ -1,13 +1,22 @@
 //! What control nodes and vRouters are in the config API, in the life of a cluster: the API is played, the operators and everything else are not.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use http::StatusCode;
 use kube::{ResourceExt as _, api::DeleteParams};
 use serde_json::{Value, json};
 use tf_api::kinds::{CONFIG, CONTROL, VROUTER};
 use tf_sim::rest::{Memory, Rest};
-use tf_testing::{Cluster, resources, wait::eventually};
+use tf_testing::{
+    Cluster,
+    resources::{self, Resource},
+    wait::eventually,
+};
 
 use crate::support::{FLEET, known_to_the_collector, lines, settled};
 
@@ -210,6 +219,34 @@ async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
         }
         eventually(&format!("{name} to be gone"), SOON, async || Ok(api.get_opt(name).await?.is_none().then_some(())))
             .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_api_that_lets_the_operator_in_no_more_is_named_with_the_call_within_ten_seconds() -> Result<()> {
+    let lab = FLEET.get().await?;
+    let cluster = Cluster::start(&lab, "registered-no-more").await?;
+    cluster.nodes(1, 0).await?;
+    let mut manager = cluster.example_manager()?;
+    manager["spec"]["services"].as_object_mut().context("services")?.remove("vrouters");
+    cluster.apply_object(&manager).await?;
+    cluster.manager_ready("sdn").await?;
+    let api = Api::of(&cluster).await?;
+    for (number, status) in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].into_iter().enumerate() {
+        api.0.refuse(Some(status));
+        manager["spec"]["services"]["controls"][0]["spec"]["serviceConfiguration"] =
+            json!({"asnNumber": 64513 + number});
+        let begun = Instant::now();
+        cluster.apply_object(&manager).await?;
+        let is_told = |control: &Resource| {
+            let told = control.explain("Provisioned");
+            control.is("Provisioned", "False") && told.contains("GET https://") && told.contains(status.as_str())
+        };
+        cluster.until(CONTROL, "control1", "refused by the API", is_told).await?;
+        ensure!(begun.elapsed() < Duration::from_secs(10), "{status}: told after {:?}", begun.elapsed());
+        api.0.refuse(None);
+        cluster.until(CONTROL, "control1", "registered", |control| control.is("Provisioned", "True")).await?;
     }
     Ok(())
 }

@@ -69,12 +69,19 @@ pub struct Rest<S> {
     /// Changes read before they write.
     writing: Mutex<()>,
     journal: Lock<Vec<String>>,
+    /// What everybody is answered who asks over a connection, if nobody is let in.
+    refusal: Lock<Option<StatusCode>>,
 }
 
 impl<S: Store> Rest<S> {
     /// One over this store.
     pub fn new(store: S) -> Self {
-        Self { store, writing: Mutex::default(), journal: Lock::default() }
+        Self { store, writing: Mutex::default(), journal: Lock::default(), refusal: Lock::default() }
+    }
+
+    /// Answers everybody with this from now on, as where the user that a client logs in as has lost its role; with nothing lets them in.
+    pub fn refuse(&self, status: Option<StatusCode>) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
     /// Makes what is there from the beginning, unless it is.
@@ -401,7 +408,11 @@ pub async fn converse<S: Store>(stream: impl AsyncRead + AsyncWrite + Unpin + Se
 
 /// Answers a question.
 pub(crate) async fn answer<S: Store>(rest: &Rest<S>, question: &Question) -> Answer {
-    let (status, text) = rest.answer(&question.method, &question.path, &question.body).await;
+    let refusal = *rest.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+    let (status, text) = match refusal {
+        Some(status) => (status, "{}".to_owned()),
+        None => rest.answer(&question.method, &question.path, &question.body).await,
+    };
     (status, if status == StatusCode::OK { JSON } else { "text/plain" }, text)
 }
 
