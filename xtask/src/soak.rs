@@ -14,7 +14,8 @@ use crate::{
 /// What can be run in full.
 #[derive(Subcommand)]
 pub enum Soak {
-    /// Kill each operator after each of its writes of a bring-up, one at a time, and compare the cluster in the end
+    /// Kill each operator after each of its writes of a bring-up and of a change, one at a time, or change or delete its resource, and compare the
+    /// cluster in the end
     CrashPoints(Cases),
     /// Grow, shrink and change a real ZooKeeper ensemble in every way, and a RabbitMQ cluster, under writers, and what takes minutes of Cassandra and Redis; needs root
     Life {

@@ -77,6 +77,11 @@ impl Entry {
         self.resource == "leases" && self.group == "coordination.k8s.io"
     }
 
+    /// True where something is merely told: a status or an event.
+    pub fn is_told(&self) -> bool {
+        self.subresource == "status" || self.resource == "events"
+    }
+
     /// True for the one entry by which the request counts: a watch that was let in counts when it begins, since its
     /// end may lie in a later window.
     pub fn counts(&self) -> bool {

@@ -110,6 +110,11 @@ impl RequestInfo {
     pub fn is_lease(&self) -> bool {
         self.resource == "leases" && self.group == "coordination.k8s.io"
     }
+
+    /// True where something is merely told: a status or an event.
+    pub fn is_told(&self) -> bool {
+        self.subresource == "status" || self.resource == "events"
+    }
 }
 
 #[cfg(test)]

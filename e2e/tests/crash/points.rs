@@ -1,4 +1,4 @@
-//! Crash points: some of them, or all.
+//! Writes of operators after which something happens: some of them, or all.
 
 use anyhow::{Context as _, Result, ensure};
 use tf_testing::{
@@ -6,29 +6,33 @@ use tf_testing::{
     sample::{self, Sample},
 };
 
-use crate::{
-    snapshot::Snapshot,
-    stage::{Crash, Outcome, Stage},
-};
+use crate::stage::{Course, Disturbance, Happens, Stage};
 
-/// Points for each operator if nothing else is said.
+/// Writes for each operator if nothing else is said.
 const DEFAULT: usize = 1;
-/// Operators that are killed then in a bring-up, and in a change.
-const BROUGHT_UP: usize = 6;
-const CHANGED: usize = 1;
 
-/// Operators to kill: so many if nothing is said about the sample, else all.
-fn drawn(sample: Sample, count: usize, salt: u64) -> Vec<&'static str> {
+/// Operators whose resources are changed at every step. Those of stores are on real nodes, where it shows whether something is lost.
+const CHANGED: [&str; 7] =
+    ["analytics-op", "config-op", "control-op", "kubemanager-op", "manager-op", "vrouter-op", "webui-op"];
+
+/// Operators, and what happens to each.
+type Cases = Vec<(&'static str, Happens)>;
+
+fn cases(of: &[&'static str], what: &[Happens]) -> Cases {
+    of.iter().flat_map(|operator| what.iter().map(|happens| (*operator, *happens))).collect()
+}
+
+/// Cases to try: so many if nothing is said about the sample, else all.
+fn drawn(sample: Sample, all: Cases, count: usize, salt: u64) -> Cases {
     match sample {
         Sample::Some { seed, .. } if !sample::is_asked_for() => {
-            let few = Sample::Some { count, seed };
-            few.draw(operators::ALL.len(), salt).into_iter().map(|index| operators::ALL[index]).collect()
+            Sample::Some { count, seed }.draw(all.len(), salt).into_iter().map(|index| all[index]).collect()
         }
-        _ => operators::ALL.to_vec(),
+        _ => all,
     }
 }
 
-/// After which of so many writes an operator is killed. Where all are tried it goes on until there is none any more.
+/// After which of so many writes it happens. Where all are tried it goes on until there is none any more.
 fn points(sample: Sample, writes: usize, number: usize) -> Box<dyn Iterator<Item = u64>> {
     match sample {
         Sample::All => Box::new(1..),
@@ -38,70 +42,66 @@ fn points(sample: Sample, writes: usize, number: usize) -> Box<dyn Iterator<Item
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_cluster_in_the_end() -> Result<()> {
-    let sample = Sample::from_environment(DEFAULT)?;
-    let mut stage = Stage::set().await?;
-    let undisturbed = stage.bring_up(None, None).await.context("undisturbed")?;
-    let play = async |stage: &mut Stage, crash, expected: &Snapshot| stage.bring_up(Some(crash), Some(expected)).await;
-    wherever(&mut stage, sample, &drawn(sample, BROUGHT_UP, 11), &undisturbed, play).await
+    wherever(Course::BringUp, cases(&operators::ALL, &[Happens::Killed]), 6, 11).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_after_any_of_its_writes_replaces_every_member_once() -> Result<()> {
-    let sample = Sample::from_environment(DEFAULT)?;
-    let mut stage = Stage::set().await?;
-    let undisturbed = stage.change(None, None).await.context("undisturbed")?;
-    let play = async |stage: &mut Stage, crash, expected: &Snapshot| stage.change(Some(crash), Some(expected)).await;
-    wherever(&mut stage, sample, &drawn(sample, CHANGED, 7), &undisturbed, play).await
+    wherever(Course::Change, cases(&operators::ALL, &[Happens::Killed]), 1, 7).await
 }
 
-/// Kills each operator after some of its writes, or all.
-async fn wherever(
-    stage: &mut Stage,
-    sample: Sample,
-    killed: &[&'static str],
-    undisturbed: &Outcome,
-    play: impl AsyncFn(&mut Stage, Crash, &Snapshot) -> Result<Outcome>,
-) -> Result<()> {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wish_that_changes_after_any_write_becomes_the_cluster_that_heard_the_last_one_only() -> Result<()> {
+    wherever(Course::Change, cases(&CHANGED, &[Happens::SetBack, Happens::SetAside, Happens::Deleted]), 1, 13).await
+}
+
+/// Disturbs what each operator does after some of its writes, or all: in this many cases if nothing is said.
+async fn wherever(course: Course, all: Cases, count: usize, salt: u64) -> Result<()> {
+    let sample = Sample::from_environment(DEFAULT)?;
+    let cases = drawn(sample, all, count, salt);
+    let mut stage = Stage::set().await?;
+    let undisturbed = stage.play(course, None, None).await.context("undisturbed")?;
     let (mut reached, mut failures) = (0, Vec::new());
-    for (number, &operator) in killed.iter().enumerate() {
-        let writes = undisturbed.writes.get(operator).copied().unwrap_or_default();
+    for (number, (operator, happens)) in cases.iter().copied().enumerate() {
+        let writes = undisturbed.writes_of(operator, happens);
         ensure!(writes > 0, "{operator} has nothing to do");
-        let mut points_of_operator = 0;
+        let mut points_of_case = 0;
         for mut after in points(sample, writes as usize, number) {
-            let mut outcome = play(stage, Crash { operator, after }, &undisturbed.snapshot).await;
+            let mut disturbance = Disturbance { operator, after, happens };
+            let mut outcome = stage.play(course, Some(disturbance), Some(&undisturbed.snapshot)).await;
             // How statuses and events are merged differs a little from one bring-up to the next: the last writes may not come.
-            while sample != Sample::All && after > 1 && outcome.as_ref().is_ok_and(|it| it.killed.is_none()) {
+            while sample != Sample::All && after > 1 && outcome.as_ref().is_ok_and(|it| it.disturbed.is_none()) {
                 println!("{operator} did not write {after} times");
                 after -= 1;
-                outcome = play(stage, Crash { operator, after }, &undisturbed.snapshot).await;
+                disturbance.after = after;
+                outcome = stage.play(course, Some(disturbance), Some(&undisturbed.snapshot)).await;
             }
-            let label = format!("{operator} killed after write {after} of {writes}");
+            let label = format!("{disturbance} of {writes}");
             match outcome {
                 Err(error) => {
                     println!("{label}: {error:#}");
                     failures.push(format!("{label}{sample}: {error:#}"));
                 }
-                Ok(outcome) if outcome.killed.is_none() => {
-                    println!("{label}: it wrote only {} times", outcome.writes[operator]);
-                    if after > writes {
-                        break;
+                Ok(outcome) => match &outcome.disturbed {
+                    None => {
+                        println!("{label}: it wrote only {} times", outcome.writes_of(operator, happens));
+                        if after > writes {
+                            break;
+                        }
                     }
-                }
-                Ok(outcome) => {
-                    let took = outcome.took.as_secs_f64();
-                    let request = outcome.killed.map(|killed| killed.request);
-                    let path =
-                        request.map(|request| format!("{:?} {}", request.verb, request.path)).unwrap_or_default();
-                    println!("{label}: the same after {took:.1} s ({path})");
-                    points_of_operator += 1;
-                }
+                    Some(answered) => {
+                        let (took, request) = (outcome.took.as_secs_f64(), &answered.request);
+                        println!("{label}: the same after {took:.1} s ({:?} {})", request.verb, request.path);
+                        points_of_case += 1;
+                    }
+                },
             }
         }
-        println!("{operator}: {points_of_operator} crash points");
-        reached += points_of_operator;
+        println!("{operator}: {happens} after {points_of_case} writes");
+        reached += points_of_case;
     }
-    println!("{reached} crash points led to the same cluster, {} did not{sample}", failures.len());
+    println!("{reached} times it became the same cluster, {} times not{sample}", failures.len());
     ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
-    ensure!(reached >= killed.len() as u64, "only {reached} crash points were reached{sample}");
+    ensure!(reached >= cases.len() as u64, "it happened only {reached} times{sample}");
     Ok(())
 }

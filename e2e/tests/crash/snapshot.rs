@@ -185,6 +185,28 @@ fn is_time(text: &str) -> bool {
     bytes.len() >= 20 && bytes.ends_with(b"Z") && bytes[4] == b'-' && bytes[10] == b'T' && bytes[13] == b':'
 }
 
+/// Fields that count how often something was wished.
+const COUNTS: [&str; 3] = ["generation", "observedGeneration", "deprecated.daemonset.template.generation"];
+
+/// The same without [`COUNTS`].
+pub fn without_generations(snapshot: &Snapshot) -> Snapshot {
+    snapshot.iter().map(|(name, object)| (name.clone(), ungenerated(object.clone()))).collect()
+}
+
+fn ungenerated(value: Value) -> Value {
+    match value {
+        Value::Array(values) => values.into_iter().map(ungenerated).collect(),
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(name, _)| !COUNTS.contains(&name.as_str()))
+                .map(|(name, value)| (name, ungenerated(value)))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
 /// What differs, a line for each place; empty if nothing does.
 pub fn differences(expected: &Snapshot, found: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();

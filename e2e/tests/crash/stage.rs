@@ -2,21 +2,20 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams},
 };
 use serde_json::{Value, json};
+use tf_api::kinds::MANAGER;
 use tf_testing::{
     Cluster, Entry, Lab, Options, Verb,
     cluster::define_all,
@@ -30,7 +29,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     credentials::{Name, Recording, generated},
-    snapshot::{Masks, Snapshot, differences, take},
+    snapshot::{Masks, Snapshot, differences, take, without_generations},
 };
 
 /// Namespace of the operators, which watch all others.
@@ -50,25 +49,89 @@ const QUIET: Duration = Duration::from_secs(1);
 /// by five seconds at most.
 const SILENT: Duration = Duration::from_secs(7);
 
-/// Where in a bring-up which operator is killed.
+/// What is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// Name of the operator.
-    pub operator: &'static str,
-    /// After which of its mutating requests in the namespace, from 1.
-    pub after: u64,
+pub enum Course {
+    /// A cluster comes up.
+    BringUp,
+    /// Every member of one is made anew.
+    Change,
 }
 
-/// What came of a bring-up.
+/// What happens after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happens {
+    /// The operator is killed, and started again.
+    Killed,
+    /// The Manager is set back to what it was; once all is so again, it is set to what is wished.
+    SetBack,
+    /// The Manager is set to something else, and to what is wished as soon as the operator has done something for that.
+    SetAside,
+    /// The operator's resources are deleted, and made anew by the Manager. It itself is made anew when nothing of it is left.
+    Deleted,
+}
+
+impl fmt::Display for Happens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Killed => "killed",
+            Self::SetBack => "set back",
+            Self::SetAside => "set to something else",
+            Self::Deleted => "deleted",
+        })
+    }
+}
+
+impl Happens {
+    /// The requests after which it happens: between two that merely tell something another wish makes no difference.
+    fn counts(self) -> Match {
+        if self == Self::Killed { Match::writes() } else { Match::deeds() }
+    }
+}
+
+/// What happens when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Name of the operator.
+    pub operator: &'static str,
+    /// After which of its requests in the namespace, from 1.
+    pub after: u64,
+    /// What happens.
+    pub happens: Happens,
+}
+
+impl fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} after write {}", self.operator, self.happens, self.after)
+    }
+}
+
+/// How often an operator wrote.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writes {
+    /// Leases apart.
+    all: u64,
+    /// Of what is not merely told.
+    deeds: u64,
+}
+
+/// What came of a course.
 pub struct Outcome {
     /// The end state.
     pub snapshot: Snapshot,
-    /// How often each operator wrote, leases apart.
-    pub writes: BTreeMap<&'static str, u64>,
-    /// The request after which the operator was killed; none if it did not write so often.
-    pub killed: Option<Answered>,
+    writes: BTreeMap<&'static str, Writes>,
+    /// The request after which it was disturbed; none if the operator did not write so often.
+    pub disturbed: Option<Answered>,
     /// From the manifest applied to the end state seen.
     pub took: Duration,
+}
+
+impl Outcome {
+    /// How often an operator wrote what counts for this.
+    pub fn writes_of(&self, operator: &str, happens: Happens) -> u64 {
+        let writes = self.writes.get(operator).copied().unwrap_or_default();
+        if happens == Happens::Killed { writes.all } else { writes.deeds }
+    }
 }
 
 /// An operator behind a proxy.
@@ -109,21 +172,12 @@ impl Stage {
         Ok(Self { lab, client, running: operators::ALL.into_iter().zip(running).collect(), pools, clusters: 0 })
     }
 
-    /// Brings a cluster up and takes it down again. With `expected`, it has to become that.
-    pub async fn bring_up(&mut self, crash: Option<Crash>, expected: Option<&Snapshot>) -> Result<Outcome> {
-        self.play(None, crash, expected).await
-    }
-
-    /// Brings a cluster up, has every member be made anew, and takes it down again. With `expected`, it has to become that; a crash comes during the
-    /// change.
-    pub async fn change(&mut self, crash: Option<Crash>, expected: Option<&Snapshot>) -> Result<Outcome> {
-        self.play(Some(changed), crash, expected).await
-    }
-
-    async fn play(
+    /// Brings a cluster up, has every member be made anew if the course is a change, and takes it down again. With `expected`, it has to become
+    /// that; a disturbance comes at the end of the course.
+    pub async fn play(
         &mut self,
-        change: Option<fn(&mut Value)>,
-        crash: Option<Crash>,
+        course: Course,
+        disturbance: Option<Disturbance>,
         expected: Option<&Snapshot>,
     ) -> Result<Outcome> {
         let turn = self.clusters % self.pools.len();
@@ -133,7 +187,7 @@ impl Stage {
             self.gone(&last).await?;
         }
         self.pools[turn].last = Some(namespace.clone());
-        let outcome = self.run(&self.pools[turn], &namespace, change, crash, expected).await;
+        let outcome = self.run(&self.pools[turn], &namespace, course, disturbance, expected).await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&namespace, &DeleteParams::default()).await?;
         outcome
@@ -143,24 +197,33 @@ impl Stage {
         &self,
         pool: &Pool,
         namespace: &str,
-        change: Option<fn(&mut Value)>,
-        crash: Option<Crash>,
+        course: Course,
+        disturbance: Option<Disturbance>,
         expected: Option<&Snapshot>,
     ) -> Result<Outcome> {
         Cluster::empty(&self.lab, namespace).await?;
-        let scene = Scene { pool, namespace, recording: Recording::of(&self.client, namespace).await? };
+        let recording = Recording::of(&self.client, namespace).await?;
         let mut manager = pool.nodes.example_manager()?;
         manager["metadata"]["namespace"] = json!(namespace);
-        let Some(change) = change else {
-            let (outcome, trail) = self.apply(&scene, &manager, crash, expected).await?;
+        let wavers = disturbance.is_some_and(|it| it.happens != Happens::Killed);
+        let mut scene = Scene { pool, namespace, recording, former: None, wavers };
+        if course == Course::BringUp {
+            let (outcome, trail) = self.apply(&scene, &manager, disturbance, expected).await?;
             trail.nothing_was_done_twice(&self.users())?;
             return Ok(outcome);
-        };
-        self.apply(&scene, &manager, None, None).await.context("the bring-up")?;
+        }
+        let (brought_up, _) = self.apply(&scene, &manager, None, None).await.context("the bring-up")?;
         let pods = scene.pods(&self.client).await?;
-        change(&mut manager);
-        let (outcome, trail) = self.apply(&scene, &manager, crash, expected).await?;
-        trail.every_pod_was_replaced_once(&self.users(), &pods)?;
+        let wish = changed(manager.clone());
+        scene.former = Some((manager, brought_up.snapshot));
+        let (outcome, trail) = self.apply(&scene, &wish, disturbance, expected).await?;
+        match disturbance {
+            Some(it) if scene.wavers && outcome.disturbed.is_some() => {
+                let manager = &self.running["manager-op"].user;
+                trail.no_pod_was_replaced_in_vain(&self.users(), manager, &pods, it.happens)?;
+            }
+            _ => trail.every_pod_was_replaced_once(&self.users(), &pods)?,
+        }
         Ok(outcome)
     }
 
@@ -169,85 +232,132 @@ impl Stage {
         &self,
         scene: &Scene<'_>,
         manager: &Value,
-        crash: Option<Crash>,
+        disturbance: Option<Disturbance>,
         expected: Option<&Snapshot>,
     ) -> Result<(Outcome, Trail<'_>)> {
-        let Scene { pool, namespace, recording } = scene;
-        let mark = self.lab.audit_mark().await?;
-        let mut trail = Trail { lab: &self.lab, namespace: (*namespace).to_owned(), mark, entries: Vec::new() };
-        let mut trap = crash.map(|crash| self.trap(namespace, crash)).transpose()?;
+        let Scene { pool, namespace, recording, .. } = scene;
+        let mut trail = Trail::begin(&self.lab, namespace).await?;
+        let mut trap = disturbance.map(|it| self.trap(namespace, it)).transpose()?;
         self.lab.apply(&manager.to_string()).await?;
 
         let begun = Instant::now();
-        let (mut last_write, mut killed) = (Instant::now(), None);
+        let (mut last_write, mut disturbed) = (Instant::now(), None::<Answered>);
+        let limit = |disturbed: bool| if disturbed { 2 * LIMIT } else { LIMIT };
         loop {
-            if let Some(answered) = trap.as_mut().and_then(Trap::sprung) {
-                self.restart(crash)?;
-                killed = Some(answered);
+            let sprung = if let Some(trap) = &mut trap {
+                trap.sprung(LOOK).await
+            } else {
+                tokio::time::sleep(LOOK).await;
+                None
+            };
+            if let Some(answered) = sprung
+                && let (Some(disturbance), Some(trap)) = (disturbance, trap.take())
+            {
+                self.disturb(scene, disturbance, manager, trap).await.context("the disturbance")?;
+                disturbed = Some(answered);
                 last_write = Instant::now();
             }
             if trail.read(&self.users())? {
                 last_write = Instant::now();
             }
-            // Without a state to become, or an expected crash that has not come, only time tells that this is the end.
-            let quiet = if expected.is_none() || crash.is_some() && killed.is_none() { SILENT } else { QUIET };
-            if last_write.elapsed() < quiet && begun.elapsed() < LIMIT {
-                tokio::time::sleep(LOOK).await;
+            // Without a state to become, or an expected disturbance that has not come, only time tells that this is the end.
+            let quiet = if expected.is_none() || disturbance.is_some() && disturbed.is_none() { SILENT } else { QUIET };
+            let is_over = begun.elapsed() > limit(disturbed.is_some());
+            if last_write.elapsed() < quiet && !is_over {
                 continue;
             }
             let found = resources::all(&self.client, namespace).await?;
             if found.len() > 1 && found.iter().all(Resource::is_ready) {
-                let credentials = recording.only_values(&generated(&found)?)?;
+                let names = generated(&found)?;
+                let is_anew = disturbed.is_some() && disturbance.is_some_and(|it| it.happens == Happens::Deleted);
+                let credentials = if is_anew {
+                    current(&self.client, namespace, &names).await?
+                } else {
+                    recording.only_values(&names)?
+                };
                 let snapshot = take(&self.client, namespace, &masks(pool, namespace, &credentials)).await?;
-                let differences = expected.map(|expected| differences(expected, &snapshot)).unwrap_or_default();
+                let differences = expected.map(|it| scene.differences(it, &snapshot)).unwrap_or_default();
                 if differences.is_empty() {
                     trail.read(&self.users())?;
                     let took = begun.elapsed();
                     let writes = trail.writes(&self.running);
-                    return Ok((Outcome { snapshot, writes, killed, took }, trail));
+                    return Ok((Outcome { snapshot, writes, disturbed, took }, trail));
                 }
-                if begun.elapsed() > LIMIT {
+                if is_over {
                     bail!("Ready, but not as undisturbed:\n{}", differences.join("\n"));
                 }
             }
-            if begun.elapsed() > LIMIT {
+            if is_over {
                 let lines: Vec<String> = found
                     .iter()
                     .map(|resource| format!("{} {}: {}", resource.kind.kind, resource.name, resource.explain("Ready")))
                     .collect();
-                bail!("not Ready and quiet after {} s:\n{}", LIMIT.as_secs(), lines.join("\n"));
+                bail!("not Ready and quiet after {} s:\n{}", begun.elapsed().as_secs(), lines.join("\n"));
             }
-            tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Kills an operator when it has made its last request.
-    fn trap(&self, namespace: &str, crash: Crash) -> Result<Trap> {
-        let running = self.running.get(crash.operator).context("no such operator")?;
-        let (send, receive) = oneshot::channel();
-        let trap = Trap { armed: Arc::new(AtomicBool::new(true)), sprung: receive };
-        let (armed, victim) = (Arc::clone(&trap.armed), Arc::clone(&running.operator));
-        let namespace = namespace.to_owned();
-        let here = Match::when(move |request| request.namespace == namespace);
-        running.proxy.after_nth(
-            Match::writes().and(here),
-            crash.after,
-            Point::BeforeDelivery,
-            move |answered| async move {
-                if armed.load(Ordering::SeqCst) {
-                    let killed = victim.lock().unwrap_or_else(PoisonError::into_inner).process.kill();
-                    if killed.is_ok() {
-                        let _ = send.send(answered);
-                    }
+    /// Does what happens after a write whose answer is held back. What is wished in the end is wished then.
+    async fn disturb(&self, scene: &Scene<'_>, disturbance: Disturbance, manager: &Value, trap: Trap) -> Result<()> {
+        let wish = manager.to_string();
+        match disturbance.happens {
+            Happens::Killed => {
+                let running = self.running.get(disturbance.operator).context("no such operator")?;
+                let mut operator = running.operator.lock().unwrap_or_else(PoisonError::into_inner);
+                operator.process.kill()?;
+                drop(trap);
+                return operator.process.restart();
+            }
+            Happens::SetBack => {
+                let (manager, snapshot) = scene.former.as_ref().context("there was nothing before")?;
+                self.lab.apply(&manager.to_string()).await?;
+                drop(trap);
+                Box::pin(self.apply(scene, manager, None, Some(snapshot))).await.context("set back")?;
+            }
+            Happens::SetAside => {
+                let (former, _) = scene.former.as_ref().context("there was nothing before")?;
+                let mut next = self.trap(scene.namespace, Disturbance { after: 1, ..disturbance })?;
+                self.lab.apply(&changed_otherwise(former.clone()).to_string()).await?;
+                drop(trap);
+                next.sprung(LIMIT).await.context("nothing was done for something else")?;
+            }
+            Happens::Deleted => {
+                let is_theirs = |it: &Resource| it.kind.operator == disturbance.operator;
+                let found = resources::all(&self.client, scene.namespace).await?;
+                let deleted: Vec<_> = found.into_iter().filter(is_theirs).collect();
+                for it in &deleted {
+                    let api = resources::api(&self.client, it.kind, scene.namespace);
+                    api.delete(&it.name, &DeleteParams::default()).await?;
                 }
-            },
-        );
-        Ok(trap)
+                drop(trap);
+                let uids: BTreeSet<_> = deleted.iter().filter_map(|it| it.object.uid()).collect();
+                let is_manager = deleted.iter().any(|it| it.kind == MANAGER);
+                eventually("what was deleted to be gone", LIMIT, async || {
+                    let found = resources::all(&self.client, scene.namespace).await?;
+                    let is_left = |it: &Resource| is_manager || it.object.uid().is_some_and(|uid| uids.contains(&uid));
+                    Ok((!found.iter().any(is_left)).then_some(()))
+                })
+                .await?;
+            }
+        }
+        self.lab.apply(&wish).await?;
+        Ok(())
     }
 
-    fn restart(&self, crash: Option<Crash>) -> Result<()> {
-        let running = crash.and_then(|crash| self.running.get(crash.operator)).context("no such operator")?;
-        running.operator.lock().unwrap_or_else(PoisonError::into_inner).process.restart()
+    /// Waits for the request after which something is to happen.
+    fn trap(&self, namespace: &str, disturbance: Disturbance) -> Result<Trap> {
+        let running = self.running.get(disturbance.operator).context("no such operator")?;
+        let ((send, sprung), (held, release)) = (oneshot::channel(), oneshot::channel::<()>());
+        let namespace = namespace.to_owned();
+        let here = Match::when(move |request| request.namespace == namespace);
+        let counts = disturbance.happens.counts().and(here);
+        running.proxy.after_nth(counts, disturbance.after, Point::BeforeDelivery, move |answered| async move {
+            if send.send(answered).is_ok() {
+                // Until the trap is dropped.
+                let _ = release.await;
+            }
+        });
+        Ok(Trap { sprung, _held: held })
     }
 
     fn users(&self) -> BTreeSet<&str> {
@@ -263,29 +373,31 @@ impl Stage {
     }
 }
 
-/// A crash that may come. Dropped, it does not come any more: the end of a namespace makes writes, too.
+/// A request that is waited for, and whose answer is held back then until this is dropped.
 struct Trap {
-    armed: Arc<AtomicBool>,
     sprung: oneshot::Receiver<Answered>,
+    _held: oneshot::Sender<()>,
 }
 
 impl Trap {
-    /// The request it came after, once.
-    fn sprung(&mut self) -> Option<Answered> {
-        self.sprung.try_recv().ok()
-    }
-}
-
-impl Drop for Trap {
-    fn drop(&mut self) {
-        self.armed.store(false, Ordering::SeqCst);
+    /// The request, if it comes in this time.
+    async fn sprung(&mut self, within: Duration) -> Option<Answered> {
+        tokio::time::timeout(within, &mut self.sprung).await.ok()?.ok()
     }
 }
 
 /// Has every member be made anew, with images of another release and other files.
-fn changed(manager: &mut Value) {
+fn changed(mut manager: Value) -> Value {
     manager["spec"]["version"] = json!("tungstenfabric-latest");
     manager["spec"]["commonConfiguration"]["logLevel"] = json!("debug");
+    manager
+}
+
+/// The same in another way.
+fn changed_otherwise(mut manager: Value) -> Value {
+    manager["spec"]["commonConfiguration"]["imagePullSecrets"] = json!(["other"]);
+    manager["spec"]["commonConfiguration"]["logLevel"] = json!("warning");
+    manager
 }
 
 /// A cluster on its nodes.
@@ -293,12 +405,24 @@ struct Scene<'a> {
     pool: &'a Pool,
     namespace: &'a str,
     recording: Recording,
+    /// What was wished before, and what came of it.
+    former: Option<(Value, Snapshot)>,
+    /// Whether wishes come and go. Then how many there were says nothing.
+    wavers: bool,
 }
 
 impl Scene<'_> {
     async fn pods(&self, client: &Client) -> Result<BTreeSet<String>> {
         let pods: Api<Pod> = Api::namespaced(client.clone(), self.namespace);
         Ok(pods.list(&ListParams::default()).await?.into_iter().map(|pod| pod.name_any()).collect())
+    }
+
+    fn differences(&self, expected: &Snapshot, found: &Snapshot) -> Vec<String> {
+        if self.wavers {
+            differences(&without_generations(expected), &without_generations(found))
+        } else {
+            differences(expected, found)
+        }
     }
 }
 
@@ -310,7 +434,12 @@ struct Trail<'a> {
     entries: Vec<Entry>,
 }
 
-impl Trail<'_> {
+impl<'a> Trail<'a> {
+    async fn begin(lab: &'a Lab, namespace: &str) -> Result<Self> {
+        let mark = lab.audit_mark().await?;
+        Ok(Self { lab, namespace: namespace.to_owned(), mark, entries: Vec::new() })
+    }
+
     /// Reads on; true if one of the users has written.
     fn read(&mut self, users: &BTreeSet<&str>) -> Result<bool> {
         let (entries, mark) = self.lab.audit().entries_since(self.mark)?;
@@ -324,8 +453,11 @@ impl Trail<'_> {
         Ok(self.entries[before..].iter().any(|entry| users.contains(entry.user.as_str())))
     }
 
-    fn writes(&self, running: &BTreeMap<&'static str, Running>) -> BTreeMap<&'static str, u64> {
-        let count = |user: &str| self.entries.iter().filter(|entry| entry.user == user).count() as u64;
+    fn writes(&self, running: &BTreeMap<&'static str, Running>) -> BTreeMap<&'static str, Writes> {
+        let count = |user: &str| {
+            let theirs = || self.entries.iter().filter(|entry| entry.user == user);
+            Writes { all: theirs().count() as u64, deeds: theirs().filter(|entry| !entry.is_told()).count() as u64 }
+        };
         running.iter().map(|(name, running)| (*name, count(&running.user))).collect()
     }
 
@@ -365,6 +497,65 @@ impl Trail<'_> {
         ensure!(deleted == *pods, "deleted: {deleted:?}, of {pods:?}");
         Ok(())
     }
+
+    /// Operators deleted no more pods of each workload than the last wish and those before it need, and nothing else. At most one pod of a workload
+    /// is on its way when its resource hears of something else, and it may have to be made anew then.
+    fn no_pod_was_replaced_in_vain(
+        &self,
+        users: &BTreeSet<&str>,
+        manager: &str,
+        pods: &BTreeSet<String>,
+        happens: Happens,
+    ) -> Result<()> {
+        let workloads: BTreeSet<&str> = pods.iter().map(|pod| workload(pod)).collect();
+        for of in workloads {
+            let members = pods.iter().filter(|pod| workload(pod) == of).count();
+            // For each wish that its resource heard of, one after the other; nothing before the first one.
+            let mut deleted = vec![0];
+            let mut leaving = BTreeSet::new();
+            for entry in self.entries.iter().filter(|entry| entry.code < 300 && !entry.is_told()) {
+                let (is_pod, is_deletion) = (entry.resource == "pods", entry.verb == Verb::Delete);
+                if entry.user == manager && !entry.name.is_empty() && of.starts_with(&format!("{}-", entry.name)) {
+                    deleted.push(0);
+                } else if is_deletion && users.contains(entry.user.as_str()) {
+                    ensure!(is_pod, "{} {} was deleted by {}", entry.resource, entry.name, entry.user);
+                    let is_another = workload(&entry.name) == of && leaving.insert(&entry.name);
+                    deleted.last_mut().into_iter().for_each(|count| *count += usize::from(is_another));
+                } else if is_pod && entry.code == 201 {
+                    leaving.remove(&entry.name);
+                }
+            }
+            let is_needed = match (happens, deleted.as_slice()) {
+                (Happens::SetBack, &[.., first, back, last]) => back <= first + 2 && last == members,
+                (Happens::SetBack, &[.., last]) => last == members,
+                (Happens::SetAside, &[.., aside, _]) => deleted.iter().sum::<usize>() <= members + 2 * aside + 2,
+                _ => deleted.iter().sum::<usize>() <= members,
+            };
+            ensure!(is_needed, "pods of {of}, which has {members}, were deleted {deleted:?} times for each wish");
+        }
+        Ok(())
+    }
+}
+
+/// The value of each of these keys now.
+async fn current(client: &Client, namespace: &str, names: &BTreeSet<Name>) -> Result<BTreeMap<Name, String>> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let list = secrets.list(&ListParams::default()).await?;
+    let values = list.items.into_iter().flat_map(|secret| {
+        let name = secret.metadata.name.unwrap_or_default();
+        secret.data.unwrap_or_default().into_iter().map(move |(key, value)| ((name.clone(), key), value.0))
+    });
+    let known: BTreeMap<Name, Vec<u8>> = values.collect();
+    let value = |name: &Name| {
+        let value = known.get(name).with_context(|| format!("key {} of Secret {} has no value", name.1, name.0))?;
+        Ok((name.clone(), String::from_utf8(value.clone()).context("a credential is text")?))
+    };
+    names.iter().map(value).collect()
+}
+
+/// The workload of a pod with this name.
+fn workload(pod: &str) -> &str {
+    pod.rsplit_once('-').map_or(pod, |(workload, _)| workload)
 }
 
 /// Starts one that watches all namespaces.

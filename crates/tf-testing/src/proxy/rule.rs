@@ -33,6 +33,11 @@ impl Match {
         Self::when(|request| request.verb.is_mutating() && !request.is_lease())
     }
 
+    /// [Writes](Self::writes) of what is not merely told: neither a status nor an event.
+    pub fn deeds() -> Self {
+        Self::writes().and(Self::when(|request| !request.is_told()))
+    }
+
     /// Requests with this verb.
     pub fn verb(verb: Verb) -> Self {
         Self::when(move |request| request.verb == verb)

@@ -47,7 +47,7 @@ impl Disturbance {
     fn counts(self) -> Match {
         match self {
             Self::Killed => Match::writes(),
-            Self::Reverted | Self::Changed | Self::Deleted => trap::deeds(),
+            Self::Reverted | Self::Changed | Self::Deleted => Match::deeds(),
         }
     }
 }

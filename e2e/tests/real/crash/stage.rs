@@ -17,7 +17,7 @@ use tf_testing::request::RequestInfo;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
-use super::trap::{self, Trap};
+use super::trap::Trap;
 use super::{Disturbance, Round, Wish};
 use crate::store::{NAMESPACE, Store, Turn, members};
 
@@ -225,7 +225,7 @@ impl<S: Subject> Stage<S> {
                 self.fulfilled(wish).await?;
                 return Ok(killed);
             };
-            let counts = if trap::is_told(&last) { trap::deeds() } else { Match::writes() };
+            let counts = if last.is_told() { Match::deeds() } else { Match::writes() };
             trap = self.trap(counts, 1, Disturbance::Killed);
             self.restart()?;
         }

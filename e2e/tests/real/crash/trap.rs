@@ -15,16 +15,6 @@ pub struct Trap {
     sprung: oneshot::Receiver<RequestInfo>,
 }
 
-/// Whether something is merely told by a request.
-pub fn is_told(request: &RequestInfo) -> bool {
-    request.subresource == "status" || request.resource == "events"
-}
-
-/// Writes of what is not merely told.
-pub fn deeds() -> Match {
-    Match::writes().and(Match::when(|request| !is_told(request)))
-}
-
 impl Trap {
     /// Waits for the so-manieth request that counts, from now on. Kills the victim at it.
     pub fn set(proxy: &Proxy, counts: Match, after: u64, victim: Option<Arc<Mutex<Operator>>>) -> Self {
