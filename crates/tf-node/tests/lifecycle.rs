@@ -355,3 +355,33 @@ fn the_program_can_be_replaced_while_it_runs() {
     assert_eq!(container.running(&hash), before);
     assert_eq!(container.terminate().code(), Some(0));
 }
+
+#[test]
+fn a_server_is_not_started_with_data_of_a_release_that_it_must_not_go_on_with_and_is_when_the_image_is_set_back() {
+    let mut container = Container::new();
+    let home = container.path("/rabbitmq");
+    let image = |release: &str| {
+        let _ = fs::remove_dir_all(&home);
+        for folder in ["sbin".to_owned(), format!("plugins/rabbit-{release}")] {
+            fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        fs::write(home.join("sbin/rabbitmqctl"), "").unwrap();
+    };
+    image("4.0.5");
+    let path = std::env::var("PATH").unwrap();
+    container.environment.push(("PATH".to_owned(), format!("{}:{path}", home.join("sbin").display())));
+    let databases = container.path("/tmp/mnesia");
+    fs::create_dir_all(&databases).unwrap();
+    fs::write(databases.join(".tf-release"), "3.10.8").unwrap();
+    let mut launch = forever();
+    let port = NonZeroU16::new(1).unwrap();
+    launch.working_directory = Some("/tmp".into());
+    launch.ready = Probe::RabbitMq { port, management: port, definitions: None };
+    let hash = container.configure(&launch, &files([]));
+    container.run();
+    let state = container.wait("refused", |state| state.phase == Phase::BackOff);
+    let why = state.down().unwrap();
+    assert!(why.contains("the data is of RabbitMQ 3.10.8, and the image has 4.0.5: 3.11 has to have served"), "{why}");
+    image("3.10.8");
+    container.running(&hash);
+}

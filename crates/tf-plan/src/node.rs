@@ -15,6 +15,7 @@ pub mod content;
 pub mod launch;
 pub mod rabbitmq;
 pub mod redis;
+pub mod release;
 pub mod state;
 pub mod template;
 pub mod vrouter;

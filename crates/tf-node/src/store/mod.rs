@@ -3,6 +3,7 @@
 //! The verbs that a store's procedures need are here too, beside the facts they change.
 
 pub mod cassandra;
+mod line;
 mod owner;
 pub mod rabbitmq;
 pub mod redis;

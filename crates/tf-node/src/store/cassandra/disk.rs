@@ -17,11 +17,15 @@ use tf_plan::node::{
         backup::{Restored, Saved},
     },
     launch,
+    release::CASSANDRA,
 };
 
 use super::{
-    super::owner::{OWNER, belongs_to, exists},
-    backup,
+    super::{
+        line,
+        owner::{OWNER, belongs_to, exists},
+    },
+    backup, image,
 };
 use crate::{atomic, log, set::Set};
 
@@ -126,14 +130,15 @@ pub(super) fn owner(data: &Path) -> Option<u32> {
 /// Puts aside what belongs to a member that left the ring.
 ///
 /// # Errors
-/// When a file cannot be moved.
+/// When a file cannot be moved, or the server must not have the data.
 pub fn prepare(data: &Path, set: &Set) -> Result<()> {
     // Of an agent that was stopped while it made a backup. They keep files that the server has no more.
     if let Err(error) = backup::clear(&keyspaces(data)) {
         log::warn("a snapshot was not removed", &json!({"error": format!("{error:#}")}));
     }
     let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
-    member.map_or(Ok(()), |member| belongs_to(member.trim(), data, put_aside))
+    member.map_or(Ok(()), |member| belongs_to(member.trim(), data, put_aside))?;
+    line::may_start(&CASSANDRA, data, image::version().as_deref())
 }
 
 /// Moves everything, and goes on where it was stopped before.

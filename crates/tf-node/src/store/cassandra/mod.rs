@@ -5,6 +5,7 @@ pub mod change;
 mod disk;
 mod gossip;
 mod heartbeats;
+mod image;
 pub mod login;
 mod save;
 mod sstables;
@@ -25,7 +26,7 @@ use self::{
     login::Login,
     wire::{Connection, Row, texts},
 };
-use super::answer;
+use super::{answer, line};
 use crate::{paths::Paths, probe::Target};
 
 /// Whether the server answers requests, which it does once it has joined the ring.
@@ -52,6 +53,7 @@ pub async fn facts(changer: &Changer) -> Facts {
     // Half of it could be taken for all of it.
     let unknown = |why| Facts { unknown: Some(why), ..Facts::default() };
     let mut facts = answer("server", ask(changer)).await.unwrap_or_else(unknown);
+    line::note(&data, &facts.release);
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     facts.has_served = disk::has_served(&data);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));

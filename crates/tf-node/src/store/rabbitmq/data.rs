@@ -1,6 +1,10 @@
 //! What a RabbitMQ server has on its disk (RabbitMQ, "Clustering": `cluster_nodes.config`; releases that keep their cluster in Mnesia).
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
@@ -33,6 +37,11 @@ fn nodes(text: &str) -> BTreeSet<String> {
     let list = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(list, _)| list);
     let atoms = list.unwrap_or_default().split(',').map(|atom| atom.trim().trim_matches('\''));
     atoms.filter(|atom| !atom.is_empty()).map(str::to_owned).collect()
+}
+
+/// Where the release is noted that has served: beside the databases, and gone with them.
+pub(super) fn databases(data: &Path) -> PathBuf {
+    data.join(DATABASES)
 }
 
 /// Lets the data be that of this member, which the cluster has not forgotten.

@@ -9,7 +9,7 @@ pub mod release;
 
 use std::{fs, path::Path, time::Duration};
 
-use super::answer;
+use super::{answer, line};
 use crate::{
     paths::Paths,
     probe::{Target, http::Connection},
@@ -21,7 +21,10 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tf_plan::node::rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER, few};
+use tf_plan::node::{
+    rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER, few},
+    release::RABBITMQ,
+};
 
 use self::queues::Queues;
 
@@ -116,7 +119,10 @@ pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, que
     let mut facts = Facts::default();
     // Half of it could be taken for all of it.
     match answer("management plugin", ask(target, definitions, queues, paths, &mut facts)).await {
-        Ok(()) => facts,
+        Ok(()) => {
+            line::note(&data::databases(data), &facts.release);
+            facts
+        }
         Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
     }
 }
@@ -146,10 +152,11 @@ async fn ask(
 /// What has to happen before the server is started.
 ///
 /// # Errors
-/// When a file cannot be moved.
+/// When a file cannot be moved, or the server must not have the data.
 pub fn prepare(data: &Path, set: &Set) -> Result<()> {
     let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
-    member.map_or(Ok(()), |member| data::belongs_to(member.trim(), data))
+    member.map_or(Ok(()), |member| data::belongs_to(member.trim(), data))?;
+    line::may_start(&RABBITMQ, &data::databases(data), release::version().as_deref())
 }
 
 fn authorization(directory: &Path) -> Result<HeaderValue> {

@@ -12,22 +12,28 @@ const TOOL: &str = "rabbitmqctl";
 /// Beginning of the server's name in the folder of plugins.
 const SERVER: &str = "rabbit-";
 
-/// First number of its release, if it can be told.
-pub fn major() -> Option<u32> {
+/// Its release, if it can be told.
+pub fn version() -> Option<String> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).find_map(|folder| beside(&folder.join(TOOL)))
 }
 
-/// The same of the server that a tool is beside.
-fn beside(tool: &Path) -> Option<u32> {
+/// First number of its release.
+pub fn major() -> Option<u32> {
+    version()?.split('.').next()?.parse().ok()
+}
+
+/// The release of the server that a tool is beside.
+fn beside(tool: &Path) -> Option<String> {
     let home: PathBuf = fs::canonicalize(tool).ok()?.ancestors().nth(2)?.to_owned();
     let entries = fs::read_dir(home.join("plugins")).ok()?;
     entries.flatten().find_map(|entry| number(entry.file_name().to_str()?))
 }
 
-/// The first number of `rabbit-3.10.8`; not of `rabbit_common-3.10.8`.
-fn number(name: &str) -> Option<u32> {
-    name.strip_prefix(SERVER)?.split('.').next()?.parse().ok()
+/// That of `rabbit-3.10.8`; not of `rabbit_common-3.10.8`. Some releases have their plugins in files.
+fn number(name: &str) -> Option<String> {
+    let version = name.strip_prefix(SERVER)?.trim_end_matches(".ez");
+    version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
 }
 
 #[cfg(test)]
@@ -46,14 +52,19 @@ mod tests {
         fs::write(home.join("sbin/rabbitmqctl"), "").unwrap();
         let link = root.path().join("rabbitmqctl");
         symlink(home.join("sbin/rabbitmqctl"), &link).unwrap();
-        assert_eq!(beside(&link), Some(4));
+        assert_eq!(beside(&link).as_deref(), Some("4.0.5"));
         assert_eq!(beside(&root.path().join("nothing")), None);
     }
 
     #[test]
     fn other_plugins_are_not_taken_for_the_server() {
-        for (name, expected) in [("rabbit-3.10.8", Some(3)), ("rabbit_common-3.10.8", None), ("rabbit-", None)] {
-            assert_eq!(number(name), expected, "{name}");
+        for (name, expected) in [
+            ("rabbit-3.10.8", Some("3.10.8")),
+            ("rabbit-3.10.8.ez", Some("3.10.8")),
+            ("rabbit_common-3.10.8", None),
+            ("rabbit-", None),
+        ] {
+            assert_eq!(number(name).as_deref(), expected, "{name}");
         }
     }
 }
