@@ -54,6 +54,8 @@ pub const SERVERS_DELEGATES: u32 = 16;
 
 /// Seconds that a server has to end what it is doing.
 const STOP_SECONDS: u32 = 120;
+/// Until a server that has not come up is started anew: three times as long as it waits for others (ADR 0044).
+const LONGEST_START: u32 = 900;
 /// Seconds until a server that is to be stopped has moved its connections and leaders to others. It is stopped then.
 const DRAIN_SECONDS: u32 = 60;
 /// Erlang looks every second whether files with certificates are others, for what a server shows and for whom it trusts: by default
@@ -267,6 +269,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -
     let level = log_level(level);
     let mut launch = Launch {
         working_directory: Some(DATA_DIR.into()),
+        starting: Some(LONGEST_START),
         files: BTreeMap::from([
             (CONFIG_FILE.into(), OnChange::Restart),
             (ENV_FILE.into(), OnChange::Restart),

@@ -18,7 +18,7 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::{api::certificates::v1::CertificateSigningRequest, apimachinery::pkg::apis::meta::v1::Status};
 use rustls::pki_types::ServerName;
-use tf_plan::node::{self, launch::Reads};
+use tf_plan::node;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
@@ -133,15 +133,15 @@ impl Conversation {
     }
 }
 
-/// What the API refuses to the daemon that reads this, in the API's words; none if nothing.
+/// What the API refuses of these lists to the daemon that has this token, in the API's words; none if nothing.
 ///
 /// # Errors
 /// When it does not say.
-pub async fn refused(reads: &Reads, paths: &Paths) -> Result<Option<String>> {
+pub async fn refused(token: &str, lists: &[&String], paths: &Paths) -> Result<Option<String>> {
     let api = Api::from_environment(paths.clone())?;
-    let token = fs::read(paths.run_dir().join(&reads.token)).context("read the token")?;
+    let token = fs::read(paths.run_dir().join(token)).context("read the token")?;
     let ask = async |api: &mut Conversation| {
-        for list in &reads.lists {
+        for list in lists {
             match api.ask(Method::GET, &format!("{list}?limit=1"), Vec::new()).await? {
                 // A definition that is not there yet.
                 (StatusCode::OK | StatusCode::NOT_FOUND, _) => {}

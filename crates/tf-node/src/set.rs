@@ -147,7 +147,7 @@ impl Set {
             match (difference(name), on_change) {
                 (Difference::None, _) | (_, OnChange::Nothing) => {}
                 (Difference::Lists(signal), OnChange::Restart) | (_, OnChange::Signal(signal)) => {
-                    drop(signals.insert(*signal));
+                    signals.insert(*signal);
                 }
                 (Difference::More, OnChange::Restart) => return Effect::Restart,
             }

@@ -52,6 +52,8 @@ pub struct Report {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     pid: Option<i32>,
+    /// When it was seen first.
+    first: Option<Instant>,
     has_answered: bool,
     unwell_since: Option<Instant>,
     lacks: Option<(String, Instant)>,
@@ -63,7 +65,13 @@ impl Seen {
     fn look(&mut self, pid: Option<i32>, look: &Look, lives: bool, begun: Instant) {
         let Look { health, is_silent, .. } = look;
         if self.pid != pid {
-            *self = Self { pid, unwell_since: self.unwell_since, lacks: self.lacks.take(), ..Self::default() };
+            *self = Self {
+                pid,
+                first: Some(begun),
+                unwell_since: self.unwell_since,
+                lacks: self.lacks.take(),
+                ..Self::default()
+            };
         }
         self.has_answered |= health.serves && !health.standby;
         // A daemon that waits to be elected may have a port open at which nobody answers yet.
@@ -89,6 +97,12 @@ impl Seen {
         self.unwell_since.is_some_and(|since| now.duration_since(since) >= FORBEARANCE)
     }
 
+    /// Whether it has not served since it was started, for longer than that takes.
+    fn is_stuck(&self, starting: Option<Duration>, now: Instant) -> bool {
+        let is_long = |(starting, first)| now.duration_since(first) >= starting;
+        !self.has_answered && starting.zip(self.first).is_some_and(is_long)
+    }
+
     fn hangs(&self, patience: Option<Duration>, now: Instant) -> bool {
         let is_long = |since: Instant| patience.is_some_and(|patience| now.duration_since(since) >= patience);
         self.has_answered && self.silent_since.is_some_and(is_long)
@@ -99,6 +113,8 @@ impl Seen {
 #[derive(Debug, Default)]
 struct Access {
     asked: Option<Instant>,
+    /// How often it was asked for one list after the other.
+    turns: usize,
     /// Its last answer: what is refused, in its words.
     answer: Option<Result<(), String>>,
 }
@@ -110,7 +126,13 @@ impl Access {
             *self = Self::default();
         } else if self.asked.is_none_or(|asked| begun.duration_since(asked) >= ASKING) {
             self.asked = Some(begun);
-            if let Ok(refused) = kubernetes::refused(reads, paths).await {
+            // A daemon that is let in is asked for one list at a time: who loses its token, or its rights, is refused whichever it is.
+            let lists: Vec<&String> = match (&self.answer, self.turns.checked_rem(reads.lists.len())) {
+                (Some(Ok(())), Some(turn)) => reads.lists.iter().skip(turn).take(1).collect(),
+                _ => reads.lists.iter().collect(),
+            };
+            if let Ok(refused) = kubernetes::refused(&reads.token, &lists, paths).await {
+                self.turns += lists.len();
                 self.answer = Some(refused.map_or(Ok(()), |why| Err(format!("{KUBERNETES} ({why})"))));
             }
         }
@@ -156,7 +178,8 @@ impl Wellness {
             let (look, told) = (launch.clone(), self.told.clone());
             let task = tokio::spawn(async move {
                 let (mut seen, mut kubernetes) = (Seen::default(), Access::default());
-                let patience = look.patience.map(|seconds| Duration::from_secs(seconds.into()));
+                let seconds = |of: Option<u32>| of.map(|seconds| Duration::from_secs(seconds.into()));
+                let (patience, starting) = (seconds(look.patience), seconds(look.starting));
                 loop {
                     let is_well = seen.unwell_since.is_none() && seen.lacks.is_none();
                     sleep(if is_well { PERIOD } else { SOON }).await;
@@ -184,7 +207,7 @@ impl Wellness {
                     let now = Instant::now();
                     let standby = health.standby;
                     let unwell = seen.is_unwell(now).then(|| health.message.clone());
-                    let hangs = pid.filter(|_| seen.hangs(patience, now));
+                    let hangs = pid.filter(|_| seen.hangs(patience, now) || seen.is_stuck(starting, now));
                     let serving = pid.filter(|_| health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
                     let lacks: Vec<&str> = seen.lost(now).into_iter().chain(kubernetes.refused()).collect();
@@ -281,6 +304,21 @@ mod tests {
         // The next process has not answered yet.
         let now = after(&mut seen, 90, 8, &silent(), false, now);
         assert!(seen.is_unwell(now) && !seen.hangs(PATIENCE, now));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_come_up_is_stuck_and_one_that_has_served_never_is() {
+        let starting = Some(Duration::from_mins(1));
+        let mut seen = Seen::default();
+        let now = after(&mut seen, 29, 7, &refuses(), false, Instant::now());
+        assert!(!seen.is_stuck(starting, now));
+        let now = after(&mut seen, 2, 7, &silent(), false, now);
+        assert!(seen.is_stuck(starting, now) && !seen.is_stuck(None, now));
+        let now = after(&mut seen, 29, 8, &refuses(), false, now);
+        assert!(!seen.is_stuck(starting, now), "it has been started anew");
+        let now = after(&mut seen, 1, 8, &well(), false, now);
+        let now = after(&mut seen, 90, 8, &refuses(), false, now);
+        assert!(!seen.is_stuck(starting, now));
     }
 
     #[tokio::test]

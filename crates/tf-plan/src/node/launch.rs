@@ -80,6 +80,9 @@ pub struct Launch {
     /// is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
+    /// Seconds within which it serves for the first time; one that does not is killed and started anew. Default: it is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<u32>,
     /// How it is taken out of service before it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
@@ -506,6 +509,7 @@ impl Launch {
             level: None,
             lists: None,
             patience: None,
+            starting: None,
             drain: None,
             agent: None,
             identity: None,
@@ -572,9 +576,14 @@ impl Launch {
         probe("ready", &self.ready)?;
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
         self.patience.map_or(Ok(()), |seconds| wait("patience", seconds))?;
+        self.starting.map_or(Ok(()), |seconds| wait("starting", seconds))?;
         if let Some(Reads { token, lists }) = &self.kubernetes {
             ensure("kubernetes.token", "is none of the files", self.files.contains_key(token))?;
-            ensure("kubernetes.lists", "has a path that no request can ask for", lists.iter().all(|list| is_path(list)))?;
+            ensure(
+                "kubernetes.lists",
+                "has a path that no request can ask for",
+                lists.iter().all(|list| is_path(list)),
+            )?;
         }
         if let Probe::RabbitMq { definitions: Some(file), .. } = &self.ready {
             ensure("ready.definitions", "is none of the files", self.files.contains_key(file))?;

@@ -72,7 +72,10 @@ pub async fn change_one_node_at_a_time(
     say("agents to be Functional again", &NodeStatus::is_functional, nodes).await?;
     settled(client).await?;
     let now = processes(lab)?;
-    ensure!(now.len() == nodes && now == running, "agents were started anew for lists of servers: {running:?}, {now:?}");
+    ensure!(
+        now.len() == nodes && now == running,
+        "agents were started anew for lists of servers: {running:?}, {now:?}"
+    );
 
     let node = lab.real_nodes()?.all()?.swap_remove(0);
     let mut killed = 0;
