@@ -55,8 +55,23 @@ pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
         };
         let bare = || Some(bare(unmirrored(members, reports)?));
         let mut pods = members.iter().filter_map(|member| pod_of(member, reports.pods));
-        pods.find_map(critical).or_else(bare).or_else(|| deserted(members, reports))
+        pods.find_map(critical).or_else(bare).or_else(|| deserted(members, reports)).or_else(|| {
+            let (_, Facts { release, .. }) = unflagged(members, reports)?;
+            Some(format!(
+                "feature flags of RabbitMQ {release} are enabled before, without which a later line may not start"
+            ))
+        })
     })
+}
+
+/// A member whose agent can enable the feature flags of the release that all members run, where nobody has. Nobody knows whether the next image is of
+/// another line, so that is done as soon as it can be.
+pub fn unflagged<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<(&'a Pod, &'a Facts)> {
+    let all: Vec<(&Pod, &Facts)> = answering(members, reports).collect();
+    let is_same = all.iter().all(|(_, facts)| facts.release == all[0].1.release);
+    let is_done = all.iter().any(|(_, facts)| facts.flags == Some(true));
+    let first = all.iter().find(|(_, facts)| facts.flags == Some(false)).copied();
+    first.filter(|_| all.len() == members.len() && is_same && !is_done)
 }
 
 /// Queues whose consumers are not back. Those agents know of them that were there before, and they say no more of who does not come back.

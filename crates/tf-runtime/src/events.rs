@@ -57,6 +57,7 @@ fn action(request: &Request) -> String {
         Request::Membership(Membership::Forget { .. }) => "Forget".to_owned(),
         Request::Membership(Membership::ImportDefinitions) => "ImportDefinitions".to_owned(),
         Request::Membership(Membership::Grow) => "Grow".to_owned(),
+        Request::Membership(Membership::EnableFlags) => "EnableFlags".to_owned(),
     }
 }
 
@@ -117,6 +118,9 @@ impl Events {
             }
             Step::Ask(_, request @ Request::Membership(Membership::ImportDefinitions)) => {
                 ("DefinitionsImported", action(request), why.clone())
+            }
+            Step::Ask(_, request @ Request::Membership(Membership::EnableFlags)) => {
+                ("FeatureFlagsEnabled", action(request), why.clone())
             }
             Step::Ask(_, request @ Request::Membership(Membership::Grow)) => {
                 ("QuorumQueuesGrown", action(request), why.clone())

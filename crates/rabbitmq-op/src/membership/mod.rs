@@ -158,16 +158,27 @@ fn mend(view: &View<'_>) -> Option<Step> {
     left.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted")))
         .or_else(|| view.forget(&missed()?.name))
         .or_else(|| view.forget(view.stray()?))
-        .or_else(|| grow(view))
+        .or_else(|| complete(view))
+}
+
+/// What a cluster that lacks nothing and that nobody is about to leave is completed by.
+fn complete(view: &View<'_>) -> Option<Step> {
+    let Situation { record, reports, .. } = view.situation;
+    let members = view.situation.members();
+    let is_whole = record.leaving.is_empty() && procedure::fragile(members, reports, &[]).is_none();
+    let enable = || {
+        let (pod, facts) = procedure::unflagged(members, reports)?;
+        let why = format!("pod {} has the cluster enable the feature flags of RabbitMQ {}", pod.name, facts.release);
+        Some(ask(pod, Membership::EnableFlags, why))
+    };
+    is_whole.then(|| grow(view).or_else(enable)).flatten()
 }
 
 /// Has a member hold quorum queues that are on too few.
 fn grow(view: &View<'_>) -> Option<Step> {
-    let Situation { record, reports, .. } = view.situation;
     let (pod, queues) = view.all.iter().find_map(|seen| Some((seen.pod?, seen.lacks()?)))?;
-    let is_whole = record.leaving.is_empty() && procedure::fragile(view.situation.members(), reports, &[]).is_none();
-    let why = || format!("pod {} holds quorum queues that were on too few ({queues})", pod.name);
-    is_whole.then(|| ask(pod, Membership::Grow, why()))
+    let why = format!("pod {} holds quorum queues that were on too few ({queues})", pod.name);
+    Some(ask(pod, Membership::Grow, why))
 }
 
 fn ask(pod: &Pod, change: Membership, why: String) -> Step {

@@ -129,6 +129,31 @@ fn nobody_is_stopped_while_consumers_are_not_back_as_any_agent_knows() {
     assert!(why.contains("not back since a server came or went (vnc_config.cp1 and 2 more)"), "{why}");
 }
 
+/// The plan when servers are of these releases, each with what its agent says of feature flags.
+fn flagged(of: [(&str, Option<bool>); 3]) -> Plan {
+    let mut observed = running();
+    for (index, (release, flags)) in of.into_iter().enumerate() {
+        let facts = Facts { release: release.into(), flags, ..facts(index) };
+        observed.agents.insert(format!("pod-{index}"), agent(index, Some(facts), true));
+    }
+    planned(&observed)
+}
+
+#[test]
+fn feature_flags_of_a_release_that_all_run_are_enabled_once_and_nobody_is_stopped_before() {
+    let (off, on) = (("3.11.1", Some(false)), ("3.11.1", Some(true)));
+    let plan = flagged([off, off, off]);
+    let Some(Step::Ask(target, Request::Membership(Membership::EnableFlags))) = plan.step else {
+        panic!("{:?}", plan.step);
+    };
+    assert!(target.why.contains("feature flags of RabbitMQ 3.11.1"), "{}", target.why);
+    // Somebody has, some run another release, or their agents are of an earlier one.
+    for of in [[off, on, off], [off, off, ("3.10.8", Some(false))], [("3.11.1", None); 3]] {
+        let plan = flagged(of);
+        assert!(matches!(plan.step, Some(Step::Activate(..))), "{of:?}: {:?}", plan.step);
+    }
+}
+
 #[test]
 fn a_member_takes_part_in_quorum_queues_that_are_on_too_few_when_the_cluster_is_whole() {
     let short = |facts: &mut Facts| {

@@ -76,9 +76,10 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
         (&Method::POST, "/v1/zookeeper/reconfig", Some(Store::ZooKeeper(target))) => {
             reconfigure(context, &target, request.into_body()).await
         }
-        (&Method::POST, "/v1/rabbitmq/membership", Some(Store::RabbitMq { management, definitions, .. })) => {
+        (&Method::POST, "/v1/rabbitmq/membership", Some(Store::RabbitMq { management, data, definitions })) => {
             let Context { paths, daemon, .. } = context;
-            let server = rabbitmq::Server { target: &management, paths, daemon, definitions: definitions.as_deref() };
+            let (data, definitions) = (&paths.at(data), definitions.as_deref());
+            let server = rabbitmq::Server { target: &management, paths, daemon, data, definitions };
             let make = async |change: &Membership| membership::change(change, &server, &context.commands).await;
             make_change(context, request.into_body(), make).await
         }

@@ -36,6 +36,8 @@ pub enum Membership {
     ImportDefinitions,
     /// Have the server hold the quorum queues that are on too few nodes ([`Facts::short`]).
     Grow,
+    /// Have the cluster enable all stable feature flags of its release ([`Facts::flags`]).
+    EnableFlags,
 }
 
 /// Facts about one server and the cluster as it sees it. What could not be found out is empty.
@@ -73,6 +75,10 @@ pub struct Facts {
     /// Quorum queues that are on fewer nodes than they should be, and not on this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short: Option<Queues>,
+    /// Whether it was asked to have all stable feature flags of its release enabled, and did. A server of a later line may not start without. None where
+    /// an agent of an earlier release says nothing of it, and for releases that do so by themselves or are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flags: Option<bool>,
     /// Why it may not be stopped: queues that would lose their majority, or messages that no other node has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical: Option<String>,

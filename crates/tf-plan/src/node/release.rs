@@ -50,8 +50,9 @@ pub const RABBITMQ: Upgrades = Upgrades {
 pub const CASSANDRA: Upgrades = Upgrades {
     name: "Cassandra",
     between: |from, to| {
-        let newest = |major| Line { major, minor: if major == 4 { 1 } else { 0 } };
-        (to.major > from.major + 1).then(|| newest(from.major + 1))
+        let next = from.major + 1;
+        // The last one of 4.x is 4.1.
+        (to.major > next).then(|| Line { major: next, minor: u32::from(next == 4) })
     },
 };
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tf_plan::node::rabbitmq::{Membership, few};
 
-use super::{super::Failure, Management, Server, TOOLS_PATIENCE, queues};
+use super::{super::Failure, Management, Server, TOOLS_PATIENCE, flags, queues};
 use crate::{command::Commands, materialise::RunDir, process, set::Set, state_file};
 
 /// Queues in one pattern: an argument is not longer than 128 KiB, and a name than 255 bytes.
@@ -58,6 +58,14 @@ pub async fn change(change: &Membership, server: &Server<'_>, commands: &Command
             Ok(tools.run(&["rabbitmqctl", "import_definitions", &file]).await.map(drop)?)
         }
         Membership::Grow => grow(server, &tools).await,
+        Membership::EnableFlags => {
+            let release = Management::open(server.target, server.paths).await?.overview().await?.rabbitmq_version;
+            if flags::are_enabled(server.data, &release).is_none() {
+                return Err(Failure::Refused(format!("flags of {release} are not enabled by itself")));
+            }
+            tools.run(&["rabbitmqctl", "enable_feature_flag", "all"]).await?;
+            Ok(flags::note(server.data, &release)?)
+        }
     }
 }
 

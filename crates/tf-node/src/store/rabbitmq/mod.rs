@@ -2,6 +2,7 @@
 
 mod data;
 pub mod definitions;
+mod flags;
 pub mod membership;
 mod mirrors;
 pub mod queues;
@@ -46,6 +47,8 @@ pub struct Server<'a> {
     pub paths: &'a Paths,
     /// Name of the daemon.
     pub daemon: &'a str,
+    /// Its data directory, as the agent sees it.
+    pub data: &'a Path,
     /// Its definitions, as the daemon sees them.
     pub definitions: Option<&'a Path>,
 }
@@ -121,6 +124,7 @@ pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, que
     match answer("management plugin", ask(target, definitions, queues, paths, &mut facts)).await {
         Ok(()) => {
             line::note(&data::databases(data), &facts.release);
+            facts.flags = flags::are_enabled(data, &facts.release);
             facts
         }
         Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
