@@ -6,6 +6,8 @@
 
 pub mod config;
 pub mod mode;
+#[cfg(test)]
+mod model;
 pub mod password;
 pub mod plan;
 pub mod ports;

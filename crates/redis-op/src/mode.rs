@@ -14,6 +14,7 @@ use tf_plan::{
     observed::Observed,
     placement::Placement,
     plan::NotReady,
+    reports::Reports,
 };
 
 use crate::ports::Ports;
@@ -62,17 +63,31 @@ pub fn size_rule(mode: RedisMode) -> SizeRule {
 }
 
 /// What becomes of a member that loses its node. Independent servers hold copies of what clients have. One of those that decide
-/// together stays until another one can take its place: with fewer of them fewer would be more than half.
+/// together stays until another one can take its place: with fewer of them fewer would be more than half. Of those that are too many less than
+/// half go at once, and the next ones when the Sentinels that stay count them no longer: those that remain have to be able to decide, and to have
+/// what clients were told they have.
 pub fn leaving(mode: RedisMode, cr: &Redis, observed: &Observed<Redis>) -> Leaving {
     let placement = Placement::from_selector(&cr.common().node_selector, Placement::ControlPlane);
     let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
     let matching = nodes.iter().filter(|node| placement.matches(node) && node.address.is_some()).count();
     let wanted = cr.common().replicas.unwrap_or(DEFAULT_SIZE);
-    if mode == RedisMode::Independent || usize::try_from(wanted).is_ok_and(|wanted| matching >= wanted) {
+    if mode == RedisMode::Independent {
         Leaving::Dropped
+    } else if usize::try_from(wanted).is_ok_and(|wanted| matching >= wanted) {
+        // Of an even number of nodes one is of no use.
+        Leaving::DroppedTo(fewest(cr, observed).min(matching - usize::from(matching.is_multiple_of(2))))
     } else {
         Leaving::Kept
     }
+}
+
+/// The fewest members that are odd in number and more than half of those that the Sentinel of any member counts.
+fn fewest(cr: &Redis, observed: &Observed<Redis>) -> usize {
+    let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
+    let reports = Reports::of_observed(observed);
+    let counts = |member| Some(reports.of_member(member)?.redis.as_ref()?.sentinel.as_ref()?.others? + 1);
+    let counted = members.iter().map(|member| counts(member).unwrap_or(members.len())).max().unwrap_or_default();
+    (counted / 2 + 1) | 1
 }
 
 /// What servers and Sentinels have to know of each other; nothing where each server is on its own.

@@ -58,11 +58,19 @@ struct Passwords {
     peers: Option<Password>,
 }
 
-/// Plans the servers of a resource.
+/// The servers of a resource, and what they are to each other.
+pub(crate) struct Servers<'a> {
+    pub(crate) ensemble: Ensemble<'a, Redis>,
+    pub(crate) mode: RedisMode,
+    ports: Ports,
+    replication: Option<Replication>,
+}
+
+/// Chooses the servers of a resource.
 ///
 /// # Errors
-/// When there are no members to plan for, the password is unfit, or the spec asks for what cannot be.
-pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
+/// When there are none, or the spec asks for what cannot be.
+pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Result<Servers<'a>, NotReady> {
     let spec = &cr.spec.service_configuration;
     let mode = mode::of(cr)?;
     let ensemble = Ensemble::prepare(
@@ -93,8 +101,17 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
         ));
     }
     let ports = Ports::of(spec)?;
-    let agents = agents(cr, &observed.operator.cluster_domain)?;
     let replication = mode::replication(cr, mode, ensemble.members(), ports)?;
+    Ok(Servers { ensemble, mode, ports, replication })
+}
+
+/// Plans the servers of a resource.
+///
+/// # Errors
+/// When there are no members to plan for, the password is unfit, or the spec asks for what cannot be.
+pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
+    let Servers { ensemble, mode, ports, replication } = servers(cr, observed)?;
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
     let clients = Password::of(cr, observed)?;
     let peers = replication.as_ref().map(|_| Password::of_peers(cr, observed)).transpose()?;
     let passwords = Passwords { clients, peers };

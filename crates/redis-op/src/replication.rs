@@ -51,11 +51,10 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
 fn recount(plan: &mut Plan, reports: &Reports<'_>) {
     let (seen, count) = (seen(&plan.members, reports), plan.members.len());
     let tell = seen.iter().filter(|one| one.facts.sentinel.is_some()).count();
-    if plan.step.is_some() || reports.pods.len() != count || tell != count {
+    if plan.step.is_some() || plan.under_way.is_some() || reports.pods.len() != count || tell != count {
         return;
     }
-    let counts = |one: &&Seen<'_>| one.facts.sentinel.as_ref().and_then(|it| it.others).is_some_and(|it| it >= count);
-    if let Some(Seen { pod, .. }) = seen.iter().find(counts) {
+    if let Some(Seen { pod, .. }) = seen.iter().find(|one| one.is_outnumbered(count)) {
         let why =
             format!("the Sentinel of pod {} starts anew, since it counts more than the {count} there are", pod.name);
         let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::Recount));
@@ -95,6 +94,16 @@ impl Seen<'_> {
         self.facts.copies.as_ref()?.rsplit_once(':').map(|(host, _)| host)
     }
 
+    /// Whether its Sentinel counts others than so many members.
+    fn is_outnumbered(&self, members: usize) -> bool {
+        self.facts.sentinel.as_ref().and_then(|it| it.others).is_some_and(|others| others >= members)
+    }
+
+    /// Whether its Sentinel has no majority, since most of those that it counts are gone for good. It counts them until it starts anew.
+    fn is_deserted(&self, members: usize) -> bool {
+        self.is_outnumbered(members) && self.facts.sentinel.as_ref().is_some_and(|it| it.refuses.is_some())
+    }
+
     fn copies_that(&self, master: IpAddr) -> bool {
         self.copies().and_then(|host| host.parse().ok()) == Some(master)
     }
@@ -116,72 +125,97 @@ fn named(seen: &[Seen<'_>]) -> Option<IpAddr> {
 }
 
 /// What keeps a member that serves from being stopped: the others have to serve and to have what was written, and the Sentinels to agree, so
-/// that they can have another one take writes.
+/// that they can have another one take writes. Where they never can, some have to be started anew.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
-    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
-    if let Err(why) = procedure::heard(members.iter(), reports, "server", says) {
+    let (seen, count) = (seen(members, reports), members.len());
+    let master = named(&seen);
+    if let Some(why) = parted(members, reports, &seen, master).filter(|_| !is_hopeless(&seen, count)) {
         return Some(why);
     }
-    let seen = seen(members, reports);
-    if let Some(one) = seen.iter().find(|one| one.facts.loading) {
-        return Some(format!("the server of pod {} is loading its data", one.pod.name));
-    }
-    if let Some((pod, why)) = divided(&seen).into_iter().next() {
-        return Some(format!("pod {pod}: {why}"));
-    }
-    let master = named(&seen);
-    let disagrees = |one: &&Seen<'_>| one.facts.sentinel.as_ref().map(|it| it.master) != master;
-    if let Some(one) = seen.iter().find(disagrees) {
-        return Some(format!("the Sentinel of pod {} does not know who takes writes yet", one.pod.name));
-    }
-    let copying = seen.iter().find(|one| one.address == master).and_then(|one| one.facts.copying.as_ref())?;
+    // One that copies another one itself has nothing that the others could lack.
+    let leads = |one: &&Seen<'_>| one.address == master && one.facts.copies.is_none();
+    let copying = seen.iter().find(leads).and_then(|one| one.facts.copying.as_ref())?;
     let is_behind = |one: &&Seen<'_>| one.address != master && one.address.is_none_or(|one| copying.is_ahead_of(one));
     let behind = seen.iter().find(is_behind)?;
     Some(format!("the server of pod {} does not have everything yet", behind.pod.name))
 }
 
-/// What is the matter with members that serve.
-fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
-    divided(&seen(members, reports))
-}
-
-/// Members that are not of one mind, or that the others could not do without.
-fn divided(seen: &[Seen<'_>]) -> Troubles {
-    let master = named(seen);
-    seen.iter().filter_map(|one| Some((one.pod.name.clone(), trouble(one, master)?))).collect()
-}
-
-/// What is the matter with a member, when the Sentinels have this server as the one that takes writes.
-fn trouble(one: &Seen<'_>, master: Option<IpAddr>) -> Option<String> {
-    let Facts { copying, sentinel, sentinel_unknown, unknown, .. } = one.facts;
-    let of_server = || {
-        let master = master?;
-        let is_it = one.address == Some(master);
-        match (unknown, one.copies(), is_it) {
-            (Some(why), _, true) => Some(format!("no server takes writes: {why}")),
-            // The probe tells of it.
-            (Some(_), ..) | (None, None, true) => None,
-            (None, Some(other), true) => Some(format!("no server takes writes: this one is to, and copies {other}")),
-            (None, None, false) => Some(format!("its server takes writes besides the one at {master}")),
-            (None, Some(other), false) if !one.copies_that(master) => {
-                Some(format!("its server copies {other} and not {master}, which takes writes"))
-            }
-            (None, Some(_), false) => {
-                let is_linked = copying.as_ref().is_some_and(|copying| copying.linked);
-                (!is_linked).then(|| format!("its server is not in touch with {master}, which it copies"))
-            }
-        }
+/// Whether the Sentinels of so many members will never have a server take writes: most of those that each of them counts are gone for good, or
+/// they began with different ones before there was a failover. Nobody has taken writes then, since no server starts so.
+fn is_hopeless(seen: &[Seen<'_>], count: usize) -> bool {
+    let is_unmade = |one: &Seen<'_>| {
+        let takes_writes = one.facts.unknown.is_none() && one.facts.copies.is_none();
+        one.facts.sentinel.as_ref().is_some_and(|it| it.epoch == 0) && !takes_writes
     };
-    let of_sentinel = || match sentinel {
+    seen.len() == count && (seen.iter().all(|one| one.is_deserted(count)) || seen.iter().all(is_unmade))
+}
+
+/// What keeps members that serve from having another one of them take writes.
+fn parted(
+    members: &[MemberStatus],
+    reports: &Reports<'_>,
+    seen: &[Seen<'_>],
+    master: Option<IpAddr>,
+) -> Option<String> {
+    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
+    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
+    if let Err(why) = procedure::heard(members.iter(), reports, "server", says) {
+        return Some(why);
+    }
+    if let Some(one) = seen.iter().find(|one| one.facts.loading) {
+        return Some(format!("the server of pod {} is loading its data", one.pod.name));
+    }
+    // A Sentinel that counts members which are gone is helped by what is kept from happening here.
+    let of_sentinel = |one: &Seen<'_>| of_sentinel(one).filter(|_| !one.is_deserted(members.len()));
+    let mut troubles =
+        seen.iter().filter_map(|one| Some((one.pod, of_server(one, master).or_else(|| of_sentinel(one))?)));
+    if let Some((pod, why)) = troubles.next() {
+        return Some(format!("pod {}: {why}", pod.name));
+    }
+    let disagrees = |one: &&Seen<'_>| one.facts.sentinel.as_ref().map(|it| it.master) != master;
+    let one = seen.iter().find(disagrees)?;
+    Some(format!("the Sentinel of pod {} does not know who takes writes yet", one.pod.name))
+}
+
+/// What is the matter with members that serve: that they are not of one mind, or that the others could not do without them.
+fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
+    let seen = seen(members, reports);
+    let master = named(&seen);
+    let trouble = |one: &Seen<'_>| of_server(one, master).or_else(|| of_sentinel(one));
+    seen.iter().filter_map(|one| Some((one.pod.name.clone(), trouble(one)?))).collect()
+}
+
+/// What is the matter with a member's server, when the Sentinels have this one as the one that takes writes.
+fn of_server(one: &Seen<'_>, master: Option<IpAddr>) -> Option<String> {
+    let Facts { copying, unknown, .. } = one.facts;
+    let master = master?;
+    let is_it = one.address == Some(master);
+    match (unknown, one.copies(), is_it) {
+        (Some(why), _, true) => Some(format!("no server takes writes: {why}")),
+        // The probe tells of it.
+        (Some(_), ..) | (None, None, true) => None,
+        (None, Some(other), true) => Some(format!("no server takes writes: this one is to, and copies {other}")),
+        (None, None, false) => Some(format!("its server takes writes besides the one at {master}")),
+        (None, Some(other), false) if !one.copies_that(master) => {
+            Some(format!("its server copies {other} and not {master}, which takes writes"))
+        }
+        (None, Some(_), false) => {
+            let is_linked = copying.as_ref().is_some_and(|copying| copying.linked);
+            (!is_linked).then(|| format!("its server is not in touch with {master}, which it copies"))
+        }
+    }
+}
+
+/// What is the matter with the Sentinel of a member.
+fn of_sentinel(one: &Seen<'_>) -> Option<String> {
+    match &one.facts.sentinel {
         Some(Sentinel { refuses: Some(why), .. }) => Some(format!("its Sentinel has no majority: {why}")),
         Some(_) => None,
         None => {
-            let why = sentinel_unknown.as_deref().unwrap_or("it was not asked yet");
+            let why = one.facts.sentinel_unknown.as_deref().unwrap_or("it was not asked yet");
             Some(format!("its Sentinel does not tell who takes writes: {why}"))
         }
-    };
-    of_server().or_else(of_sentinel)
+    }
 }
 
 /// Who takes writes, where everything is well and members were asked.

@@ -48,6 +48,14 @@ pub enum Leaving {
     Released,
     /// It is dropped: it has no data.
     Dropped,
+    /// The same; so many of those that there are are wanted for now, although fewer are asked for.
+    DroppedTo(usize),
+}
+
+impl Leaving {
+    fn drops(self) -> bool {
+        matches!(self, Self::Dropped | Self::DroppedTo(_))
+    }
 }
 
 /// When a node may become a member.
@@ -96,10 +104,12 @@ pub struct Membership {
 pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
     let matching: Vec<&Node> =
         nodes.iter().filter(|node| wish.placement.matches(node) && node.address.is_some()).collect();
-    let mut result = Membership {
-        wanted: wish.replicas.unwrap_or_else(|| wish.rule.default_size(matching.len() as i32)),
-        ..Membership::default()
+    let least = match wish.leaving {
+        Leaving::DroppedTo(least) => least.min(previous.len()) as i32,
+        Leaving::Kept | Leaving::Released | Leaving::Dropped => 0,
     };
+    let asked = wish.replicas.unwrap_or_else(|| wish.rule.default_size(matching.len() as i32));
+    let mut result = Membership { wanted: asked.max(least), ..Membership::default() };
     result.members = keep(previous, &matching, wish.leaving, &mut result.notes);
     let room = usize::try_from(result.wanted).unwrap_or_default().saturating_sub(result.members.len());
     if room > 0 && wish.joining != Joining::Anytime && !previous.is_empty() {
@@ -128,7 +138,7 @@ fn keep(previous: &[MemberStatus], matching: &[&Node], leaving: Leaving, notes: 
         .iter()
         .filter_map(|member| match matching.iter().find(|node| node.name == member.node) {
             Some(node) => Some(MemberStatus { address: node.address.clone()?, ..member.clone() }),
-            None if leaving == Leaving::Dropped => None,
+            None if leaving.drops() => None,
             None => {
                 notes.push(explain_homeless(member));
                 Some(member.clone())
@@ -151,11 +161,11 @@ fn refuse_growth(result: &mut Membership, wish: &Wish<'_>) {
 fn shrink(result: &mut Membership, wish: &Wish<'_>) {
     let wanted = usize::try_from(result.wanted).unwrap_or_default();
     // A smaller default, because nodes went away, takes no member away: only a stated number does.
-    if result.members.len() <= wanted || wish.replicas.is_none() && wish.leaving != Leaving::Dropped {
+    if result.members.len() <= wanted || wish.replicas.is_none() && !wish.leaving.drops() {
         return;
     }
     match wish.leaving {
-        Leaving::Dropped => result.members.truncate(wanted),
+        Leaving::Dropped | Leaving::DroppedTo(_) => result.members.truncate(wanted),
         Leaving::Released => {}
         Leaving::Kept => {
             result.held = Some(format!(

@@ -245,3 +245,93 @@ fn where_all_is_well_it_is_said_who_takes_writes() {
     assert_eq!(plan.own_status["mode"], "Sentinel");
     assert_eq!(plan.own_status["masterName"], "redis1");
 }
+
+/// What every Sentinel says when four of the seven it counts are gone.
+fn desert(observed: &mut Observed<Redis>) {
+    for index in 0..3 {
+        says(observed, index, |said| {
+            let sentinel = said.sentinel.as_mut().unwrap();
+            (sentinel.others, sentinel.refuses) = (Some(6), Some("NOQUORUM".into()));
+        });
+    }
+}
+
+#[test]
+fn sentinels_that_count_mostly_who_is_gone_are_started_anew_with_a_change_although_none_has_a_majority() {
+    let mut observed = running(2);
+    desert(&mut observed);
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-1"));
+    // The first one has a majority of three now, and the others go on.
+    update(&mut observed, &[1]);
+    says(&mut observed, 1, |said| said.sentinel = Some(sentinel(2, 3)));
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-0"));
+    // Nobody takes writes, and they will never have anybody.
+    let mut observed = running(2);
+    desert(&mut observed);
+    for index in 0..3 {
+        says(&mut observed, index, |said| {
+            said.sentinel.as_mut().unwrap().master = "10.0.0.9".parse().unwrap();
+            said.copies = Some("10.0.0.9:6389".into());
+            said.copying.as_mut().unwrap().linked = false;
+        });
+    }
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+#[test]
+fn a_sentinel_is_not_started_anew_while_a_change_waits() {
+    let mut observed = running(2);
+    says(&mut observed, 1, |said| said.sentinel.as_mut().unwrap().others = Some(4));
+    says(&mut observed, 2, |said| {
+        said.copying.as_mut().unwrap().copies.remove(&address(0));
+    });
+    let plan = planned(&observed);
+    assert_eq!(plan.step, None, "it would count them again");
+    assert!(plan.under_way.unwrap().contains("does not have everything yet"));
+}
+
+#[test]
+fn sentinels_that_began_with_different_servers_are_brought_to_one_mind_before_there_was_a_failover() {
+    let mut observed = running(2);
+    for index in 0..3 {
+        says(&mut observed, index, |said| {
+            said.sentinel = Some(sentinel(index, 0));
+            said.copies = Some("10.0.0.9:6389".into());
+            said.copying = Some(Copying::default());
+        });
+    }
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+    // One that takes writes has something to lose.
+    says(&mut observed, 0, |said| said.copies = None);
+    assert_eq!(planned(&observed).step, None);
+}
+
+#[test]
+fn less_than_half_of_those_that_sentinels_count_leave_at_once() {
+    let nodes: Vec<(String, String)> = (1..8).map(|it| (format!("cp{it}"), format!("10.0.0.{it}"))).collect();
+    let nodes: Vec<(&str, &str)> = nodes.iter().map(|(node, address)| (node.as_str(), address.as_str())).collect();
+    let recorded = |count: usize| -> Vec<_> {
+        let member =
+            |(id, (node, address)): (usize, &(&str, &str))| json!({"id": id, "node": node, "address": address});
+        (1..).zip(&nodes).map(member).take(count).collect()
+    };
+    let stay = |members: usize, others: Option<usize>, nodes: &[(&str, &str)]| {
+        let status = json!({"contract": "v1", "initialized": true, "mode": "Sentinel", "members": recorded(members)});
+        let spec = json!({"commonConfiguration": {"replicas": 3}, "serviceConfiguration": {"mode": "Sentinel"}});
+        let mut observed = observed("redis1", nodes, "password");
+        observed.pods = Source::Known((0..3).map(|index| three::pod(SET, index)).collect());
+        for index in 0..3 {
+            let mut said = facts(index, 0);
+            said.sentinel.as_mut().unwrap().others = others;
+            observed.agents.insert(format!("pod-{index}"), agent(index, said));
+        }
+        plan(&resource("redis1", &spec, &status), &observed).unwrap().members.len()
+    };
+    assert_eq!(stay(7, Some(6), &nodes), 5);
+    // Five are left, and the Sentinels count seven still.
+    assert_eq!(stay(5, Some(6), &nodes), 5);
+    assert_eq!(stay(5, Some(4), &nodes), 3);
+    assert_eq!(stay(3, Some(6), &nodes), 3, "none comes for that");
+    assert_eq!(stay(7, None, &nodes), 5, "an older agent does not tell");
+    assert_eq!(stay(7, Some(6), &nodes[..4]), 3, "of four nodes three are of use");
+}

@@ -84,7 +84,8 @@ fn arguments(line: &str) -> Option<Vec<&str>> {
 
 /// The rendered file and its secret part, with the server that takes writes and the numbers of failovers that the Sentinel noted: with
 /// others it could vote twice, or take an older server for the one that takes writes. Rendered are all members as servers that may be
-/// copies. A server that is no member any more does not count.
+/// copies. A server that is no member any more does not count, nor one that no failover made the one that takes writes: Sentinels that began
+/// with different members would never agree.
 fn merged(rendered: &str, secret: &str, noted: &str) -> String {
     let find = |text: &'_ str, what: &str, index: usize| {
         let found = text.lines().filter_map(arguments).find(|words| words.first() == Some(&what));
@@ -94,7 +95,8 @@ fn merged(rendered: &str, secret: &str, noted: &str) -> String {
         let is = |words: &Vec<&str>| words.first() == Some(&"known-replica") && words.get(2) == Some(&address.as_str());
         rendered.lines().filter_map(arguments).any(|words| is(&words))
     };
-    let kept = find(noted, "monitor", 2).filter(is_member);
+    let was_made = find(noted, "config-epoch", 2).is_some_and(|epoch| epoch != "0");
+    let kept = find(noted, "monitor", 2).filter(|master| was_made && is_member(master));
     let master = kept.clone().or_else(|| find(rendered, "monitor", 2)).unwrap_or_default();
     let mut lines = Vec::new();
     for line in rendered.lines() {
@@ -147,6 +149,13 @@ mod tests {
              sentinel known-sentinel r 10.0.0.2 26389 bb\nsentinel auth-pass r secret\nsentinel config-epoch r 4\n\
              sentinel leader-epoch r 5\nsentinel current-epoch 5\n"
         );
+    }
+
+    #[test]
+    fn the_server_that_another_configuration_began_with_is_not_gone_back_to() {
+        let noted = "sentinel monitor r 10.0.0.2 6389 2\nsentinel config-epoch r 0\nsentinel current-epoch 0\n";
+        let merged = merged(RENDERED, SECRET, noted);
+        assert!(merged.contains("monitor r 10.0.0.1 6389 2") && !merged.contains("config-epoch"), "{merged}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! that are told later go on to acknowledge them. So nothing is written from before until after: clients that write wait (`CLIENT
 //! PAUSE`), and then learn that the server is a copy.
 
-use std::{net::IpAddr, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::json;
@@ -109,11 +109,17 @@ async fn catch_up(own: &mut Connection) -> Result<(), Failure> {
     }
 }
 
-/// Has a Sentinel begin that is not about to be stopped, too.
+/// Members whose Sentinels are asked to begin: the one beside the server may be about to be stopped, too, and is the last. It is the only one left
+/// where all others that its configuration names were replaced meanwhile.
+fn asked(own: IpAddr, members: &BTreeSet<IpAddr>) -> impl Iterator<Item = IpAddr> {
+    members.iter().copied().filter(move |member| *member != own).chain([own])
+}
+
+/// Has a Sentinel begin.
 async fn begin(own: IpAddr, replication: &Replication, paths: &Paths) -> Result<Connection, Failure> {
-    let mut why = "there is no other member".to_owned();
-    for member in replication.members.iter().filter(|member| **member != own) {
-        match timeout(PATIENCE, begin_by(*member, own, replication, paths)).await {
+    let mut why = String::new();
+    for member in asked(own, &replication.members) {
+        match timeout(PATIENCE, begin_by(member, own, replication, paths)).await {
             Ok(Ok(sentinel)) => return Ok(sentinel),
             Ok(Err(error)) => why = format!("the Sentinel at {member}: {error:#}"),
             Err(_) => why = format!("the Sentinel at {member} does not answer"),
@@ -134,4 +140,16 @@ async fn begin_by(member: IpAddr, own: IpAddr, replication: &Replication, paths:
 async fn takes_writes(host: IpAddr, target: &Target, paths: &Paths) -> bool {
     let ask = async { info(&mut open_as_peer(&Target { host, ..*target }, paths).await?, false).await };
     timeout(PATIENCE, ask).await.is_ok_and(|facts| facts.is_ok_and(|facts| facts.copies.is_none()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentinel_beside_the_server_is_asked_when_no_other_one_begins() {
+        let member = |index: u8| IpAddr::from([10, 0, 0, index]);
+        let members = [1, 2, 3].map(member).into();
+        assert!(asked(member(2), &members).eq([1, 3, 2].map(member)));
+    }
 }
