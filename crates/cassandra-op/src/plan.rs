@@ -1,5 +1,7 @@
 //! Desired state of a ring.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Container, VolumeMount},
@@ -29,8 +31,11 @@ use tf_plan::{
     images::{Builtin, Chosen},
     members::{Joining, Leaving, SizeRule},
     node::{
-        self,
-        cassandra::{LOGIN_FILE, MEMBER_FILE, backup::DIRECTORY},
+        self, ContentHash,
+        cassandra::{
+            LOGIN_FILE, MEMBER_FILE,
+            backup::{Backup, DIRECTORY},
+        },
         launch,
     },
     nodemanager::{self, Database},
@@ -219,13 +224,30 @@ fn ring(
     plan.notes.extend(login.into_iter().flat_map(|login| login.notes));
     record.keep(&mut plan);
     plan.record = &RECORD;
-    let Upkeep { upgrade, repair, .. } = keep_up(&mut plan, cr, observed);
-    let (upgrade, repair) = if is_mixed { (None, None) } else { (upgrade, repair) };
-    let backup = backup::keep(&mut plan, cr, observed, decided.is_some());
-    procedure::complete(&mut plan, cr, observed, &contents, decided, upgrade, backup.or(repair));
-    restore::take_in(&mut plan, cr, observed, source);
+    look_after(&mut plan, cr, observed, &contents, decided, (!is_mixed).then_some(&kept), source);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// Has the one thing done that is due of all that is done to members that run. `decided`: what is to be done about who they are, where that can
+/// be told; `kept`: who is recorded, where all of their pods are ours; `source`: what the ring begins with.
+pub(crate) fn look_after(
+    plan: &mut Plan,
+    cr: &Cassandra,
+    observed: &Observed<Cassandra>,
+    contents: &BTreeMap<String, ContentHash>,
+    decided: Option<Decision>,
+    kept: Option<&Record>,
+    source: Option<Backup>,
+) {
+    let Upkeep { upgrade, repair, .. } = keep_up(plan, cr, observed);
+    let (upgrade, repair) = if kept.is_none() { (None, None) } else { (upgrade, repair) };
+    let backup = backup::keep(plan, cr, observed, decided.is_some());
+    // Who is about to come or go would have to wait for what is begun now.
+    let is_changing = decided.as_ref().is_some_and(|decision| Some(&decision.record) != kept);
+    let routine = backup.or(repair).filter(|_| !is_changing);
+    procedure::complete(plan, cr, observed, contents, decided, upgrade, routine);
+    restore::take_in(plan, cr, observed, source);
 }
 
 /// What clients log in with, which is put among the passwords.

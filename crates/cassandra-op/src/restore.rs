@@ -133,7 +133,12 @@ fn proceed(of: &Backup, ring: &[Seen<'_>], now: Timestamp) -> Progress {
         let why = format!("pod {} looks for backup {}", pod.name, of.name);
         procedure::ask(pod, Change::Look { of: of.clone() }, why)
     };
-    if let Some(unasked) = ring.iter().find(|(_, _, facts)| found(of, facts).is_none()) {
+    // What it found may be gone where it could not take it in.
+    let has_failed_since = |facts: &Facts, found: &Found| {
+        facts.failed.as_ref().is_some_and(|failed| failed.of.is_restore() && found.at <= failed.at)
+    };
+    let is_unsure = |facts: &Facts| found(of, facts).is_none_or(|found| has_failed_since(facts, found));
+    if let Some(unasked) = ring.iter().find(|(_, _, facts)| is_unsure(facts)) {
         return Progress::Next(look(unasked));
     }
     let folders = match folders(of, ring) {
@@ -312,6 +317,9 @@ fn busy(ring: &[Seen<'_>]) -> Option<String> {
         Some(format!("pod {} {what}", pod.name))
     })
 }
+
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {
@@ -497,6 +505,13 @@ mod tests {
         };
         assert!(refused(failed("2026-11-21T09:59:30Z")).contains("statefulset-1: x-Data.db is damaged"));
         assert!(matches!(looked(failed("2026-11-21T09:58:00Z")), Progress::Next(_)));
+        let looks_again = looked(|index, facts| {
+            failed("2026-11-21T09:58:00Z")(index, facts);
+            facts.found =
+                facts.found.take().map(|found| Found { at: "2026-11-21T09:50:00Z".parse().unwrap(), ..found });
+        });
+        let Progress::Next(step) = looks_again else { panic!("{looks_again:?}") };
+        assert!(matches!(asked(&step), (1, Change::Look { .. })), "what it found may be gone");
     }
 
     #[test]

@@ -85,7 +85,9 @@ fn due(situation: &Situation<'_>) -> Decision {
         // One that does not tell for a moment is no change that goes on.
         replicate(members.len(), &view, &mut decision);
     }
-    decision.waits = decision.waits.or_else(|| decision.step.is_none().then(|| view.failure()).flatten());
+    // What failed long ago is over where everybody tells and nothing is left to do: nobody waits for it.
+    let is_over = decision.step.is_some() || view.all_facts().is_some();
+    decision.waits = decision.waits.or_else(|| (!is_over).then(|| view.failure()).flatten());
     decision
 }
 

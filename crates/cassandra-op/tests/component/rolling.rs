@@ -274,6 +274,33 @@ fn nothing_is_repaired_where_it_would_do_no_good_or_somebody_else_does_it() {
     assert!(matches!(planned(&changed).step, Some(Step::Activate(..))), "what is not up to date does not wait for it");
 }
 
+#[test]
+fn a_change_that_failed_and_is_over_keeps_nobody_from_repairing() {
+    let of = Change::Repair { keyspace: "config_db_uuid".into(), factor: 3, routine: false };
+    let at = running().now - SignedDuration::from_hours(40);
+    let observed = repaired([None; 3], |index, facts| {
+        facts.failed = (index == 1).then(|| Failed { of: of.clone(), why: "no room".into(), at });
+    });
+    assert_eq!(repairs(&observed), Some(format!("{SET}-0")));
+}
+
+#[test]
+fn nothing_is_begun_in_the_moment_in_which_a_member_is_about_to_leave() {
+    let mut fewer = resource();
+    fewer.spec.common_configuration.replicas = Some(2);
+    let observed = repaired([None; 3], |_, facts| {
+        facts.keyspaces.insert("config_db_uuid".into(), 2);
+        facts.repaired.insert("config_db_uuid".into(), 2);
+        facts.placed.clear();
+    });
+    fewer.metadata.annotations = Some([(tf_api::names::ANNOTATION_BACKUP.to_owned(), "b1".to_owned())].into());
+    let volume = serde_json::from_value(serde_json::json!({"hostPath": {"path": "/backups"}})).unwrap();
+    fewer.spec.service_configuration.backup = Some(volume);
+    let marks = plan(&fewer, &observed).unwrap();
+    assert_eq!(marks.own_status["leaving"], serde_json::json!([3]));
+    assert_eq!(marks.step, None);
+}
+
 /// What is to be done with files of an earlier release, of which each server has so many.
 fn upgraded(older: [usize; 3], change: impl Fn(usize, &mut Facts)) -> Plan {
     planned(&repaired([None; 3], |index, facts| {
