@@ -38,8 +38,10 @@ const FOUR: u32 = 4;
 pub const ENV_FILE: &str = "rabbitmq-env.conf";
 /// Its variable with arguments for the server's Erlang.
 pub const SERVER_ARGUMENTS: &str = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS";
-/// Addresses of the members by name.
+/// How Erlang looks up the names of members.
 pub const INETRC_FILE: &str = "erl_inetrc";
+/// Addresses of the members by name.
+pub const HOSTS_FILE: &str = "erl_hosts";
 /// Plugins to load.
 pub const PLUGINS_FILE: &str = "enabled_plugins";
 /// The secret the members recognise each other by, with mode 0600.
@@ -218,16 +220,21 @@ impl Cluster<'_> {
         file.render()
     }
 
-    /// `erl_inetrc`, the same for all members: Erlang terms.
+    /// `erl_inetrc`: Erlang terms. It is read when a server starts, so it names no member: of one that joins later those that run would not know the
+    /// address, and Erlang's `global` is never well again after an attempt to connect to a name that is not known.
     pub fn inetrc_file(&self) -> String {
-        let mut lines = vec![r#"{hosts_file, ""}."#.to_owned()];
+        let mut lines = vec![format!(r#"{{hosts_file, "{}"}}."#, in_run_dir(HOSTS_FILE))];
         if self.nodes.iter().any(|node| node.address.is_ipv6()) {
             lines.push("{inet6, true}.".to_owned());
         }
-        // Hosts have no character that an Erlang string would take for something else.
-        lines.extend(self.nodes.iter().map(|node| format!(r#"{{host, {}, ["{}"]}}."#, tuple(node.address), node.host)));
         lines.push("{lookup, [file, native]}.\n".to_owned());
         lines.join("\n")
+    }
+
+    /// The addresses of all members, the same for all, in the form of `hosts(5)`. Erlang looks every few seconds whether it is another one.
+    pub fn hosts_file(&self) -> String {
+        let lines = self.nodes.iter().map(|node| format!("{} {}", node.address, node.host));
+        lines.chain([String::new()]).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -281,6 +288,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -
             (FORMATION_FILE.into(), OnChange::Nothing),
             (FORMATION_FILE_4.into(), OnChange::Nothing),
             (INETRC_FILE.into(), OnChange::Nothing),
+            (HOSTS_FILE.into(), OnChange::Nothing),
             // For the agent.
             (PASSWORD_FILE.into(), OnChange::Nothing),
             (MEMBER_FILE.into(), OnChange::Nothing),
@@ -333,13 +341,4 @@ fn tls(file: &mut Sysctl, prefix: &str) {
 
 fn in_run_dir(file: &str) -> String {
     format!("{RUN_DIR}/{file}")
-}
-
-/// An address as Erlang writes it.
-fn tuple(address: IpAddr) -> String {
-    let parts: Vec<String> = match address {
-        IpAddr::V4(address) => address.octets().iter().map(ToString::to_string).collect(),
-        IpAddr::V6(address) => address.segments().iter().map(ToString::to_string).collect(),
-    };
-    format!("{{{}}}", parts.join(","))
 }

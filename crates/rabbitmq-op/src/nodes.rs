@@ -2,7 +2,7 @@
 //!
 //! Node names are long ones, `rabbit@<node>.<cluster domain>`, as the Go tf-operator's: all members have to use either
 //! long or short names, and a Kubernetes node may have dots in its name. No DNS server needs to know them. Every member gets
-//! an `inetrc` file with the addresses of all (Erlang/OTP, "Inet Configuration"), and `/etc/hosts`, where some distributions
+//! a hosts file of its own with the addresses of all (Erlang/OTP, "Inet Configuration"), and `/etc/hosts`, where some distributions
 //! map a host's own name to 127.0.1.1, is not looked at. So a member's address may change and its name stays.
 
 use std::net::IpAddr;

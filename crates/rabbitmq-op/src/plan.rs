@@ -230,6 +230,7 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
     let mut files = Files::default();
     files.shared(config::PLUGINS_FILE, config::plugins_file());
     files.shared(config::INETRC_FILE, cluster.inetrc_file());
+    files.shared(config::HOSTS_FILE, cluster.hosts_file());
     files.shared(config::FORMATION_FILE, cluster.formation_file()?);
     files.shared(config::FORMATION_FILE_4, cluster.formation_file_4()?);
     for (member, node) in members.iter().zip(cluster.nodes) {

@@ -55,16 +55,12 @@ pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
         };
         let bare = || Some(bare(unmirrored(members, reports)?));
         let mut pods = members.iter().filter_map(|member| pod_of(member, reports.pods));
-        pods.find_map(critical)
-            .or_else(bare)
-            .or_else(|| deserted(members, reports))
-            .or_else(|| moved(members, reports))
-            .or_else(|| {
-                let (_, Facts { release, .. }) = unflagged(members, reports)?;
-                Some(format!(
-                    "feature flags of RabbitMQ {release} are enabled before, without which a later line may not start"
-                ))
-            })
+        pods.find_map(critical).or_else(bare).or_else(|| deserted(members, reports)).or_else(|| {
+            let (_, Facts { release, .. }) = unflagged(members, reports)?;
+            Some(format!(
+                "feature flags of RabbitMQ {release} are enabled before, without which a later line may not start"
+            ))
+        })
     })
 }
 
@@ -76,15 +72,6 @@ pub fn unflagged<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Option<
     let is_done = all.iter().any(|(_, facts)| facts.flags == Some(true));
     let first = all.iter().find(|(_, facts)| facts.flags == Some(false)).copied();
     first.filter(|_| all.len() == members.len() && is_same && !is_done)
-}
-
-/// A node that came or went a moment ago. Servers that go while the others are making connections can make one of them wait for good (ADR 0044).
-fn moved(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    let (pod, _) = answering(members, reports).find(|(_, facts)| facts.moved)?;
-    Some(format!(
-        "a server came or went a few seconds ago, as pod {} sees it, and connections may still be being made",
-        pod.name
-    ))
 }
 
 /// Queues whose consumers are not back. Those agents know of them that were there before, and they say no more of who does not come back.

@@ -181,7 +181,7 @@ async fn a_cluster_of_rabbitmq_is_taken_over_with_its_release_its_files_and_its_
     ensure!(files[".erlang.cookie"].0 == b"THEIRS", "another cookie");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
     let hosts = maps.get("rabbitmq1-rabbitmq-files").await?.data.context("no data")?;
-    ensure!(hosts["erl_inetrc"].matches(".theirs.example").count() == 3, "{}", hosts["erl_inetrc"]);
+    ensure!(hosts["erl_hosts"].matches(".theirs.example").count() == 3, "{}", hosts["erl_hosts"]);
     Ok(())
 }
 

@@ -53,7 +53,7 @@ fn every_member_lists_all_members_in_the_order_they_joined() {
     let files = files(&plan(&cr, &observed("rabbitmq1", &THREE)).unwrap());
     let expected = ["rabbit@cp3.cluster.local", "rabbit@cp1.cluster.local", "rabbit@cp2.cluster.local"];
     assert_eq!(listed(&files), expected);
-    let known: Vec<_> = hosts(&files["erl_inetrc"]).into_iter().map(|(address, _)| address.to_string()).collect();
+    let known: Vec<_> = hosts(&files["erl_hosts"]).into_iter().map(|(address, _)| address.to_string()).collect();
     assert_eq!(known, ["10.0.0.3", "10.0.0.1", "10.0.0.2"]);
 }
 
@@ -99,7 +99,7 @@ fn ipv6_addresses_stand_without_brackets_and_switch_the_distribution() {
     assert_eq!(variables["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"], arguments);
     assert_eq!(variables["RABBITMQ_CTL_ERL_ARGS"], distribution);
     assert!(files["erl_inetrc"].contains("{inet6, true}."));
-    assert_eq!(hosts(&files["erl_inetrc"])[0], ("fd00::1".parse().unwrap(), "cp1.cluster.local".to_owned()));
+    assert_eq!(hosts(&files["erl_hosts"])[0], ("fd00::1".parse().unwrap(), "cp1.cluster.local".to_owned()));
 }
 
 #[test]

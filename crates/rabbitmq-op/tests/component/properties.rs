@@ -119,7 +119,7 @@ proptest! {
             prop_assert!(object.name.len() <= 63 && object.body.to_string().len() < 1 << 20, "{}", object.describe());
         }
         let files = files(&plan);
-        let known = hosts(&files["erl_inetrc"]);
+        let known = hosts(&files["erl_hosts"]);
         prop_assert_eq!(known.iter().map(|(_, host)| host).collect::<BTreeSet<_>>().len(), plan.members.len());
         for (member, (address, host)) in plan.members.iter().zip(&known) {
             prop_assert_eq!(&address.to_string(), &member.address);

@@ -129,14 +129,6 @@ fn nobody_is_stopped_while_consumers_are_not_back_as_any_agent_knows() {
     assert!(why.contains("not back since a server came or went (vnc_config.cp1 and 2 more)"), "{why}");
 }
 
-#[test]
-fn nobody_is_stopped_while_nodes_may_still_be_making_connections() {
-    let plan = said(|facts| facts.moved = true);
-    assert_eq!((plan.step, plan.troubles), (None, BTreeMap::new()));
-    let why = plan.under_way.unwrap();
-    assert!(why.contains("a server came or went a few seconds ago, as pod"), "{why}");
-}
-
 /// The plan when servers are of these releases, each with what its agent says of feature flags.
 fn flagged(of: [(&str, Option<bool>); 3]) -> Plan {
     let mut observed = running();

@@ -69,9 +69,6 @@ pub struct Facts {
     /// Queues of clients that have no mirror although the definitions have a policy of that. Where their node stops, what is in them is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmirrored: Option<Unmirrored>,
-    /// Whether a node came or went a moment ago: connections between nodes may still be being made.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub moved: bool,
     /// Queues of clients that had a consumer when a server came or went a short while ago, and have none since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deserted: Option<Queues>,

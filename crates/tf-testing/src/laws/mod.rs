@@ -50,9 +50,9 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
             assert_eq!(object.namespace.as_deref(), Some(cr.home()), "{name}: {label} is in another namespace");
             let uid = json!(cr.meta().uid.clone().unwrap_or_default());
             // What is in volumes outlives everybody (ADR 0056).
-            let owner = if object.kind == PERSISTENT_VOLUME_CLAIM { json!(null) } else { uid };
+            let expected = if object.kind == PERSISTENT_VOLUME_CLAIM { json!(null) } else { uid };
             assert_eq!(
-                object.body["metadata"]["ownerReferences"][0]["uid"], owner,
+                object.body["metadata"]["ownerReferences"][0]["uid"], expected,
                 "{name}: {label} has another owner"
             );
         }

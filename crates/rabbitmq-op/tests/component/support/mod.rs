@@ -65,18 +65,13 @@ pub fn observed(name: &str, nodes: &[(&str, &str)]) -> Observed<Rabbitmq> {
     }
 }
 
-/// `erl_inetrc` as Erlang reads it, as far as hosts go.
-pub fn hosts(inetrc: &str) -> Vec<(IpAddr, String)> {
+/// `erl_hosts` as Erlang reads it.
+pub fn hosts(file: &str) -> Vec<(IpAddr, String)> {
     let host = |line: &str| {
-        let (tuple, host) = line.strip_prefix("{host, {")?.strip_suffix("\"]}.")?.split_once("}, [\"")?;
-        let parts: Vec<u16> = tuple.split(',').map(|part| part.parse().unwrap()).collect();
-        let address = match <[u16; 8]>::try_from(parts.as_slice()) {
-            Ok(segments) => IpAddr::from(segments),
-            Err(_) => IpAddr::from(<[u16; 4]>::try_from(parts.as_slice()).unwrap().map(|part| part as u8)),
-        };
-        Some((address, host.to_owned()))
+        let (address, name) = line.split_once(' ').unwrap();
+        (address.parse().unwrap(), name.to_owned())
     };
-    inetrc.lines().filter_map(host).collect()
+    file.lines().map(host).collect()
 }
 
 /// The members that one without data joins, in order.

@@ -35,9 +35,6 @@ const GAP: Duration = Duration::from_secs(5);
 /// After a node came or went consumers are waited for so long. Tungsten Fabric's clients try all servers and wait for 5 s then (stateful-services
 /// 0.3); a daemon that starts anew because of it needs a minute. Whoever is not back by then is taken for gone.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// After a node came or went the others make connections for so long, under locks of Erlang's `global`. A server that was stopped meanwhile, and one that
-/// was started, waited for such a lock for good (RabbitMQ 3.10.8 on Erlang 25.2.3, seen twice within four seconds of a start on busy nodes).
-const MOVING: Duration = Duration::from_secs(15);
 /// Nodes of a quorum queue whose client says nothing about it (`quorum_cluster_size`).
 const GROUP: usize = 3;
 /// Argument of a queue with the same.
@@ -187,7 +184,6 @@ impl Queues {
             };
             (memory.listed, memory.policies) = (Some(now), policies);
         }
-        facts.moved = memory.changed.is_some_and(|changed| now.duration_since(changed) < MOVING);
         let Found { unmirrored, deserted, short } = memory.found.clone();
         (facts.unmirrored, facts.deserted, facts.short) = (unmirrored, deserted, short);
         Ok(())
@@ -435,20 +431,6 @@ mod tests {
         assert_eq!(deserted(&agent.looks().await).as_deref(), Some("tf: vnc_config.a"));
         played.now(|cluster| cluster.consumers.push("vnc_config.a"));
         assert_eq!(agent.looks().await.deserted, None);
-    }
-
-    #[tokio::test]
-    async fn nodes_that_came_or_went_a_moment_ago_are_told() {
-        let agent = Agent::new();
-        assert!(agent.looks().await.moved, "this one has come");
-        agent.waits(MOVING).await;
-        assert!(!agent.looks().await.moved);
-        agent.played.now(|cluster| cluster.down = vec!["rabbit@c"]);
-        assert!(agent.looks().await.moved);
-        agent.waits(MOVING.saturating_sub(Duration::from_secs(5))).await;
-        assert!(agent.looks().await.moved);
-        agent.waits(Duration::from_secs(5)).await;
-        assert!(!agent.looks().await.moved);
     }
 
     #[tokio::test]
