@@ -133,7 +133,6 @@ pub struct AuthParameters {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = [rule("has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)", "the class of volumes cannot be changed; create a new resource and move the data")]))]
 pub struct ClaimStorage {
     /// Storage class; the cluster's default if absent. It cannot be changed.
     #[schemars(length(max = 253))]
