@@ -86,6 +86,11 @@ impl Kind {
         }
     }
 
+    /// Whether objects of this kind outlive their resource and are never deleted: what is in them is the user's.
+    pub fn is_kept(&self) -> bool {
+        *self == PERSISTENT_VOLUME_CLAIM
+    }
+
     /// `apiVersion` of objects of this kind.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }

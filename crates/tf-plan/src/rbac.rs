@@ -7,7 +7,7 @@ use tf_api::names;
 
 use crate::{
     declaration::{Declaration, Read},
-    object::{CONFIG_MAP, Kind, PERSISTENT_VOLUME_CLAIM, SECRET},
+    object::{CONFIG_MAP, Kind, SECRET},
 };
 
 /// Where a rule has to hold.
@@ -51,7 +51,7 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
     let mut rules = primaries(declaration);
     for owned in &declaration.owned {
         let reach = if owned.kind.namespaced { Reach::Watched } else { Reach::Cluster };
-        let verbs: &[&str] = if owned.kind == PERSISTENT_VOLUME_CLAIM { &KEEP } else { &OWN };
+        let verbs: &[&str] = if owned.kind.is_kept() { &KEEP } else { &OWN };
         rules.push(rule(reach, owned.kind, verbs, format!("owned: {}", owned.reason)));
     }
     for peer in &declaration.peers {

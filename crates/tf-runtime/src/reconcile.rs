@@ -441,7 +441,7 @@ impl<C: Component> Reconciler<C> {
     }
 
     async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {
-        for owned in &self.world.declaration.owned {
+        for owned in self.world.declaration.owned.iter().filter(|owned| !owned.kind.is_kept()) {
             for (key, child) in self.world.children_of(owned.kind, &subject.uid) {
                 let planned = plan.objects.iter().any(|object| {
                     let namespace = object.namespace.as_deref().unwrap_or_default();

@@ -282,7 +282,7 @@ async fn new_images(cluster: &Cluster, manager: &Value) -> Result<Value> {
     Ok(manager)
 }
 
-/// Objects that an older operator made and the present one does not plan are removed, of every kind it may own.
+/// Objects that an older operator made and the present one does not plan are removed, of every kind that it may remove.
 async fn leftovers(cluster: &Cluster) -> Result<()> {
     for (declaration, name) in declarations() {
         if declaration.operator == manager_op::OPERATOR {
@@ -291,14 +291,15 @@ async fn leftovers(cluster: &Cluster) -> Result<()> {
         let kind = KindInfo::of(declaration.primary.kind).context("not a kind of ours")?;
         let owner = cluster.get(kind, name).await?.object.metadata.uid.context("no uid")?;
         let leftover = format!("leftover-{}", declaration.operator);
-        for owned in &declaration.owned {
-            cluster.apply_object(&object_of(owned.kind, &leftover, &declaration, name, &owner)).await?;
+        let removed: Vec<Kind> =
+            declaration.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.is_kept()).collect();
+        for kind in &removed {
+            cluster.apply_object(&object_of(*kind, &leftover, &declaration, name, &owner)).await?;
         }
-        for owned in &declaration.owned {
-            let what = format!("{} {leftover} to be removed", owned.kind.kind);
+        for kind in removed {
+            let what = format!("{} {leftover} to be removed", kind.kind);
             eventually(&what, Duration::from_secs(20), async || {
-                let found =
-                    tf_testing::resources::objects(&cluster.client, owned.kind, NAMESPACE).get_opt(&leftover).await?;
+                let found = tf_testing::resources::objects(&cluster.client, kind, NAMESPACE).get_opt(&leftover).await?;
                 Ok(found.is_none().then_some(()))
             })
             .await?;

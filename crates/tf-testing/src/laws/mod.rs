@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tf_api::{Managed, Resource as _, names};
 use tf_plan::{
     component::Component,
-    object::{DAEMON_SET, Object, PERSISTENT_VOLUME_CLAIM, SECRET, STATEFUL_SET},
+    object::{DAEMON_SET, Object, SECRET, STATEFUL_SET},
     observed::{Observed, Source},
     plan::{NotReady, Plan},
 };
@@ -50,7 +50,7 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
             assert_eq!(object.namespace.as_deref(), Some(cr.home()), "{name}: {label} is in another namespace");
             let uid = json!(cr.meta().uid.clone().unwrap_or_default());
             // What is in volumes outlives everybody (ADR 0056).
-            let expected = if object.kind == PERSISTENT_VOLUME_CLAIM { json!(null) } else { uid };
+            let expected = if object.kind.is_kept() { json!(null) } else { uid };
             assert_eq!(
                 object.body["metadata"]["ownerReferences"][0]["uid"], expected,
                 "{name}: {label} has another owner"
