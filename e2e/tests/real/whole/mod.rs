@@ -135,9 +135,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     alarm_generators_read_what_collectors_tell(client, &addresses).await?;
     nothing_secret_is_told(lab, client).await?;
     silence(lab, client).await?;
-    let running = agents::processes(lab)?;
     registration::follows_control_nodes(lab, client, &visitor, &addresses).await?;
-    agents::change_one_node_at_a_time(lab, client, &visitor, &addresses, &running).await?;
+    agents::change_one_node_at_a_time(lab, client, &visitor, &addresses).await?;
 
     let before = restarts(client).await?;
     for (server, peer) in [("beam.smp", "RabbitMQ"), ("redis-server", ""), ("java", "Cassandra")] {
