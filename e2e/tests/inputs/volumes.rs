@@ -19,7 +19,7 @@ use crate::support::{SOON, cluster, member, merge, told};
 
 const NAME: &str = "zookeeper1";
 
-/// So many volumes of 1Gi of a class of this name, which can grow or not.
+/// So many volumes of 4Gi of a class of this name, which can grow or not.
 async fn volumes(cluster: &Cluster, class: &str, can_grow: bool, count: usize) -> Result<()> {
     let class_object = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
@@ -41,6 +41,17 @@ async fn volumes(cluster: &Cluster, class: &str, can_grow: bool, count: usize) -
 
 fn storage(class: &str, size: &str) -> Value {
     json!({"persistentVolumeClaim": {"size": size, "class": class}})
+}
+
+/// An ensemble of so many members with claims of 4Gi. Returns their class.
+async fn founded(cluster: &Cluster, members: usize, can_grow: bool) -> Result<String> {
+    cluster.nodes(u32::try_from(members)?, 0).await?;
+    let class = format!("of-{}", cluster.namespace);
+    volumes(cluster, &class, can_grow, members).await?;
+    let spec = json!({"commonConfiguration": {"replicas": members, "storage": storage(&class, "4Gi")}});
+    member(cluster, ZOOKEEPER, NAME, spec).await?;
+    cluster.ready(ZOOKEEPER, NAME).await?;
+    Ok(class)
 }
 
 async fn resize(cluster: &Cluster, class: &str, size: &str, members: u32) -> Result<()> {
@@ -106,12 +117,7 @@ async fn says(cluster: &Cluster, what: &str) -> Result<()> {
 #[tokio::test]
 async fn claims_grow_while_the_pods_run_and_never_shrink() -> Result<()> {
     let cluster = cluster("in-volumes-grow", &["zookeeper-op"]).await?;
-    cluster.nodes(3, 0).await?;
-    let class = format!("grows-{}", cluster.namespace);
-    volumes(&cluster, &class, true, 3).await?;
-    let spec = json!({"commonConfiguration": {"replicas": 3, "storage": storage(&class, "4Gi")}});
-    member(&cluster, ZOOKEEPER, NAME, spec).await?;
-    cluster.ready(ZOOKEEPER, NAME).await?;
+    let class = founded(&cluster, 3, true).await?;
     let before = uids(&cluster).await?;
     ensure!(before.len() == 4, "a StatefulSet and three pods: {before:?}");
 
@@ -140,12 +146,7 @@ async fn claims_grow_while_the_pods_run_and_never_shrink() -> Result<()> {
 #[tokio::test]
 async fn a_class_that_cannot_grow_is_told_and_holds_nothing_else() -> Result<()> {
     let cluster = cluster("in-volumes-stay", &["zookeeper-op"]).await?;
-    cluster.nodes(1, 0).await?;
-    let class = format!("stays-{}", cluster.namespace);
-    volumes(&cluster, &class, false, 1).await?;
-    let spec = json!({"commonConfiguration": {"replicas": 1, "storage": storage(&class, "4Gi")}});
-    member(&cluster, ZOOKEEPER, NAME, spec).await?;
-    cluster.ready(ZOOKEEPER, NAME).await?;
+    let class = founded(&cluster, 1, false).await?;
 
     resize(&cluster, &class, "6Gi", 1).await?;
     let refused = told(&cluster, ZOOKEEPER, NAME, ("ConfigReady", "False", "Forbidden")).await?;

@@ -11,6 +11,11 @@ use crate::atomic;
 /// The note.
 const RELEASE: &str = ".tf-release";
 
+/// The release in the rest of a file's name, which begins with a number: names of other files go on with a word.
+pub(super) fn version(rest: &str) -> Option<String> {
+    rest.starts_with(|first: char| first.is_ascii_digit()).then(|| rest.to_owned())
+}
+
 /// Fails if a server of this release, where that can be told, is not to be started with the data in this folder.
 pub(super) fn may_start(store: &Upgrades, data: &Path, release: Option<&str>) -> Result<()> {
     let noted = fs::read_to_string(data.join(RELEASE)).unwrap_or_default();

@@ -50,6 +50,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two attempts, and two looks at a connection.
 const PERIOD: Duration = Duration::from_secs(2);
 
+/// The kind of the connection to a collector, and its name.
+const COLLECTOR: &str = "Collector";
 /// How connections to control nodes are called.
 const CONTROL: &str = "control-node:";
 /// How connections to DNS daemons are called.
@@ -103,20 +105,15 @@ fn read(file: &str) -> Result<Options, Exit> {
 
 /// The servers that it connects to, by kind and name of the connection.
 fn servers(options: &Options) -> Servers {
-    let lists = [
-        ("XMPP", CONTROL, options.control.iter().take(USED)),
-        ("XMPP", DNS, options.dns.iter().take(USED)),
-        ("Collector", "", options.collectors.iter().take(1)),
-    ];
-    let of = |(kind, prefix, servers): (&'static str, &str, std::iter::Take<std::slice::Iter<'_, String>>)| {
-        let of = |server: &String| {
-            let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
-            let name = if prefix.is_empty() { kind.to_owned() } else { format!("{prefix}{host}") };
-            ((kind, name), if prefix == DNS { format!("{host}:{DNS_XMPP}") } else { server.clone() })
-        };
-        servers.map(of).collect::<Vec<_>>()
+    let host = |server: &str| server.rsplit_once(':').map_or(server, |(host, _)| host).to_owned();
+    let control = |server: &String| (("XMPP", format!("{CONTROL}{}", host(server))), server.clone());
+    let dns = |server: &String| {
+        let host = host(server);
+        (("XMPP", format!("{DNS}{host}")), format!("{host}:{DNS_XMPP}"))
     };
-    lists.into_iter().flat_map(of).collect()
+    let collector = |server: &String| ((COLLECTOR, COLLECTOR.to_owned()), server.clone());
+    let xmpp = options.control.iter().take(USED).map(control).chain(options.dns.iter().take(USED).map(dns));
+    xmpp.chain(options.collectors.first().map(collector)).collect()
 }
 
 /// Keeps connections to the servers of the lists. Those that are in no list any more are let go, and those that stay go on.
@@ -138,7 +135,7 @@ async fn connect(connections: Arc<Connections>, mut lists: watch::Receiver<Serve
             }
             connections.set(&name, State::Initializing);
             let asked = name.1.starts_with(CONTROL).then(|| options.name.clone());
-            let tls = if name.0 == "Collector" { &options.collector_tls } else { &options.xmpp_tls };
+            let tls = if name.0 == COLLECTOR { &options.collector_tls } else { &options.xmpp_tls };
             let task = tokio::spawn(keep(Arc::clone(&connections), name.clone(), server.clone(), tls.clone(), asked));
             kept.insert(name, (server, task.abort_handle()));
         }

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::store::line;
+
 /// Says where it is installed.
 const HOME: &str = "CASSANDRA_HOME";
 /// Where it is otherwise, with its archives there or below.
@@ -24,8 +26,7 @@ fn within(folder: &Path) -> Option<String> {
 /// That of `apache-cassandra-3.11.19.jar`, which Maven calls `cassandra-all-3.11.19.jar`; not of `apache-cassandra-thrift-3.11.19.jar`.
 fn named(name: &str) -> Option<String> {
     let archive = ["apache-cassandra-", "cassandra-all-"].iter().find_map(|prefix| name.strip_prefix(prefix));
-    let version = archive?.strip_suffix(".jar")?;
-    version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+    line::version(archive?.strip_suffix(".jar")?)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::store::line;
+
 /// Its tools, where programs are looked for.
 const TOOL: &str = "rabbitmqctl";
 /// Beginning of the server's name in the folder of plugins.
@@ -32,8 +34,7 @@ fn beside(tool: &Path) -> Option<String> {
 
 /// That of `rabbit-3.10.8`; not of `rabbit_common-3.10.8`. Some releases have their plugins in files.
 fn number(name: &str) -> Option<String> {
-    let version = name.strip_prefix(SERVER)?.trim_end_matches(".ez");
-    version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+    line::version(name.strip_prefix(SERVER)?.trim_end_matches(".ez"))
 }
 
 #[cfg(test)]
