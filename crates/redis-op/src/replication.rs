@@ -63,15 +63,25 @@ fn recount(plan: &mut Plan, reports: &Reports<'_>) {
     }
 }
 
-/// Before the server that takes writes is stopped another one takes its place.
+/// Before the server that takes writes is stopped another one takes its place. One that serves and does not tell could be it.
 fn step_down_first(plan: &mut Plan, reports: &Reports<'_>) {
     let Some(Step::Restart(target) | Step::Activate(target, _)) = &plan.step else { return };
-    let pod = reports.pods.iter().find(|pod| pod.uid == target.uid);
-    if let Some(pod) = pod.filter(|pod| pod.ready && leads(pod, reports)) {
-        let why = format!("another server takes writes in the place of pod {}, which is not up to date", pod.name);
-        let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::StepDown));
-        plan.under_way = Some(step.explain());
-        plan.step = Some(step);
+    // One that another operator or an earlier release made has no agent.
+    let has_agent = |pod: &&Pod| pod.uid == target.uid && pod.ready && pod.certificate.is_some();
+    let Some(pod) = reports.pods.iter().find(has_agent) else { return };
+    match facts(pod, reports) {
+        None => {
+            let name = &pod.name;
+            let why = format!("pod {name} is not up to date; whether its server takes writes has to be known before");
+            (plan.step, plan.under_way) = (None, Some(why));
+        }
+        Some(_) if leads(pod, reports) => {
+            let why = format!("another server takes writes in the place of pod {}, which is not up to date", pod.name);
+            let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::StepDown));
+            plan.under_way = Some(step.explain());
+            plan.step = Some(step);
+        }
+        Some(_) => {}
     }
 }
 

@@ -135,6 +135,11 @@ fn members_whose_pods_are_elsewhere_get_them_one_after_the_other_and_who_takes_w
         assert_eq!(planned(&moving).step, None, "the next one waits for it");
     }
     change(&mut observed, 0, &|pod| pod.node = Some(THREE[0].0.into()));
+    let mut silent = observed.clone();
+    silent.agents.insert("pod-1".into(), Agent::Silent("no answer".into()));
+    let plan = planned(&silent);
+    assert_eq!(plan.step, None, "it could be the one that takes writes");
+    assert!(plan.under_way.unwrap().contains("has to be known before"));
     let plan = planned(&observed);
     let Some(Step::Ask(target, Request::Redis(Change::StepDown))) = &plan.step else { panic!("{plan:?}") };
     assert_eq!(target.uid, "pod-1");
