@@ -4,7 +4,7 @@
 //! the user has to say.
 //! Subnets are never assumed: the daemon makes networks of them, which cannot be changed later without being made anew (tf-components 10.6).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 use tf_api::{KubemanagerConfiguration, contract::Reason};
@@ -74,6 +74,11 @@ impl Kubernetes {
             fabric: fabric(&spec.ip_fabric_subnets)?,
             told,
         })
+    }
+
+    /// Where the API server is, if it has an address and not a name.
+    pub fn address(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(self.server.parse().ok()?, self.port))
     }
 }
 

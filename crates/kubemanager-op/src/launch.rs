@@ -3,6 +3,8 @@
 //! One member is elected and at work, and serves when NodeStatus says `Functional`. The others wait for their turn and open no port. The
 //! daemon has no handler for SIGHUP, which would kill it (tf-components 1.10), so it is started anew for whatever changes.
 
+use std::net::SocketAddr;
+
 use tf_api::{common::LogLevel, ports};
 use tf_plan::{
     component::Agents,
@@ -19,13 +21,14 @@ use crate::{config, services::Services, token};
 /// What every daemon of Tungsten Fabric needs before it can connect to anything.
 const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
 
-/// The launch file. Where it is `elected`, no other member's daemon is at work.
+/// The launch file of a daemon that connects to the Kubernetes API at `server`. Where it is `elected`, no other member's daemon is at work.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn file(
     services: &Services,
     keystone: Option<&Keystone>,
+    server: Option<SocketAddr>,
     level: LogLevel,
     elected: bool,
     agents: &Agents,
@@ -52,7 +55,7 @@ pub fn file(
             elected,
         },
         // It says nothing of that itself (ADR 0055).
-        kubernetes: Some(Reads { token: token::FILE.into(), lists: token::lists() }),
+        kubernetes: Some(Reads { token: token::FILE.into(), lists: token::lists(), server }),
         level: Some(sandesh::level(level, ports::KUBE_MANAGER_INTROSPECT)?),
         patience: Some(PATIENCE),
         agent: agents.api()?,

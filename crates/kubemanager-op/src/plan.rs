@@ -186,7 +186,14 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
     let mut files = Files::default();
     files.shared(
         &file_name(KUBEMANAGER),
-        launch::file(cluster.services, cluster.keystone, cluster.log_level, !cluster.spec.nested_mode, agents)?,
+        launch::file(
+            cluster.services,
+            cluster.keystone,
+            cluster.kubernetes.address(),
+            cluster.log_level,
+            !cluster.spec.nested_mode,
+            agents,
+        )?,
     );
     files.shared(vnc_api::FILE, cluster.library()?);
     files.shared_secret(token::FILE, cluster.token);

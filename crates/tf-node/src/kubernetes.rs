@@ -133,6 +133,15 @@ impl Conversation {
     }
 }
 
+/// Why a daemon that connects there is not answered; none if it is.
+pub async fn unreachable(server: SocketAddr) -> Option<String> {
+    match timeout(GLANCE, TcpStream::connect(server)).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(format!("connect to {server}: {error}")),
+        Err(_) => Some(format!("connect to {server}: no answer within {} s", GLANCE.as_secs_f32())),
+    }
+}
+
 /// What the API refuses of these lists to the daemon that has this token, in the API's words; none if nothing.
 ///
 /// # Errors

@@ -117,6 +117,8 @@ struct Access {
     turns: usize,
     /// Its last answer: what is refused, in its words.
     answer: Option<Result<(), String>>,
+    /// Why the daemon's own way to it leads nowhere, and since when.
+    unreachable: Option<(String, Instant)>,
 }
 
 impl Access {
@@ -124,8 +126,12 @@ impl Access {
     async fn look(&mut self, reads: &Reads, paths: &Paths, is_at_work: bool, begun: Instant) {
         if !is_at_work {
             *self = Self::default();
-        } else if self.asked.is_none_or(|asked| begun.duration_since(asked) >= ASKING) {
+        } else if self.unreachable.is_some() || self.asked.is_none_or(|asked| begun.duration_since(asked) >= ASKING) {
             self.asked = Some(begun);
+            if let Some(server) = reads.server {
+                let since = self.unreachable.take().map_or(begun, |(_, since)| since);
+                self.unreachable = kubernetes::unreachable(server).await.map(|why| (why, since));
+            }
             // A daemon that is let in is asked for one list at a time: who loses its token, or its rights, is refused whichever it is.
             let lists: Vec<&String> = match (&self.answer, self.turns.checked_rem(reads.lists.len())) {
                 (Some(Ok(())), Some(turn)) => reads.lists.iter().skip(turn).take(1).collect(),
@@ -133,18 +139,25 @@ impl Access {
             };
             if let Ok(refused) = kubernetes::refused(&reads.token, &lists, paths).await {
                 self.turns += lists.len();
-                self.answer = Some(refused.map_or(Ok(()), |why| Err(format!("{KUBERNETES} ({why})"))));
+                self.answer = Some(refused.map_or(Ok(()), Err));
             }
         }
     }
 
     /// As other connections are told.
-    fn connection(&self) -> Option<(String, bool)> {
-        Some((KUBERNETES.to_owned(), self.answer.as_ref()?.is_ok()))
+    fn connection(&self, now: Instant) -> Option<(String, bool)> {
+        let is_known = self.answer.is_some() || self.unreachable.is_some();
+        is_known.then(|| (KUBERNETES.to_owned(), self.lost(now).is_none()))
     }
 
-    fn refused(&self) -> Option<&str> {
-        self.answer.as_ref()?.as_ref().err().map(String::as_str)
+    /// What it has not been connected to, as other lost connections are told. A refusal is an answer; one that was not reached may be a moment
+    /// later.
+    fn lost(&self, now: Instant) -> Option<String> {
+        let unreachable = self.unreachable.as_ref();
+        let unreachable =
+            unreachable.filter(|(_, since)| now.duration_since(*since) >= FORBEARANCE).map(|(why, _)| why);
+        let why = unreachable.or(self.answer.as_ref().and_then(|answer| answer.as_ref().err()))?;
+        Some(format!("{KUBERNETES} ({why})"))
     }
 }
 
@@ -202,15 +215,16 @@ impl Wellness {
                     }
                     if let Some(reads) = &look.kubernetes {
                         kubernetes.look(reads, &paths, pid.is_some() && !health.standby, begun).await;
-                        connections.extend(kubernetes.connection());
                     }
                     let now = Instant::now();
+                    connections.extend(kubernetes.connection(now));
                     let standby = health.standby;
                     let unwell = seen.is_unwell(now).then(|| health.message.clone());
                     let hangs = pid.filter(|_| seen.hangs(patience, now) || seen.is_stuck(starting, now));
                     let serving = pid.filter(|_| health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
-                    let lacks: Vec<&str> = seen.lost(now).into_iter().chain(kubernetes.refused()).collect();
+                    let lacks: Vec<String> =
+                        seen.lost(now).map(str::to_owned).into_iter().chain(kubernetes.lost(now)).collect();
                     let lacks = (!lacks.is_empty()).then(|| lacks.join(", "));
                     let report = Report { unwell, lacks, standby, connections, hangs, serving, answered };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());

@@ -7,7 +7,7 @@ mod common;
 use std::{
     collections::BTreeSet,
     io::{Read as _, Write as _},
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     num::NonZeroU16,
     sync::{
         Arc,
@@ -90,14 +90,36 @@ fn each_worker_is_asked_and_named_by_its_number() {
     assert!(told.starts_with(&format!("worker 2: connect to 127.0.0.1:{third}")), "{told}");
 }
 
-/// A daemon that reads these lists with a token of its own.
-fn reading(container: &Container, port: NonZeroU16, lists: &[&str]) {
+/// A daemon that reads these lists with a token of its own, from where it may be that nobody listens.
+fn reading_from(container: &Container, port: NonZeroU16, lists: &[&str], server: Option<SocketAddr>) {
     let mut launch = serves(port);
     launch.files.insert("kubernetes.token".into(), OnChange::Nothing);
     let lists = lists.iter().map(|&list| list.to_owned()).collect();
-    launch.kubernetes = Some(Reads { token: "kubernetes.token".into(), lists });
+    launch.kubernetes = Some(Reads { token: "kubernetes.token".into(), lists, server });
     let hash = container.configure(&launch, &files([("kubernetes.token", "of the daemon")]));
     container.annotate(Some(&hash));
+}
+
+fn reading(container: &Container, port: NonZeroU16, lists: &[&str]) {
+    reading_from(container, port, lists, None);
+}
+
+#[test]
+fn an_address_of_the_kubernetes_api_that_leads_nowhere_is_told_and_nobody_is_stopped_for_it() {
+    let (daemon, server) = (Introspection::start(), ApiServer::start());
+    let mut container = Container::new();
+    server.mount(&mut container, "of the pod");
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    reading_from(&container, daemon.port, &["/api/v1/pods"], Some(nobody));
+    container.run();
+    let told = container.wait("told", |state| state.lacks.is_some());
+    let expected = format!("Kubernetes:API (connect to {nobody}: ");
+    assert!(told.lacks.as_deref().is_some_and(|lacks| lacks.starts_with(&expected)), "{:?}", told.lacks);
+    assert_eq!((told.serves, told.connections.get("Kubernetes:API")), (Some(true), Some(&false)));
+
+    let _somebody = TcpListener::bind(nobody).unwrap();
+    let told = container.wait("reached", |state| state.lacks.is_none());
+    assert_eq!((told.restarts, told.connections.get("Kubernetes:API")), (0, Some(&true)));
 }
 
 #[test]

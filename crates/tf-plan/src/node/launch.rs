@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     num::NonZeroU16,
     path::Path,
 };
@@ -325,6 +326,9 @@ pub struct Reads {
     pub token: String,
     /// Paths of the lists.
     pub lists: BTreeSet<String>,
+    /// Where the daemon connects to, if that is an address. A name is looked up by the daemon alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<SocketAddr>,
 }
 
 /// The log level of a daemon that can be told another one.
@@ -577,7 +581,7 @@ impl Launch {
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
         self.patience.map_or(Ok(()), |seconds| wait("patience", seconds))?;
         self.starting.map_or(Ok(()), |seconds| wait("starting", seconds))?;
-        if let Some(Reads { token, lists }) = &self.kubernetes {
+        if let Some(Reads { token, lists, .. }) = &self.kubernetes {
             ensure("kubernetes.token", "is none of the files", self.files.contains_key(token))?;
             ensure(
                 "kubernetes.lists",
@@ -769,7 +773,9 @@ mod tests {
             l.relay = Some(Relay { port, host: "a".into(), server: port, tls: true, authorities: None, password });
         };
         assert_eq!(with(relay), "relay.password: is none of the files");
-        let reads = |token: &str, list: &str| Some(Reads { token: token.into(), lists: [list.to_owned()].into() });
+        let reads = |token: &str, list: &str| {
+            Some(Reads { token: token.into(), lists: [list.to_owned()].into(), server: None })
+        };
         let mut launch = zookeeper();
         launch.kubernetes = reads("token", "/api/v1/pods");
         assert_eq!(launch.render().unwrap_err().to_string(), "kubernetes.token: is none of the files");
