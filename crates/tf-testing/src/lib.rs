@@ -30,6 +30,7 @@
 //! | try some cases of many | [`sample`] |
 //! | find secret values | [`secrets`] |
 //! | plan for three members that run | [`three`] |
+//! | model what happens to a store | [`model`] |
 //! | wait | [`wait`] |
 //!
 //! Simulated pods run nothing: a pod is Ready because kwok says so. What a daemon would do must be tested elsewhere.
@@ -52,6 +53,7 @@ pub mod lab;
 pub mod laws;
 pub mod made_up;
 pub mod manifests;
+pub mod model;
 pub mod nodes;
 pub mod openshift;
 pub mod operators;

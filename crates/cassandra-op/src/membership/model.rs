@@ -19,12 +19,13 @@ use tf_api::{
 use tf_plan::{
     node::{
         cassandra::{Facts, Failed, NORMAL, Peer, backup::Saved},
-        state::{Health, Phase, State, Status},
+        state::{Health, Status},
     },
-    observed::{self, Agent, Certificate, Observed, Pod, Source},
+    observed::{self, Observed, Source},
     plan::Plan,
     step::Request,
 };
+use tf_testing::model::{Late, Placed, Pods, Server, machine, node};
 
 use super::{view::LEAVING, *};
 use crate::{backup, config::jvm::DAEMON, plan::look_after};
@@ -40,18 +41,6 @@ const KEYSPACE: &str = "config_db_uuid";
 const REMEMBERED: i64 = 240;
 const DUE: i64 = 168;
 const SOON: i64 = 6;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Server {
-    /// There is no pod, or it has just been started.
-    #[default]
-    Off,
-    Running,
-    /// Its process runs, and it left.
-    Left,
-    /// It ends by itself again and again.
-    Failing,
-}
 
 #[derive(Clone, Debug, Default)]
 struct Machine {
@@ -103,16 +92,13 @@ struct World {
     machines: Vec<Machine>,
     wanted: usize,
     record: Record,
-    /// Machine and uid of each pod, by ordinal.
-    pods: Vec<Option<(usize, u32)>>,
+    pods: Pods,
     /// Who is in the ring, as its servers have it.
     ring: Vec<usize>,
     factor: Option<u32>,
     /// Who has not repaired since the number was changed, or since it joined.
     unrepaired: BTreeSet<usize>,
-    uids: u32,
-    delay: usize,
-    late: Option<(usize, Step)>,
+    late: Late,
     now: Timestamp,
     /// The backup that is asked for, and the status of all that were.
     wish: Option<String>,
@@ -124,16 +110,8 @@ struct World {
     last: String,
 }
 
-fn node(at: usize) -> String {
-    format!("n{at}")
-}
-
 fn address(at: usize) -> String {
     format!("10.0.0.{at}")
-}
-
-fn machine(node: &str) -> usize {
-    node.trim_start_matches('n').parse().unwrap()
 }
 
 impl Machine {
@@ -149,13 +127,11 @@ impl World {
             machines: vec![Machine { exists: true, ..Machine::default() }; machines.max(members)],
             wanted: members,
             record: Record::default(),
-            pods: Vec::new(),
+            pods: Pods::default(),
             ring: (0..members).collect(),
             factor: None,
             unrepaired: BTreeSet::new(),
-            uids: 0,
-            delay: 0,
-            late: None,
+            late: Late::default(),
             now: Timestamp::UNIX_EPOCH,
             wish: None,
             backups: Vec::new(),
@@ -198,7 +174,7 @@ impl World {
                 let at = index % count;
                 if self.can_lose(at) {
                     self.machines[at] = Machine { joined: self.machines[at].joined, ..Machine::default() };
-                    self.pods.iter_mut().filter(|pod| pod.is_some_and(|(it, _)| it == at)).for_each(|pod| *pod = None);
+                    self.pods.lose(at);
                 }
             }
             Event::Comes => self.machines.push(Machine { exists: true, ..Machine::default() }),
@@ -211,14 +187,11 @@ impl World {
                     self.machines[at].owner = None;
                 }
             }
-            Event::PodDeleted(ordinal) => {
-                let count = self.pods.len().max(1);
-                self.end_pod(ordinal % count);
-            }
+            Event::PodDeleted(ordinal) => self.end_pod(*ordinal),
             Event::Keyspace(factor) if self.factor.is_none() && !self.ring.is_empty() => {
                 self.factor = Some((*factor).min(self.ring.len() as u32));
             }
-            Event::Late(steps) => self.delay = *steps,
+            Event::Late(steps) => self.late.delay(*steps),
             Event::AgentEnds(index) => {
                 let machine = &mut self.machines[index % count];
                 let ended = machine.doing.take();
@@ -251,34 +224,21 @@ impl World {
     }
 
     fn end_pod(&mut self, ordinal: usize) {
-        if let Some((at, _)) = self.pods.get_mut(ordinal).and_then(Option::take) {
+        if let Some(at) = self.pods.end(ordinal) {
             self.stop(at);
         }
     }
 
     /// What controllers, kubelets and servers do.
     fn goes_on(&mut self) {
-        if let Some((steps, step)) = self.late.take() {
-            match steps {
-                0 => self.carry_out(&step),
-                _ => self.late = Some((steps - 1, step)),
-            }
+        if let Some(step) = self.late.due() {
+            self.carry_out(&step);
         }
-        for ordinal in self.record.members.len()..self.pods.len() {
-            self.end_pod(ordinal);
+        for at in self.pods.resize(self.record.members.len()) {
+            self.stop(at);
         }
-        self.pods.resize(self.record.members.len(), None);
-        for ordinal in 0..self.pods.len() {
-            let is_taken = |at: usize| self.pods.iter().flatten().any(|(it, _)| *it == at);
-            let free = self.record.members.iter().map(|it| machine(&it.node));
-            let free = free.into_iter().find(|at| self.machines[*at].exists && !is_taken(*at));
-            if let (None, Some(at)) = (self.pods[ordinal], free) {
-                self.uids += 1;
-                self.pods[ordinal] = Some((at, self.uids));
-            }
-        }
-        let pods: Vec<usize> = self.pods.iter().flatten().map(|(at, _)| *at).collect();
-        for at in pods {
+        self.pods.place(&self.record.members, |at| self.machines[at].exists);
+        for Placed { at, .. } in self.pods.iter().collect::<Vec<_>>() {
             self.works(at);
             if matches!(self.machines[at].server, Server::Off | Server::Failing) {
                 self.start(at);
@@ -347,9 +307,7 @@ impl World {
     }
 
     fn carry_out(&mut self, step: &Step) {
-        let target = self.pods.iter().position(|pod| pod.is_some_and(|(_, uid)| uid.to_string() == step.target().uid));
-        let Some(ordinal) = target else { return };
-        let at = self.pods[ordinal].map(|(at, _)| at).unwrap();
+        let Some((ordinal, Placed { at, .. })) = self.pods.target(step) else { return };
         match step {
             Step::Restart(_) => self.end_pod(ordinal),
             Step::Ask(_, Request::Ring(change)) if self.runs(at) && self.machines[at].doing.is_none() => match change {
@@ -401,25 +359,9 @@ impl World {
             facts.peers = self.ring.iter().filter(|it| **it != at).map(peer).collect();
             facts.keyspaces = keyspace(self.factor);
         }
-        let phase = match server {
-            Server::Off => Phase::Starting,
-            Server::Running | Server::Left => Phase::Running,
-            Server::Failing => Phase::BackOff,
-        };
-        let daemons = BTreeMap::from([(DAEMON.to_owned(), State { phase, ..State::default() })]);
+        let daemons = BTreeMap::from([(DAEMON.to_owned(), server.state())]);
         let health = Some(Health::new(self.runs(at), "as it is"));
         Status { node: node(at), daemons, health, cassandra: Some(facts), ..Status::default() }
-    }
-
-    fn pod(&self, ordinal: usize, (at, uid): (usize, u32)) -> Pod {
-        Pod {
-            name: format!("set-{ordinal}"),
-            uid: uid.to_string(),
-            node: Some(node(at)),
-            ready: self.runs(at),
-            certificate: Some(Certificate { not_after: jiff::Timestamp::MAX, issuer: String::new() }),
-            ..Pod::default()
-        }
     }
 
     fn resource(&self) -> Cassandra {
@@ -446,10 +388,8 @@ impl World {
         let nodes: Vec<observed::Node> =
             (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(Self::place).collect();
         let places: Vec<&observed::Node> = nodes.iter().collect();
-        let pods: Vec<Pod> =
-            self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
-        let says = |(at, uid): &(usize, u32)| (uid.to_string(), Agent::Says(Box::new(self.status(*at))));
-        let agents: BTreeMap<String, Agent> = self.pods.iter().flatten().map(says).collect();
+        let pods = self.pods.observed(|at| self.runs(at));
+        let agents = self.pods.agents(|pod| self.status(pod.at));
         let cr = self.resource();
         let observed =
             Observed::<Cassandra> { now: self.now, pods: Source::Known(pods), agents, ..Observed::default() };
@@ -493,19 +433,15 @@ impl World {
         let rest = changed || is_told || decision.step.is_some() || decision.waits.is_some();
         // A step rests on what is recorded.
         if !changed && !std::mem::take(&mut self.is_killed) {
-            match (decision.step, std::mem::take(&mut self.delay)) {
-                (Some(step), 0) => self.carry_out(&step),
-                // Its answer is given up, and the operator goes on.
-                (Some(step), steps) => self.late = Some((steps, step)),
-                (None, _) => {}
+            if let Some(step) = decision.step.and_then(|step| self.late.ask(step)) {
+                self.carry_out(&step);
             }
         }
         Ok(rest)
     }
 
     fn keeps_promises(&self, step: &Step, record: &Record) -> Result<(), TestCaseError> {
-        let at = |uid: &str| self.pods.iter().flatten().find(|(_, it)| it.to_string() == uid).map(|(at, _)| *at);
-        let target = at(&step.target().uid);
+        let target = self.pods.target(step).map(|(_, pod)| pod.at);
         prop_assert!(target.is_some(), "a pod that is not there is asked");
         let all_run = self.ring.iter().all(|it| self.runs(*it));
         let Step::Ask(_, Request::Ring(change)) = step else { return Ok(()) };
@@ -580,7 +516,7 @@ impl World {
         let goes_on = self.machines.iter().any(|machine| machine.doing.is_some());
         let last = self.ring.iter().filter_map(|at| self.machines[*at].repaired_at).max();
         let age = last.map_or(REMEMBERED, |last| self.now.duration_since(last).as_hours());
-        let is_idle = self.rests() && decision.step.is_none() && !goes_on && self.late.is_none() && self.delay == 0;
+        let is_idle = self.rests() && decision.step.is_none() && !goes_on && self.late.is_none();
         if !is_idle || age < DUE || self.factor.is_none() || self.ring.len() == 1 {
             self.calm_since = self.now;
         }
@@ -635,7 +571,8 @@ proptest! {
             world.goes_on();
             world.decides()?;
         }
-        (world.delay, world.is_killed) = (0, false);
+        world.late.heal();
+        world.is_killed = false;
         while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.record.members.len()) {
             world.happens(&Event::Comes);
         }

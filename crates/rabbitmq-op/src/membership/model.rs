@@ -9,18 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use tf_plan::{
     members::{Joining, Leaving, SizeRule, Wish, choose},
-    node::state::{State, Status},
-    observed::{self, Agent, Certificate},
-    placement::Placement,
-};
-
-use tf_plan::{
     node::{
         rabbitmq::{Facts, Queues},
-        state::Phase,
+        state::Status,
     },
+    observed,
+    placement::Placement,
     reports::Reports,
 };
+use tf_testing::model::{Late, Placed, Pods, Server, machine, node};
 
 use super::*;
 use crate::plan::CONTAINER;
@@ -34,18 +31,6 @@ const WALKS: u32 = 1500;
 const LONGEST: usize = 6;
 /// Members of a quorum queue.
 const GROUP: usize = 3;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Server {
-    /// There is no pod, or it has just been started.
-    #[default]
-    Off,
-    Running,
-    /// Its process runs, and it left.
-    Left,
-    /// It ends by itself again and again.
-    Failing,
-}
 
 #[derive(Clone, Debug, Default)]
 struct Machine {
@@ -102,13 +87,10 @@ struct World {
     machines: Vec<Machine>,
     wanted: usize,
     record: Record,
-    /// Machine and uid of each pod, by ordinal.
-    pods: Vec<Option<(usize, u32)>>,
+    pods: Pods,
     /// Who is in the cluster, as its servers have it.
     cluster: BTreeSet<usize>,
-    uids: u32,
-    delay: usize,
-    late: Option<(usize, Step)>,
+    late: Late,
     time: usize,
     clients: [Client; 2],
     slowness: usize,
@@ -118,16 +100,12 @@ struct World {
     queue: BTreeSet<usize>,
 }
 
-fn node(machine: usize) -> String {
-    format!("n{machine}")
+fn name(at: usize) -> String {
+    format!("rabbit@{}", node(at))
 }
 
-fn machine(node: &str) -> usize {
-    node.trim_start_matches("rabbit@").trim_start_matches('n').parse().unwrap()
-}
-
-fn name(machine: usize) -> String {
-    format!("rabbit@n{machine}")
+fn named(name: &str) -> usize {
+    machine(name.trim_start_matches("rabbit@"))
 }
 
 impl World {
@@ -136,11 +114,9 @@ impl World {
             machines: vec![Machine { exists: true, ..Machine::default() }; machines],
             wanted,
             record: Record::default(),
-            pods: Vec::new(),
+            pods: Pods::default(),
             cluster: BTreeSet::new(),
-            uids: 0,
-            delay: 0,
-            late: None,
+            late: Late::default(),
             time: 0,
             clients: Default::default(),
             slowness: 0,
@@ -154,8 +130,7 @@ impl World {
     fn taken_over(mut self) -> Self {
         self.cluster = (0..self.machines.len()).collect();
         for (id, at) in (1..).zip((0..self.machines.len()).rev()) {
-            self.uids += 1;
-            self.pods.push(Some((at, self.uids)));
+            self.pods.add(at);
             self.record.members.push(MemberStatus { id, node: node(at), address: format!("10.0.0.{at}") });
             self.record.highest = id;
             let data = Some(self.cluster.clone());
@@ -173,10 +148,7 @@ impl World {
                 let index = some(*index, self);
                 if self.others_run(index) {
                     self.machines[index] = Machine::default();
-                    self.pods
-                        .iter_mut()
-                        .filter(|pod| pod.is_some_and(|(at, _)| at == index))
-                        .for_each(|pod| *pod = None);
+                    self.pods.lose(index);
                 }
             }
             Event::Comes => self.machines.push(Machine { exists: true, ..Machine::default() }),
@@ -190,13 +162,10 @@ impl World {
                     (self.machines[index].server, self.machines[index].data) = (Server::Off, None);
                 }
             }
-            Event::PodDeleted(ordinal) => {
-                let count = self.pods.len().max(1);
-                self.end_pod(ordinal % count);
-            }
+            Event::PodDeleted(ordinal) => self.end_pod(*ordinal),
             Event::Slow(steps) => self.slowness = *steps,
             Event::Client(index) => self.clients[*index].stopped ^= true,
-            Event::Late(steps) => self.delay = *steps,
+            Event::Late(steps) => self.late.delay(*steps),
             Event::Nothing => {}
         }
     }
@@ -207,39 +176,28 @@ impl World {
     }
 
     fn end_pod(&mut self, ordinal: usize) {
-        if let Some((at, _)) = self.pods.get_mut(ordinal).and_then(Option::take) {
+        if let Some(at) = self.pods.end(ordinal) {
             self.machines[at].server = Server::Off;
         }
     }
 
     /// What controllers, kubelets and servers do.
     fn goes_on(&mut self) {
-        if let Some((steps, step)) = self.late.take() {
-            match steps {
-                0 => self.carry_out(&step),
-                _ => self.late = Some((steps - 1, step)),
-            }
+        if let Some(step) = self.late.due() {
+            self.carry_out(&step);
         }
-        while self.pods.len() > self.record.members.len() {
-            self.end_pod(self.pods.len() - 1);
-            self.pods.pop();
+        for at in self.pods.resize(self.record.members.len()) {
+            self.machines[at].server = Server::Off;
         }
-        self.pods.resize(self.record.members.len(), None);
         // The roll-out moves a pod whose node carries no member any more.
-        let is_misplaced = |at: usize| self.record.members.iter().all(|member| machine(&member.node) != at);
-        if let Some(ordinal) = self.pods.iter().position(|pod| pod.is_some_and(|(at, _)| is_misplaced(at))) {
-            self.end_pod(ordinal);
+        let is_misplaced = |pod: &Placed| self.record.members.iter().all(|member| machine(&member.node) != pod.at);
+        let misplaced = self.pods.iter().find(is_misplaced);
+        if let Some(Placed { at, .. }) = misplaced {
+            self.pods.lose(at);
+            self.machines[at].server = Server::Off;
         }
-        for ordinal in 0..self.pods.len() {
-            let is_free =
-                |at: &usize| self.machines[*at].exists && !self.pods.iter().flatten().any(|(taken, _)| taken == at);
-            let free = self.record.members.iter().map(|member| machine(&member.node)).find(is_free);
-            if let (None, Some(at)) = (self.pods[ordinal], free) {
-                self.uids += 1;
-                self.pods[ordinal] = Some((at, self.uids));
-            }
-        }
-        for (at, _) in self.pods.clone().into_iter().flatten() {
+        self.pods.place(&self.record.members, |at| self.machines[at].exists);
+        for Placed { at, .. } in self.pods.iter().collect::<Vec<_>>() {
             if matches!(self.machines[at].server, Server::Off | Server::Failing) {
                 self.start(at);
             }
@@ -279,7 +237,7 @@ impl World {
         let nodes: Vec<(usize, bool)> = self.cluster.iter().map(|at| (*at, running.contains(at))).collect();
         let connected = |number: &usize| self.clients[*number].on.is_some();
         let consumed: BTreeSet<usize> = (0..self.clients.len()).filter(connected).collect();
-        let pods: BTreeMap<u32, usize> = self.pods.iter().flatten().map(|(at, uid)| (*uid, *at)).collect();
+        let pods: BTreeMap<u32, usize> = self.pods.iter().map(|pod| (pod.uid, pod.at)).collect();
         self.memories.retain(|uid, _| pods.contains_key(uid));
         for (uid, _) in pods.iter().filter(|(_, at)| running.contains(at)) {
             let memory = self.memories.entry(*uid).or_insert_with(|| Memory {
@@ -303,9 +261,9 @@ impl World {
     /// Clients that are to be waited for: they lost their server a short while ago, and an agent that answers has seen them before.
     fn missed(&self) -> usize {
         let saw = |lost: usize| {
-            self.pods.iter().flatten().any(|(at, uid)| {
-                let memory = self.memories.get(uid);
-                self.runs(*at) && memory.is_some_and(|memory| memory.begun + LONGEST < lost)
+            self.pods.iter().any(|Placed { at, uid }| {
+                let memory = self.memories.get(&uid);
+                self.runs(at) && memory.is_some_and(|memory| memory.begun + LONGEST < lost)
             })
         };
         let is_missed = |client: &&Client| {
@@ -354,19 +312,17 @@ impl World {
     }
 
     fn carry_out(&mut self, step: &Step) {
-        let target = self.pods.iter().position(|pod| pod.is_some_and(|(_, uid)| uid.to_string() == step.target().uid));
-        let Some(ordinal) = target else { return };
-        let at = self.pods[ordinal].map(|(at, _)| at).unwrap();
+        let Some((ordinal, Placed { at, .. })) = self.pods.target(step) else { return };
         match step {
             Step::Restart(_) => self.end_pod(ordinal),
             Step::Ask(_, Request::Membership(Membership::Leave)) if self.runs(at) => {
                 self.machines[at].server = Server::Left;
             }
             Step::Ask(_, Request::Membership(Membership::Forget { name }))
-                if self.runs(at) && !self.runs(machine(name)) =>
+                if self.runs(at) && !self.runs(named(name)) =>
             {
-                self.cluster.remove(&machine(name));
-                self.queue.remove(&machine(name));
+                self.cluster.remove(&named(name));
+                self.queue.remove(&named(name));
             }
             Step::Ask(_, Request::Membership(Membership::Grow)) if self.runs(at) && self.is_short(at) => {
                 self.queue.insert(at);
@@ -380,7 +336,7 @@ impl World {
         self.queue.len() < GROUP.min(self.cluster.len()) && !self.queue.contains(&at)
     }
 
-    fn status(&self, (at, uid): (usize, u32)) -> Status {
+    fn status(&self, Placed { at, uid }: Placed) -> Status {
         let Machine { server, data, .. } = &self.machines[at];
         let (runs, names) =
             (*server == Server::Running, |set: &BTreeSet<usize>| set.iter().map(|it| name(*it)).collect());
@@ -397,15 +353,9 @@ impl World {
             let remembers = data.as_ref().map(names).unwrap_or_default();
             Facts { unknown: Some("refused".into()), remembers, left: *server == Server::Left, ..Facts::default() }
         };
-        let phase = match server {
-            Server::Off => Phase::Starting,
-            Server::Running | Server::Left => Phase::Running,
-            Server::Failing => Phase::BackOff,
-        };
-        let state = State { phase, ..State::default() };
         Status {
             node: node(at),
-            daemons: BTreeMap::from([(CONTAINER.to_owned(), state)]),
+            daemons: BTreeMap::from([(CONTAINER.to_owned(), server.state())]),
             rabbitmq: Some(facts),
             ..Status::default()
         }
@@ -430,14 +380,8 @@ impl World {
             highest: self.record.highest,
         };
         let mut members = choose(&self.record.members, &nodes, &wish).members;
-        let pods: Vec<Pod> =
-            self.pods.iter().enumerate().filter_map(|(ordinal, pod)| Some(self.pod(ordinal, (*pod)?))).collect();
-        let agents: BTreeMap<String, Agent> = self
-            .pods
-            .iter()
-            .flatten()
-            .map(|pod| (pod.1.to_string(), Agent::Says(Box::new(self.status(*pod)))))
-            .collect();
+        let pods = self.pods.observed(|at| self.runs(at));
+        let agents = self.pods.agents(|pod| self.status(pod));
         let reports = Reports { pods: &pods, agents: &agents };
         let joins = one_by_one(&mut members, &self.record.members, &reports);
         let names: Vec<Node> = members
@@ -482,29 +426,14 @@ impl World {
         if !is_recorded {
             return Ok(rest);
         }
-        match (decision.step, std::mem::take(&mut self.delay)) {
-            (Some(step), 0) => self.carry_out(&step),
-            // Its answer is given up, and the operator goes on.
-            (Some(step), steps) => self.late = Some((steps, step)),
-            (None, _) => {}
+        if let Some(step) = decision.step.and_then(|step| self.late.ask(step)) {
+            self.carry_out(&step);
         }
         Ok(rest)
     }
 
-    fn pod(&self, ordinal: usize, (at, uid): (usize, u32)) -> Pod {
-        Pod {
-            name: format!("set-{ordinal}"),
-            uid: uid.to_string(),
-            node: Some(node(at)),
-            ready: self.runs(at),
-            certificate: Some(Certificate { not_after: jiff::Timestamp::MAX, issuer: String::new() }),
-            ..Pod::default()
-        }
-    }
-
     fn keeps_promises(&self, step: &Step, members: &[MemberStatus]) -> Result<(), TestCaseError> {
-        let at = |uid: &str| self.pods.iter().flatten().find(|(_, it)| it.to_string() == uid).map(|(at, _)| *at);
-        let target = at(&step.target().uid);
+        let target = self.pods.target(step).map(|(_, pod)| pod.at);
         prop_assert!(target.is_some(), "a pod that is not there is asked");
         let others = |but: usize| members.iter().map(|member| machine(&member.node)).filter(move |it| *it != but);
         let is_member = |at: usize| members.iter().any(|member| machine(&member.node) == at);
@@ -525,7 +454,7 @@ impl World {
                 prop_assert!(self.is_short(grower) && self.rests_with(members) && self.record.leaving.is_empty());
             }
             Step::Ask(_, Request::Membership(Membership::Forget { name })) => {
-                let gone = machine(name);
+                let gone = named(name);
                 let has_data = self.machines[gone].data.as_ref().is_some_and(|data| data.len() > 1);
                 prop_assert!(!self.runs(gone), "a server that runs is forgotten");
                 prop_assert!(!is_member(gone) || goes(gone) || !has_data, "a member is forgotten that could come back");
@@ -597,7 +526,7 @@ proptest! {
             world.goes_on();
             world.decides()?;
         }
-        world.delay = 0;
+        world.late.heal();
         while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.record.members.len()) {
             world.happens(&Event::Comes);
         }
