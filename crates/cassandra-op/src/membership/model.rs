@@ -432,10 +432,9 @@ impl World {
         self.record = decision.record;
         let rest = changed || is_told || decision.step.is_some() || decision.waits.is_some();
         // A step rests on what is recorded.
-        if !changed && !std::mem::take(&mut self.is_killed) {
-            if let Some(step) = decision.step.and_then(|step| self.late.ask(step)) {
-                self.carry_out(&step);
-            }
+        let asks = !changed && !std::mem::take(&mut self.is_killed);
+        if let Some(step) = decision.step.filter(|_| asks).and_then(|step| self.late.ask(step)) {
+            self.carry_out(&step);
         }
         Ok(rest)
     }
