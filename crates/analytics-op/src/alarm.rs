@@ -5,8 +5,7 @@
 //! certificates to each other; nobody else gets in.
 
 use tf_api::{
-    AnalyticsAlarm, Managed as _,
-    common::LogLevel,
+    AnalyticsAlarm,
     contract::{ConditionType, Draft, MemberStatus, Protocol},
     kinds::{ANALYTICS, ANALYTICS_ALARM, CASSANDRA, CONFIG, RABBITMQ, REDIS, ZOOKEEPER},
     ports,
@@ -20,7 +19,7 @@ use tf_plan::{
     },
     component::{self, Agents, References},
     declaration::Declaration,
-    dependency::{Connection, Dependency, Need},
+    dependency::Dependency,
     ensemble::{Ensemble, Parts, sys_log_level},
     files::{
         Ini, Properties,
@@ -30,10 +29,9 @@ use tf_plan::{
     },
     hibernation,
     images::{Builtin, Chosen},
-    keystone::{self, Keystone},
-    node,
+    keystone, node,
     node::launch::{Identity, Probe, Unusable, file_name, port},
-    nodemanager::{self, COLLECTOR, NodeType},
+    nodemanager::{self, NodeType},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
     procedure,
@@ -50,8 +48,8 @@ use crate::{
     peer,
     procedure::members,
     registration::{self, Nodes},
-    services::{self, KAFKA as KAFKA_ENDPOINT, Kafka, Services, Sources},
-    snmp::{log_dir, log_local, reachable},
+    reporting::{self, Surroundings, log_local},
+    services::{KAFKA as KAFKA_ENDPOINT, Kafka, Sources},
 };
 
 /// The alarm generator; this name and that of the other container are the Go tf-operator's.
@@ -118,17 +116,14 @@ impl component::Component for Component {
 
 fn dependencies(cr: &AnalyticsAlarm) -> Vec<Dependency> {
     let from = &cr.spec.dependencies;
-    let mut all = services::dependencies(Sources {
+    let sources = Sources {
         cassandra: from.cassandra.as_ref(),
         zookeeper: from.zookeeper.as_ref(),
         rabbitmq: from.rabbitmq.as_ref(),
         redis: from.redis.as_ref(),
         config: from.config.as_ref(),
-    });
-    let source = from.analytics.as_ref();
-    let collector = ConditionType::CollectorReady;
-    all.push(tf_plan::services::dependency(collector, ANALYTICS, source, "analytics1", COLLECTOR, Need::BringUp));
-    all
+    };
+    reporting::dependencies(sources, from.analytics.as_ref())
 }
 
 fn agents(cr: &AnalyticsAlarm, cluster_domain: &str) -> Agents {
@@ -136,14 +131,9 @@ fn agents(cr: &AnalyticsAlarm, cluster_domain: &str) -> Agents {
 }
 
 /// Everything the files depend on.
-#[derive(Clone, Copy)]
 struct Cluster<'a> {
     cr: &'a AnalyticsAlarm,
-    services: &'a Services,
-    analytics: &'a Connection,
-    keystone: Option<&'a Keystone>,
-    log_dir: &'a str,
-    level: LogLevel,
+    around: Surroundings,
 }
 
 /// Plans alarm generators and their Kafka.
@@ -151,18 +141,11 @@ struct Cluster<'a> {
 /// # Errors
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Result<Plan, NotReady> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let (resolved, drafts) = member::resolve(&dependencies(cr), cr, observed);
     let desired = || {
-        let log_dir = log_dir(cr.spec.service_configuration.log_file_path.as_deref())?;
-        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
-        let resolved = resolved?;
-        let mut services = Services::of(&resolved)?;
-        let analytics = reachable(&resolved, &mut services.notes)?;
-        let level = cr.spec.common_configuration.log_level.unwrap_or_default();
-        let (services, analytics, keystone) = (&services, &analytics, keystone.as_ref());
-        let cluster = Cluster { cr, services, analytics, keystone, log_dir: &log_dir, level };
-        carry_out(cr, observed, &cluster, drafts.clone())
+        let log_path = cr.spec.service_configuration.log_file_path.as_deref();
+        let around = Surroundings::of(cr, &cr.spec.common_configuration, log_path, observed, resolved)?;
+        carry_out(cr, observed, &Cluster { cr, around }, drafts.clone())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
 }
@@ -177,7 +160,7 @@ fn carry_out(
     let run =
         Run { builtins: &CONTAINERS, needed: &[ALARM_GENERATOR, KAFKA], listed: &spec.containers, uses_auth: true };
     let mut ensemble = run.prepare(cr, observed)?;
-    ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());
+    ensemble.membership.notes.extend(cluster.around.services.notes.iter().cloned());
     ensemble.membership.notes.extend(too_many(cluster, ensemble.members()));
     let agents = agents(cr, &observed.operator.cluster_domain);
     let files = files(&ensemble, cluster, &agents)?;
@@ -185,7 +168,7 @@ fn carry_out(
     let container = |chosen: &Chosen| match chosen.name {
         ALARM_GENERATOR => {
             let ports = vec![("introspect", cluster.introspect()), (node::AGENT_PORT, agents.port)];
-            Daemon { speaks_for_pod: true, ..python(chosen, ports, cluster.log_dir) }
+            Daemon { speaks_for_pod: true, ..python(chosen, ports, &cluster.around.log_dir) }
         }
         KAFKA => {
             let mut daemon = native(chosen, vec![(KAFKA_ENDPOINT, ports::KAFKA)], LOG_DIR);
@@ -214,7 +197,7 @@ fn carry_out(
     procedure::complete(&members(ALARM_GENERATOR), &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
     let nodes = [Nodes::members(&plan, ANALYTICS_ALARM_NODE, "analytics_alarm_node_ip_address")];
-    registration::complete(&mut plan, cr, observed, &cluster.services.config, &nodes);
+    registration::complete(&mut plan, cr, observed, &cluster.around.services.config, &nodes);
     hibernation::finish(&mut plan);
     Ok(plan)
 }
@@ -233,17 +216,17 @@ fn too_many(cluster: &Cluster<'_>, members: &[MemberStatus]) -> Option<String> {
 
 fn files(ensemble: &Ensemble<'_, AnalyticsAlarm>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let mut files = Files::default();
-    member::library(&mut files, cluster.services, cluster.keystone)?;
+    member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
     let stores = [
-        (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
-        (REDIS_CA, cluster.services.redis.ca.as_ref()),
+        (CASSANDRA_CA, cluster.around.services.cassandra.ca.as_ref()),
+        (RABBITMQ_CA, cluster.around.services.rabbitmq.ca.as_ref()),
+        (REDIS_CA, cluster.around.services.redis.ca.as_ref()),
     ];
     files.authorities(stores);
     let settings = nodemanager::Settings {
         node_type: NodeType::AnalyticsAlarm,
-        log_level: cluster.level,
-        collectors: Some(cluster.analytics),
+        log_level: cluster.around.level,
+        collectors: Some(&cluster.around.analytics),
         database: None,
     };
     member::node_manager(&mut files, ensemble, &settings)?;
@@ -272,7 +255,7 @@ impl Cluster<'_> {
 
     /// [`FILE`], which holds passwords.
     fn file(&self, member: &MemberStatus, brokers: &[String]) -> Result<String, Unrepresentable> {
-        let Self { services, .. } = self;
+        let Surroundings { services, .. } = &self.around;
         let spec = &self.cr.spec.service_configuration;
         let name = spec.alarmgen_log_file_name.as_deref().unwrap_or("contrail-alarm-gen.log");
         let mut file = Ini::python(FILE);
@@ -280,11 +263,11 @@ impl Cluster<'_> {
             .set("host_ip", &member.address)
             .set("http_server_ip", EVERYWHERE)
             .set("http_server_port", self.introspect())
-            .set("log_file", format!("{}/{name}", self.log_dir))
-            .set("log_level", sys_log_level(self.level))
+            .set("log_file", format!("{}/{name}", self.around.log_dir))
+            .set("log_level", sys_log_level(self.around.level))
             .set_if_some("log_local", log_local(spec.log_local.as_deref()).then_some(1))
             .set("partitions", PARTITIONS)
-            .list("collectors", Blank, collectors(Some(self.analytics)))
+            .list("collectors", Blank, collectors(Some(&self.around.analytics)))
             .list("zk_list", Blank, &services.zookeeper);
         let redis = file.section("REDIS");
         redis.set("redis_server_port", services.redis.port);
@@ -299,7 +282,7 @@ impl Cluster<'_> {
         if services.rabbitmq.tls {
             section.set("kombu_ssl_version", "tlsv1_2");
         }
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(self.analytics)));
+        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(&self.around.analytics)));
         file.render()
     }
 
@@ -318,7 +301,7 @@ impl Cluster<'_> {
             .set("ssl.keystore.location", node::KEYSTORE_PEM)
             .set("ssl.truststore.type", "PEM")
             .set("ssl.truststore.location", node::TRUSTSTORE_PEM)
-            .list("zookeeper.connect", Comma, &self.services.zookeeper)
+            .list("zookeeper.connect", Comma, &self.around.services.zookeeper)
             .set("log.dirs", DATA_DIR)
             .set("num.partitions", PARTITIONS)
             .set("default.replication.factor", copies)
@@ -337,8 +320,9 @@ impl Cluster<'_> {
 
     fn launch(&self, member: &MemberStatus, agents: &Agents) -> Result<String, Unusable> {
         let argv = vec!["contrail-alarm-gen".into(), "-c".into(), path(FILE)];
-        let files = [FILE].into_iter().chain(client(self.keystone)).chain(authorities(self.services));
-        let mut launch = introspected(daemon(argv, files), self.introspect(), self.level)?;
+        let files =
+            [FILE].into_iter().chain(client(self.around.keystone.as_ref())).chain(authorities(&self.around.services));
+        let mut launch = introspected(daemon(argv, files), self.introspect(), self.around.level)?;
         let database = self.database(member).to_string();
         launch.environment.insert("ALARMGEN_REDIS_AGGREGATE_DB_OFFSET".into(), database);
         launch.agent = agents.api()?;

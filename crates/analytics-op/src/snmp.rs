@@ -3,9 +3,8 @@
 //! Both daemons tell names of options apart by case, and share out their work by ZooKeeper.
 
 use tf_api::{
-    AnalyticsSnmp, Managed as _,
-    common::LogLevel,
-    contract::{ConditionType, Draft, MemberStatus, Reason},
+    AnalyticsSnmp,
+    contract::{ConditionType, Draft, MemberStatus},
     kinds::{ANALYTICS, ANALYTICS_SNMP, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
     ports,
     schema::Port,
@@ -17,7 +16,7 @@ use tf_plan::{
     },
     component::{self, Agents, References},
     declaration::Declaration,
-    dependency::{Connection, Dependency, Need, Resolved},
+    dependency::Dependency,
     ensemble::{Parts, sys_log_level},
     files::{
         Ini, Section,
@@ -26,27 +25,27 @@ use tf_plan::{
     },
     hibernation,
     images::{Builtin, Chosen},
-    keystone::{self, Keystone},
-    node,
+    keystone, node,
     node::launch::{Identity, OnChange, Unusable, file_name},
-    nodemanager::{self, COLLECTOR, NodeType},
+    nodemanager::{self, NodeType},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
     procedure,
     registration::types::ANALYTICS_SNMP_NODE,
     sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA, collector_tls, collectors, configdb, over_ipv4, unusable},
+    services::{CASSANDRA_CA, RABBITMQ_CA, collector_tls, collectors, configdb},
 };
 
 use crate::{
     OPERATOR,
-    config::{DEFAULTS, EVERYWHERE, LOG_DIR, path},
+    config::{DEFAULTS, EVERYWHERE, path},
     launch::{authorities, client, daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, python},
     peer,
     procedure::members,
     registration::{self, Nodes},
-    services::{self, API, DAEMONS, Services, Sources},
+    reporting::{self, Surroundings, log_local},
+    services::{API, Sources},
 };
 
 /// The SNMP collector; this name and that of the other container are the Go tf-operator's.
@@ -107,17 +106,15 @@ impl component::Component for Component {
 
 fn dependencies(cr: &AnalyticsSnmp) -> Vec<Dependency> {
     let from = &cr.spec.dependencies;
-    let mut all = services::dependencies(Sources {
+    let sources = Sources {
         cassandra: from.cassandra.as_ref(),
         zookeeper: from.zookeeper.as_ref(),
         rabbitmq: from.rabbitmq.as_ref(),
         redis: None,
         config: from.config.as_ref(),
-    });
+    };
+    let mut all = reporting::dependencies(sources, from.analytics.as_ref());
     all.retain(|it| it.condition != ConditionType::RedisReady);
-    let source = from.analytics.as_ref();
-    let collector = ConditionType::CollectorReady;
-    all.push(tf_plan::services::dependency(collector, ANALYTICS, source, "analytics1", COLLECTOR, Need::BringUp));
     all
 }
 
@@ -126,14 +123,9 @@ fn agents(cr: &AnalyticsSnmp, cluster_domain: &str) -> Agents {
 }
 
 /// Everything the files depend on.
-#[derive(Clone, Copy)]
 struct Cluster<'a> {
     cr: &'a AnalyticsSnmp,
-    services: &'a Services,
-    analytics: &'a Connection,
-    keystone: Option<&'a Keystone>,
-    log_dir: &'a str,
-    level: LogLevel,
+    around: Surroundings,
 }
 
 /// Plans SNMP collectors and topology daemons.
@@ -141,43 +133,13 @@ struct Cluster<'a> {
 /// # Errors
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Plan, NotReady> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let (resolved, drafts) = member::resolve(&dependencies(cr), cr, observed);
     let desired = || {
-        let log_dir = log_dir(cr.spec.service_configuration.log_file_path.as_deref())?;
-        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
-        let resolved = resolved?;
-        let mut services = Services::of(&resolved)?;
-        let analytics = reachable(&resolved, &mut services.notes)?;
-        let level = cr.spec.common_configuration.log_level.unwrap_or_default();
-        let (services, analytics, keystone) = (&services, &analytics, keystone.as_ref());
-        let cluster = Cluster { cr, services, analytics, keystone, log_dir: &log_dir, level };
-        carry_out(cr, observed, &cluster, drafts.clone())
+        let log_path = cr.spec.service_configuration.log_file_path.as_deref();
+        let around = Surroundings::of(cr, &cr.spec.common_configuration, log_path, observed, resolved)?;
+        carry_out(cr, observed, &Cluster { cr, around }, drafts.clone())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
-}
-
-/// Analytics, as the daemons reach it.
-pub(crate) fn reachable(resolved: &Resolved, notes: &mut Vec<String>) -> Result<Connection, NotReady> {
-    let connection = resolved.connection(ConditionType::CollectorReady).cloned().unwrap_or_default();
-    over_ipv4(connection, COLLECTOR, "collectors", DAEMONS, notes)
-        .map_err(|message| unusable(ConditionType::CollectorReady, message))
-}
-
-/// The directory that the spec states for logs, in which the volume for them is.
-pub(crate) fn log_dir(stated: Option<&str>) -> Result<String, NotReady> {
-    let stated = stated.map(|path| path.trim_end_matches('/')).filter(|path| !path.is_empty()).unwrap_or(LOG_DIR);
-    let is_path = stated.starts_with('/') && !stated.split('/').any(|part| part == "..") && !stated.contains(':');
-    if is_path && (stated == "/var/log" || stated.starts_with("/var/log/")) {
-        return Ok(stated.to_owned());
-    }
-    let message = format!("serviceConfiguration.logFilePath is {stated:?}; name a directory in /var/log");
-    Err(NotReady::invalid(Reason::InvalidSpec, message))
-}
-
-/// Whether messages go to the file at once. To the daemons every text means yes, so for no the option is left out.
-pub(crate) fn log_local(stated: Option<&str>) -> bool {
-    !stated.is_some_and(|text| ["0", "false", "no", "off"].contains(&text.to_ascii_lowercase().as_str()))
 }
 
 fn carry_out(
@@ -190,20 +152,22 @@ fn carry_out(
     let run =
         Run { builtins: &CONTAINERS, needed: &[SNMP_COLLECTOR, TOPOLOGY], listed: &spec.containers, uses_auth: true };
     let mut ensemble = run.prepare(cr, observed)?;
-    ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());
+    ensemble.membership.notes.extend(cluster.around.services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
     let mut files = Files::default();
-    member::library(&mut files, cluster.services, cluster.keystone)?;
-    let stores =
-        [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
+    member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
+    let stores = [
+        (CASSANDRA_CA, cluster.around.services.cassandra.ca.as_ref()),
+        (RABBITMQ_CA, cluster.around.services.rabbitmq.ca.as_ref()),
+    ];
     files.authorities(stores);
     files.shared(DEVICES, "");
     files.shared(&file_name(SNMP_COLLECTOR), cluster.launch_snmp(&agents)?);
     files.shared(&file_name(TOPOLOGY), cluster.launch_topology()?);
     let settings = nodemanager::Settings {
         node_type: NodeType::AnalyticsSnmp,
-        log_level: cluster.level,
-        collectors: Some(cluster.analytics),
+        log_level: cluster.around.level,
+        collectors: Some(&cluster.around.analytics),
         database: None,
     };
     member::node_manager(&mut files, &ensemble, &settings)?;
@@ -215,18 +179,18 @@ fn carry_out(
     let container = |chosen: &Chosen| match chosen.name {
         SNMP_COLLECTOR => {
             let ports = vec![("snmp", cluster.snmp_port()), (node::AGENT_PORT, agents.port)];
-            let mut daemon = python(chosen, ports, cluster.log_dir);
+            let mut daemon = python(chosen, ports, &cluster.around.log_dir);
             daemon.env.push(("SNMPCONFPATH".into(), node::RUN_DIR.into()));
             Daemon { speaks_for_pod: true, ..daemon }
         }
-        TOPOLOGY => python(chosen, vec![("topology", cluster.topology_port())], cluster.log_dir),
+        TOPOLOGY => python(chosen, vec![("topology", cluster.topology_port())], &cluster.around.log_dir),
         _ => nodemanager::daemon(chosen, NodeType::AnalyticsSnmp, LOGS),
     };
     let daemons: Vec<Daemon> = ensemble.containers.iter().map(container).collect();
     let parts = Parts {
         files,
         volumes: member::volumes(&ensemble.identity, &ensemble.containers, "analytics-snmp", "analyticssnmp1"),
-        owned_mounts: vec![mount(LOGS, cluster.log_dir)],
+        owned_mounts: vec![mount(LOGS, &cluster.around.log_dir)],
         ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
         daemons,
         grace_seconds: GRACE_SECONDS,
@@ -238,7 +202,7 @@ fn carry_out(
     procedure::complete(&members(SNMP_COLLECTOR), &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
     let nodes = [Nodes::members(&plan, ANALYTICS_SNMP_NODE, "analytics_snmp_node_ip_address")];
-    registration::complete(&mut plan, cr, observed, &cluster.services.config, &nodes);
+    registration::complete(&mut plan, cr, observed, &cluster.around.services.config, &nodes);
     hibernation::finish(&mut plan);
     Ok(plan)
 }
@@ -277,10 +241,10 @@ impl Cluster<'_> {
         self.common(defaults, member, self.topology_port(), name);
         let frequency = spec.topology_scan_frequency.or(spec.topology_snmp_frequency).unwrap_or(600);
         defaults.set("scan_frequency", frequency);
-        if !self.analytics.tls(API) {
+        if !self.around.analytics.tls(API) {
             // It speaks no TLS to the API (upstream `analytic_client.py`). Where the API does, it uses its own default, the port for
             // administration on the loopback address.
-            defaults.list_unless_empty("analytics_api", Blank, self.analytics.authorities(API));
+            defaults.list_unless_empty("analytics_api", Blank, self.around.analytics.authorities(API));
         }
         self.sections(&mut file);
         file.render()
@@ -291,26 +255,26 @@ impl Cluster<'_> {
             .set("host_ip", &member.address)
             .set("http_server_ip", EVERYWHERE)
             .set("http_server_port", introspect)
-            .set("log_file", format!("{}/{log}", self.log_dir))
-            .set("log_level", sys_log_level(self.level))
+            .set("log_file", format!("{}/{log}", self.around.log_dir))
+            .set("log_level", sys_log_level(self.around.level))
             .set_if_some("log_local", log_local(self.cr.spec.service_configuration.log_local.as_deref()).then_some(1))
-            .list("collectors", Blank, collectors(Some(self.analytics)))
-            .list("zookeeper", Comma, &self.services.zookeeper);
+            .list("collectors", Blank, collectors(Some(&self.around.analytics)))
+            .list("zookeeper", Comma, &self.around.services.zookeeper);
     }
 
     fn sections(&self, file: &mut Ini) {
         let section = file.section(configdb::SECTION);
-        configdb::database(section, &self.services.cassandra);
+        configdb::database(section, &self.around.services.cassandra);
         section.set("cassandra_driver", "cql");
-        configdb::bus(section, &self.services.rabbitmq, Blank, "rabbitmq_ssl");
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(self.analytics)));
+        configdb::bus(section, &self.around.services.rabbitmq, Blank, "rabbitmq_ssl");
+        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(&self.around.analytics)));
     }
 
     fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
         let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
-        let files = [SNMP_FILE, tf_plan::vnc_api::FILE].into_iter().chain(authorities(self.services));
+        let files = [SNMP_FILE, tf_plan::vnc_api::FILE].into_iter().chain(authorities(&self.around.services));
         let launch = daemon(argv.map(str::to_owned).to_vec(), files);
-        let mut launch = introspected(launch, self.snmp_port(), self.level)?;
+        let mut launch = introspected(launch, self.snmp_port(), self.around.level)?;
         launch.files.insert(DEVICES.into(), OnChange::Restart);
         launch.agent = agents.api()?;
         // It never reads them again (tf-components 1.10).
@@ -320,9 +284,12 @@ impl Cluster<'_> {
 
     fn launch_topology(&self) -> Result<String, Unusable> {
         let mut argv = vec!["tf-topology".into(), "-c".into(), path(TOPOLOGY_FILE)];
-        argv.extend(self.keystone.into_iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
-        let files = [TOPOLOGY_FILE].into_iter().chain(client(self.keystone)).chain(authorities(self.services));
-        introspected(daemon(argv, files), self.topology_port(), self.level)?.render()
+        argv.extend(self.around.keystone.iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
+        let files = [TOPOLOGY_FILE]
+            .into_iter()
+            .chain(client(self.around.keystone.as_ref()))
+            .chain(authorities(&self.around.services));
+        introspected(daemon(argv, files), self.topology_port(), self.around.level)?.render()
     }
 }
 
