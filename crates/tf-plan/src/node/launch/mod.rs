@@ -1,0 +1,308 @@
+//! The launch file: everything the node agent has to know about a daemon.
+//!
+//! It stands among the daemon's files under the name [`file_name`], so a change of it is activated like any other change. It
+//! holds no secrets. The agent that reads it may be older than the operator that wrote it: fields it does not know
+//! are ignored, so a new field needs a meaning when it is absent.
+
+mod agent;
+mod change;
+mod check;
+mod place;
+mod probe;
+
+use std::{collections::BTreeMap, num::NonZeroU16, path::Path};
+
+use serde::{Deserialize, Serialize};
+use tf_api::schema::Port;
+
+pub use self::{
+    agent::{Agent, HostFiles, Identity, Relay},
+    change::{Level, Lists, OnChange, Signal, Tell},
+    check::Unusable,
+    place::{Place, When, begun},
+    probe::{Connections, Probe, Reads},
+};
+
+/// Name of a daemon's launch file.
+pub fn file_name(daemon: &str) -> String {
+    format!("{daemon}.launch")
+}
+
+/// [`Launch::patience`] of daemons that keep nothing which a kill could harm: nobody's session waits as long for one that hangs, and a busy
+/// one answers sooner.
+pub const PATIENCE: u32 = 180;
+
+/// How a daemon is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launch {
+    /// Program and arguments. A program without a slash is looked for in `PATH`.
+    pub argv: Vec<String>,
+    /// Directory it starts in. Default: the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
+    /// Variables. Those of the environment file win over them, and those of the container over both.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Files it reads below [`super::RUN_DIR`], and what has to happen when one changes. All of them exist before it starts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, OnChange>,
+    /// Copies of files that are made before each start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub place: Vec<Place>,
+    /// Absolute paths of files that the agent does not write for this daemon and that exist before it starts: certificates that
+    /// another container of the pod gets, say. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<String>,
+    /// Whether it reads certificate and authorities for each connection, so that it is not started anew for others with the daemons beside it
+    /// ([`Identity::at_start`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rereads: bool,
+    /// How it is stopped.
+    pub stop: Stop,
+    /// When it serves.
+    pub ready: Probe,
+    /// When it lives. Default: as long as its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alive: Option<Probe>,
+    /// Where it says what it is connected to, for a daemon that serves without. Default: nobody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+    /// What it reads of the Kubernetes API, for a daemon that does not say whether it may. Default: nobody asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Reads>,
+    /// How it is told another log level while it runs. Default: it is started anew for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+    /// Lists of servers that it reads again while it runs. Default: it is started anew for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<Lists>,
+    /// Seconds without any answer to [`Self::alive`], or to [`Self::ready`] without it, after which a daemon that has answered since its start counts as hanging: it is killed
+    /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
+    /// is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u32>,
+    /// Seconds within which it serves for the first time; one that does not is killed and started anew. Default: it is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<u32>,
+    /// How it is taken out of service before it is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// Whether its container serves the agent API of the pod. At most one container of a pod does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
+    /// The certificate that the agent asks for, in the container that serves its API. Default: none is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// The Redis that the agent makes reachable to daemons of the pod. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Relay>,
+}
+
+/// How a daemon is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stop {
+    /// Signal that asks it to.
+    pub signal: Signal,
+    /// Seconds until it is killed, 1 to 86,400.
+    pub seconds: u32,
+}
+
+/// A command that takes a daemon out of service. It runs in the daemon's environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Seconds until it is killed, 1 to 86,400.
+    pub seconds: u32,
+}
+
+/// A port of the spec, as a launch file has it.
+///
+/// # Errors
+/// When it is 0.
+pub fn port(field: &'static str, port: Port) -> Result<NonZeroU16, Unusable> {
+    NonZeroU16::new(port.get()).ok_or(Unusable::Invalid { field, why: "is 0" })
+}
+
+impl Launch {
+    /// A daemon without files that serves when its process runs and stops within 30 s of SIGTERM.
+    pub fn new(argv: Vec<String>) -> Self {
+        Self {
+            argv,
+            working_directory: None,
+            environment: BTreeMap::new(),
+            files: BTreeMap::new(),
+            place: Vec::new(),
+            awaits: Vec::new(),
+            rereads: false,
+            stop: Stop { signal: Signal::Term, seconds: 30 },
+            ready: Probe::Process,
+            alive: None,
+            connections: None,
+            kubernetes: None,
+            level: None,
+            lists: None,
+            patience: None,
+            starting: None,
+            drain: None,
+            agent: None,
+            identity: None,
+            relay: None,
+        }
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// What [`Self::parse`] would refuse.
+    pub fn render(&self) -> Result<String, Unusable> {
+        self.check()?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| check::malformed(&error))?;
+        Ok(text + "\n")
+    }
+
+    /// Reads a launch file.
+    ///
+    /// # Errors
+    /// When it is not of the format, or asks for what cannot be.
+    pub fn parse(text: &[u8]) -> Result<Self, Unusable> {
+        let launch: Self = serde_json::from_slice(text).map_err(|error| check::malformed(&error))?;
+        launch.check()?;
+        Ok(launch)
+    }
+
+    /// Names of the files that have to exist before the daemon starts.
+    pub fn needed(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().chain(self.place.iter().map(|place| &place.file)).map(String::as_str)
+    }
+
+    /// Whether the daemon starts with a certificate of the member, which it waits for, and goes by it. One that is told to read it again does so, too.
+    pub fn starts_with_certificate(&self) -> bool {
+        let is_one = |path: &String| Path::new(path).starts_with(super::CERTIFICATE_DIR);
+        let waits = self.identity.as_ref().is_some_and(|identity| identity.required) || self.awaits.iter().any(is_one);
+        waits && !self.rereads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place(file: &str, when: When) -> Place {
+        Place { file: file.into(), to: format!("/var/lib/zookeeper/{file}"), when, private: false }
+    }
+
+    fn zookeeper() -> Launch {
+        let port = NonZeroU16::new(2181).unwrap();
+        Launch {
+            working_directory: Some("/var/lib/zookeeper".into()),
+            environment: BTreeMap::from([("JVMFLAGS".into(), "-Xmx1g".into())]),
+            files: BTreeMap::from([
+                ("log4j.properties".into(), OnChange::Restart),
+                ("users".into(), OnChange::Signal(Signal::Hup)),
+                ("zoo.cfg".into(), OnChange::Nothing),
+            ]),
+            place: vec![
+                place("zoo.cfg", When::Always),
+                place(
+                    "zoo.cfg.dynamic",
+                    When::NewestList { id: "myid".into(), config: "zoo.cfg".into(), ensemble: Some("uid".into()) },
+                ),
+                place("myid", When::Absent),
+            ],
+            awaits: vec!["/etc/certificates/tls.crt".into()],
+            ready: Probe::ZooKeeper { port, host: None, tls: false },
+            alive: Some(Probe::Tcp { port, host: None }),
+            drain: Some(Drain { argv: vec!["true".into()], seconds: 5 }),
+            agent: Some(Agent { port, client: "zookeeper-op".into() }),
+            identity: Some(Identity {
+                services: BTreeSet::from(["zk.tf.svc".into()]),
+                lifetime_seconds: 7_776_000,
+                required: true,
+                host_files: Some(HostFiles::Trusted),
+                reload: None,
+                at_start: false,
+            }),
+            ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
+        }
+    }
+
+    #[test]
+    fn the_file_looks_like_this_and_reads_back() {
+        let text = zookeeper().render().unwrap();
+        assert_eq!(Launch::parse(text.as_bytes()), Ok(zookeeper()));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn fields_of_a_newer_operator_are_ignored() {
+        let text = r#"{"argv": ["a"], "stop": {"signal": "TERM", "seconds": 1, "new": 1}, "ready": {"kind": "Process"}, "new": {}}"#;
+        assert_eq!(Launch::parse(text.as_bytes()).unwrap().argv, ["a"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_reader_and_writer() {
+        let with = |change: fn(&mut Launch)| {
+            let mut launch = zookeeper();
+            change(&mut launch);
+            let text = serde_json::to_vec(&launch).unwrap();
+            assert_eq!(launch.render().unwrap_err(), Launch::parse(&text).unwrap_err());
+            launch.render().unwrap_err().to_string()
+        };
+        assert_eq!(with(|l| l.argv.clear()), "argv: names no program");
+        assert_eq!(with(|l| l.argv[1] = "a\0".into()), "argv: has a NUL character");
+        assert_eq!(with(|l| l.working_directory = Some("a".into())), "workingDirectory: is not an absolute path");
+        assert_eq!(with(|l| l.place[0].to = "/a/../etc".into()), "place.to: is not an absolute path");
+        assert_eq!(with(|l| l.place[0].file = "../a".into()), "place.file: is not the name of a file");
+        assert_eq!(with(|l| l.awaits[0] = "tls.crt".into()), "awaits: is not an absolute path");
+        assert_eq!(with(|l| drop(l.place.pop())), "place.when: goes by a file that is not placed");
+        assert_eq!(with(|l| l.stop.seconds = 0), "stop.seconds: is not between 1 and 86,400");
+        assert_eq!(with(|l| l.agent = None), "identity: is only for the container that serves the agent API");
+        let short = |l: &mut Launch| l.identity.as_mut().unwrap().lifetime_seconds = 599;
+        assert_eq!(with(short), "identity.lifetimeSeconds: is less than 600");
+        let relay = |l: &mut Launch| {
+            let port = NonZeroU16::new(16389).unwrap();
+            let password = Some("password".into());
+            l.relay = Some(Relay { port, host: "a".into(), server: port, tls: true, authorities: None, password });
+        };
+        assert_eq!(with(relay), "relay.password: is none of the files");
+        let reads = |token: &str, list: &str| {
+            Some(Reads { token: token.into(), lists: [list.to_owned()].into(), server: None })
+        };
+        let mut launch = zookeeper();
+        launch.kubernetes = reads("token", "/api/v1/pods");
+        assert_eq!(launch.render().unwrap_err().to_string(), "kubernetes.token: is none of the files");
+        launch.kubernetes = reads("users", "api");
+        let why = "kubernetes.lists: has a path that no request can ask for";
+        assert_eq!(launch.render().unwrap_err().to_string(), why);
+        let environment = |l: &mut Launch| drop(l.environment.insert("A=B".into(), String::new()));
+        assert_eq!(with(environment), "environment: has a name that no variable can have");
+        for name in ["", ".", "..", "..data", "a/b"] {
+            let mut launch = zookeeper();
+            launch.files.insert(name.into(), OnChange::Nothing);
+            assert!(launch.render().is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn messages_quote_nothing_of_the_file() {
+        for text in [r#"{"argv": "hunter2"}"#, r#"{"ready": {"kind": "hunter2"}}"#, "hunter2", r#"["hunter2"#] {
+            let message = Launch::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_an_error(text: Vec<u8>) {
+            prop_assert!(Launch::parse(&text).is_err());
+        }
+    }
+}
