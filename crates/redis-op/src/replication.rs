@@ -65,10 +65,15 @@ fn recount(plan: &mut Plan, reports: &Reports<'_>) {
 
 /// Before the server that takes writes is stopped another one takes its place. One that serves and does not tell could be it.
 fn step_down_first(plan: &mut Plan, reports: &Reports<'_>) {
-    let Some(Step::Restart(target) | Step::Activate(target, _)) = &plan.step else { return };
+    let (target, wanted) = match &plan.step {
+        Some(Step::Restart(target)) => (target, None),
+        Some(Step::Activate(target, wanted)) => (target, Some(wanted)),
+        _ => return,
+    };
     // One that another operator or an earlier release made has no agent.
     let has_agent = |pod: &&Pod| pod.uid == target.uid && pod.ready && pod.certificate.is_some();
-    let Some(pod) = reports.pods.iter().find(has_agent) else { return };
+    let is_stopped = |pod: &&Pod| wanted.is_none_or(|wanted| !reports.takes(pod, wanted));
+    let Some(pod) = reports.pods.iter().find(has_agent).filter(is_stopped) else { return };
     match facts(pod, reports) {
         None => {
             let name = &pod.name;

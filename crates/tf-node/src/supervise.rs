@@ -80,6 +80,8 @@ struct Supervisor {
     /// What it gets when it has stopped.
     staged: Option<Staged>,
     wanted: Wanted,
+    /// What is mounted and what the process that runs would take as it runs.
+    takes: Option<ContentHash>,
     back_off: BackOff,
     /// The certificate and authorities that there were when the daemon started, if it starts with them.
     certificate: Option<ContentHash>,
@@ -128,6 +130,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         set,
         staged: None,
         wanted: Wanted::Unset,
+        takes: None,
         back_off: BackOff::default(),
         certificate: None,
         is_private: false,
@@ -220,12 +223,16 @@ impl Supervisor {
             (Some(old), Some(new)) if !renews => old.effect(new),
             _ => Effect::Restart,
         };
+        let materialised = self.staged.as_ref().map(|staged| &staged.set).or(self.set.as_ref()).map(|set| &set.hash);
+        let running = matches!(self.process, Process::Running { .. });
+        let is_taken = |set: &&Set| running && effect != Effect::Restart && Some(&set.hash) != materialised;
+        self.takes = set.as_ref().filter(is_taken).map(|set| set.hash.clone());
         let (decision, waits) = activation::decide(&Situation {
             wanted: &self.wanted,
             mounted: &mounted,
-            materialised: self.staged.as_ref().map(|staged| &staged.set).or(self.set.as_ref()).map(|set| &set.hash),
+            materialised,
             started: !matches!(self.process, Process::Idle),
-            running: matches!(self.process, Process::Running { .. }),
+            running,
             effect,
         });
         if self.set.is_none() && self.staged.is_none() && matches!(mounted, Mounted::Unusable(..)) {
@@ -619,6 +626,8 @@ impl Supervisor {
         let certificate = self.agent.report().borrow().trouble().map(str::to_owned);
         let waits: Vec<String> = self.waits.iter().cloned().chain(certificate).collect();
         let pid = pid.map(|pid| pid.as_raw_nonzero().get());
+        // Who does not would be started anew if it has to be told something.
+        let listens = pid.is_some() && self.wellness.serves(pid) != Some(false) && !self.wellness.is_standby();
         State {
             phase,
             since: jiff::Timestamp::now(),
@@ -637,6 +646,7 @@ impl Supervisor {
                 Wanted::Content(hash) => Some(hash.clone()),
                 Wanted::Unset | Wanted::Unknown(_) => None,
             },
+            takes: self.takes.clone().filter(|takes| listens && Some(takes) != self.set.as_ref().map(|set| &set.hash)),
             version: VERSION.to_owned(),
         }
     }

@@ -36,9 +36,17 @@ fn what_is_merely_mounted_changes_nothing() {
     let (container, launch, hash) = started();
     container.configure(&launch, &with(&[("hard", "2")]));
     settle();
-    assert_eq!(container.running(&hash).message, None);
+    let state = container.running(&hash);
+    assert_eq!((state.message, state.takes), (None, None));
     assert_eq!(container.notes("/notes"), ["start"]);
     assert_eq!(fs::read_to_string(container.path("/etc/contrail/hard")).unwrap(), "1");
+    // What the daemon would take as it runs is said, and changes nothing, either.
+    let soft = container.configure(&launch, &with(&[("soft", "2")]));
+    container.wait("said", |state| state.takes.as_ref() == Some(&soft) && state.active.as_ref() == Some(&hash));
+    settle();
+    assert_eq!(container.notes("/notes"), ["start"]);
+    container.annotate(Some(&soft));
+    assert_eq!(container.wait("taken", |state| state.active.as_ref() == Some(&soft)).takes, None);
 }
 
 #[test]

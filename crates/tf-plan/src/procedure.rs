@@ -202,14 +202,16 @@ fn roll<Cr: Managed>(
         Gate::Apart(_) | Gate::Together(_) => rollout::next(&seats, gate),
     };
     let left = lost.into_iter().find(|pod| seat(pod).change.is_some());
-    let decision = match (decision, left) {
+    let told = decision.held().and_then(|_| rollout::told(&seats));
+    let decision = match (told.unwrap_or(decision), left) {
         (Decision::Done, Some(pod)) => Decision::Hold(format!(
             "pod {} is brought up to date when its node is back, or in its place another one",
             pod.name
         )),
         (decision, _) => decision,
     };
-    let leads = |target: &&Target| seats.iter().any(|seat| seat.uid == target.uid && seat.serves && seat.leads);
+    let is_stopped = |seat: &&Seat<'_>| seat.serves && seat.leads && seat.change != Some(Change::Told);
+    let leads = |target: &&Target| seats.iter().filter(is_stopped).any(|seat| seat.uid == target.uid);
     let leader = decision.target().filter(leads);
     let session = store.election.map(|election| election.session).unwrap_or_default();
     let left = leader.and_then(|leader| vacancy(leader, store.daemon, session, reports, observed.now));

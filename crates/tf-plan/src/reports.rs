@@ -70,6 +70,13 @@ impl<'a> Reports<'a> {
         self.of(pod)?.daemons.get(daemon)?.active.as_ref()
     }
 
+    /// Whether the daemons of a pod would take this configuration as they run, as their agents say. Those of earlier releases do not.
+    pub fn takes(&self, pod: &Pod, wanted: &ContentHash) -> bool {
+        let takes = |state: &State| [&state.active, &state.takes].contains(&&Some(wanted.clone()));
+        let daemons = self.of(pod).map(|status| &status.daemons).filter(|daemons| !daemons.is_empty());
+        daemons.is_some_and(|daemons| daemons.values().all(takes))
+    }
+
     /// What became of the files of a pod's node, if its agent says so.
     pub fn host_files(&self, pod: &Pod) -> Option<&'a HostFiles> {
         self.of(pod)?.host_files.as_ref()
@@ -139,6 +146,7 @@ impl<'a> Reports<'a> {
                 if is_told { Change::UnderWay } else { Change::Certificate }
             }),
             active if is_told => active.map(|_| Change::UnderWay),
+            Some(_) if self.takes(pod, wanted) => Some(Change::Told),
             Some(_) => Some(Change::Configuration),
             // Its agent says nothing. One that was told to wait for what is no more would wait for ever.
             None => told.map(|_| Change::Configuration),

@@ -22,6 +22,8 @@ pub enum Change {
     Certificate,
     /// The configuration its agent has activated.
     Configuration,
+    /// The same, and its daemons would take the current one as they run.
+    Told,
     /// Nothing any more: its agent was told to change over and has not done so yet.
     UnderWay,
 }
@@ -124,6 +126,14 @@ pub fn next_apart(seats: &[Seat<'_>], lacks: Option<&str>, gate: impl FnOnce() -
     }
 }
 
+/// The decision where one is held that stops nobody: a pod whose daemons take the configuration as they run. None where those that have it
+/// do not all serve, which may be what it does.
+pub fn told(seats: &[Seat<'_>]) -> Option<Decision> {
+    let is_borne = disturbed(seats).is_none() && seats.iter().all(|seat| seat.is_due() || seat.serves);
+    let told = seats.iter().rev().find(|seat| seat.change == Some(Change::Told))?;
+    is_borne.then(|| update(told, "it is not up to date"))
+}
+
 /// The disturbance by us that is not over yet.
 pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
     let seat = seats.iter().find(|seat| seat.terminating || seat.change == Some(Change::UnderWay))?;
@@ -135,7 +145,7 @@ pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
 fn update(seat: &Seat<'_>, why: &str) -> Decision {
     let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
     match seat.change {
-        Some(Change::Configuration) => Decision::Activate(target),
+        Some(Change::Configuration | Change::Told) => Decision::Activate(target),
         Some(Change::Certificate) => Decision::Renew(target),
         Some(Change::Template | Change::UnderWay) | None => Decision::Restart(target),
     }
@@ -285,6 +295,7 @@ mod tests {
             Change::Template,
             Change::Certificate,
             Change::Configuration,
+            Change::Told,
             Change::UnderWay,
         ]))
     }
@@ -314,6 +325,18 @@ mod tests {
                     prop_assert!(!seats.iter().filter(due).any(|seat| !seat.serves && !seat.terminating));
                 }
                 Decision::Done => prop_assert!(!seats.iter().any(|seat| due(&seat) || busy(seat))),
+            }
+            let had = || seats.iter().filter(|seat| !due(seat));
+            match told(&seats) {
+                Some(Decision::Activate(target)) => {
+                    let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
+                    prop_assert!(target.change == Some(Change::Told) && !seats.iter().any(busy) && had().all(|seat| seat.serves));
+                }
+                Some(other) => prop_assert!(false, "{other:?} stops somebody"),
+                None => {
+                    let nobody = seats.iter().all(|seat| seat.change != Some(Change::Told));
+                    prop_assert!(nobody || seats.iter().any(busy) || had().any(|seat| !seat.serves));
+                }
             }
         }
     }

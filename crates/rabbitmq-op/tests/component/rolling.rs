@@ -9,8 +9,9 @@ use rabbitmq_op::plan::plan;
 use serde_json::json;
 use tf_plan::{
     node::{
+        ContentHash,
         rabbitmq::{Facts, Membership, Queues, Unmirrored},
-        state::{Health, Status},
+        state::{Health, State, Status},
     },
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
@@ -60,6 +61,41 @@ fn said(change: impl FnOnce(&mut Facts)) -> Plan {
     change(&mut facts);
     observed.agents.insert("pod-1".into(), agent(1, Some(facts), true));
     planned(&observed)
+}
+
+#[test]
+fn what_servers_take_as_they_run_is_not_held_with_what_they_are_stopped_for_unless_one_that_has_it_does_not_serve() {
+    let wanted = |index: usize, observed: &Observed<tf_api::Rabbitmq>| {
+        let mut down = observed.clone();
+        if let Source::Known(pods) = &mut down.pods {
+            pods[index].ready = false;
+        }
+        let Some(Step::Activate(_, hash)) = planned(&down).step else { panic!("it lacks a change") };
+        hash
+    };
+    let mut observed = running();
+    let hashes = [0, 1, 2].map(|index| wanted(index, &observed));
+    let change = |observed: &mut Observed<tf_api::Rabbitmq>, index: usize, change: &dyn Fn(&mut State, &mut Facts)| {
+        let Some(Agent::Says(status)) = observed.agents.get_mut(&format!("pod-{index}")) else { panic!("it answers") };
+        change(status.daemons.get_mut("rabbitmq").unwrap(), status.rabbitmq.as_mut().unwrap());
+        planned(observed).step
+    };
+    let held = change(&mut observed, 1, &|_, facts| facts.critical = Some("a queue would lose its majority".into()));
+    assert_eq!(held, None);
+    let takes = |hash: &ContentHash| {
+        let hash = hash.clone();
+        move |state: &mut State, _: &mut Facts| state.takes = Some(hash.clone())
+    };
+    assert_eq!(change(&mut observed, 1, &takes(&"0".repeat(32).parse().unwrap())), None);
+    let step = change(&mut observed, 1, &takes(&hashes[1]));
+    assert!(matches!(&step, Some(Step::Activate(target, _)) if target.uid == "pod-1"), "{step:?}");
+
+    let had = change(&mut observed, 2, &|state, _| state.active = Some(hashes[2].clone()));
+    assert_eq!(had, step);
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2].ready = false;
+    }
+    assert_eq!(planned(&observed).step, None, "it could be what is new that it does not serve with");
 }
 
 /// It does not see the first one.

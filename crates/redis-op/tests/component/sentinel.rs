@@ -146,6 +146,24 @@ fn members_whose_pods_are_elsewhere_get_them_one_after_the_other_and_who_takes_w
 }
 
 #[test]
+fn who_takes_writes_hands_nothing_over_for_what_it_takes_as_it_runs() {
+    let mut observed = running(2);
+    update(&mut observed, &[0, 1]);
+    assert!(matches!(planned(&observed).step, Some(Step::Ask(..))));
+    let mut down = observed.clone();
+    if let Source::Known(pods) = &mut down.pods {
+        pods[2].ready = false;
+    }
+    let Some(Step::Activate(_, wanted)) = planned(&down).step else { unreachable!("it lacks a change") };
+    status(&mut observed, "pod-2").daemons.get_mut("redis").unwrap().takes = Some(wanted.clone());
+    let plan = planned(&observed);
+    assert!(
+        matches!(&plan.step, Some(Step::Activate(target, hash)) if target.uid == "pod-2" && *hash == wanted),
+        "{plan:?}"
+    );
+}
+
+#[test]
 fn sentinels_that_count_who_is_gone_start_anew_one_after_the_other_when_nothing_else_is_to_be_done() {
     let counts = |observed: &mut Observed<Redis>, index: usize, others| {
         says(observed, index, |said| said.sentinel.as_mut().unwrap().others = Some(others));

@@ -93,6 +93,9 @@ pub struct State {
     /// The content that the pod's annotation asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<ContentHash>,
+    /// The content that is mounted, if it is another one than it runs with, and its process serves and would take it without being started anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes: Option<ContentHash>,
     /// Names the certificate and authorities that there were when its process started, if it starts with them: [`super::content_hash`] of
     /// [`super::CERTIFICATE`] and [`super::TRUSTSTORE_PEM`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
