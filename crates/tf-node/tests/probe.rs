@@ -135,6 +135,22 @@ fn over_tls_both_sides_show_certificates_of_one_authority() {
     assert!(text.contains("UnknownIssuer") || text.contains("certificate"), "{text}");
 }
 
+#[test]
+fn a_rabbitmq_server_serves_when_it_speaks_tls_and_not_when_the_kernel_alone_takes_connections() {
+    let authority = Authority::new();
+    let config = authority.server(&authority.leaf("pod-0"));
+    let port = server(move |stream| drop(tls(stream, &config).read(&mut [0])));
+    let rabbitmq = |port| Probe::RabbitMq { port, management: port, definitions: None };
+    let container = probed(rabbitmq(port));
+    trust(&container, &authority);
+    certify(&container, &authority.leaf("pod-0"));
+    assert_eq!(container.probe(&[]), (Some(0), format!("port {port} accepts connections")));
+    let hangs = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = NonZeroU16::new(hangs.local_addr().unwrap().port()).unwrap();
+    change(&container, rabbitmq(port));
+    assert_eq!(container.probe(&[]), (Some(1), "no answer within 2500 ms".into()));
+}
+
 fn tls(stream: TcpStream, config: &Arc<ServerConfig>) -> StreamOwned<ServerConnection, TcpStream> {
     StreamOwned::new(ServerConnection::new(Arc::clone(config)).unwrap(), stream)
 }

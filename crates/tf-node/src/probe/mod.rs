@@ -21,7 +21,7 @@ use tf_plan::node::{
     state::{Health, Phase, State},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     join,
     net::TcpStream,
     time::timeout,
@@ -231,7 +231,8 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr, page: &mut Optio
             http::probe(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
         }
         Probe::RabbitMq { port, .. } => {
-            connect(&target(&None, port.get(), false), paths).await?;
+            // The kernel accepts connections for a server that hangs.
+            connect(&target(&None, port.get(), true), paths).await?.shutdown().await?;
             Ok(format!("port {port} accepts connections"))
         }
         Probe::ZooKeeper { port, host, tls } => store::zookeeper::serves(&target(host, port.get(), *tls), paths).await,

@@ -51,8 +51,8 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tls: bool,
     },
-    /// The server accepts AMQP connections. In a minority that pauses, and while it is drained, it does not
-    /// (stateful-services 1.2.4).
+    /// The server accepts AMQP connections and speaks TLS there. In a minority that pauses, and while it is drained, it does not
+    /// (stateful-services 1.2.4), nor when it hangs.
     RabbitMq {
         /// Port for AMQP.
         port: NonZeroU16,
