@@ -138,7 +138,7 @@ fn the_port_follows_the_configuration() {
     let port = free_port();
     let mut launch = shell("while :; do sleep 0.05; done");
     launch.agent = Some(Agent { port, client: OPERATOR.into() });
-    launch.ready = Probe::Tcp { port: free_port(), host: None };
+    launch.ready = Probe::Dns { port: free_port() };
     let hash = container.configure(&launch, &files([]));
     let pid = container.state().unwrap().pid;
     container.annotate(Some(&hash));

@@ -49,18 +49,6 @@ fn change(container: &Container, ready: Probe) {
 }
 
 #[test]
-fn a_port_serves_when_it_accepts_connections() {
-    let open = server(drop);
-    let container = probed(Probe::Tcp { port: open, host: None });
-    assert_eq!(container.probe(&[]), (Some(0), format!("port {open} accepts connections")));
-    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    change(&container, Probe::Tcp { port: NonZeroU16::new(closed).unwrap(), host: None });
-    let (code, text) = container.probe(&[]);
-    assert_eq!(code, Some(1));
-    assert!(text.starts_with(&format!("connect to 127.0.0.1:{closed}")), "{text}");
-}
-
-#[test]
 fn a_daemon_without_a_port_serves_where_another_one_may_be_elected_and_not_where_its_port_says_nothing() {
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let of = |port: u16, elected| {
@@ -149,6 +137,10 @@ fn a_rabbitmq_server_serves_when_it_speaks_tls_and_not_when_the_kernel_alone_tak
     let port = NonZeroU16::new(hangs.local_addr().unwrap().port()).unwrap();
     change(&container, rabbitmq(port));
     assert_eq!(container.probe(&[]), (Some(1), "no answer within 2500 ms".into()));
+    drop(hangs);
+    let (code, text) = container.probe(&[]);
+    assert_eq!(code, Some(1));
+    assert!(text.starts_with(&format!("connect to 127.0.0.1:{port}")), "{text}");
 }
 
 fn tls(stream: TcpStream, config: &Arc<ServerConfig>) -> StreamOwned<ServerConnection, TcpStream> {
@@ -219,10 +211,11 @@ fn the_kubelet_is_answered_without_a_certificate_on_the_loopback_address_alone()
     container.environment.push(("POD_IP".into(), "127.0.0.2".into()));
     let agent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let agent = NonZeroU16::new(agent).unwrap();
-    let open = server(drop);
+    let open = server(http);
     let launch = |port| {
         let mut launch = shell("while :; do sleep 0.05; done");
-        launch.ready = Probe::Tcp { port, host: Some(Ipv4Addr::LOCALHOST.into()) };
+        let host = Some(Ipv4Addr::LOCALHOST.into());
+        launch.ready = Probe::Http { port, path: "/good".into(), host, tls: false, contains: None };
         launch.agent = Some(Agent { port: agent, client: "o".into() });
         launch
     };
@@ -230,7 +223,7 @@ fn the_kubelet_is_answered_without_a_certificate_on_the_loopback_address_alone()
     container.run();
     container.running(&hash);
     let answer = container.wait_for("answer", || kubelet(agent, "/ready/d"));
-    assert_eq!(answer, ("200".into(), format!("port {open} accepts connections")));
+    assert_eq!(answer, ("200".into(), format!("GET http://127.0.0.1:{open}/good: status 200")));
     assert_eq!(kubelet(agent, "/ready/e").unwrap(), ("503".into(), "nobody supervises it".into()));
     assert_eq!(kubelet(agent, "/").unwrap().0, "404");
     assert!(TcpStream::connect(("127.0.0.2", agent.get())).is_err(), "at another address");

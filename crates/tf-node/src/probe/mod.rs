@@ -218,11 +218,6 @@ fn is_standby(probe: &Probe, error: &anyhow::Error) -> bool {
 async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr, page: &mut Option<Page>) -> Result<String> {
     let target = |host: &Option<IpAddr>, port: u16, tls| Target { host: host.unwrap_or(address), port, tls };
     match probe {
-        Probe::Tcp { port, host } => {
-            let target = target(host, port.get(), false);
-            connect(&target, paths).await?;
-            Ok(format!("port {port} accepts connections"))
-        }
         Probe::Dns { port } => {
             dns::probe(connect(&target(&None, port.get(), false), paths).await?.as_mut()).await?;
             Ok(format!("port {port} answers questions"))
@@ -231,7 +226,6 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr, page: &mut Optio
             http::probe(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
         }
         Probe::RabbitMq { port, .. } => {
-            // The kernel accepts connections for a server that hangs.
             connect(&target(&None, port.get(), true), paths).await?.shutdown().await?;
             Ok(format!("port {port} accepts connections"))
         }

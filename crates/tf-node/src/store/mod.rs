@@ -102,7 +102,6 @@ impl Store {
             }
             Probe::Dns { .. }
             | Probe::Kafka { .. }
-            | Probe::Tcp { .. }
             | Probe::Http { .. }
             | Probe::NodeStatus { .. }
             | Probe::Sentinel { .. }

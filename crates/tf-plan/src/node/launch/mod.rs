@@ -219,7 +219,7 @@ mod tests {
             ],
             awaits: vec!["/etc/certificates/tls.crt".into()],
             ready: Probe::ZooKeeper { port, host: None, tls: false },
-            alive: Some(Probe::Tcp { port, host: None }),
+            alive: Some(Probe::Dns { port }),
             drain: Some(Drain { argv: vec!["true".into()], seconds: 5 }),
             agent: Some(Agent { port, client: "zookeeper-op".into() }),
             identity: Some(Identity {

@@ -6,18 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::{cassandra, redis};
 
-/// How it is found out that a daemon serves. Addresses default to the member's.
+/// How it is found out that a daemon serves. Addresses default to the member's. That a connection is accepted says nothing: the kernel does
+/// that for a daemon that hangs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all_fields = "camelCase")]
 pub enum Probe {
-    /// A connection is accepted.
-    Tcp {
-        /// Port.
-        port: NonZeroU16,
-        /// Address other than the member's.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        host: Option<std::net::IpAddr>,
-    },
     /// A name server answers questions, if only to refuse them.
     Dns {
         /// Port for TCP on the member's address.
