@@ -126,12 +126,15 @@ impl Access {
     async fn look(&mut self, reads: &Reads, paths: &Paths, is_at_work: bool, begun: Instant) {
         if !is_at_work {
             *self = Self::default();
-        } else if self.unreachable.is_some() || self.asked.is_none_or(|asked| begun.duration_since(asked) >= ASKING) {
+            return;
+        }
+        let is_time = self.asked.is_none_or(|asked| begun.duration_since(asked) >= ASKING);
+        if let Some(server) = reads.server.filter(|_| is_time || self.unreachable.is_some()) {
+            let since = self.unreachable.take().map_or(begun, |(_, since)| since);
+            self.unreachable = kubernetes::unreachable(server).await.map(|why| (why, since));
+        }
+        if is_time {
             self.asked = Some(begun);
-            if let Some(server) = reads.server {
-                let since = self.unreachable.take().map_or(begun, |(_, since)| since);
-                self.unreachable = kubernetes::unreachable(server).await.map(|why| (why, since));
-            }
             // A daemon that is let in is asked for one list at a time: who loses its token, or its rights, is refused whichever it is.
             let lists: Vec<&String> = match (&self.answer, self.turns.checked_rem(reads.lists.len())) {
                 (Some(Ok(())), Some(turn)) => reads.lists.iter().skip(turn).take(1).collect(),
