@@ -19,7 +19,7 @@ use tf_plan::{
     ensemble::{Ensemble, Traits},
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
-    members::{Joining, Leaving, SizeRule},
+    members::{Identities, Joining, Leaving, SizeRule},
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::NotReady,
@@ -75,7 +75,8 @@ impl Run<'_> {
                 rule: SizeRule::EveryNode,
                 joining: Joining::Anytime,
                 leaving: Leaving::Dropped,
-                highest: 0,
+                // Kafka keeps copies on brokers by them, and alarm generators have databases of Redis: of those there are sixteen.
+                identities: Identities::Lowest,
                 has_data: false,
                 uses_auth: self.uses_auth,
                 takes_over: false,

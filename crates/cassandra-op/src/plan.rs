@@ -29,7 +29,7 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::{Builtin, Chosen},
-    members::{Joining, Leaving, SizeRule},
+    members::{Identities, Joining, Leaving, SizeRule},
     node::{
         self, ContentHash,
         cassandra::{
@@ -147,7 +147,7 @@ fn ring(
             rule: SizeRule::OddUpTo(LARGEST),
             joining: Joining::OneByOne,
             leaving: Leaving::Released,
-            highest: highest(cr),
+            identities: Identities::New { highest: highest(cr) },
             has_data: true,
             uses_auth: false,
             takes_over: true,

@@ -19,7 +19,7 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::Builtin,
-    members::{Joining, Leaving, SizeRule},
+    members::{Identities, Joining, Leaving, SizeRule},
     node::{
         launch,
         rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
@@ -77,7 +77,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             rule: SizeRule::OddUpTo(LARGEST),
             joining: Joining::Anytime,
             leaving: Leaving::Released,
-            highest: highest(cr),
+            identities: Identities::New { highest: highest(cr) },
             has_data: true,
             uses_auth: false,
             takes_over: true,

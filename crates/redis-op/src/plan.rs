@@ -17,7 +17,7 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::{Builtin, Chosen},
-    members::Joining,
+    members::{Identities, Joining},
     node::{
         launch,
         redis::{DIRECTORY, PASSWORD_FILE, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
@@ -86,7 +86,7 @@ pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Resul
             joining: Joining::Anytime,
             // What it held is a copy of what its clients or the others have, or a session whose user logs in again.
             leaving: mode::leaving(mode, cr, observed),
-            highest: 0,
+            identities: Identities::New { highest: 0 },
             has_data: false,
             uses_auth: false,
             takes_over: true,

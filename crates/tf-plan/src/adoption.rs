@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        members::{Joining, Leaving, SizeRule},
+        members::{Identities, Joining, Leaving, SizeRule},
         placement::Placement,
     };
 
@@ -133,7 +133,7 @@ mod tests {
             rule: SizeRule::OddUpTo(5),
             joining: Joining::Anytime,
             leaving: Leaving::Released,
-            highest: 0,
+            identities: Identities::New { highest: 0 },
         };
         let after = membership(&before, &[node("7", "10.0.0.70"), node("9", "10.0.0.9")], &wish);
         let addresses: Vec<_> = after.members.iter().map(|it| (it.id, it.address.as_str())).collect();

@@ -28,7 +28,7 @@ use crate::{
     files::Unrepresentable,
     hibernation::{self, Hibernation},
     images::{self, Builtin, Chosen, Release},
-    members::{self, Joining, Leaving, Membership, SizeRule, Wish},
+    members::{self, Identities, Joining, Leaving, Membership, SizeRule, Wish},
     node::launch::Unusable,
     object::Object,
     observed::{Node, Observed},
@@ -58,8 +58,8 @@ pub struct Traits<'a> {
     pub joining: Joining,
     /// What happens to members that lose their node.
     pub leaving: Leaving,
-    /// Highest identity that was ever given, if the component keeps it.
-    pub highest: u32,
+    /// Which identities new members get.
+    pub identities: Identities,
     /// Whether members keep data.
     pub has_data: bool,
     /// Whether the component uses `authParameters`.
@@ -169,7 +169,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             rule: traits.rule,
             joining: traits.joining,
             leaving: traits.leaving,
-            highest: traits.highest,
+            identities: traits.identities,
         };
         let hibernation = Hibernation::of(&hibernation::Question {
             cr,

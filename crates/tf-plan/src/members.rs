@@ -70,6 +70,30 @@ pub enum Joining {
     AtFoundation,
 }
 
+/// Which identities members get that join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identities {
+    /// Those that nobody ever had: what servers remember of a former member is not taken for another one's.
+    New {
+        /// Highest that was ever given, as far as that is known.
+        highest: u32,
+    },
+    /// The lowest that no member has: what others keep under it passes to who takes the place.
+    Lowest,
+}
+
+impl Identities {
+    /// Of members that join beside these, one after the other. `previous`: those that there were.
+    fn given(self, previous: &[MemberStatus], members: &[MemberStatus]) -> impl Iterator<Item = u32> + use<> {
+        let first = match self {
+            Self::New { highest } => previous.iter().map(|member| member.id).fold(highest, u32::max) + 1,
+            Self::Lowest => 1,
+        };
+        let taken: Vec<u32> = members.iter().map(|member| member.id).collect();
+        (first..).filter(move |id| !taken.contains(id))
+    }
+}
+
 /// The wish, as far as the spec states it.
 #[derive(Clone, Debug)]
 pub struct Wish<'a> {
@@ -83,8 +107,8 @@ pub struct Wish<'a> {
     pub joining: Joining,
     /// What happens to members that lose their node.
     pub leaving: Leaving,
-    /// Highest identity that was ever given, as far as that is known.
-    pub highest: u32,
+    /// Which identities new members get.
+    pub identities: Identities,
 }
 
 /// Members and what is to be said about them.
@@ -119,10 +143,10 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
             _ => result.wanted = wish.replicas.unwrap_or(result.members.len() as i32),
         }
     } else {
-        let next_id = previous.iter().map(|member| member.id).fold(wish.highest, u32::max) + 1;
+        let ids = wish.identities.given(previous, &result.members);
         let joining: Vec<&&Node> =
             matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
-        result.members.extend(joining.iter().take(room).zip(next_id..).map(|(node, id)| MemberStatus {
+        result.members.extend(joining.iter().take(room).zip(ids).map(|(node, id)| MemberStatus {
             id,
             node: node.name.clone(),
             address: node.address.clone().unwrap_or_default(),
@@ -257,7 +281,14 @@ mod tests {
     }
 
     fn wish(replicas: Option<i32>, rule: SizeRule, leaving: Leaving) -> Wish<'static> {
-        Wish { placement: &Placement::Everywhere, replicas, rule, joining: Joining::Anytime, leaving, highest: 0 }
+        Wish {
+            placement: &Placement::Everywhere,
+            replicas,
+            rule,
+            joining: Joining::Anytime,
+            leaving,
+            identities: Identities::New { highest: 0 },
+        }
     }
 
     fn names(membership: &Membership) -> Vec<(u32, &str)> {
@@ -299,11 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_node_is_replaced_where_there_is_no_data_by_a_member_with_another_identity() {
+    fn a_lost_node_is_replaced_where_there_is_no_data_by_a_member_with_another_identity_or_the_one_that_is_free() {
         let rule = wish(None, SizeRule::EveryNode, Leaving::Dropped);
-        let before = choose(&[], &nodes(&["1", "2"]), &rule);
-        let after = choose(&before.members, &nodes(&["1", "4"]), &rule);
-        assert_eq!(names(&after), [(1, "1"), (3, "4")]);
+        let before = choose(&[], &nodes(&["1", "2", "3"]), &rule);
+        let replaced = |rule: &Wish<'_>| choose(&before.members, &nodes(&["1", "3", "4", "5"]), rule);
+        assert_eq!(names(&replaced(&rule)), [(1, "1"), (3, "3"), (4, "4"), (5, "5")]);
+        let lowest = Wish { identities: Identities::Lowest, ..rule };
+        assert_eq!(names(&replaced(&lowest)), [(1, "1"), (3, "3"), (2, "4"), (4, "5")]);
     }
 
     #[test]
@@ -376,17 +409,25 @@ mod tests {
             rounds in prop::collection::vec(prop::collection::btree_set(10_u8..40, 0..12), 1..8),
             kept in any::<bool>(),
             odd in any::<bool>(),
+            lowest in any::<bool>(),
         ) {
             let leaving = if kept { Leaving::Kept } else { Leaving::Dropped };
             let rule = if odd { SizeRule::OddUpTo(5) } else { SizeRule::EveryNode };
             let mut members: Vec<MemberStatus> = Vec::new();
+            let mut most = 0;
             for round in rounds {
                 let round: Vec<String> = round.iter().map(ToString::to_string).collect();
                 let present = nodes(&round.iter().map(String::as_str).collect::<Vec<_>>());
-                let next = choose(&members, &present, &wish(None, rule, leaving)).members;
+                let wish = wish(None, rule, leaving);
+                let wish = if lowest { Wish { identities: Identities::Lowest, ..wish } } else { wish };
+                let next = choose(&members, &present, &wish).members;
                 let mut ids: Vec<_> = next.iter().map(|member| member.id).collect();
+                prop_assert!(lowest || ids.is_sorted());
+                most = most.max(next.len());
+                prop_assert!(!lowest || ids.iter().all(|id| *id as usize <= most), "{ids:?} of {most}");
+                ids.sort_unstable();
                 ids.dedup();
-                prop_assert!(ids.is_sorted() && ids.len() == next.len());
+                prop_assert_eq!(ids.len(), next.len());
                 let mut hosts: Vec<_> = next.iter().map(|member| &member.node).collect();
                 hosts.sort_unstable();
                 hosts.dedup();

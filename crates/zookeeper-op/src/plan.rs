@@ -20,7 +20,7 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::Builtin,
-    members::{self, Joining, Leaving, Membership, SizeRule},
+    members::{self, Identities, Joining, Leaving, Membership, SizeRule},
     node::{
         self, ContentHash, launch,
         zookeeper::{SUPER_FILE, Servers},
@@ -76,7 +76,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             rule: RULE,
             joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
-            highest: 0,
+            identities: Identities::New { highest: 0 },
             has_data: true,
             uses_auth: false,
             takes_over: true,

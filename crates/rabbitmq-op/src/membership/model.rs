@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tf_plan::{
-    members::{Joining, Leaving, SizeRule, Wish, choose},
+    members::{Identities, Joining, Leaving, SizeRule, Wish, choose},
     node::{
         rabbitmq::{Facts, Queues},
         state::Status,
@@ -377,7 +377,7 @@ impl World {
             rule: SizeRule::OddUpTo(5),
             joining: Joining::Anytime,
             leaving: Leaving::Released,
-            highest: self.record.highest,
+            identities: Identities::New { highest: self.record.highest },
         };
         let mut members = choose(&self.record.members, &nodes, &wish).members;
         let pods = self.pods.observed(|at| self.runs(at));

@@ -52,7 +52,9 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     ensure!(others.len() * 3 > before.len(), "only {} of {} containers are left", others.len(), before.len());
     let again: Vec<_> = others.iter().filter(|(container, count)| after.get(*container) != Some(*count)).collect();
     ensure!(again.is_empty(), "started again: {again:?}");
-    World::of(lab, client).await.map(drop)
+    // The broker that is new has the number of the one that is gone, and gets its copies.
+    let world = World::of(lab, client).await?;
+    alarm_generators_read_what_collectors_tell(client, &world.addresses).await
 }
 
 /// Cuts a node's power for good, adds another one and deletes what the cluster knows of the former.
