@@ -133,7 +133,7 @@ fn each_alarm_generator_has_a_database_of_its_own_and_brokers_have_numbers() {
         for line in [
             format!("broker.id={member}").as_str(),
             "default.replication.factor=3",
-            "min.insync.replicas=2",
+            "min.insync.replicas=1",
             "ssl.client.auth=required",
         ] {
             assert!(lines.contains(&line), "{line}: {broker}");
