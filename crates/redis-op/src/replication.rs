@@ -34,8 +34,9 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
     // A member whose pod is on the node of none cannot serve before that one has moved.
     let is_seated = |member: &&MemberStatus| pod_of(member, reports.pods).is_some();
     let seated: Vec<MemberStatus> = plan.members.iter().filter(is_seated).cloned().collect();
-    if gate(&seated, &reports).is_none() {
-        procedure::reseat(plan, observed);
+    let is_stuck = is_unmade(&reports) || waits_for_seats(&seated, plan.members.len(), &reports);
+    if is_stuck || apart(&seated, &reports).is_none() {
+        procedure::reseat_while(plan, observed, |all_serve| all_serve || is_stuck);
     }
     if gate(&plan.members, &reports).is_none() {
         plan.notes.extend(praise(&plan.members, &reports));
@@ -142,6 +143,16 @@ fn named(seen: &[Seen<'_>]) -> Option<IpAddr> {
 /// What keeps a member that serves from being stopped: the others have to serve and to have what was written, and the Sentinels to agree, so
 /// that they can have another one take writes. Where they never can, some have to be started anew.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let is_beyond = |pod: &&Pod| pod.ordinal().is_some_and(|ordinal| ordinal as usize >= members.len());
+    let leaves = reports.pods.iter().filter(|pod| !pod.terminating).find(is_beyond);
+    // The others may need what it has until it has gone.
+    leaves
+        .map(|pod| format!("pod {} is of no member any more and about to go", pod.name))
+        .or_else(|| apart(members, reports))
+}
+
+/// What keeps members from having one of them stopped, whoever else there is.
+fn apart(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
     let (seen, count) = (seen(members, reports), members.len());
     let master = named(&seen);
     if let Some(why) = parted(members, reports, &seen, master).filter(|_| !is_hopeless(&seen, count)) {
@@ -158,11 +169,31 @@ fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
 /// Whether the Sentinels of so many members will never have a server take writes: most of those that each of them counts are gone for good, or
 /// they began with different ones before there was a failover. Nobody has taken writes then, since no server starts so.
 fn is_hopeless(seen: &[Seen<'_>], count: usize) -> bool {
-    let is_unmade = |one: &Seen<'_>| {
-        let takes_writes = one.facts.unknown.is_none() && one.facts.copies.is_none();
-        one.facts.sentinel.as_ref().is_some_and(|it| it.epoch == 0) && !takes_writes
-    };
-    seen.len() == count && (seen.iter().all(|one| one.is_deserted(count)) || seen.iter().all(is_unmade))
+    let all_unmade = || seen.iter().all(|one| has_made_none(one.facts));
+    seen.len() == count && (seen.iter().all(|one| one.is_deserted(count)) || all_unmade())
+}
+
+/// Whether members that have pods wait for the Sentinels of those that have none, since they are not most of so many: they serve when pods on
+/// nodes of no member have moved there. Somebody takes writes meanwhile, and hands them over before it moves itself.
+fn waits_for_seats(seated: &[MemberStatus], count: usize, reports: &Reports<'_>) -> bool {
+    let waits = |member: &MemberStatus| pod_of(member, reports.pods).is_some_and(|pod| !pod.ready);
+    let are_there = reports.clarity() == Clarity::Clear && reports.pods.iter().all(|pod| !pod.terminating);
+    let is_taken = || reports.pods.iter().any(|pod| pod.ready && leads(pod, reports));
+    2 * seated.len() <= count && are_there && seated.iter().any(waits) && is_taken()
+}
+
+/// Whether no server has taken writes yet, those of no member included: none of them has anything.
+fn is_unmade(reports: &Reports<'_>) -> bool {
+    reports.pods.iter().all(|pod| {
+        let facts = reports.of(pod).and_then(|status| status.redis.as_ref());
+        !pod.terminating && facts.is_some_and(has_made_none)
+    })
+}
+
+/// Whether a server takes no writes and its Sentinel knows of none that was made to.
+fn has_made_none(facts: &Facts) -> bool {
+    let takes_writes = facts.unknown.is_none() && facts.copies.is_none();
+    facts.sentinel.as_ref().is_some_and(|it| it.epoch == 0) && !takes_writes
 }
 
 /// What keeps members that serve from having another one of them take writes.

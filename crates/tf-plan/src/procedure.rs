@@ -252,6 +252,11 @@ fn vacancy(
 /// ordinals, on whatever nodes they are, and a node that is no member's any more keeps its pod. The new pod finds a node that lacks one. One
 /// that serves goes only while all others do.
 pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
+    reseat_while(plan, observed, |all_serve| all_serve);
+}
+
+/// The same; one that serves goes where `is_borne` says so, knowing whether all others do.
+pub fn reseat_while<Cr>(plan: &mut Plan, observed: &Observed<Cr>, is_borne: impl Fn(bool) -> bool) {
     if plan.step.is_some() {
         return;
     }
@@ -264,7 +269,7 @@ pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
     // Until its controller has seen the members it would put the pod where it was.
     let is_current = observed.workloads.get(workload).is_some_and(|live| live.current);
     let all_serve = pods.len() == seats && pods.iter().all(|pod| pod.ready);
-    let stray = elsewhere().find(|pod| !pod.ready).or_else(|| elsewhere().next().filter(|_| all_serve));
+    let stray = elsewhere().find(|pod| !pod.ready).or_else(|| elsewhere().next().filter(|_| is_borne(all_serve)));
     if let Some(pod) = stray.filter(|_| is_current) {
         let step = Step::Restart(Target::of(pod, "its node is of no member"));
         plan.under_way = Some(step.explain());

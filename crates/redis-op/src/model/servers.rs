@@ -161,12 +161,12 @@ impl World {
         }
     }
 
-    /// Clients write wherever they are let, and wait for as many copies as are half of the members.
+    /// Clients write wherever they are let, and wait for as many copies as are half of the servers, those that leave among them until they are gone.
     pub fn write(&mut self) -> Result<(), TestCaseError> {
         if self.mode == RedisMode::Independent || !self.is_busy {
             return Ok(());
         }
-        let waits = self.recorded.len() / 2;
+        let waits = self.recorded.len().max(self.pods.len()) / 2;
         let mut acknowledge = Vec::new();
         for master in self.running() {
             let copies = self.linked_to(master);
