@@ -1,7 +1,7 @@
 //! Analytics: what the operator owns and reads, for each of its kinds. Collectors and the API have a folder, [`analytics`], the others a file:
 //! [`query_engine`], [`snmp`], [`alarm`]. What the kinds share is beside them: what the daemons connect to in [`services`], what plans begin
-//! and end with in [`member`], what two of them have in common in [`reporting`], parts of files in [`config`], of launch files in [`launch`], what is done to members that run in `procedure`,
-//! what they are in the config API in `registration`.
+//! and end with in [`member`], what two of them have in common in [`reporting`], parts of files in [`config`], of launch files in [`launch`],
+//! what is done to members that run in `procedure`, what they are in the config API in `registration`.
 
 pub mod alarm;
 pub mod analytics;

@@ -81,7 +81,7 @@ fn step_down_first(plan: &mut Plan, reports: &Reports<'_>) {
             let why = format!("pod {name} is not up to date; whether its server takes writes has to be known before");
             (plan.step, plan.under_way) = (None, Some(why));
         }
-        Some(_) if leads(pod, reports) => {
+        Some(facts) if takes_writes(facts) => {
             let why = format!("another server takes writes in the place of pod {}, which is not up to date", pod.name);
             let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::StepDown));
             plan.under_way = Some(step.explain());
@@ -93,7 +93,12 @@ fn step_down_first(plan: &mut Plan, reports: &Reports<'_>) {
 
 /// Whether a pod's server takes writes.
 fn leads(pod: &Pod, reports: &Reports<'_>) -> bool {
-    facts(pod, reports).is_some_and(|facts| facts.copies.is_none())
+    facts(pod, reports).is_some_and(takes_writes)
+}
+
+/// Whether a server answers and copies no other one.
+fn takes_writes(facts: &Facts) -> bool {
+    facts.unknown.is_none() && facts.copies.is_none()
 }
 
 /// What the server of a pod is to the others.
@@ -192,8 +197,7 @@ fn is_unmade(reports: &Reports<'_>) -> bool {
 
 /// Whether a server takes no writes and its Sentinel knows of none that was made to.
 fn has_made_none(facts: &Facts) -> bool {
-    let takes_writes = facts.unknown.is_none() && facts.copies.is_none();
-    facts.sentinel.as_ref().is_some_and(|it| it.epoch == 0) && !takes_writes
+    facts.sentinel.as_ref().is_some_and(|it| it.epoch == 0) && !takes_writes(facts)
 }
 
 /// What keeps members that serve from having another one of them take writes.

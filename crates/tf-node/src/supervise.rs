@@ -225,8 +225,7 @@ impl Supervisor {
         };
         let materialised = self.staged.as_ref().map(|staged| &staged.set).or(self.set.as_ref()).map(|set| &set.hash);
         let running = matches!(self.process, Process::Running { .. });
-        let is_taken = |set: &&Set| running && effect != Effect::Restart && Some(&set.hash) != materialised;
-        self.takes = set.as_ref().filter(is_taken).map(|set| set.hash.clone());
+        self.takes = set.as_ref().filter(|_| running && effect != Effect::Restart).map(|set| set.hash.clone());
         let (decision, waits) = activation::decide(&Situation {
             wanted: &self.wanted,
             mounted: &mounted,
