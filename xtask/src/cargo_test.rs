@@ -3,12 +3,13 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    num::NonZero,
     path::Path,
     process::Stdio,
 };
 
 use anyhow::{Context, Result, ensure};
-use tf_testing::{real::image::RELEASES, sample, seed};
+use tf_testing::{real::image::RELEASES, sample, seed, walks};
 
 use crate::{build, test::Summary};
 
@@ -17,6 +18,7 @@ use crate::{build, test::Summary};
 const SKIPS: &str = "TF_TEST_SKIPS";
 
 /// What tests learn from their environment.
+#[derive(Default)]
 pub struct Environment<'a> {
     /// Seed of what is sampled.
     pub seed: u64,
@@ -30,6 +32,8 @@ pub struct Environment<'a> {
     pub threads: Option<usize>,
     /// Images of stores in place of the usual ones of the same stores.
     pub releases: &'a [String],
+    /// How many times as long as usual models are walked through.
+    pub walks: Option<NonZero<u32>>,
 }
 
 /// Runs `cargo test` with these arguments.
@@ -42,6 +46,9 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     }
     if let Some(threads) = environment.threads {
         command.env("RUST_TEST_THREADS", threads.to_string());
+    }
+    if let Some(times) = environment.walks {
+        command.env(walks::VARIABLE, times.to_string());
     }
     if !environment.releases.is_empty() {
         command.env(RELEASES, environment.releases.join(" "));

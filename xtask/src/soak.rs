@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: tests that are too long for each change, in full.
 
-use std::process::ExitCode;
+use std::{num::NonZero, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
@@ -17,6 +17,15 @@ pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up and of a change, one at a time, or change or delete its resource, and compare the
     /// cluster in the end
     CrashPoints(Cases),
+    /// Walk through the models of stores many times as long as each run of the tests does
+    Models {
+        /// How many times as long
+        #[arg(long, default_value = "10")]
+        times: NonZero<u32>,
+        /// Only those whose name has this in it, for example restore, or one_server_takes_writes
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+    },
     /// Grow, shrink and change a real ZooKeeper ensemble in every way, and a RabbitMQ cluster, under writers, and what takes minutes of Cassandra and Redis; needs root
     Life {
         #[command(flatten)]
@@ -58,6 +67,10 @@ pub struct Which {
     releases: Vec<String>,
 }
 
+/// The models of stores, which walk through whatever happens.
+const MODELS: [&str; 10] =
+    ["-p", "cassandra-op", "-p", "rabbitmq-op", "-p", "redis-op", "-p", "zookeeper-op", "--", "whatever_happens"];
+
 /// What is disturbed in the middle of something, of every store.
 const PROCEDURES: &str = "::crash::";
 const DISTURBED: [&str; 6] = ["-p", "e2e", "--test", "real", "--", PROCEDURES];
@@ -91,12 +104,12 @@ const LIFE: [&str; 21] = [
 pub fn run(soak: &Soak) -> Result<ExitCode> {
     let every = Which::default();
     let (cases, which, test) = match soak {
+        Soak::Models { times, only } => return models(*times, only.as_deref().unwrap_or_default()),
         Soak::CrashPoints(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "crash", "--"])),
         Soak::Life { cases, which } => (cases, which, which.of(&LIFE)?),
         Soak::Faults(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
         Soak::Procedures { cases, which } => (cases, which, which.of(&DISTURBED)?),
     };
-    let test: Vec<&str> = test.iter().map(String::as_str).chain(["--nocapture"]).collect();
     let operators = test::prepare()?;
     let images = (!matches!(soak, Soak::CrashPoints(_))).then(|| build::images(&which.releases)).transpose()?;
     let environment = Environment {
@@ -104,22 +117,39 @@ pub fn run(soak: &Soak) -> Result<ExitCode> {
         operators: Some(operators.folder()),
         images: images.as_ref().map(build::Built::folder),
         sample: Some(cases.sample.map_or_else(|| "all".to_owned(), |count| count.to_string())),
-        threads: None,
         releases: &which.releases,
+        ..Environment::default()
     };
-    let summary = cargo_test::run(&test, &environment)?;
+    tests(&test, &environment)
+}
+
+/// Walks through models of which the names have this in them, without a cluster.
+fn models(times: NonZero<u32>, part: &str) -> Result<ExitCode> {
+    let (packages, _) = MODELS.split_at(MODELS.len() - 1);
+    let test = exactly(packages, &MODELS, part)?;
+    tests(&test, &Environment { walks: Some(times), ..Environment::default() })
+}
+
+/// Runs tests and lets them say what they see.
+fn tests(arguments: &[String], environment: &Environment<'_>) -> Result<ExitCode> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["--nocapture"]).collect();
+    let summary = cargo_test::run(&arguments, environment)?;
     Ok(if summary.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Which {
     /// Those of these tests that are meant, by their names.
     fn of(&self, all: &[&str]) -> Result<Vec<String>> {
-        let part = self.only.as_deref().unwrap_or_default();
-        let mut tests = cargo_test::names(all)?;
-        tests.retain(|name| name.contains(part));
-        ensure!(!tests.is_empty(), "no such test has {part} in its name");
-        Ok([owned(&["-p", "e2e", "--test", "real", "--", "--exact"]), tests].concat())
+        exactly(&["-p", "e2e", "--test", "real", "--"], all, self.only.as_deref().unwrap_or_default())
     }
+}
+
+/// Arguments with which these targets run those of all tests that have this in their names.
+fn exactly(targets: &[&str], all: &[&str], part: &str) -> Result<Vec<String>> {
+    let mut tests = cargo_test::names(all)?;
+    tests.retain(|name| name.contains(part));
+    ensure!(!tests.is_empty(), "no such test has {part} in its name");
+    Ok([owned(targets), owned(&["--exact"]), tests].concat())
 }
 
 fn owned(arguments: &[&str]) -> Vec<String> {

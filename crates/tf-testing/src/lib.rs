@@ -74,6 +74,7 @@ pub mod skip;
 pub mod three;
 pub mod wait;
 pub mod waiting;
+pub mod walks;
 pub mod work;
 
 pub use audit::{Audit, Entry, Mark};

@@ -155,9 +155,8 @@ pub fn run(test: &Test) -> Result<ExitCode> {
             seed,
             operators: operators.as_ref().map(Built::folder),
             images: images.as_ref().map(Built::folder),
-            sample: None,
             threads: layer.threads(),
-            releases: &[],
+            ..Environment::default()
         };
         for arguments in layer.runs() {
             summary.add(match &refusal {

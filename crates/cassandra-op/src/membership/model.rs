@@ -25,7 +25,10 @@ use tf_plan::{
     plan::Plan,
     step::Request,
 };
-use tf_testing::model::{Late, Placed, Pods, Server, machine, node};
+use tf_testing::{
+    model::{Late, Placed, Pods, Server, machine, node},
+    walks,
+};
 
 use super::{view::LEAVING, *};
 use crate::{backup, config::jvm::DAEMON, plan::look_after};
@@ -557,7 +560,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: WALKS, ..ProptestConfig::default() })]
+    #![proptest_config(walks::random(WALKS))]
 
     #[test]
     fn whatever_happens_no_row_is_lost_or_comes_back_and_in_the_end_the_ring_is_as_wished(

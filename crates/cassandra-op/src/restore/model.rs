@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 use tf_plan::node::cassandra::Failed;
+use tf_testing::walks;
 
 use super::*;
 use crate::whole::{asked, members, observed};
@@ -211,7 +212,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: WALKS, ..ProptestConfig::default() })]
+    #![proptest_config(walks::random(WALKS))]
 
     #[test]
     fn whatever_happens_every_folder_is_taken_in_once_and_then_each_row_is_on_all_members(

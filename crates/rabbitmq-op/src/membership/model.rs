@@ -17,7 +17,10 @@ use tf_plan::{
     placement::Placement,
     reports::Reports,
 };
-use tf_testing::model::{Late, Placed, Pods, Server, machine, node};
+use tf_testing::{
+    model::{Late, Placed, Pods, Server, machine, node},
+    walks,
+};
 
 use super::*;
 use crate::plan::CONTAINER;
@@ -512,7 +515,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: WALKS, ..ProptestConfig::default() })]
+    #![proptest_config(walks::random(WALKS))]
 
     #[test]
     fn whatever_happens_nothing_is_lost_and_in_the_end_the_cluster_is_as_wished(

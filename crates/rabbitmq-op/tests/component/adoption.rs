@@ -18,7 +18,10 @@ use tf_plan::{
     plan::Plan,
     step::Step,
 };
-use tf_testing::three::{self, THREE};
+use tf_testing::{
+    three::{self, THREE},
+    walks,
+};
 
 use crate::support::{self, observed, resource};
 
@@ -245,7 +248,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(walks::random(128))]
 
     #[test]
     fn whatever_happens_no_former_member_is_stopped_while_another_one_is_away_and_in_the_end_all_are_ours(

@@ -32,7 +32,10 @@ use tf_plan::{
     rollout,
     step::{Request, Step},
 };
-use tf_testing::model::{Late, machine, node};
+use tf_testing::{
+    model::{Late, machine, node},
+    walks,
+};
 
 use crate::{
     plan::{CONTAINER, Servers, servers},
@@ -538,7 +541,7 @@ fn walk(mut world: World, events: &[Event], is_calm: bool) -> Result<(), TestCas
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: WALKS, ..ProptestConfig::default() })]
+    #![proptest_config(walks::random(WALKS))]
 
     #[test]
     fn whatever_happens_no_second_server_is_stopped_and_in_the_end_all_are_as_wished(

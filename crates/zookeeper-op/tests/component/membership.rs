@@ -20,6 +20,7 @@ use tf_plan::{
     node::zookeeper::{Facts, Role, Server, Servers},
     observed, rollout,
 };
+use tf_testing::walks;
 use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide, is_as_wanted};
 
 /// The template of pods that another operator made.
@@ -33,7 +34,7 @@ fn entry(address: &str, plain_clients: PlainClients) -> Server {
 }
 
 /// States to look at, all walks together.
-const STATES: usize = 120_000;
+const STATES: u32 = 120_000;
 /// Disturbances of one walk.
 const DISTURBANCES: usize = 60;
 /// Steps after which an undisturbed ensemble is as wanted.
@@ -510,7 +511,7 @@ fn wish(random: &mut StdRng) -> PlainClients {
     if random.random_bool(0.5) { PlainClients::Everywhere } else { PlainClients::Node }
 }
 
-fn walk(seed: u64) -> usize {
+fn walk(seed: u64) -> u32 {
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = World::new(seed, &mut random);
     let mut states = 0;
@@ -565,7 +566,7 @@ fn survives(world: &World) -> bool {
 #[test]
 fn whatever_happens_no_step_of_ours_takes_the_quorum_and_the_wish_comes_true() {
     let (mut states, mut seed) = (0, 0);
-    while states < STATES {
+    while states < walks::times(STATES) {
         states += walk(seed);
         seed += 1;
     }

@@ -1,0 +1,30 @@
+//! How long models are walked through: a while in each run, and many times that in a soak.
+
+#![expect(clippy::panic, reason = "a word that is no number is a panicking test")]
+
+use std::env;
+
+use proptest::test_runner::Config;
+
+/// Variable with how many times the usual walks are walked. `cargo xtask soak models` sets it.
+pub const VARIABLE: &str = "TF_WALKS";
+
+/// How often a model is walked through: so often, times what the environment asks for.
+///
+/// # Panics
+/// When what the environment names is no number above zero.
+pub fn times(usual: u32) -> u32 {
+    let times = env::var(VARIABLE).ok().map_or(1, |text| match text.parse() {
+        Ok(times) if times > 0 => times,
+        _ => panic!("{VARIABLE}={text} is no number above zero"),
+    });
+    usual.saturating_mul(times)
+}
+
+/// So many random walks, times what the environment asks for.
+///
+/// # Panics
+/// As [`times`] does.
+pub fn random(usual: u32) -> Config {
+    Config { cases: times(usual), ..Config::default() }
+}
