@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
-use kube::api::{Api, ListParams};
-use serde_json::json;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
 
 use crate::operators::Install;
 use crate::{Lab, Options, RealNode};
@@ -29,13 +29,23 @@ pub async fn installed(
     Ok(lab)
 }
 
-/// Labels a node as one of the control plane, which is where stores are placed.
+/// Label of nodes of the control plane, which is where stores are placed.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+
+/// Labels a node as one of the control plane.
 pub async fn label_control_plane(lab: &Lab, node: &str) -> Result<()> {
-    let node = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": node, "labels": {"node-role.kubernetes.io/control-plane": ""}},
-    });
-    lab.apply(&node.to_string()).await.map(drop)
+    label(lab, node, &json!({CONTROL_PLANE: ""})).await
+}
+
+/// Takes a node out of the control plane.
+pub async fn unlabel_control_plane(lab: &Lab, node: &str) -> Result<()> {
+    label(lab, node, &json!({CONTROL_PLANE: null})).await
+}
+
+async fn label(lab: &Lab, node: &str, labels: &Value) -> Result<()> {
+    let nodes: Api<Node> = Api::all(lab.client().await?);
+    let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+    nodes.patch(node, &PatchParams::default(), &patch).await.map(drop).with_context(|| format!("labels of {node}"))
 }
 
 /// A node that an operator's pod is not on: what happens to that one would happen to the operator, too.

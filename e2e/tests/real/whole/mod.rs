@@ -6,6 +6,7 @@ mod agents;
 mod changes;
 mod elected;
 mod faults;
+mod growth;
 mod images;
 mod losses;
 mod nodes;
@@ -27,7 +28,7 @@ use tf_api::kinds::{
 };
 use tf_testing::audit::count_by_user;
 use tf_testing::real::sim::{ANALYTICS, DAEMONS, NodeStatus, Visitor};
-use tf_testing::real::{image, whole};
+use tf_testing::real::{image, operator, whole};
 use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::skip;
@@ -47,6 +48,8 @@ const CONTROL_NODES: &str = "control1";
 const WEB: &str = "webui1";
 /// The vRouter.
 const AGENTS: &str = "vrouter1";
+/// Nodes of the lab.
+const NODES: usize = 3;
 /// Those of this file that take minutes.
 #[derive(Clone, Copy)]
 pub enum Long {
@@ -70,11 +73,21 @@ pub enum Long {
     Nodes,
     /// A node is lost for a while.
     Lost,
+    /// One control node becomes three.
+    Growth,
 }
 
 impl Long {
     /// How many of these a run may try. The others come after them and are for soaks alone.
     pub const ALL: usize = Self::Story as usize + 1;
+
+    /// Nodes of the control plane that it begins with. The lab has [`NODES`].
+    const fn control_nodes(self) -> usize {
+        match self {
+            Self::Growth => 1,
+            _ => NODES,
+        }
+    }
 
     /// A lab in which everything has come up, or none where it cannot be had or this run leaves the test out.
     async fn ready(self) -> Result<Option<(Turn, Client)>> {
@@ -87,7 +100,10 @@ impl Long {
             return Ok(None);
         }
         let Some(archives) = image::archives(whole::archives())? else { return Ok(None) };
-        let lab = Turn::take(whole::installed(3, NAMESPACE, &archives)).await?;
+        let lab = Turn::take(whole::installed(NODES as u32, NAMESPACE, &archives)).await?;
+        for node in lab.real_nodes()?.all()?.iter().skip(self.control_nodes()) {
+            operator::unlabel_control_plane(&lab, node.name()).await?;
+        }
         let client = lab.client().await?;
         let begun = Instant::now();
         lab.apply(&whole::manifest()?).await?;

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tf_api::names::ANNOTATION_RESTART;
-use tf_testing::real::operator;
 
 use super::traffic::Traffic;
 use super::world::{World, calm};
@@ -75,7 +74,7 @@ async fn replace(lab: &Lab, client: &Client, lost: &str) -> Result<()> {
 }
 
 /// Waits until the config API knows the nodes there are and no others.
-async fn registered(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn registered(lab: &Lab, client: &Client) -> Result<()> {
     let nodes = lab.real_nodes()?.all()?;
     let wanted: BTreeSet<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
     let mut last = BTreeMap::new();

@@ -1,0 +1,40 @@
+//! A cluster begins with one control node and gets two more.
+
+use tf_testing::real::operator;
+
+use super::world::calm;
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_control_node_becomes_three_with_all_that_was_stored_and_told() -> Result<()> {
+    Long::Growth.run(story).await
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let nodes = lab.real_nodes()?.all()?;
+    let addresses = lab.real_nodes()?.addresses()?;
+    let first = &addresses[..1];
+    let visitor = Visitor::of(client, NAMESPACE).await?;
+    functional(&visitor, first).await?;
+    let stored = visitor.create(first[0], "before").await?;
+    // Topics are made of one broker, with one copy of each.
+    alarm_generators_read_what_collectors_tell(client, first).await?;
+
+    let begun = Instant::now();
+    for node in &nodes[1..] {
+        operator::label_control_plane(lab, node.name()).await?;
+    }
+    nodes::registered(lab, client).await?;
+    println!("three control nodes are registered after {:.0?}", begun.elapsed());
+    calm(client).await?;
+    println!("all is well after {:.0?}", begun.elapsed());
+
+    everything_is_well(client).await?;
+    functional(&visitor, &addresses).await?;
+    for address in &addresses {
+        let (object, _) = visitor.read(*address, &stored).await?;
+        ensure!(object["fq_name"][2] == "before", "{address}: {object}");
+    }
+    one_writes_and_all_read(&visitor, &addresses, "after").await?;
+    alarm_generators_read_what_collectors_tell(client, &addresses).await
+}
