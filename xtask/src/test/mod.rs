@@ -84,11 +84,11 @@ impl Layer {
         }
     }
 
-    /// How many of its tests run at once, where that is not one for each core: with one operator they wait most of the time, for
-    /// leases to expire, for time-outs, and for nothing to happen.
+    /// How many of its tests run at once, where that is not one for each core: with one operator, and with agents, they wait most of
+    /// the time, for leases to expire, for time-outs, and for nothing to happen.
     fn threads(self) -> Option<usize> {
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
-        (self == Self::Api).then(|| 2 * cores())
+        matches!(self, Self::Unit | Self::Api).then(|| 2 * cores())
     }
 
     /// Why this machine cannot run it.
