@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tf_api::contract::MemberStatus;
 use tf_plan::{
+    election::Election,
     node::state::Health,
     observed::Pod,
-    procedure::{Election, Gate, Store, Troubles},
+    procedure::{Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 

@@ -6,13 +6,14 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use tf_api::{Redis, contract::MemberStatus};
 use tf_plan::{
+    election::Election,
     node::{
         ContentHash,
         redis::{Change, Facts, Sentinel, truth},
     },
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Election, Gate, Store, Troubles},
+    procedure::{self, Gate, Store, Troubles},
     reports::{Clarity, Reports, pod_of},
     step::{Request, Step, Target},
 };

@@ -155,6 +155,11 @@ impl Declaration {
         own.into_iter().chain(self.further.iter().filter(|further| further.deregisters).map(|further| further.kind))
     }
 
+    /// Whether it makes objects of this kind.
+    pub fn owns(&self, kind: Kind) -> bool {
+        self.owned.iter().any(|owned| owned.kind == kind)
+    }
+
     /// Whether the component reads nodes.
     pub fn reads_nodes(&self) -> bool {
         self.reads.iter().any(|read| matches!(read, Read::Nodes { .. }))

@@ -285,7 +285,8 @@ fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &O
         let available = peer.status.condition(ConditionType::Available.as_ref());
         let is_lost = peer.status.initialized && available.is_some_and(|available| available.status == "False");
         let reason = if is_lost { Reason::DependencyUnavailable } else { Reason::DependencyNotReady };
-        draft(reason, format!("{label} is not Ready: {}: {}", ready.reason, ready.message))
+        // In one word: it says itself what it is about, and would be repeated by all who need it, each time that it changes.
+        draft(reason, format!("{label} is not Ready: {}", ready.reason))
     } else if ready.is_none() {
         draft(Reason::NotYetReported, format!("{label} has not reported condition Ready"))
     } else if !listed {

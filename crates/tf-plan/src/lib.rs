@@ -14,6 +14,7 @@ pub mod credentials;
 pub mod daemons;
 pub mod declaration;
 pub mod dependency;
+pub mod election;
 pub mod ensemble;
 pub mod files;
 pub mod former;

@@ -1,22 +1,23 @@
 //! What the procedures of stores do alike: one member after the other is brought up to date as far as the store can bear it, and
 //! what is the matter with members is told.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use tf_api::{
     Managed,
-    contract::{ConditionType, MemberStatus, Reason},
+    contract::{ConditionStatus, ConditionType, MemberStatus, Reason},
     kinds::CertificatesMode,
 };
 
 use crate::{
     certificates, daemons,
-    node::{ContentHash, state::Phase},
+    election::{Election, Line},
+    node::ContentHash,
     observed::{Node, Observed, Pod, Workload},
     plan::Plan,
     reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Change, Decision, Seat},
+    status,
     step::{Step, Target},
 };
 
@@ -59,15 +60,6 @@ impl Gate {
             (there.len() < 2).then(|| format!("no other {what} serves while node {node} is lost"))
         })
     }
-}
-
-/// Who leads is brought up to date last, and only when who is elected next is a process that runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Election {
-    /// Whether a pod's server leads.
-    pub leads: fn(&Pod, &Reports<'_>) -> bool,
-    /// For how long a place in line outlives its process. Zero where nobody stands in line.
-    pub session: Duration,
 }
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
@@ -210,42 +202,15 @@ fn roll<Cr: Managed>(
         )),
         (decision, _) => decision,
     };
-    let is_stopped = |seat: &&Seat<'_>| seat.serves && seat.leads && seat.change != Some(Change::Told);
-    let leads = |target: &&Target| seats.iter().filter(is_stopped).any(|seat| seat.uid == target.uid);
-    let leader = decision.target().filter(leads);
-    let session = store.election.map(|election| election.session).unwrap_or_default();
-    let left = leader.and_then(|leader| vacancy(leader, store.daemon, session, reports, observed.now));
-    let decision = left.map_or(decision, |_| {
-        let session = session.as_secs();
-        Decision::Hold(format!("who leads is stopped when the others have run for {session} s, and can be elected"))
-    });
-    plan.again = left.or(plan.again);
+    let unwell = |contract| status::since(contract, ConditionType::WorkloadReady, ConditionStatus::False);
+    let since = cr.contract().and_then(unwell).unwrap_or(observed.now);
+    let queue = Line { daemon: store.daemon, seats: &seats, pods: &there, reports, since, now: observed.now };
+    let turn = decision.target().and_then(|target| store.election?.turn(target, &queue));
+    plan.again = turn.as_ref().map(|(left, _)| *left).or(plan.again);
+    let decision = turn.map_or(decision, |(_, why)| Decision::Hold(why));
     let held = decision.held().map(str::to_owned);
     plan.step = reports.step(decision, contents);
     plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
-}
-
-/// How much longer places in line of processes that are no more may be before those of the others. Agents tell by their nodes' clocks when
-/// they started their daemons; one that is ahead by more than a session tells nothing.
-fn vacancy(
-    leader: &Target,
-    daemon: &str,
-    session: Duration,
-    reports: &Reports<'_>,
-    now: Timestamp,
-) -> Option<Duration> {
-    let started = |pod: &Pod| {
-        let state = reports.of(pod)?.daemons.get(daemon)?;
-        (state.phase == Phase::Running).then_some(state.since)
-    };
-    let left = |started: Timestamp| {
-        let ran = now.duration_since(started);
-        let is_ahead = ran.is_negative() && ran.unsigned_abs() <= session;
-        let ran = if is_ahead { Duration::ZERO } else { ran.unsigned_abs() };
-        session.checked_sub(ran).filter(|left| !left.is_zero())
-    };
-    let others = reports.pods.iter().filter(|pod| pod.uid != leader.uid);
-    others.filter_map(started).filter_map(left).max()
 }
 
 /// Makes a pod anew whose node is of no member, where members may leave at any time: a StatefulSet that is made smaller keeps the lowest

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{World, kubemanager, with_status};
-use serde_json::json;
+use serde_json::{Value, json};
 use tf_api::Kubemanager;
 use tf_plan::{
     node::{
@@ -34,9 +34,13 @@ fn running(elected: Option<usize>) -> Observed<Kubemanager> {
     three::of(World::default().observed(), SET, says)
 }
 
-#[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
 fn planned(observed: &Observed<Kubemanager>) -> Plan {
-    let status = json!({"contract": "v1", "initialized": true, "members": three::recorded()});
+    planned_where(&json!([]), observed)
+}
+
+#[expect(clippy::unwrap_used, reason = "a situation that cannot be planned is a failing test")]
+fn planned_where(conditions: &Value, observed: &Observed<Kubemanager>) -> Plan {
+    let status = json!({"contract": "v1", "initialized": true, "members": three::recorded(), "conditions": conditions});
     kubemanager_op::plan::plan(&with_status(&kubemanager(json!({})), status), observed).unwrap()
 }
 
@@ -83,6 +87,29 @@ fn the_member_at_work_goes_on_until_who_is_elected_next_is_a_process_that_runs()
     assert!(plan.under_way.unwrap().contains("can be elected"));
     observed.now += SESSION / 4 * 3;
     assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+#[test]
+fn who_waits_is_not_stopped_while_nobody_is_elected_and_somebody_is_about_to_be() {
+    let mut observed = running(None);
+    let began = observed.now;
+    observed.now = began + SESSION * 10;
+    let lost = |since| json!([{"type": "WorkloadReady", "status": "False", "reason": "Progressing", "message": "", "lastTransitionTime": since}]);
+    // Who led was lost a moment ago, and the session lasts.
+    let just_now = lost((observed.now - SESSION / 4).to_string());
+    let plan = planned_where(&just_now, &observed);
+    assert_eq!((plan.step, plan.again), (None, Some(SESSION / 4 * 3)));
+    assert!(plan.under_way.unwrap().contains("nobody is elected"));
+    assert_eq!(planned(&observed).again, Some(SESSION), "it was just seen");
+    // When nobody was elected by then, it is not the session that is waited for.
+    let long_ago = lost((observed.now - SESSION).to_string());
+    let Some(Step::Activate(target, hash)) = planned_where(&long_ago, &observed).step else { panic!("nothing to do") };
+    take(&mut observed, &target.uid, hash);
+    let plan = planned_where(&long_ago, &observed);
+    assert_eq!((plan.step, plan.again), (None, Some(SESSION)), "its former place is before the others now");
+    // Somebody was elected: the others are in nobody's way.
+    let elected = running(Some(ELECTED));
+    assert!(planned_where(&just_now, &Observed { now: observed.now, ..elected }).step.is_some());
 }
 
 #[test]

@@ -32,7 +32,9 @@ pub use board::{Board, Purpose, State, Subject};
 pub use cache::Cache;
 pub use discovery::Discovery;
 pub use node::{LeanNode, node};
-pub use reduce::{Child, PeerEntry, PodEntry, Primary, child, claim, decode_peer, pod, primary, workload, workload_of};
+pub use reduce::{
+    Child, PeerEntry, PodEntry, Primary, child, claim, part, pod, primary, service, workload, workload_of,
+};
 pub use sink::{Changed, Kept, Sink};
 
 use crate::{error::in_words, metrics::Metrics, object::Key};

@@ -7,10 +7,15 @@ use k8s_openapi::{
         apps::v1::{DaemonSet, StatefulSet},
         core::v1::{PersistentVolumeClaim, Pod},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
 };
 use kube::core::{DynamicObject, PartialObjectMeta};
-use tf_api::{Managed, contract::PeerStatus, names};
+use tf_api::{
+    Managed,
+    contract::{ConditionType, PeerStatus},
+    names,
+};
 use tf_plan::{
     object::{DAEMON_SET, Kind, STATEFUL_SET},
     observed,
@@ -166,8 +171,41 @@ impl PartialEq for PeerEntry {
     }
 }
 
+/// Conditions of other operators' resources that anybody goes by.
+const TELLING: [ConditionType; 5] = [
+    ConditionType::Available,
+    ConditionType::Degraded,
+    ConditionType::Progressing,
+    ConditionType::Ready,
+    ConditionType::Upgradeable,
+];
+
+/// What consumers of a service go by: where it is, and whether it can be used. What it says in words, how many members serve and since when
+/// changes all the time while something happens, and is no reason to look.
+pub fn service(object: DynamicObject) -> (Key, PeerEntry) {
+    let (key, mut entry) = part(object);
+    for condition in &mut entry.peer.status.conditions {
+        condition.message = String::new();
+    }
+    (key, entry)
+}
+
+/// What the owner of a component goes by: what it says in words, too.
+pub fn part(object: DynamicObject) -> (Key, PeerEntry) {
+    let (key, mut entry) = decode_peer(object);
+    let status = &mut entry.peer.status;
+    status.members_ready = None;
+    status.replicas = None;
+    status.conditions.retain(|condition| TELLING.iter().any(|telling| condition.type_ == telling.as_ref()));
+    for condition in &mut status.conditions {
+        condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
+        condition.observed_generation = None;
+    }
+    (key, entry)
+}
+
 /// Keeps the contract fields, whatever else is there and whatever shape it has.
-pub fn decode_peer(object: DynamicObject) -> (Key, PeerEntry) {
+fn decode_peer(object: DynamicObject) -> (Key, PeerEntry) {
     let key = Key::of(&object.metadata);
     let status = object.data.get("status").cloned().unwrap_or_default();
     let status = serde_json::from_value::<PeerStatus>(status).unwrap_or_else(|error| {
@@ -190,5 +228,44 @@ pub fn workload_of(kind: Kind, answer: &DynamicObject) -> Option<observed::Workl
         STATEFUL_SET => answer.clone().try_parse::<StatefulSet>().ok().map(|set| (&set).into()),
         DAEMON_SET => answer.clone().try_parse::<DaemonSet>().ok().map(|set| (&set).into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn resource(ready: &Value, members: &str) -> DynamicObject {
+        let object = json!({
+            "apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Cassandra",
+            "metadata": {"namespace": "tf", "name": "configdb1", "generation": 1, "uid": "u"},
+            "status": {"contract": "v1", "observedGeneration": 1, "membersReady": members, "conditions": [
+                ready,
+                {"type": "CertificatesReady", "status": members.starts_with('1').to_string(), "reason": "Any", "message": members,
+                 "lastTransitionTime": "2026-11-26T16:00:00Z"},
+            ]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn ready(reason: &str, message: &str, since: &str) -> Value {
+        json!({"type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": since})
+    }
+
+    #[test]
+    fn who_needs_a_service_is_woken_by_its_verdicts_and_who_owns_it_by_its_words_too() {
+        let one = resource(&ready("Progressing", "1 of 3 members are ready", "2026-11-26T16:00:00Z"), "1/3");
+        let two = resource(&ready("Progressing", "2 of 3 members are ready", "2026-11-26T16:00:09Z"), "2/3");
+        let other = resource(&ready("InvalidSpec", "2 of 3 members are ready", "2026-11-26T16:00:09Z"), "2/3");
+        assert_eq!(service(one.clone()), service(two.clone()));
+        assert_ne!(service(two.clone()), service(other.clone()));
+        assert_ne!(part(one), part(two.clone()));
+        let later = resource(&ready("Progressing", "2 of 3 members are ready", "2026-11-26T16:00:20Z"), "2/3");
+        assert_eq!(part(two), part(later));
+        let (_, entry) = part(other);
+        let told = entry.peer.status.condition("Ready").map(|ready| ready.message.as_str());
+        assert_eq!(told, Some("2 of 3 members are ready"));
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     object::Key,
     watch::{
         Changed, Child, Context, Kept, LeanNode, PodEntry, Primary, Purpose, Selector, Subject, Watch, child, claim,
-        decode_peer, node, pod, primary, workload,
+        node, part, pod, primary, service, workload,
     },
 };
 
@@ -189,7 +189,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
                 subject: Subject::work(*kind, namespace),
                 api: dynamic::<DynamicObject>(self.client, *kind, namespace),
                 selector: Selector::All,
-                reduce: decode_peer,
+                reduce: if self.world.declaration.owns(*kind) { part } else { service },
                 // A reference may cross namespaces, and there are few resources: all of them look.
                 sink: Kept::new(cache.clone(), self.wakes_all()),
             };

@@ -10,6 +10,8 @@ use crate::store::{followed, running};
 const CHANGED: Duration = Duration::from_mins(15);
 /// How long everything has to be well before a change counts as done.
 const CALM: Duration = Duration::from_secs(5);
+/// Between two looks at everything, which take from those that are looked at.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Where everything has come up.
 pub struct World<'a> {
@@ -63,6 +65,7 @@ impl<'a> World<'a> {
 pub async fn calm(client: &Client) -> Result<()> {
     let mut since: Option<Instant> = None;
     eventually("everything to be well", CHANGED, async || {
+        tokio::time::sleep(LOOK).await;
         let found = resources::all(client, NAMESPACE).await?;
         let is_calm = |it: &Resource| it.is_ready() && !it.is("Progressing", "True");
         since = found.iter().all(is_calm).then(|| since.unwrap_or_else(Instant::now));
