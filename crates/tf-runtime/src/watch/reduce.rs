@@ -171,19 +171,11 @@ impl PartialEq for PeerEntry {
     }
 }
 
-/// Conditions of other operators' resources that anybody goes by.
-const TELLING: [ConditionType; 5] = [
-    ConditionType::Available,
-    ConditionType::Degraded,
-    ConditionType::Progressing,
-    ConditionType::Ready,
-    ConditionType::Upgradeable,
-];
-
 /// What consumers of a service go by: where it is, and whether it can be used. What it says in words, how many members serve and since when
 /// changes all the time while something happens, and is no reason to look.
 pub fn service(object: DynamicObject) -> (Key, PeerEntry) {
-    let (key, mut entry) = part(object);
+    use ConditionType::{Available, Ready};
+    let (key, mut entry) = reduced(object, &[Available, Ready]);
     for condition in &mut entry.peer.status.conditions {
         condition.message = String::new();
     }
@@ -192,11 +184,17 @@ pub fn service(object: DynamicObject) -> (Key, PeerEntry) {
 
 /// What the owner of a component goes by: what it says in words, too.
 pub fn part(object: DynamicObject) -> (Key, PeerEntry) {
+    use ConditionType::{Available, Degraded, Progressing, Ready, Upgradeable};
+    reduced(object, &[Available, Degraded, Progressing, Ready, Upgradeable])
+}
+
+/// These conditions without their times, and no numbers of members.
+fn reduced(object: DynamicObject, conditions: &[ConditionType]) -> (Key, PeerEntry) {
     let (key, mut entry) = decode_peer(object);
     let status = &mut entry.peer.status;
     status.members_ready = None;
     status.replicas = None;
-    status.conditions.retain(|condition| TELLING.iter().any(|telling| condition.type_ == telling.as_ref()));
+    status.conditions.retain(|condition| conditions.iter().any(|kind| condition.type_ == kind.as_ref()));
     for condition in &mut status.conditions {
         condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
         condition.observed_generation = None;
