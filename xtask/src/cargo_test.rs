@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use tf_testing::{real::image::RELEASES, sample, seed, walks};
+use tf_testing::{operators, real::image::RELEASES, sample, seed, walks};
 
 use crate::{build, test::Summary};
 
@@ -32,6 +32,8 @@ pub struct Environment<'a> {
     pub threads: Option<usize>,
     /// Images of stores in place of the usual ones of the same stores.
     pub releases: &'a [String],
+    /// Operators whose cases alone are tried; of all if there are none.
+    pub of: &'a [String],
     /// How many times as long as usual models are walked through.
     pub walks: Option<NonZero<u32>>,
 }
@@ -50,8 +52,10 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     if let Some(times) = environment.walks {
         command.env(walks::VARIABLE, times.to_string());
     }
-    if !environment.releases.is_empty() {
-        command.env(RELEASES, environment.releases.join(" "));
+    for (variable, words) in [(RELEASES, environment.releases), (operators::NAMED, environment.of)] {
+        if !words.is_empty() {
+            command.env(variable, words.join(" "));
+        }
     }
     for (variable, folder) in [(build::OPERATORS, environment.operators), (build::IMAGES, environment.images)] {
         if let Some(folder) = folder {

@@ -4,6 +4,7 @@ use std::{num::NonZero, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
+use tf_testing::operators;
 
 use crate::{
     build,
@@ -16,7 +17,13 @@ use crate::{
 pub enum Soak {
     /// Kill each operator after each of its writes of a bring-up and of a change, one at a time, or change or delete its resource, and compare the
     /// cluster in the end
-    CrashPoints(Cases),
+    CrashPoints {
+        #[command(flatten)]
+        cases: Cases,
+        /// Only this operator, for example config-op; repeatable
+        #[arg(long = "operator", value_name = "NAME", value_parser = PossibleValuesParser::new(operators::ALL))]
+        operators: Vec<String>,
+    },
     /// Walk through the models of stores many times as long as each run of the tests does
     Models {
         /// How many times as long
@@ -102,22 +109,24 @@ const LIFE: [&str; 21] = [
 
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
-    let every = Which::default();
+    let (every, all) = (Which::default(), Vec::new());
     let (cases, which, test) = match soak {
         Soak::Models { times, only } => return models(*times, only.as_deref().unwrap_or_default()),
-        Soak::CrashPoints(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "crash", "--"])),
+        Soak::CrashPoints { cases, .. } => (cases, &every, owned(&["-p", "e2e", "--test", "crash", "--"])),
         Soak::Life { cases, which } => (cases, which, which.of(&LIFE)?),
         Soak::Faults(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
         Soak::Procedures { cases, which } => (cases, which, which.of(&DISTURBED)?),
     };
+    let of = if let Soak::CrashPoints { operators, .. } = soak { operators } else { &all };
     let operators = test::prepare()?;
-    let images = (!matches!(soak, Soak::CrashPoints(_))).then(|| build::images(&which.releases)).transpose()?;
+    let images = (!matches!(soak, Soak::CrashPoints { .. })).then(|| build::images(&which.releases)).transpose()?;
     let environment = Environment {
         seed: cases.seed.unwrap_or_else(rand::random),
         operators: Some(operators.folder()),
         images: images.as_ref().map(build::Built::folder),
         sample: Some(cases.sample.map_or_else(|| "all".to_owned(), |count| count.to_string())),
         releases: &which.releases,
+        of,
         ..Environment::default()
     };
     tests(&test, &environment)

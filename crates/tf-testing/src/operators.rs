@@ -5,6 +5,8 @@
 //! that the chart does not grant is a right the process does not have.
 
 use std::{
+    collections::BTreeSet,
+    env,
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
@@ -36,6 +38,22 @@ pub const ALL: [&str; 11] = [
     "webui-op",
     "zookeeper-op",
 ];
+
+/// Variable with the operators whose cases are tried by tests that have some for each, separated by spaces. `cargo xtask soak` sets it.
+pub const NAMED: &str = "TF_CASES_OF";
+
+/// The operators that the environment names; none if it names none, and all are meant.
+///
+/// # Errors
+/// When a word is no operator's name.
+pub fn named() -> Result<Option<BTreeSet<String>>> {
+    let Ok(text) = env::var(NAMED) else { return Ok(None) };
+    let names: BTreeSet<String> = text.split_whitespace().map(str::to_owned).collect();
+    match names.iter().find(|name| !ALL.contains(&name.as_str())) {
+        Some(unknown) => bail!("{NAMED}: there is no {unknown}; operators are {}", ALL.join(", ")),
+        None => Ok(Some(names)),
+    }
+}
 
 /// Kinds that an operator is for, each with watches of its own.
 pub fn kinds_of(operator: &str) -> usize {

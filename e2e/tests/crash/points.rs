@@ -18,8 +18,12 @@ const CHANGED: [&str; 7] =
 /// Operators, and what happens to each.
 type Cases = Vec<(&'static str, Happens)>;
 
-fn cases(of: &[&'static str], what: &[Happens]) -> Cases {
-    of.iter().flat_map(|operator| what.iter().map(|happens| (*operator, *happens))).collect()
+/// What happens to each of these operators; of those alone that the environment names, if it names any.
+fn cases(of: &[&'static str], what: &[Happens]) -> Result<Cases> {
+    let named = operators::named()?;
+    let is_meant = |operator: &&&str| named.as_ref().is_none_or(|named| named.contains(**operator));
+    let of = of.iter().filter(is_meant);
+    Ok(of.flat_map(|operator| what.iter().map(|happens| (*operator, *happens))).collect())
 }
 
 /// Cases to try: so many if nothing is said about the sample, else all.
@@ -42,23 +46,27 @@ fn points(sample: Sample, writes: usize, number: usize) -> Box<dyn Iterator<Item
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_after_any_of_its_writes_leaves_the_same_cluster_in_the_end() -> Result<()> {
-    wherever(Course::BringUp, cases(&operators::ALL, &[Happens::Killed]), 6, 11).await
+    wherever(Course::BringUp, cases(&operators::ALL, &[Happens::Killed])?, 6, 11).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_after_any_of_its_writes_replaces_every_member_once() -> Result<()> {
-    wherever(Course::Change, cases(&operators::ALL, &[Happens::Killed]), 1, 7).await
+    wherever(Course::Change, cases(&operators::ALL, &[Happens::Killed])?, 1, 7).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wish_that_changes_after_any_write_becomes_the_cluster_that_heard_the_last_one_only() -> Result<()> {
-    wherever(Course::Change, cases(&CHANGED, &[Happens::SetBack, Happens::SetAside, Happens::Deleted]), 1, 13).await
+    wherever(Course::Change, cases(&CHANGED, &[Happens::SetBack, Happens::SetAside, Happens::Deleted])?, 1, 13).await
 }
 
 /// Disturbs what each operator does after some of its writes, or all: in this many cases if nothing is said.
 async fn wherever(course: Course, all: Cases, count: usize, salt: u64) -> Result<()> {
     let sample = Sample::from_environment(DEFAULT)?;
     let cases = drawn(sample, all, count, salt);
+    if cases.is_empty() {
+        println!("none of the operators that are meant has a case here");
+        return Ok(());
+    }
     let mut stage = Stage::set().await?;
     let undisturbed = stage.play(course, None, None).await.context("undisturbed")?;
     let (mut reached, mut failures) = (0, Vec::new());
