@@ -109,7 +109,7 @@ const LIFE: [&str; 21] = [
 
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
-    let (every, all) = (Which::default(), Vec::new());
+    let every = Which::default();
     let (cases, which, test) = match soak {
         Soak::Models { times, only } => return models(*times, only.as_deref().unwrap_or_default()),
         Soak::CrashPoints { cases, .. } => (cases, &every, owned(&["-p", "e2e", "--test", "crash", "--"])),
@@ -117,7 +117,7 @@ pub fn run(soak: &Soak) -> Result<ExitCode> {
         Soak::Faults(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
         Soak::Procedures { cases, which } => (cases, which, which.of(&DISTURBED)?),
     };
-    let of = if let Soak::CrashPoints { operators, .. } = soak { operators } else { &all };
+    let of: &[String] = if let Soak::CrashPoints { operators, .. } = soak { operators } else { &[] };
     let operators = test::prepare()?;
     let images = (!matches!(soak, Soak::CrashPoints { .. })).then(|| build::images(&which.releases)).transpose()?;
     let environment = Environment {

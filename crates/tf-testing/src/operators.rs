@@ -42,7 +42,7 @@ pub const ALL: [&str; 11] = [
 /// Variable with the operators whose cases are tried by tests that have some for each, separated by spaces. `cargo xtask soak` sets it.
 pub const NAMED: &str = "TF_CASES_OF";
 
-/// The operators that the environment names; none if it names none, and all are meant.
+/// The operators that the environment names. None if it names none: all are meant.
 ///
 /// # Errors
 /// When a word is no operator's name.
