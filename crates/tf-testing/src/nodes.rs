@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tf_api::names::NODE_CONTROL_PLANE;
 
 use crate::options::IpFamily;
 use crate::wait::eventually;
@@ -29,8 +30,6 @@ pub const READY_ANNOTATION: &str = "lab.tungsten.io/ready";
 
 /// Annotation of a pod: the time between scheduled and Ready, such as `3s`.
 pub const READY_AFTER_ANNOTATION: &str = "lab.tungsten.io/ready-after";
-
-const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// How many requests are under way while many nodes are made.
 const PARALLEL: usize = 8;
@@ -87,8 +86,9 @@ impl Simulated {
         labels.insert("kubernetes.io/arch".into(), "amd64".into());
         let mut taints = None;
         if self.role == Role::ControlPlane {
-            labels.insert(CONTROL_PLANE.into(), String::new());
-            taints = Some(vec![Taint { key: CONTROL_PLANE.into(), effect: "NoSchedule".into(), ..Taint::default() }]);
+            labels.insert(NODE_CONTROL_PLANE.into(), String::new());
+            taints =
+                Some(vec![Taint { key: NODE_CONTROL_PLANE.into(), effect: "NoSchedule".into(), ..Taint::default() }]);
         }
         let address = |kind: &str, address: String| NodeAddress { address, type_: kind.into() };
         // More than any test places on one node. Huge pages as an administrator sets them aside before the kubelet starts:
@@ -177,7 +177,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Sets a label, or removes it with `None`.
+    /// Sets a label of any node of the lab, or removes it with `None`.
     pub async fn label(&self, name: &str, key: &str, value: Option<&str>) -> Result<()> {
         self.patch(name, json!({ "metadata": { "labels": { key: value } } })).await
     }
@@ -290,10 +290,10 @@ mod tests {
     fn roles_are_told_by_label_and_taint_as_kubeadm_does() {
         let labels = |role| Simulated::new(role, 1, IpFamily::V4).node();
         let control_plane = labels(Role::ControlPlane);
-        assert_eq!(control_plane.labels().get(CONTROL_PLANE).map(String::as_str), Some(""));
+        assert_eq!(control_plane.labels().get(NODE_CONTROL_PLANE).map(String::as_str), Some(""));
         assert_eq!(control_plane.spec.unwrap().taints.unwrap()[0].effect, "NoSchedule");
         let worker = labels(Role::Worker);
-        assert!(!worker.labels().contains_key(CONTROL_PLANE));
+        assert!(!worker.labels().contains_key(NODE_CONTROL_PLANE));
         assert!(worker.spec.unwrap().taints.is_none());
     }
 }

@@ -42,7 +42,7 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
     };
     for object in objects {
         let label = object.describe();
-        let owned = declaration.owned.iter().any(|owned| owned.kind == object.kind);
+        let owned = declaration.owns(object.kind);
         assert!(owned, "{name}: {label} is of a kind that is not declared as owned");
         assert_eq!(object.body["metadata"]["name"], json!(object.name), "{name}: {label}");
         assert_eq!(object.body["apiVersion"], json!(object.kind.api_version()), "{name}: {label}");

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, ListParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use kube::api::{Api, ListParams};
+use tf_api::names::NODE_CONTROL_PLANE;
 
 use crate::operators::Install;
 use crate::{Lab, Options, RealNode};
@@ -29,23 +29,14 @@ pub async fn installed(
     Ok(lab)
 }
 
-/// Label of nodes of the control plane, which is where stores are placed.
-const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
-
-/// Labels a node as one of the control plane.
+/// Labels a node as one of the control plane, which is where stores are placed.
 pub async fn label_control_plane(lab: &Lab, node: &str) -> Result<()> {
-    label(lab, node, &json!({CONTROL_PLANE: ""})).await
+    lab.nodes().await?.label(node, NODE_CONTROL_PLANE, Some("")).await
 }
 
 /// Takes a node out of the control plane.
 pub async fn unlabel_control_plane(lab: &Lab, node: &str) -> Result<()> {
-    label(lab, node, &json!({CONTROL_PLANE: null})).await
-}
-
-async fn label(lab: &Lab, node: &str, labels: &Value) -> Result<()> {
-    let nodes: Api<Node> = Api::all(lab.client().await?);
-    let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
-    nodes.patch(node, &PatchParams::default(), &patch).await.map(drop).with_context(|| format!("labels of {node}"))
+    lab.nodes().await?.label(node, NODE_CONTROL_PLANE, None).await
 }
 
 /// A node that an operator's pod is not on: what happens to that one would happen to the operator, too.
