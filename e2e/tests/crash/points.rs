@@ -76,13 +76,13 @@ async fn wherever(course: Course, all: Cases, count: usize, salt: u64) -> Result
         let mut points_of_case = 0;
         for mut after in points(sample, writes as usize, number) {
             let mut disturbance = Disturbance { operator, after, happens };
-            let mut outcome = stage.play(course, Some(disturbance), Some(&undisturbed.snapshot)).await;
+            let mut outcome = stage.play(course, Some(disturbance), Some(&undisturbed)).await;
             // How statuses and events are merged differs a little from one bring-up to the next: the last writes may not come.
             while sample != Sample::All && after > 1 && outcome.as_ref().is_ok_and(|it| it.disturbed.is_none()) {
                 println!("{operator} did not write {after} times");
                 after -= 1;
                 disturbance.after = after;
-                outcome = stage.play(course, Some(disturbance), Some(&undisturbed.snapshot)).await;
+                outcome = stage.play(course, Some(disturbance), Some(&undisturbed)).await;
             }
             let label = format!("{disturbance} of {writes}");
             match outcome {

@@ -119,6 +119,8 @@ struct Writes {
 pub struct Outcome {
     /// The end state.
     pub snapshot: Snapshot,
+    /// The state before the change, if it was one.
+    former: Option<Snapshot>,
     writes: BTreeMap<&'static str, Writes>,
     /// The request after which it was disturbed; none if the operator did not write so often.
     pub disturbed: Option<Answered>,
@@ -172,13 +174,13 @@ impl Stage {
         Ok(Self { lab, client, running: operators::ALL.into_iter().zip(running).collect(), pools, clusters: 0 })
     }
 
-    /// Brings a cluster up, has every member be made anew if the course is a change, and takes it down again. With `expected`, it has to become
-    /// that; a disturbance comes at the end of the course.
+    /// Brings a cluster up, has every member be made anew if the course is a change, and takes it down again. It has to become what came of the
+    /// `undisturbed` course, if that is known; a disturbance comes at the end of the course.
     pub async fn play(
         &mut self,
         course: Course,
         disturbance: Option<Disturbance>,
-        expected: Option<&Snapshot>,
+        undisturbed: Option<&Outcome>,
     ) -> Result<Outcome> {
         let turn = self.clusters % self.pools.len();
         let namespace = format!("cluster-{}", self.clusters);
@@ -187,7 +189,7 @@ impl Stage {
             self.gone(&last).await?;
         }
         self.pools[turn].last = Some(namespace.clone());
-        let outcome = self.run(&self.pools[turn], &namespace, course, disturbance, expected).await;
+        let outcome = self.run(&self.pools[turn], &namespace, course, disturbance, undisturbed).await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&namespace, &DeleteParams::default()).await?;
         outcome
@@ -199,8 +201,9 @@ impl Stage {
         namespace: &str,
         course: Course,
         disturbance: Option<Disturbance>,
-        expected: Option<&Snapshot>,
+        undisturbed: Option<&Outcome>,
     ) -> Result<Outcome> {
+        let expected = undisturbed.map(|it| &it.snapshot);
         Cluster::empty(&self.lab, namespace).await?;
         let recording = Recording::of(&self.client, namespace).await?;
         let mut manager = pool.nodes.example_manager()?;
@@ -212,11 +215,12 @@ impl Stage {
             trail.nothing_was_done_twice(&self.users())?;
             return Ok(outcome);
         }
-        let (brought_up, _) = self.apply(&scene, &manager, None, None).await.context("the bring-up")?;
+        let usual = undisturbed.and_then(|it| it.former.as_ref());
+        let (brought_up, _) = self.apply(&scene, &manager, None, usual).await.context("the bring-up")?;
         let pods = scene.pods(&self.client).await?;
         let wish = changed(manager.clone());
         scene.former = Some((manager, brought_up.snapshot));
-        let (outcome, trail) = self.apply(&scene, &wish, disturbance, expected).await?;
+        let (mut outcome, trail) = self.apply(&scene, &wish, disturbance, expected).await?;
         match disturbance {
             Some(it) if scene.wavers && outcome.disturbed.is_some() => {
                 let manager = &self.running["manager-op"].user;
@@ -224,6 +228,7 @@ impl Stage {
             }
             _ => trail.every_pod_was_replaced_once(&self.users(), &pods)?,
         }
+        outcome.former = scene.former.map(|(_, snapshot)| snapshot);
         Ok(outcome)
     }
 
@@ -281,7 +286,7 @@ impl Stage {
                     trail.read(&self.users())?;
                     let took = begun.elapsed();
                     let writes = trail.writes(&self.running);
-                    return Ok((Outcome { snapshot, writes, disturbed, took }, trail));
+                    return Ok((Outcome { snapshot, former: None, writes, disturbed, took }, trail));
                 }
                 if is_over {
                     bail!("Ready, but not as undisturbed:\n{}", differences.join("\n"));
