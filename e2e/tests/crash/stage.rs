@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -119,7 +119,7 @@ struct Writes {
 pub struct Outcome {
     /// The end state.
     pub snapshot: Snapshot,
-    /// The state before the change, if it was one.
+    /// The state before, if it was a change.
     former: Option<Snapshot>,
     writes: BTreeMap<&'static str, Writes>,
     /// The request after which it was disturbed; none if the operator did not write so often.
@@ -153,6 +153,14 @@ struct Pool {
     last: Option<String>,
 }
 
+/// A cluster that is changed there and back.
+struct Standing {
+    turn: usize,
+    namespace: String,
+    snapshot: Snapshot,
+    is_changed: bool,
+}
+
 /// A lab with the operators.
 pub struct Stage {
     lab: Arc<Lab>,
@@ -160,6 +168,7 @@ pub struct Stage {
     running: BTreeMap<&'static str, Running>,
     pools: [Pool; 2],
     clusters: usize,
+    standing: Option<Standing>,
 }
 
 impl Stage {
@@ -171,17 +180,57 @@ impl Stage {
         Cluster::empty(&lab, HOME).await?;
         let running = try_join_all(operators::ALL.map(|name| start(&lab, name))).await?;
         let pools = [pool(&lab, "pool-a").await?, pool(&lab, "pool-b").await?];
-        Ok(Self { lab, client, running: operators::ALL.into_iter().zip(running).collect(), pools, clusters: 0 })
+        let running = operators::ALL.into_iter().zip(running).collect();
+        Ok(Self { lab, client, running, pools, clusters: 0, standing: None })
     }
 
-    /// Brings a cluster up, has every member be made anew if the course is a change, and takes it down again. It has to become what came of the
-    /// `undisturbed` course, if that is known; a disturbance comes at the end of the course.
+    /// Brings a cluster up and takes it down again, or has every member of one be made anew, and those of the same the next time. It has to become
+    /// what came of the `undisturbed` course, if that is known.
     pub async fn play(
         &mut self,
         course: Course,
         disturbance: Option<Disturbance>,
         undisturbed: Option<&Outcome>,
     ) -> Result<Outcome> {
+        match course {
+            Course::BringUp => {
+                let (turn, namespace) = self.room().await?;
+                let expected = undisturbed.map(|it| &it.snapshot);
+                let outcome = self.bring_up(turn, &namespace, disturbance, expected).await;
+                self.leave(&namespace).await?;
+                outcome
+            }
+            Course::Change => {
+                let mut standing = match self.standing.take() {
+                    Some(standing) => standing,
+                    None => self.stand(undisturbed).await.context("the bring-up")?,
+                };
+                let outcome = self.change(&mut standing, disturbance, undisturbed).await;
+                match &outcome {
+                    Ok(_) => self.standing = Some(standing),
+                    // Whatever it is now, it is no state to begin with.
+                    Err(_) => self.leave(&standing.namespace).await?,
+                }
+                outcome
+            }
+        }
+    }
+
+    /// A cluster that can be changed.
+    async fn stand(&mut self, undisturbed: Option<&Outcome>) -> Result<Standing> {
+        let (turn, namespace) = self.room().await?;
+        let expected = undisturbed.and_then(|it| it.former.as_ref());
+        match self.bring_up(turn, &namespace, None, expected).await {
+            Ok(Outcome { snapshot, .. }) => Ok(Standing { turn, namespace, snapshot, is_changed: false }),
+            Err(error) => {
+                self.leave(&namespace).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A new namespace, and the nodes for it.
+    async fn room(&mut self) -> Result<(usize, String)> {
         let turn = self.clusters % self.pools.len();
         let namespace = format!("cluster-{}", self.clusters);
         self.clusters += 1;
@@ -189,47 +238,60 @@ impl Stage {
             self.gone(&last).await?;
         }
         self.pools[turn].last = Some(namespace.clone());
-        let outcome = self.run(&self.pools[turn], &namespace, course, disturbance, undisturbed).await;
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        namespaces.delete(&namespace, &DeleteParams::default()).await?;
-        outcome
+        Cluster::empty(&self.lab, &namespace).await?;
+        Ok((turn, namespace))
     }
 
-    async fn run(
+    async fn leave(&self, namespace: &str) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces.delete(namespace, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    async fn bring_up(
         &self,
-        pool: &Pool,
+        turn: usize,
         namespace: &str,
-        course: Course,
+        disturbance: Option<Disturbance>,
+        expected: Option<&Snapshot>,
+    ) -> Result<Outcome> {
+        let pool = &self.pools[turn];
+        let recording = Recording::of(&self.client, namespace).await?;
+        let scene = Scene { pool, namespace, recording, former: None };
+        let (outcome, trail) = self.apply(&scene, &pool.manager(namespace)?, disturbance, expected).await?;
+        trail.nothing_was_done_twice(&self.users())?;
+        Ok(outcome)
+    }
+
+    /// Has every member be made anew. Which way, there or back, depends on where it is.
+    async fn change(
+        &self,
+        standing: &mut Standing,
         disturbance: Option<Disturbance>,
         undisturbed: Option<&Outcome>,
     ) -> Result<Outcome> {
-        let expected = undisturbed.map(|it| &it.snapshot);
-        Cluster::empty(&self.lab, namespace).await?;
+        let Standing { turn, ref namespace, .. } = *standing;
+        let pool = &self.pools[turn];
+        let manager = pool.manager(namespace)?;
+        let (former, wish, expected) = if standing.is_changed {
+            (changed(manager.clone()), manager, undisturbed.and_then(|it| it.former.as_ref()))
+        } else {
+            (manager.clone(), changed(manager), undisturbed.map(|it| &it.snapshot))
+        };
         let recording = Recording::of(&self.client, namespace).await?;
-        let mut manager = pool.nodes.example_manager()?;
-        manager["metadata"]["namespace"] = json!(namespace);
-        let wavers = disturbance.is_some_and(|it| it.happens != Happens::Killed);
-        let mut scene = Scene { pool, namespace, recording, former: None, wavers };
-        if course == Course::BringUp {
-            let (outcome, trail) = self.apply(&scene, &manager, disturbance, expected).await?;
-            trail.nothing_was_done_twice(&self.users())?;
-            return Ok(outcome);
-        }
-        let usual = undisturbed.and_then(|it| it.former.as_ref());
-        let (brought_up, _) = self.apply(&scene, &manager, None, usual).await.context("the bring-up")?;
+        let scene = Scene { pool, namespace, recording, former: Some((former, &standing.snapshot)) };
         let pods = scene.pods(&self.client).await?;
-        let wish = changed(manager.clone());
-        scene.former = Some((manager, brought_up.snapshot));
-        let (mut outcome, trail) = self.apply(&scene, &wish, disturbance, expected).await?;
+        let (outcome, trail) = self.apply(&scene, &wish, disturbance, expected).await?;
         match disturbance {
-            Some(it) if scene.wavers && outcome.disturbed.is_some() => {
+            Some(it) if it.happens != Happens::Killed && outcome.disturbed.is_some() => {
                 let manager = &self.running["manager-op"].user;
                 trail.no_pod_was_replaced_in_vain(&self.users(), manager, &pods, it.happens)?;
             }
             _ => trail.every_pod_was_replaced_once(&self.users(), &pods)?,
         }
-        outcome.former = scene.former.map(|(_, snapshot)| snapshot);
-        Ok(outcome)
+        standing.is_changed = !standing.is_changed;
+        let former = mem::replace(&mut standing.snapshot, outcome.snapshot.clone());
+        Ok(Outcome { former: Some(former), ..outcome })
     }
 
     /// Applies a Manager and follows what comes of it to the end state. With `expected`, that has to be it.
@@ -317,7 +379,7 @@ impl Stage {
                 let (manager, snapshot) = scene.former.as_ref().context("there was nothing before")?;
                 self.lab.apply(&manager.to_string()).await?;
                 drop(trap);
-                Box::pin(self.apply(scene, manager, None, Some(snapshot))).await.context("set back")?;
+                Box::pin(self.apply(scene, manager, None, Some(*snapshot))).await.context("set back")?;
             }
             Happens::SetAside => {
                 let (former, _) = scene.former.as_ref().context("there was nothing before")?;
@@ -353,8 +415,9 @@ impl Stage {
     fn trap(&self, namespace: &str, disturbance: Disturbance) -> Result<Trap> {
         let running = self.running.get(disturbance.operator).context("no such operator")?;
         let ((send, sprung), (held, release)) = (oneshot::channel(), oneshot::channel::<()>());
-        let namespace = namespace.to_owned();
-        let here = Match::when(move |request| request.namespace == namespace);
+        let (namespace, set) = (namespace.to_owned(), Arc::new(()));
+        let is_set = Arc::downgrade(&set);
+        let here = Match::when(move |request| request.namespace == namespace && is_set.strong_count() > 0);
         let counts = disturbance.happens.counts().and(here);
         running.proxy.after_nth(counts, disturbance.after, Point::BeforeDelivery, move |answered| async move {
             if send.send(answered).is_ok() {
@@ -362,7 +425,7 @@ impl Stage {
                 let _ = release.await;
             }
         });
-        Ok(Trap { sprung, _held: held })
+        Ok(Trap { sprung, _held: held, _set: set })
     }
 
     fn users(&self) -> BTreeSet<&str> {
@@ -382,6 +445,8 @@ impl Stage {
 struct Trap {
     sprung: oneshot::Receiver<Answered>,
     _held: oneshot::Sender<()>,
+    /// Requests count as long as this is.
+    _set: Arc<()>,
 }
 
 impl Trap {
@@ -411,9 +476,7 @@ struct Scene<'a> {
     namespace: &'a str,
     recording: Recording,
     /// What was wished before, and what came of it.
-    former: Option<(Value, Snapshot)>,
-    /// Whether wishes come and go. Then how many there were says nothing.
-    wavers: bool,
+    former: Option<(Value, &'a Snapshot)>,
 }
 
 impl Scene<'_> {
@@ -423,7 +486,8 @@ impl Scene<'_> {
     }
 
     fn differences(&self, expected: &Snapshot, found: &Snapshot) -> Vec<String> {
-        if self.wavers {
+        // Of a cluster that is changed again and again, how often it was says nothing.
+        if self.former.is_some() {
             differences(&without_generations(expected), &without_generations(found))
         } else {
             differences(expected, found)
@@ -561,6 +625,15 @@ async fn current(client: &Client, namespace: &str, names: &BTreeSet<Name>) -> Re
 /// The workload of a pod with this name.
 fn workload(pod: &str) -> &str {
     pod.rsplit_once('-').map_or(pod, |(workload, _)| workload)
+}
+
+impl Pool {
+    /// The Manager of a cluster on these nodes.
+    fn manager(&self, namespace: &str) -> Result<Value> {
+        let mut manager = self.nodes.example_manager()?;
+        manager["metadata"]["namespace"] = json!(namespace);
+        Ok(manager)
+    }
 }
 
 /// Starts one that watches all namespaces.

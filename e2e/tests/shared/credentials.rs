@@ -51,29 +51,28 @@ fn add<C: Component>(resource: &Resource, names: &mut BTreeSet<Name>) -> Result<
     Ok(())
 }
 
-/// Every value that any key of any Secret of a namespace has had since the recording began.
+/// Every value that any key of any Secret of a namespace has had since the recording began, for less than five minutes.
 pub struct Recording {
     values: Arc<Mutex<Values>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Recording {
-    /// Begins. The namespace has to be new.
+    /// Begins, with what is there.
     pub async fn of(client: &Client, namespace: &str) -> Result<Self> {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         let list = secrets.list(&ListParams::default()).await?;
         let version = list.metadata.resource_version.context("a list without a version")?;
         let mut events = secrets.watch(&WatchParams::default().timeout(290), &version).await?.boxed();
-        let values: Arc<Mutex<Values>> = Arc::default();
+        let values = Arc::new(Mutex::new(Values::new()));
+        for secret in list.items {
+            add_values(&mut values.lock().unwrap_or_else(PoisonError::into_inner), secret);
+        }
         let writer = Arc::clone(&values);
         let task = tokio::spawn(async move {
             while let Some(Ok(event)) = events.next().await {
                 let (WatchEvent::Added(secret) | WatchEvent::Modified(secret)) = event else { continue };
-                let mut values = writer.lock().unwrap_or_else(PoisonError::into_inner);
-                let name = secret.metadata.name.unwrap_or_default();
-                for (key, value) in secret.data.unwrap_or_default() {
-                    values.entry((name.clone(), key)).or_default().insert(value.0);
-                }
+                add_values(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), secret);
             }
         });
         Ok(Self { values, task })
@@ -91,6 +90,13 @@ impl Recording {
             found.insert(name.clone(), String::from_utf8(had[0].clone()).context("a credential is text")?);
         }
         Ok(found)
+    }
+}
+
+fn add_values(values: &mut Values, secret: Secret) {
+    let name = secret.metadata.name.unwrap_or_default();
+    for (key, value) in secret.data.unwrap_or_default() {
+        values.entry((name.clone(), key)).or_default().insert(value.0);
     }
 }
 
