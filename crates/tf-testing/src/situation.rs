@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
+    clippy::panic,
     reason = "a situation that cannot be made is a failing test"
 )]
 
@@ -12,6 +13,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::Managed;
 use tf_plan::{
+    files::read,
+    node::launch::Launch,
     object::{CONFIG_MAP, Kind, SECRET, STATEFUL_SET},
     plan::Plan,
 };
@@ -117,4 +120,58 @@ pub fn pod(plan: &Plan) -> &Value {
 /// A container of these pods.
 pub fn container<'a>(plan: &'a Plan, name: &str) -> &'a Value {
     pod(plan)["containers"].as_array().unwrap().iter().find(|container| container["name"] == name).unwrap()
+}
+
+/// Sections of an INI file by name, options by name.
+pub type Ini = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A plan, taken apart as the daemons would see it.
+pub struct Planned(pub Plan);
+
+impl Planned {
+    /// Files without secrets, by key.
+    pub fn open(&self) -> BTreeMap<String, String> {
+        open_files(&self.0)
+    }
+
+    /// Files with secrets, by key.
+    pub fn secret(&self) -> BTreeMap<String, String> {
+        secret_files(&self.0)
+    }
+
+    /// All files, by key.
+    pub fn files(&self) -> BTreeMap<String, String> {
+        files(&self.0)
+    }
+
+    /// A file, with secrets or without.
+    pub fn file(&self, key: &str) -> String {
+        let mut files = self.files();
+        files.remove(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys()))
+    }
+
+    /// A file as a daemon in Python reads it.
+    pub fn ini(&self, key: &str) -> Ini {
+        read::python(&self.file(key)).unwrap()
+    }
+
+    /// The options of `[DEFAULTS]`.
+    pub fn defaults(&self, key: &str) -> BTreeMap<String, String> {
+        self.ini(key).remove("DEFAULTS").unwrap()
+    }
+
+    /// A launch file, by its key.
+    pub fn launch(&self, key: &str) -> Launch {
+        Launch::parse(self.file(key).as_bytes()).unwrap()
+    }
+
+    /// The pods of the one StatefulSet.
+    pub fn pod(&self) -> &Value {
+        pod(&self.0)
+    }
+
+    /// A container of these pods.
+    pub fn container(&self, name: &str) -> &Value {
+        container(&self.0, name)
+    }
 }

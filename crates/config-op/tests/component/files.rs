@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Planned, World, config, initialized, is_ini};
+use crate::support::{World, config, initialized, is_ini, plan_of};
 use serde_json::{Value, json};
-use tf_plan::{files::read, node};
+use tf_plan::{
+    files::read,
+    node,
+    object::{CONFIG_MAP, SERVICE},
+};
 use tf_sim::options::{Daemon, Options};
+use tf_testing::situation::{body, data};
 
 const API: &str = "contrail-api-0.conf.10.0.0.2";
 const SCHEMA: &str = "contrail-schema.conf.10.0.0.2";
@@ -21,7 +26,7 @@ fn is_list(options: &BTreeMap<String, String>, key: &str, separator: char, items
 
 #[test]
 fn every_list_has_the_separator_that_its_parser_splits_at() {
-    let planned = Planned::of(&World::with_analytics(&["10.0.0.7", "10.0.0.8"]), json!({}));
+    let planned = plan_of(&World::with_analytics(&["10.0.0.7", "10.0.0.8"]), json!({}));
     for file in DAEMONS {
         let defaults = planned.defaults(file);
         is_list(&defaults, "cassandra_server_list", ' ', &["10.0.0.1:9041", "10.0.0.2:9041", "10.0.0.3:9041"]);
@@ -35,14 +40,14 @@ fn every_list_has_the_separator_that_its_parser_splits_at() {
     is_list(&planned.ini(SVC_MONITOR)["SCHEDULER"], "analytics_server_list", ' ', &["10.0.0.7:8081", "10.0.0.8:8081"]);
     is_list(&planned.defaults(DEVICE_MANAGER), "analytics_server_ip", ',', &["10.0.0.7", "10.0.0.8"]);
     is_list(&planned.ini("vnc_api_lib.ini")["global"], "web_server", ',', &["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
-    let api = Planned::of(&World::default(), json!({"serviceConfiguration": {"apiWorkerCount": 3}})).defaults(API);
+    let api = plan_of(&World::default(), json!({"serviceConfiguration": {"apiWorkerCount": 3}})).defaults(API);
     is_list(&api, "worker_introspect_ports", ' ', &["8084", "18084", "18085"]);
     is_list(&api, "worker_admin_ports", ' ', &["8095", "28095", "28096"]);
 }
 
 #[test]
 fn a_member_speaks_for_itself_and_every_other_value_is_the_same() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     for file in
         ["contrail-api-0.conf", "contrail-schema.conf", "contrail-svc-monitor.conf", "contrail-device-manager.conf"]
     {
@@ -60,7 +65,7 @@ fn a_member_speaks_for_itself_and_every_other_value_is_the_same() {
 
 #[test]
 fn without_analytics_no_file_speaks_of_it() {
-    let planned = Planned::of(&World::default(), json!({"serviceConfiguration": {"containers": all_containers()}}));
+    let planned = plan_of(&World::default(), json!({"serviceConfiguration": {"containers": all_containers()}}));
     for (key, text) in planned.files() {
         if is_ini(&key) {
             for (section, options) in read::python(&text).unwrap() {
@@ -75,7 +80,7 @@ fn without_analytics_no_file_speaks_of_it() {
 
 #[test]
 fn booleans_are_spelt_so_that_each_daemon_understands_them() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     let api = planned.defaults(API);
     // `bool(literal_eval(..))`: `true` would be no literal.
     assert_eq!(api["log_local"], "1");
@@ -91,8 +96,7 @@ fn booleans_are_spelt_so_that_each_daemon_understands_them() {
 
 #[test]
 fn a_moved_port_of_the_api_is_the_same_everywhere() {
-    let planned =
-        Planned::of(&World::default(), json!({"serviceConfiguration": {"apiPort": 9082, "apiWorkerCount": 2}}));
+    let planned = plan_of(&World::default(), json!({"serviceConfiguration": {"apiPort": 9082, "apiWorkerCount": 2}}));
     assert_eq!(planned.defaults(API)["listen_port"], "9082");
     for file in [SCHEMA, SVC_MONITOR, DEVICE_MANAGER] {
         assert_eq!(planned.defaults(file)["api_server_port"], "9082");
@@ -100,10 +104,11 @@ fn a_moved_port_of_the_api_is_the_same_everywhere() {
     assert_eq!(planned.ini("vnc_api_lib.ini")["global"]["web_port"], "9082");
     let socket = &planned.ini("contrail-api-uwsgi.ini.10.0.0.2")["uwsgi"]["https-socket"];
     assert_eq!(*socket, format!("10.0.0.2:9082,{},{}", node::CERTIFICATE, node::CERTIFICATE_KEY));
-    assert_eq!(planned.front()["spec"]["ports"][0]["port"], 9082);
-    assert_eq!(planned.front()["spec"]["ports"][0]["targetPort"], 9082);
+    let front = body(&planned.0, SERVICE, "-config").unwrap();
+    assert_eq!(front["spec"]["ports"][0]["port"], 9082);
+    assert_eq!(front["spec"]["ports"][0]["targetPort"], 9082);
     assert_eq!(planned.container("api")["ports"][0]["containerPort"], 9082);
-    assert_eq!(planned.discovery()["API_PORT"], "9082");
+    assert_eq!(data(&planned.0, CONFIG_MAP, "-discovery")["API_PORT"], "9082");
     let endpoint = &planned.0.endpoints[0];
     assert_eq!((endpoint.name.as_str(), endpoint.port, endpoint.tls), ("api", 9082, true));
     assert_eq!(endpoint.service.as_deref(), Some("config1-config.tf.svc.cluster.local"));
@@ -112,7 +117,7 @@ fn a_moved_port_of_the_api_is_the_same_everywhere() {
 
 #[test]
 fn every_worker_of_the_api_has_ports_of_its_own() {
-    let planned = Planned::of(&World::default(), json!({"serviceConfiguration": {"apiWorkerCount": 3}}));
+    let planned = plan_of(&World::default(), json!({"serviceConfiguration": {"apiWorkerCount": 3}}));
     let ports = |worker: usize| {
         let defaults = planned.defaults(&format!("contrail-api-{worker}.conf.10.0.0.2"));
         assert_eq!(defaults["worker_id"], worker.to_string());
@@ -138,7 +143,7 @@ fn a_password_reads_back_and_stands_in_no_configmap() {
     let auth = json!({"authMode": "keystone", "keystoneSecretName": "ks"});
     let mut world = World::default();
     world.secrets.insert("ks".into(), [("password".to_owned(), password.to_owned())].into());
-    let planned = Planned::of(&world, json!({"commonConfiguration": {"authParameters": auth}}));
+    let planned = plan_of(&world, json!({"commonConfiguration": {"authParameters": auth}}));
     assert_eq!(planned.ini("contrail-keystone-auth.conf")["KEYSTONE"]["admin_password"], password);
     assert_eq!(planned.ini("vnc_api_lib.ini")["auth"]["authn_password"], password);
     assert_eq!((&*planned.defaults(API)["auth"], &*planned.defaults(API)["aaa_mode"]), ("keystone", "rbac"));
@@ -151,7 +156,7 @@ fn a_password_reads_back_and_stands_in_no_configmap() {
 
 #[test]
 fn without_keystone_the_library_is_told_so_and_nobody_is_asked_for_a_role() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     assert_eq!(planned.ini("vnc_api_lib.ini")["auth"]["authn_type"], "noauth");
     assert_eq!((&*planned.defaults(API)["auth"], &*planned.defaults(API)["aaa_mode"]), ("noauth", "no-auth"));
     assert!(!planned.files().contains_key("contrail-keystone-auth.conf"));
@@ -162,7 +167,7 @@ fn every_spelling_of_the_mode_is_one_the_daemons_know() {
     for (spec, file) in
         [("noauth", "no-auth"), ("no-auth", "no-auth"), ("cloud-admin", "cloud-admin"), ("rbac", "rbac")]
     {
-        let planned = Planned::of(&World::default(), json!({"serviceConfiguration": {"aaaMode": spec}}));
+        let planned = plan_of(&World::default(), json!({"serviceConfiguration": {"aaaMode": spec}}));
         assert_eq!(planned.defaults(API)["aaa_mode"], file);
     }
 }
@@ -179,7 +184,7 @@ fn ipv6_addresses_stand_as_each_parser_wants_them() {
         analytics: six,
         ..World::default()
     };
-    let planned = Planned::of(&world, json!({"serviceConfiguration": {"apiWorkerCount": 2}}));
+    let planned = plan_of(&world, json!({"serviceConfiguration": {"apiWorkerCount": 2}}));
     let api = planned.defaults("contrail-api-0.conf.fd00--2");
     assert_eq!((&*api["listen_ip_addr"], &*api["http_server_ip"]), ("fd00::2", "0.0.0.0"));
     is_list(&api, "cassandra_server_list", ' ', &["fd00::1", "fd00::2", "fd00::3"]);
@@ -197,13 +202,13 @@ fn ipv6_addresses_stand_as_each_parser_wants_them() {
 #[test]
 fn one_ipv4_address_names_the_port_of_a_mixed_cassandra() {
     let mixed = ["fd00::1", "10.0.0.2", "fd00::3"].map(str::to_owned).to_vec();
-    let planned = Planned::of(&World { cassandra: mixed, ..World::default() }, json!({}));
+    let planned = plan_of(&World { cassandra: mixed, ..World::default() }, json!({}));
     is_list(&planned.defaults(API), "cassandra_server_list", ' ', &["fd00::1", "10.0.0.2:9041", "fd00::3"]);
 }
 
 #[test]
 fn of_mixed_analytics_the_reachable_part_is_used() {
-    let planned = Planned::of(&World::with_analytics(&["10.0.0.7", "fd00::8"]), json!({}));
+    let planned = plan_of(&World::with_analytics(&["10.0.0.7", "fd00::8"]), json!({}));
     is_list(&planned.defaults(API), "collectors", ' ', &["10.0.0.7:8086"]);
     is_list(&planned.ini(SVC_MONITOR)["SCHEDULER"], "analytics_server_list", ' ', &["10.0.0.7:8081"]);
 }
@@ -216,7 +221,7 @@ fn nothing_starts_before_cassandra_lists_all_of_its_members() {
             World { cassandra: World::default().cassandra[..listed].to_vec(), ready: false, ..World::default() };
         assert!(world.plan(&config(json!({}))).is_err(), "{listed} of 3 are listed");
     }
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     for file in DAEMONS {
         assert_eq!(planned.defaults(file)["cassandra_server_list"].split(' ').count(), 3);
     }
@@ -232,19 +237,19 @@ fn a_service_that_flaps_changes_no_object() {
 
 #[test]
 fn members_offer_addresses_one_after_the_other() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     for (address, delay) in [("10.0.0.1", 0), ("10.0.0.2", 2), ("10.0.0.3", 4)] {
         let base = &planned.open()[&format!("base.conf.{address}")];
         assert!(base.lines().any(|line| line == format!("dhcp-reply-delay={delay}")), "{base}");
         assert!(base.lines().any(|line| line == "tftp-root=/etc/tftp"));
     }
-    let external = Planned::of(&World::default(), json!({"serviceConfiguration": {"useExternalTFTP": true}}));
+    let external = plan_of(&World::default(), json!({"serviceConfiguration": {"useExternalTFTP": true}}));
     assert!(!external.open()["base.conf.10.0.0.1"].contains("tftp"));
 }
 
 #[test]
 fn device_manager_and_dnsmasq_share_directories_and_processes() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     let defaults = planned.defaults(DEVICE_MANAGER);
     let mounted = |container: &str, path: &str| {
         let mounts = planned.container(container)["volumeMounts"].as_array().unwrap();
@@ -265,7 +270,7 @@ fn device_manager_and_dnsmasq_share_directories_and_processes() {
 #[test]
 fn without_dnsmasq_the_device_manager_gives_no_addresses() {
     let containers = json!([{"name": "api"}, {"name": "devicemanager"}]);
-    let planned = Planned::of(&World::default(), json!({"serviceConfiguration": {"containers": containers}}));
+    let planned = plan_of(&World::default(), json!({"serviceConfiguration": {"containers": containers}}));
     assert!(!planned.defaults(DEVICE_MANAGER).contains_key("dnsmasq_conf_dir"));
     assert_eq!(planned.pod()["shareProcessNamespace"], Value::Null);
 }
@@ -280,7 +285,7 @@ fn all_containers() -> Value {
 fn daemons_that_are_played_strictly_take_every_file() {
     let world = World { cql_port: 9042, ..World::with_analytics(&["10.0.0.7"]) };
     for world in [World::default(), world] {
-        let planned = Planned::of(&world, json!({}));
+        let planned = plan_of(&world, json!({}));
         let daemons = DAEMONS.into_iter().zip(Daemon::ALL);
         for (file, daemon) in daemons {
             let options = Options::read(daemon, &[planned.files()[file].clone()]).unwrap();

@@ -1,6 +1,6 @@
 //! Files as the daemons read them.
 
-use crate::support::{self, KEY, Planned, World, control, initialized};
+use crate::support::{self, KEY, Planned, World, control, initialized, plan_of};
 use serde_json::{Value, json};
 use tf_plan::node;
 use tf_sim::control::options::{Daemon, Options};
@@ -18,7 +18,7 @@ fn read(planned: &Planned) -> [Options; 2] {
 #[test]
 fn daemons_that_are_played_strictly_take_every_file() {
     for world in [World::default(), World::with_analytics(&["10.0.0.7", "10.0.0.8"])] {
-        let planned = Planned::of(&world, json!({}));
+        let planned = plan_of(&world, json!({}));
         for options in read(&planned) {
             let daemon = options.daemon;
             assert_eq!(
@@ -48,7 +48,7 @@ fn daemons_that_are_played_strictly_take_every_file() {
 #[test]
 fn a_moved_port_is_the_same_everywhere() {
     let spec = json!({"bgpPort": 1179, "xmppPort": 6269, "dnsPort": 1053, "dnsIntrospectPort": 9092});
-    let planned = Planned::of(&World::default(), json!({"serviceConfiguration": spec}));
+    let planned = plan_of(&World::default(), json!({"serviceConfiguration": spec}));
     let [control, dns] = read(&planned);
     assert_eq!((control.bgp, control.xmpp, control.introspect.0.1), (Some(1179), 6269, 8083));
     assert_eq!((dns.named.unwrap().port, dns.xmpp, dns.introspect.0.1), (1053, 8093, 9092));
@@ -69,17 +69,17 @@ fn the_key_is_one_for_both_daemons_and_stands_where_secrets_are() {
     let named = |planned: &Planned| {
         let [_, dns] = read(planned);
         let named = dns.named.unwrap();
-        let launch = planned.launch("named");
+        let launch = planned.launch("named.launch");
         assert_eq!(launch.argv.last().map(String::as_str), named.file.to_str());
         assert_eq!(launch.awaits, [named.file.to_str().unwrap()]);
         named
     };
-    let (generated, given) = (Planned::of(&World::default(), json!({})), "xvysmOR8lnUQRBcunkC6vg==");
-    let stated = Planned::of(&World::default(), json!({"serviceConfiguration": {"rndckey": given}}));
+    let (generated, given) = (plan_of(&World::default(), json!({})), "xvysmOR8lnUQRBcunkC6vg==");
+    let stated = plan_of(&World::default(), json!({"serviceConfiguration": {"rndckey": given}}));
     let (first, second) = (named(&generated), named(&stated));
     assert_eq!((first.secret.as_str(), second.secret.as_str()), (KEY, given));
     assert!(first.file != second.file && first.rndc != second.rndc, "files of one key are those of another");
-    let moved = named(&Planned::of(&World::default(), json!({"serviceConfiguration": {"dnsPort": 1053}})));
+    let moved = named(&plan_of(&World::default(), json!({"serviceConfiguration": {"dnsPort": 1053}})));
     assert_ne!(moved.file, first.file, "files of one port are those of another");
     for planned in [&generated, &stated] {
         for object in planned.0.objects.iter().filter(|object| object.kind != tf_plan::object::SECRET) {
@@ -93,7 +93,7 @@ fn the_key_is_one_for_both_daemons_and_stands_where_secrets_are() {
 
 #[test]
 fn dns_daemon_and_name_server_share_a_directory_in_memory() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     let mounted = |container: &str| {
         let mounts = planned.container(container)["volumeMounts"].as_array().unwrap();
         mounts.iter().find(|mount| mount["mountPath"] == "/etc/contrail/dns").map(|mount| mount["name"].clone())
@@ -107,7 +107,7 @@ fn dns_daemon_and_name_server_share_a_directory_in_memory() {
 #[test]
 fn without_dns_there_is_no_endpoint_no_key_and_no_file_of_it() {
     let spec = json!({"serviceConfiguration": {"containers": [{"name": "control"}]}});
-    let planned = Planned::of(&World { key: String::new(), ..World::default() }, spec);
+    let planned = plan_of(&World { key: String::new(), ..World::default() }, spec);
     assert!(planned.0.endpoints.iter().all(|endpoint| endpoint.name != "dns"));
     assert!(!planned.secret().keys().any(|key| key.contains("dns")));
     assert!(planned.0.objects.iter().all(|object| object.name != "control1-control-rndc"));
@@ -122,7 +122,7 @@ fn servers_that_the_parsers_would_cut_are_left_out_or_refused() {
         analytics: hosts(&["10.0.0.7", "fd00::8", "collector.example.org"]),
         ..World::default()
     };
-    let planned = Planned::of(&mixed, json!({}));
+    let planned = plan_of(&mixed, json!({}));
     for options in read(&planned) {
         assert_eq!(options.cassandra.hosts, ["10.0.0.2"]);
         assert_eq!(
@@ -139,20 +139,22 @@ fn servers_that_the_parsers_would_cut_are_left_out_or_refused() {
         assert!(refused.message.contains(service) && refused.message.contains("IPv4"), "{}", refused.message);
     }
     // Nobody waits for collectors that cannot be expressed.
-    let unreachable = Planned::of(&World::with_analytics(&["fd00::7"]), json!({}));
+    let unreachable = plan_of(&World::with_analytics(&["fd00::7"]), json!({}));
     assert!(read(&unreachable).iter().all(|options| options.collectors.is_empty()));
 }
 
 #[test]
 fn daemons_serve_when_they_say_so_and_the_name_server_when_its_port_is_open() {
     use tf_plan::node::launch::Probe;
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     for (daemon, expected) in [("control", 8083), ("dns", 8092)] {
-        let Probe::NodeStatus { port, tls, functional, .. } = planned.launch(daemon).ready else { panic!("{daemon}") };
+        let Probe::NodeStatus { port, tls, functional, .. } = planned.launch(&format!("{daemon}.launch")).ready else {
+            panic!("{daemon}")
+        };
         assert_eq!((port.get(), tls, functional), (expected, true, true), "{daemon}");
     }
-    assert!(matches!(planned.launch("named").ready, Probe::Dns { port } if port.get() == 53));
-    assert!(planned.launch("control").agent.is_some() && planned.launch("dns").agent.is_none());
+    assert!(matches!(planned.launch("named.launch").ready, Probe::Dns { port } if port.get() == 53));
+    assert!(planned.launch("control.launch").agent.is_some() && planned.launch("dns.launch").agent.is_none());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Files as the daemon reads them.
 
-use crate::support::{Planned, TOKEN, World, initialized, kubemanager};
+use crate::support::{Planned, TOKEN, World, initialized, kubemanager, plan_of};
 use kubemanager_op::Component;
 use serde_json::{Value, json};
 use tf_api::contract::Reason;
@@ -34,7 +34,7 @@ fn with_facts(kubeadm: &str) -> World {
 #[test]
 fn a_daemon_that_is_played_strictly_takes_the_file() {
     let world = World { analytics: vec!["10.0.0.7".into(), "10.0.0.8".into()], ..World::default() };
-    let options = read(&Planned::of(&world, json!({})));
+    let options = read(&plan_of(&world, json!({})));
     assert_eq!((options.address.to_string().as_str(), options.cluster.as_str()), ("10.0.0.2", "prod"));
     assert_eq!(options.token.as_deref(), Some(TOKEN));
     assert_eq!(options.subnets.concat(), ["10.244.0.0/16", "10.97.0.0/16", "10.64.0.0/12"]);
@@ -56,7 +56,7 @@ fn a_daemon_that_is_played_strictly_takes_the_file() {
 
 #[test]
 fn the_one_address_of_the_api_is_that_which_outlives_a_server() {
-    let server = |facts: &str, spec: Value| read(&Planned::of(&with_facts(facts), service(spec))).kubernetes;
+    let server = |facts: &str, spec: Value| read(&plan_of(&with_facts(facts), service(spec))).kubernetes;
     let subnets = "networking: {podSubnet: 10.244.0.0/16, serviceSubnet: \"fd00::/112,10.97.16.0/20\"}\n";
     let endpoint = format!("controlPlaneEndpoint: api.example.org:7443\n{subnets}");
     let of = |host: &str, port| (host.to_owned(), port);
@@ -79,7 +79,7 @@ fn what_the_spec_states_is_not_asked_of_the_cluster() {
         "podSubnet": "10.1.0.0/16, 10.2.0.0/16", "serviceSubnet": "10.3.0.0/16", "ipFabricSubnets": "10.4.0.0/16,10.5.0.0/16",
         "ipFabricForwarding": true, "ipFabricSnat": false, "hostNetworkService": true, "cloudOrchestrator": "openshift",
     });
-    let options = read(&Planned::of(&with_facts("clusterName: c\n"), service(spec)));
+    let options = read(&plan_of(&with_facts("clusterName: c\n"), service(spec)));
     assert_eq!(options.subnets[0], ["10.1.0.0/16", "10.2.0.0/16"]);
     assert_eq!((options.subnets[1].as_slice(), options.subnets[2].len()), (["10.3.0.0/16".to_owned()].as_slice(), 2));
     assert_eq!((options.switches, options.orchestrator.as_str()), ([true, false, true], "openshift"));
@@ -127,7 +127,7 @@ fn pods_use_the_network_of_the_nodes_over_ipv4_only() {
 
 #[test]
 fn the_token_stands_where_secrets_are_and_nowhere_else() {
-    let planned = Planned::of(&World::default(), json!({}));
+    let planned = plan_of(&World::default(), json!({}));
     for object in planned.0.objects.iter().filter(|object| object.kind != SECRET) {
         let text = object.body.to_string();
         assert!(!text.contains(TOKEN) && !text.contains("Rabbit-Pass"), "{}", object.name);
@@ -162,13 +162,13 @@ fn another_token_is_another_configuration_of_each_member_and_no_other_object() {
     let changed = first.objects.iter().zip(&second.objects).filter(|(before, after)| before != after);
     let names: Vec<_> = changed.map(|(object, _)| object.name.as_str()).collect();
     assert_eq!(names, ["kubemanager1-kubemanager-secret-files"]);
-    let launch = Planned(first).launch();
+    let launch = Planned(first).launch("kubemanager.launch");
     assert_eq!(launch.files["contrail-kubernetes.conf"], OnChange::Restart, "a SIGHUP would kill it");
 }
 
 #[test]
 fn who_waits_to_be_elected_serves_and_who_is_at_work_says_so() {
-    let probe = |spec| Planned::of(&World::default(), spec).launch().ready;
+    let probe = |spec| plan_of(&World::default(), spec).launch("kubemanager.launch").ready;
     let of = |probe: Probe| match probe {
         Probe::NodeStatus { port, tls, functional, elected, .. } => Some((port.get(), tls, functional, elected)),
         _ => None,
@@ -179,7 +179,7 @@ fn who_waits_to_be_elected_serves_and_who_is_at_work_says_so() {
 
 #[test]
 fn nested_there_is_one_member_because_nobody_is_elected() {
-    let planned = Planned::of(&World::default(), service(json!({"nestedMode": true})));
+    let planned = plan_of(&World::default(), service(json!({"nestedMode": true})));
     assert_eq!(planned.0.members.len(), 1);
     let options = Options::read(&planned.file("contrail-kubernetes.conf.10.0.0.1")).unwrap();
     assert_eq!(options.election, None);
@@ -197,8 +197,8 @@ fn objects_of_the_config_api_arrive_whatever_letters_they_have() {
         "clusterProject": project, "clusterNetwork": network, "clusterPodNetwork": network, "clusterServiceNetwork": network,
         "publicFIPPool": " {} ",
     });
-    let options = read(&Planned::of(&World::default(), service(spec)));
-    let quoted = read(&Planned::of(&World::default(), service(json!({"publicFIPPool": "{'network': 'public'}"}))));
+    let options = read(&plan_of(&World::default(), service(spec)));
+    let quoted = read(&plan_of(&World::default(), service(json!({"publicFIPPool": "{'network': 'public'}"}))));
     let pool = quoted.public_pool.unwrap_or_default();
     assert_eq!(
         (pool["network"].as_str(), pool["project"].as_str()),
@@ -225,7 +225,7 @@ fn with_keystone_the_daemon_brings_its_login_and_the_library_has_none() {
     let password = "100% #;'é";
     let keystone = json!({"address": "192.0.2.1", "adminPort": 5000, "adminPassword": password, "insecure": false});
     let auth = json!({"authMode": "keystone", "keystoneAuthParameters": keystone});
-    let planned = Planned::of(&World::default(), json!({"commonConfiguration": {"authParameters": auth}}));
+    let planned = plan_of(&World::default(), json!({"commonConfiguration": {"authParameters": auth}}));
     let login = ["admin", password, "admin", "https://192.0.2.1:5000/v3/auth/tokens"].map(str::to_owned);
     assert_eq!(read(&planned).login, Some(login));
     let library = &planned.open()["vnc_api_lib.ini"];

@@ -1,6 +1,6 @@
 //! Files as the servers read them.
 
-use crate::support::{LOGIN, Planned, World, initialized, webui};
+use crate::support::{LOGIN, World, initialized, launch_of, options_of, plan_of, webui};
 use serde_json::{Value, json};
 use tf_plan::{
     node,
@@ -15,7 +15,7 @@ fn auth(auth: Value) -> Value {
 #[test]
 fn servers_that_are_played_strictly_take_the_files() {
     let world = World { analytics: vec!["10.0.0.7".into(), "10.0.0.8".into()], ..World::default() };
-    let options = Planned::of(&world, json!({})).options("10.0.0.2");
+    let options = options_of(&plan_of(&world, json!({})), "10.0.0.2");
     assert_eq!((options.listen, options.https, options.http), (vec!["10.0.0.2".to_owned()], 8143, 8180));
     assert_eq!(options.pair.certificate.to_str(), Some(node::CERTIFICATE));
     assert_eq!(options.pair.key.to_str(), Some(node::CERTIFICATE_KEY));
@@ -36,17 +36,17 @@ fn servers_that_are_played_strictly_take_the_files() {
 #[test]
 fn without_analytics_and_dns_nothing_is_said_of_them() {
     let world = World { control: vec![("xmpp", 5269)], ..World::default() };
-    let options = Planned::of(&world, json!({})).options("10.0.0.1");
+    let options = options_of(&plan_of(&world, json!({})), "10.0.0.1");
     assert!(options.analytics.is_none() && options.dns.is_none());
     // Control nodes of an earlier release do not publish the port.
     let world = World { control: vec![("xmpp", 5269), ("dns", 53)], ..World::default() };
-    assert_eq!(Planned::of(&world, json!({})).options("10.0.0.1").dns.unwrap().port, 8092);
+    assert_eq!(options_of(&plan_of(&world, json!({})), "10.0.0.1").dns.unwrap().port, 8092);
 }
 
 #[test]
 fn each_member_uses_the_redis_of_its_node_over_tls_and_with_the_password() {
     let relay = |world: &World, address: &str| {
-        let launch = Planned::of(world, json!({})).launch("webuiweb", address);
+        let launch = launch_of(&plan_of(world, json!({})), "webuiweb", address);
         assert_eq!(launch.files["redis-password"], OnChange::Nothing, "the agent reads it for each connection");
         launch.relay.unwrap()
     };
@@ -54,10 +54,10 @@ fn each_member_uses_the_redis_of_its_node_over_tls_and_with_the_password() {
     let Relay { port, host, server, tls, password, authorities } = relay(&world, "10.0.0.3");
     assert_eq!((port.get(), host.as_str(), server.get(), tls), (16389, "10.0.0.3", 6389, true));
     assert_eq!((password.as_deref(), authorities), (Some("redis-password"), None));
-    assert_eq!(Planned::of(&world, json!({})).file("redis-password"), world.redis_password);
+    assert_eq!(plan_of(&world, json!({})).file("redis-password"), world.redis_password);
     let elsewhere = World { redis: vec!["10.0.0.8".into(), "10.0.0.9".into()], ..World::default() };
     assert_eq!(relay(&elsewhere, "10.0.0.3").host, "10.0.0.8");
-    assert_eq!(Planned::of(&world, json!({})).launch("webuijob", "10.0.0.3").relay, None, "one is enough for a pod");
+    assert_eq!(launch_of(&plan_of(&world, json!({})), "webuijob", "10.0.0.3").relay, None, "one is enough for a pod");
 }
 
 #[test]
@@ -68,14 +68,14 @@ fn a_redis_of_which_one_server_takes_writes_is_refused() {
 
 #[test]
 fn servers_serve_where_browsers_and_jobs_find_them() {
-    let planned = Planned::of(&World::default(), json!({}));
-    let web = planned.launch("webuiweb", "10.0.0.1");
+    let planned = plan_of(&World::default(), json!({}));
+    let web = launch_of(&planned, "webuiweb", "10.0.0.1");
     assert!(
         matches!(&web.ready, Probe::Http { port, path, host: None, tls: true, contains: None } if port.get() == 8143 && path == "/")
     );
     assert_eq!(web.argv[1..], ["webServerStart.js", "--conf_file", "/etc/contrail/config.global.js"]);
     assert!(web.identity.is_some_and(|identity| identity.at_start));
-    let job = planned.launch("webuijob", "10.0.0.1");
+    let job = launch_of(&planned, "webuijob", "10.0.0.1");
     assert!(
         matches!(job.ready, Probe::Http { port, host: Some(host), tls: false, .. } if port.get() == 3002 && host.is_loopback())
     );
@@ -90,7 +90,7 @@ fn servers_serve_where_browsers_and_jobs_find_them() {
 #[test]
 fn passwords_stand_where_secrets_are_and_nowhere_else() {
     let world = World::default();
-    for object in Planned::of(&world, json!({})).0.objects.iter().filter(|object| object.kind != SECRET) {
+    for object in plan_of(&world, json!({})).0.objects.iter().filter(|object| object.kind != SECRET) {
         let text = object.body.to_string();
         assert!(!text.contains(LOGIN) && !text.contains(&world.redis_password), "{}", object.name);
     }
@@ -101,9 +101,9 @@ fn the_one_user_has_the_password_of_the_spec_or_of_its_secret_or_one_that_is_mad
     let password = "'\"\\\n\u{2028}</script>*/ é😀`${1}";
     let world = World { secrets: json!({"mine": {"password": password}}), ..World::default() };
     let user = |spec: Value| {
-        let planned = Planned::of(&world, auth(spec));
+        let planned = plan_of(&world, auth(spec));
         let is_kept = planned.0.objects.iter().any(|object| object.name == "webui1-webui-login");
-        (planned.options("10.0.0.1").users.concat(), is_kept)
+        (options_of(&planned, "10.0.0.1").users.concat(), is_kept)
     };
     let of = |user: &str, password: &str| [user, password, "cloudAdmin"].map(str::to_owned).to_vec();
     let inline = json!({"keystoneAuthParameters": {"adminUsername": password, "adminPassword": password}});
@@ -118,9 +118,8 @@ fn the_one_user_has_the_password_of_the_spec_or_of_its_secret_or_one_that_is_mad
 fn with_keystone_users_are_its_own_and_jobs_log_in_as_its_administrator() {
     let password = "100% #;'é${a}</script>";
     let keystone = json!({"address": "192.0.2.1", "port": 5001, "adminPort": 1, "adminPassword": password, "insecure": false, "region": "R'2"});
-    let planned =
-        Planned::of(&World::default(), auth(json!({"authMode": "keystone", "keystoneAuthParameters": keystone})));
-    let options = planned.options("10.0.0.1");
+    let planned = plan_of(&World::default(), auth(json!({"authMode": "keystone", "keystoneAuthParameters": keystone})));
+    let options = options_of(&planned, "10.0.0.1");
     assert!(options.users.is_empty());
     let keystone = options.keystone.unwrap();
     assert_eq!((keystone.server.server.hosts.concat().as_str(), keystone.server.server.port), ("192.0.2.1", 5001));

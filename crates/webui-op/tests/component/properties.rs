@@ -1,6 +1,6 @@
 //! What holds whatever the situation.
 
-use crate::support::{Planned, World, initialized, named};
+use crate::support::{Planned, World, initialized, launch_of, named, options_of};
 use proptest::prelude::*;
 use serde_json::json;
 use tf_testing::{laws, made_up::addresses};
@@ -47,14 +47,14 @@ proptest! {
         let members: Vec<String> = plan.members.iter().map(|member| member.address.clone()).collect();
         let planned = Planned(plan);
         for address in members {
-            let options = planned.options(&address);
+            let options = options_of(&planned, &address);
             prop_assert_eq!(&options.users[0][1], &world.login);
             prop_assert_eq!(&options.users[0][0], user.as_deref().unwrap_or("admin"));
             prop_assert_eq!(&options.listen, &vec![address.clone()]);
             prop_assert_eq!(&options.cassandra.hosts, &world.cassandra);
             prop_assert_eq!(options.analytics.is_none(), world.analytics.is_empty());
             prop_assert_eq!(planned.file("redis-password"), world.redis_password.as_str());
-            let host = planned.launch("webuiweb", &address).relay.unwrap().host;
+            let host = launch_of(&planned, "webuiweb", &address).relay.unwrap().host;
             prop_assert!(host == address || !world.redis.contains(&address) && host == world.redis[0]);
         }
     }

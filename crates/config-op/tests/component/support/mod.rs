@@ -1,6 +1,6 @@
 //! Situations in code, and plans as the daemons would see them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,11 @@ use serde_json::{Value, json};
 use tf_api::Config;
 use tf_plan::{
     component::Component as _,
-    files::read,
-    object::{CONFIG_MAP, SERVICE},
     observed::Observed,
     plan::{NotReady, Plan},
 };
-pub use tf_testing::situation::initialized;
-use tf_testing::situation::{body, container, endpoint, files, nodes, open_files, peer, pod, resource};
-
-/// Sections of an INI file by name, options by name.
-pub type Ini = BTreeMap<String, BTreeMap<String, String>>;
+pub use tf_testing::situation::{Planned, initialized};
+use tf_testing::situation::{endpoint, nodes, peer, resource};
 
 /// A Config named config1 in namespace tf with this spec.
 pub fn config(spec: Value) -> Config {
@@ -105,51 +100,9 @@ impl World {
     }
 }
 
-/// A plan, taken apart.
-pub struct Planned(pub Plan);
-
-impl Planned {
-    pub fn of(world: &World, spec: Value) -> Self {
-        Self(world.plan(&config(spec)).unwrap())
-    }
-
-    /// Files without secrets, by key.
-    pub fn open(&self) -> BTreeMap<String, String> {
-        open_files(&self.0)
-    }
-
-    /// All files.
-    pub fn files(&self) -> BTreeMap<String, String> {
-        files(&self.0)
-    }
-
-    /// A file as its daemon reads it.
-    pub fn ini(&self, key: &str) -> Ini {
-        let files = self.files();
-        let text = files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys()));
-        read::python(text).unwrap()
-    }
-
-    /// The options of `[DEFAULTS]`.
-    pub fn defaults(&self, key: &str) -> BTreeMap<String, String> {
-        self.ini(key).remove("DEFAULTS").unwrap()
-    }
-
-    pub fn front(&self) -> &Value {
-        body(&self.0, SERVICE, "-config").unwrap()
-    }
-
-    pub fn discovery(&self) -> &Value {
-        &body(&self.0, CONFIG_MAP, "-discovery").unwrap()["data"]
-    }
-
-    pub fn pod(&self) -> &Value {
-        pod(&self.0)
-    }
-
-    pub fn container(&self, name: &str) -> &Value {
-        container(&self.0, name)
-    }
+/// What is planned for one with this spec.
+pub fn plan_of(world: &World, spec: Value) -> Planned {
+    Planned(world.plan(&config(spec)).unwrap())
 }
 
 /// Whether a file is read by `configparser`.

@@ -1,8 +1,6 @@
 //! Situations in code, and plans as the daemon would see them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
-
-use std::collections::BTreeMap;
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use kubemanager_op::Component;
 use serde_json::{Value, json};
@@ -12,8 +10,8 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
 };
-use tf_testing::situation::{endpoint, nodes, open_files, peer, pod, resource, secret_files};
-pub use tf_testing::situation::{initialized, with_status};
+pub use tf_testing::situation::{Planned, initialized, with_status};
+use tf_testing::situation::{endpoint, nodes, peer, resource};
 
 /// The daemon's token.
 pub const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJrdWJlLW1hbmFnZXIifQ.c2lnbmF0dXJl";
@@ -98,31 +96,7 @@ impl World {
     }
 }
 
-/// A plan, taken apart.
-pub struct Planned(pub Plan);
-
-impl Planned {
-    pub fn of(world: &World, spec: Value) -> Self {
-        Self(world.plan(&kubemanager(spec)).unwrap())
-    }
-
-    /// Files without secrets, by key.
-    pub fn open(&self) -> BTreeMap<String, String> {
-        open_files(&self.0)
-    }
-
-    /// A file of the Secret.
-    pub fn file(&self, key: &str) -> String {
-        let files = secret_files(&self.0);
-        files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys())).clone()
-    }
-
-    /// The launch file.
-    pub fn launch(&self) -> tf_plan::node::launch::Launch {
-        tf_plan::node::launch::Launch::parse(self.open()["kubemanager.launch"].as_bytes()).unwrap()
-    }
-
-    pub fn pod(&self) -> &Value {
-        pod(&self.0)
-    }
+/// What is planned for one with this spec.
+pub fn plan_of(world: &World, spec: Value) -> Planned {
+    Planned(world.plan(&kubemanager(spec)).unwrap())
 }

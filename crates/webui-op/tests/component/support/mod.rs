@@ -1,8 +1,6 @@
 //! Situations in code, and plans as the servers would see them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a situation that cannot be made is a failing test")]
-
-use std::collections::BTreeMap;
+#![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use serde_json::{Value, json};
 use tf_api::Webui;
@@ -13,8 +11,8 @@ use tf_plan::{
     plan::{NotReady, Plan},
 };
 use tf_sim::webui::options::Options;
-use tf_testing::situation::{endpoint, nodes, open_files, peer, resource, secret_files};
-pub use tf_testing::situation::{initialized, with_status};
+pub use tf_testing::situation::{Planned, initialized, with_status};
+use tf_testing::situation::{endpoint, nodes, peer, resource};
 use webui_op::Component;
 
 /// The generated password of the one user.
@@ -111,33 +109,23 @@ impl World {
     }
 }
 
-/// A plan, taken apart.
-pub struct Planned(pub Plan);
+/// What is planned for one with this spec.
+pub fn plan_of(world: &World, spec: Value) -> Planned {
+    Planned(world.plan(&webui(spec)).unwrap())
+}
 
-impl Planned {
-    pub fn of(world: &World, spec: Value) -> Self {
-        Self(world.plan(&webui(spec)).unwrap())
-    }
+/// What the servers of a member go by. Who reads the files was written without what writes them, and ends where the servers would.
+pub fn options_of(planned: &Planned, address: &str) -> Options {
+    let settings = planned.file(&key("config.global.js", address));
+    Options::read(&settings, &planned.file("contrail-webui-userauth.js")).unwrap()
+}
 
-    /// Files without secrets, by key.
-    pub fn open(&self) -> BTreeMap<String, String> {
-        open_files(&self.0)
-    }
+/// The launch file of a member.
+pub fn launch_of(planned: &Planned, daemon: &str, address: &str) -> Launch {
+    planned.launch(&key(&format!("{daemon}.launch"), address))
+}
 
-    /// A file of the Secret.
-    pub fn file(&self, key: &str) -> String {
-        let files = secret_files(&self.0);
-        files.get(key).unwrap_or_else(|| panic!("no {key} among {:?}", files.keys())).clone()
-    }
-
-    /// What the servers of a member go by. Who reads the files was written without what writes them, and ends where the servers would.
-    pub fn options(&self, address: &str) -> Options {
-        let settings = self.file(&format!("config.global.js.{}", address.replace(':', "-")));
-        Options::read(&settings, &self.file("contrail-webui-userauth.js")).unwrap()
-    }
-
-    /// The launch file of a member.
-    pub fn launch(&self, daemon: &str, address: &str) -> Launch {
-        Launch::parse(self.open()[&format!("{daemon}.launch.{}", address.replace(':', "-"))].as_bytes()).unwrap()
-    }
+/// The key of a member's own file.
+fn key(file: &str, address: &str) -> String {
+    format!("{file}.{}", address.replace(':', "-"))
 }
