@@ -17,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 use tf_api::kinds::MANAGER;
 use tf_testing::{
-    Cluster, Entry, Lab, Options, Verb,
+    Cluster, Component, Entry, Lab, Options, Verb,
     cluster::define_all,
     kubeconfig::Endpoint,
     operators::{self, Install, Operator, Run},
@@ -548,15 +548,19 @@ impl<'a> Trail<'a> {
     }
 
     /// Operators deleted each of these pods, and nothing else, and none was made twice in its place. One that is being deleted may be deleted once more
-    /// by who has not heard of it yet: its uid is the same.
+    /// by who has not heard of it yet: its uid is the same. kwok removes a deleted pod by its name, and at times the next one of that name with it.
     fn every_pod_was_replaced_once(&self, users: &BTreeSet<&str>, pods: &BTreeSet<String>) -> Result<()> {
-        let (mut deleted, mut created) = (BTreeSet::new(), BTreeSet::new());
+        let (kwok, _) = Component::Kwok.user().context("kwok has no user")?;
+        let (mut deleted, mut leaving, mut created) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for entry in self.entries.iter().filter(|entry| entry.code < 300) {
             let is_pod = entry.resource == "pods" && entry.subresource.is_empty();
-            let ours = users.contains(entry.user.as_str());
-            if ours && entry.verb == Verb::Delete {
+            let is_deletion = entry.verb == Verb::Delete;
+            if is_deletion && users.contains(entry.user.as_str()) {
                 ensure!(is_pod, "{} {} was deleted by {}", entry.resource, entry.name, entry.user);
                 deleted.insert(entry.name.clone());
+                leaving.insert(&entry.name);
+            } else if is_deletion && is_pod && entry.user == kwok && !leaving.remove(&entry.name) {
+                created.remove(&entry.name);
             }
             // The log does not know the names that pods of a DaemonSet were given.
             if is_pod && entry.code == 201 && !entry.name.is_empty() {

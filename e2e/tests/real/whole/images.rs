@@ -12,7 +12,7 @@ use super::*;
 const HANDED_OVER: Duration = Duration::from_secs(30);
 
 /// Services of the manifest, stores first, in the order in which the others need them.
-const SERVICES: [(&str, KindInfo); 13] = [
+pub const SERVICES: [(&str, KindInfo); 13] = [
     ("zookeeper", ZOOKEEPER),
     ("cassandras", CASSANDRA),
     ("rabbitmq", RABBITMQ),
@@ -42,7 +42,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     for (service, kind) in SERVICES {
         let images = images(client, kind).await?;
         ensure!(images.values().all(|image| !image.starts_with(REGISTRY)), "{service}: {images:?}");
-        set(&mut manifest["spec"]["services"][service], &images);
+        let full = |(name, image): (String, String)| (name, format!("{REGISTRY}{image}"));
+        set(&mut manifest["spec"]["services"][service], &images.into_iter().map(full).collect());
         let apply = async { lab.apply(&manifest.to_string()).await.map(drop) };
         let lookout = (kind == KUBEMANAGER).then(|| Lookout::begin(&world.addresses, KUBE_MANAGER_INTROSPECT.get()));
         world.goes_through(service, apply, &[kind]).await?;
@@ -58,17 +59,16 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 }
 
 /// Images of the containers of a kind that are not its agent's.
-async fn images(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, String>> {
+pub async fn images(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, String>> {
     let pods = resources::pods(client, kind, NAMESPACE).await?;
     let containers = pods.into_iter().filter_map(|pod| pod.spec).flat_map(|spec| spec.containers);
     let found = containers.filter_map(|container| Some((container.name, container.image?)));
     Ok(found.filter(|(_, image)| !image.contains("tf-node")).collect())
 }
 
-/// States the full names of images in all resources of a service.
-fn set(service: &mut Value, images: &BTreeMap<String, String>) {
-    let containers: Vec<Value> =
-        images.iter().map(|(name, image)| json!({ "name": name, "image": format!("{REGISTRY}{image}") })).collect();
+/// States images of containers in all resources of a service.
+pub fn set(service: &mut Value, images: &BTreeMap<String, String>) {
+    let containers: Vec<Value> = images.iter().map(|(name, image)| json!({ "name": name, "image": image })).collect();
     let resources = match service {
         Value::Array(resources) => resources.iter_mut().collect(),
         one => vec![one],

@@ -9,6 +9,7 @@ mod faults;
 mod growth;
 mod images;
 mod losses;
+mod mistakes;
 mod nodes;
 mod picture;
 mod registration;
@@ -69,6 +70,8 @@ pub enum Long {
     Losses,
     /// Each service gets other images.
     Images,
+    /// One container after the other gets an image that cannot work.
+    Mistakes,
     /// A node is lost for good.
     Nodes,
     /// A node is lost for a while.

@@ -1,0 +1,117 @@
+//! One container after the other gets an image that is not there, and one in which its daemon is not: one member tries it and says so within seconds, the
+//! others serve on as they are, and all is well again when the mistake is taken back.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus};
+
+use serde_json::Value;
+use tf_api::kinds::REDIS;
+
+use super::images::{SERVICES, images, set};
+use super::world::{World, calm};
+use super::*;
+
+/// An image that nobody has.
+const NOWHERE: &str = "localhost/nowhere:1";
+/// For one member to be stopped and its pod to be there with the other image. Servers of Cassandra hand over what they have in memory first.
+const TRIED: Duration = Duration::from_mins(3);
+/// So long the others may not be touched.
+const STAYS: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_work_is_told_by_one_member_and_disturbs_nobody_else() -> Result<()> {
+    Long::Mistakes.run(story).await
+}
+
+async fn story(lab: &Lab, client: &Client) -> Result<()> {
+    let world = World::of(lab, client).await?;
+    let manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
+    let played = images(client, CONFIG_KIND).await?.remove("api").context("no API")?;
+    let redis = images(client, REDIS).await?.remove("redis").context("no Redis")?;
+    let mut untold = Vec::new();
+    for (service, kind) in SERVICES {
+        let another = if kind == REDIS { &played } else { &redis };
+        for container in images(client, kind).await?.into_keys() {
+            for image in [NOWHERE, another] {
+                let what = format!("{service}: {container} of {image}");
+                let mut mistaken = manifest.clone();
+                set(&mut mistaken["spec"]["services"][service], &[(container.clone(), image.to_owned())].into());
+                let before = Pods::of(client, kind).await?;
+                lab.apply(&mistaken.to_string()).await?;
+                if let Err(error) = is_told(client, kind, &container, image, &what, &before).await {
+                    println!("{what}: {error:#}");
+                    untold.push(format!("{what}: {error:#}"));
+                }
+                lab.apply(&manifest.to_string()).await?;
+                calm(client).await.context(what)?;
+            }
+        }
+        world.is_functional().await?;
+    }
+    ensure!(untold.is_empty(), "{}", untold.join("\n"));
+    Ok(())
+}
+
+/// Waits until a member has tried an image and its resource tells that it cannot run, and sees that the others stay as they are.
+async fn is_told(
+    client: &Client,
+    kind: KindInfo,
+    container: &str,
+    image: &str,
+    what: &str,
+    before: &Pods,
+) -> Result<()> {
+    let pod = eventually("a member to try it", TRIED, async || {
+        let pods = resources::pods(client, kind, NAMESPACE).await?;
+        Ok(pods.into_iter().find(|pod| has_tried(pod, container, image)))
+    })
+    .await?;
+    let (pod, begun) = (pod.name_any(), Instant::now());
+    let name = pod.split('-').next().unwrap_or_default();
+    let words = format!("pod {pod}");
+    told(client, (kind, name), "Ready", &words, what, begun).await?;
+    let told = resources::get(client, kind, NAMESPACE, name).await?.context("no resource")?.explain("Ready");
+    ensure!(told.contains(container) || told.contains(image), "neither the container nor the image is named: {told}");
+    tokio::time::sleep(STAYS).await;
+    before.have_stayed_but_for_one_each(&Pods::of(client, kind).await?)
+}
+
+/// Whether the kubelet has done what it can for this container with this image.
+fn has_tried(pod: &Pod, container: &str, image: &str) -> bool {
+    let is_asked = |spec: &Container| spec.name == container && spec.image.as_deref() == Some(image);
+    let is_begun = |status: &ContainerStatus| {
+        let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
+        status.name == container && !matches!(waiting, Some("ContainerCreating" | "PodInitializing"))
+    };
+    pod.spec.iter().flat_map(|spec| &spec.containers).any(is_asked)
+        && pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten()).any(is_begun)
+}
+
+/// Pods of a kind, and how often containers of everybody were started again.
+struct Pods {
+    /// Uids by name.
+    of_kind: BTreeMap<String, String>,
+    restarts: Restarts,
+}
+
+impl Pods {
+    async fn of(client: &Client, kind: KindInfo) -> Result<Self> {
+        let pods = resources::pods(client, kind, NAMESPACE).await?;
+        let uid = |pod: &Pod| (pod.name_any(), pod.uid().unwrap_or_default());
+        Ok(Self { of_kind: pods.iter().map(uid).collect(), restarts: restarts(client).await? })
+    }
+
+    /// Of each workload of the kind one pod may be another one; nobody else is, and nobody was started again.
+    fn have_stayed_but_for_one_each(&self, now: &Self) -> Result<()> {
+        let gone: BTreeSet<_> = self.of_kind.iter().filter(|(name, uid)| now.of_kind.get(*name) != Some(uid)).collect();
+        let workloads: BTreeSet<_> = gone.iter().filter_map(|(name, _)| name.rsplit_once('-')).map(|it| it.0).collect();
+        ensure!(gone.len() == workloads.len(), "more than one pod of a workload was replaced: {gone:?}");
+        let is_gone = |uid: &String| gone.iter().any(|(_, gone)| *gone == uid);
+        for (of @ (uid, container), count) in &self.restarts {
+            let is_as_before = now.restarts.get(of) == Some(count);
+            ensure!(is_as_before || is_gone(uid), "container {container} of pod {uid} was disturbed");
+        }
+        Ok(())
+    }
+}
