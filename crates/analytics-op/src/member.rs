@@ -1,12 +1,7 @@
 //! What the plans of all kinds begin and end with.
 
 use k8s_openapi::api::core::v1::Volume;
-use tf_api::{
-    Managed,
-    common::Container,
-    contract::{Draft, Reason},
-    schema::Port,
-};
+use tf_api::{Managed, common::Container, contract::Reason, schema::Port};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -15,15 +10,14 @@ use tf_plan::{
         storage::{self, host_path},
     },
     certificates,
-    dependency::{self, Dependency, Resolved},
+    dependency::{self, Dependency},
     ensemble::{Ensemble, Traits},
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
-    members::{Identities, Joining, Leaving, SizeRule},
+    members::Identities,
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::NotReady,
-    selection::OBSOLETE,
 };
 
 use crate::{OPERATOR, config};
@@ -68,36 +62,13 @@ impl Run<'_> {
             cr,
             observed,
             &Traits {
-                operator: OPERATOR,
-                builtins: self.builtins,
-                containers: self.listed,
-                obsolete: &OBSOLETE,
-                rule: SizeRule::EveryNode,
-                joining: Joining::Anytime,
-                leaving: Leaving::Dropped,
                 // Kafka keeps copies on brokers by them, and alarm generators have databases of Redis: of those there are sixteen.
                 identities: Identities::Lowest,
-                has_data: false,
                 uses_auth: self.uses_auth,
-                takes_over: false,
-                changing: None,
+                ..Traits::without_data(OPERATOR, self.builtins, self.listed)
             },
         )
     }
-}
-
-/// What dependencies resolve to, and what conditions say of them whatever else is missing.
-pub fn resolve<Cr: Managed>(
-    used: &[Dependency],
-    cr: &Cr,
-    observed: &Observed<Cr>,
-) -> (Result<Resolved, NotReady>, Vec<Draft>) {
-    let resolved = dependency::resolve(used, cr.home(), cr.is_initialized(), observed);
-    let drafts = match &resolved {
-        Ok(resolved) => resolved.drafts.clone(),
-        Err(waiting) => waiting.drafts.clone(),
-    };
-    (resolved, drafts)
 }
 
 /// A daemon in Python, as a container with a volume for logs at `log_dir`.

@@ -18,7 +18,7 @@ use tf_plan::{
     },
     component::{self, Agents},
     declaration::Declaration,
-    dependency::{Connection, Dependency, Need, Resolved},
+    dependency::{self, Connection, Dependency, Need, Resolved},
     ensemble::Parts,
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
     hibernation,
@@ -143,7 +143,7 @@ fn introspect(cr: &QueryEngine) -> Port {
 /// # Errors
 /// When a service is not usable yet, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Result<Plan, NotReady> {
-    let (resolved, drafts) = member::resolve(&dependencies(cr), cr, observed);
+    let (resolved, drafts) = dependency::resolve_for(&dependencies(cr), cr, observed);
     let desired = || {
         let services = Services::of(cr, &resolved?)?;
         carry_out(cr, observed, &services, drafts.clone())

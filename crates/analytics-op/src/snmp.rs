@@ -16,7 +16,7 @@ use tf_plan::{
     },
     component::{self, Agents, References},
     declaration::Declaration,
-    dependency::Dependency,
+    dependency::{self, Dependency},
     ensemble::{Parts, sys_log_level},
     files::{
         Ini, Section,
@@ -133,7 +133,7 @@ struct Cluster<'a> {
 /// # Errors
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Plan, NotReady> {
-    let (resolved, drafts) = member::resolve(&dependencies(cr), cr, observed);
+    let (resolved, drafts) = dependency::resolve_for(&dependencies(cr), cr, observed);
     let desired = || {
         let log_path = cr.spec.service_configuration.log_file_path.as_deref();
         let around = Surroundings::of(cr, &cr.spec.common_configuration, log_path, observed, resolved)?;

@@ -19,13 +19,11 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     keystone::{self, Keystone},
-    members::{Identities, Joining, Leaving, SizeRule},
     node::launch::file_name,
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    selection::OBSOLETE,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -49,14 +47,8 @@ const GRACE_SECONDS: i64 = 60;
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot
 /// be.
 pub fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {
-    let initialized = cr.is_initialized();
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed);
-    // Whatever else is missing, the conditions tell how the services are.
-    let drafts = match &resolved {
-        Ok(resolved) => resolved.drafts.clone(),
-        Err(waiting) => waiting.drafts.clone(),
-    };
+    let (resolved, drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let desired = || {
         let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
         let services = Services::of(&resolved?)?;
@@ -80,24 +72,7 @@ fn carry_out(
             "serviceConfiguration.containers does not list api; add it, or remove the list to run the usual ones",
         ));
     }
-    let mut ensemble = Ensemble::prepare(
-        cr,
-        observed,
-        &Traits {
-            operator: OPERATOR,
-            builtins: &CONTAINERS,
-            containers: &spec.containers,
-            obsolete: &OBSOLETE,
-            rule: SizeRule::EveryNode,
-            joining: Joining::Anytime,
-            leaving: Leaving::Dropped,
-            identities: Identities::New { highest: 0 },
-            has_data: false,
-            uses_auth: true,
-            takes_over: false,
-            changing: None,
-        },
-    )?;
+    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
     if ensemble.members().len() > 1 && runs_device_manager && manages_fabric(spec) {

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 use tf_api::{
-    Control, ControlConfiguration, Managed as _,
+    Control, ControlConfiguration,
     common::AuthMode,
     contract::{Draft, Endpoint, MemberStatus, Protocol, Reason},
 };
@@ -18,13 +18,11 @@ use tf_plan::{
     dependency,
     ensemble::{Ensemble, Parts, Traits},
     hibernation, keystone,
-    members::{Identities, Joining, Leaving, SizeRule},
     node::launch::file_name,
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    selection::OBSOLETE,
     services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
@@ -48,12 +46,7 @@ const GRACE_SECONDS: i64 = 60;
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot
 /// be.
 pub fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady> {
-    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
-    // Whatever else is missing, the conditions tell how the services are.
-    let drafts = match &resolved {
-        Ok(resolved) => resolved.drafts.clone(),
-        Err(waiting) => waiting.drafts.clone(),
-    };
+    let (resolved, drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let desired = || {
         complete_list(&cr.spec.service_configuration)?;
         ports::check(&cr.spec.service_configuration)?;
@@ -88,24 +81,7 @@ fn carry_out(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    let mut ensemble = Ensemble::prepare(
-        cr,
-        observed,
-        &Traits {
-            operator: OPERATOR,
-            builtins: &CONTAINERS,
-            containers: &spec.containers,
-            obsolete: &OBSOLETE,
-            rule: SizeRule::EveryNode,
-            joining: Joining::Anytime,
-            leaving: Leaving::Dropped,
-            identities: Identities::New { highest: 0 },
-            has_data: false,
-            uses_auth: true,
-            takes_over: false,
-            changing: None,
-        },
-    )?;
+    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     let key = containers::serves_dns(spec).then(|| Key::of(cr, observed)).transpose()?;
     let cluster = Cluster {

@@ -18,12 +18,11 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     keystone::{self, Keystone},
-    members::{Identities, Joining, Leaving, SizeRule},
+    members::SizeRule,
     node::launch::file_name,
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    selection::OBSOLETE,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -49,15 +48,10 @@ const GRACE_SECONDS: i64 = 60;
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
+    let (resolved, mut drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let spec = &cr.spec.service_configuration;
     let facts = cluster::Cluster::of(&observed.facts, &observed.foreign);
     let kubernetes = Kubernetes::of(spec, &facts);
-    // Whatever else is missing, the conditions tell how the services are and what is known of the cluster.
-    let mut drafts = match &resolved {
-        Ok(resolved) => resolved.drafts.clone(),
-        Err(waiting) => waiting.drafts.clone(),
-    };
     if let Ok(kubernetes) = &kubernetes {
         let told = format!("everything the spec refers to exists; {}", kubernetes.told);
         drafts.push(Draft::holds(ConditionType::InputsReady, Reason::Succeeded, told));
@@ -137,18 +131,8 @@ fn carry_out(
         cr,
         observed,
         &Traits {
-            operator: OPERATOR,
-            builtins: &CONTAINERS,
-            containers: &spec.containers,
-            obsolete: &OBSOLETE,
             rule: if spec.nested_mode { SizeRule::Exactly(1) } else { SizeRule::EveryNode },
-            joining: Joining::Anytime,
-            leaving: Leaving::Dropped,
-            identities: Identities::New { highest: 0 },
-            has_data: false,
-            uses_auth: true,
-            takes_over: false,
-            changing: None,
+            ..Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers)
         },
     )?;
     ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());

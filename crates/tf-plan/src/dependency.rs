@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use tf_api::{
-    CONTRACT,
+    CONTRACT, Managed,
     contract::{ConditionType, Draft, Endpoint, Protocol, Reason},
     dependencies::{DependencySource, ExternalService},
 };
@@ -109,6 +109,20 @@ impl Resolved {
 /// Name under which a Secret or ConfigMap appears in the snapshot: alone in the resource's own namespace.
 pub fn snapshot_key(home: &str, namespace: &str, name: &str) -> String {
     if home == namespace { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// What the dependencies of a resource [resolve] to, and what its conditions say of them whatever else is missing.
+pub fn resolve_for<Cr: Managed>(
+    dependencies: &[Dependency],
+    cr: &Cr,
+    observed: &Observed<Cr>,
+) -> (Result<Resolved, NotReady>, Vec<Draft>) {
+    let resolved = resolve(dependencies, cr.home(), cr.is_initialized(), observed);
+    let drafts = match &resolved {
+        Ok(resolved) => resolved.drafts.clone(),
+        Err(waiting) => waiting.drafts.clone(),
+    };
+    (resolved, drafts)
 }
 
 /// Resolves dependencies for a resource in namespace `home`. `initialized` is the latch of the resource's own status.

@@ -38,7 +38,7 @@ use crate::{
     resize::Room,
     rollout,
     secret::SecretData,
-    selection::{Offer, Selection, Uses},
+    selection::{OBSOLETE, Offer, Selection, Uses},
 };
 
 /// What distinguishes one component from another.
@@ -68,6 +68,26 @@ pub struct Traits<'a> {
     pub takes_over: bool,
     /// A change of who is a member that has begun: a hibernation waits for its end.
     pub changing: Option<&'a str>,
+}
+
+impl<'a> Traits<'a> {
+    /// Those of a component that keeps nothing, on every node that is meant, where each member may come and go by itself.
+    pub const fn without_data(operator: &'static str, builtins: &'a [Builtin], containers: &'a [Container]) -> Self {
+        Self {
+            operator,
+            builtins,
+            containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::EveryNode,
+            joining: Joining::Anytime,
+            leaving: Leaving::Dropped,
+            identities: Identities::New { highest: 0 },
+            has_data: false,
+            uses_auth: true,
+            takes_over: false,
+            changing: None,
+        }
+    }
 }
 
 /// Members and containers of a resource, ready for its files to be rendered.

@@ -19,12 +19,10 @@ use tf_plan::{
     dependency,
     ensemble::{Ensemble, Parts, Traits},
     hibernation, keystone,
-    members::{Identities, Joining, Leaving, SizeRule},
     node::launch::file_name,
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    selection::OBSOLETE,
     services::{CASSANDRA_CA, REDIS_CA},
 };
 
@@ -46,12 +44,7 @@ const GRACE_SECONDS: i64 = 60;
 /// # Errors
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {
-    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), cr.is_initialized(), observed);
-    // Whatever else is missing, the conditions tell how the services are.
-    let drafts = match &resolved {
-        Ok(resolved) => resolved.drafts.clone(),
-        Err(waiting) => waiting.drafts.clone(),
-    };
+    let (resolved, drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let desired = || {
         complete_list(cr)?;
         let login = Login::of(cr, observed)?;
@@ -88,20 +81,7 @@ fn carry_out(
     let ensemble = Ensemble::prepare(
         cr,
         observed,
-        &Traits {
-            operator: OPERATOR,
-            builtins: &CONTAINERS,
-            containers: &cr.spec.service_configuration.containers,
-            obsolete: &OBSOLETE,
-            rule: SizeRule::EveryNode,
-            joining: Joining::Anytime,
-            leaving: Leaving::Dropped,
-            identities: Identities::New { highest: 0 },
-            has_data: false,
-            uses_auth: true,
-            takes_over: false,
-            changing: None,
-        },
+        &Traits::without_data(OPERATOR, &CONTAINERS, &cr.spec.service_configuration.containers),
     )?;
     let agents = agents(cr, &observed.operator.cluster_domain);
     let files = files(&ensemble, cluster, &agents)?;

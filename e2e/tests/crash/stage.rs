@@ -49,6 +49,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// by five seconds at most.
 const SILENT: Duration = Duration::from_secs(7);
 
+/// How the API server logs a request whose client is gone.
+const CUT_OFF: u16 = 504;
+
 /// What is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
@@ -549,10 +552,11 @@ impl<'a> Trail<'a> {
 
     /// Operators deleted each of these pods, and nothing else, and none was made twice in its place. One that is being deleted may be deleted once more
     /// by who has not heard of it yet: its uid is the same. kwok removes a deleted pod by its name, and at times the next one of that name with it.
+    /// The API server logs a time-out, and carries out, what it was asked by who has been killed since.
     fn every_pod_was_replaced_once(&self, users: &BTreeSet<&str>, pods: &BTreeSet<String>) -> Result<()> {
         let (kwok, _) = Component::Kwok.user().context("kwok has no user")?;
         let (mut deleted, mut leaving, mut created) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for entry in self.entries.iter().filter(|entry| entry.code < 300) {
+        for entry in self.entries.iter().filter(|entry| entry.code < 300 || entry.code == CUT_OFF) {
             let is_pod = entry.resource == "pods" && entry.subresource.is_empty();
             let is_deletion = entry.verb == Verb::Delete;
             if is_deletion && users.contains(entry.user.as_str()) {

@@ -15,7 +15,7 @@ use tf_plan::{
         service,
     },
     component::Agents,
-    dependency::{Connection, Dependency, Need, Resolved},
+    dependency::{self, Connection, Dependency, Need, Resolved},
     ensemble::{Ensemble, Parts},
     hibernation,
     keystone::{self, Keystone},
@@ -74,7 +74,7 @@ pub fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotR
     let absent = database::is_absent(cr, observed);
     let mut used = dependencies(cr);
     used.retain(|it| absent.is_none() || it.condition != ConditionType::AnalyticsDatabaseReady);
-    let (resolved, mut drafts) = member::resolve(&used, cr, observed);
+    let (resolved, mut drafts) = dependency::resolve_for(&used, cr, observed);
     drafts.extend(absent);
     let desired = || {
         let keystone = Keystone::of(auth, home, &observed.secrets)?;
