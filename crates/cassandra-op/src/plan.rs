@@ -505,6 +505,8 @@ fn copy_of_configuration(chosen: &Chosen) -> Container {
         command: Some(vec!["cp".into(), "-R".into(), format!("{}/.", config::CONF_DIR), TARGET.into()]),
         security_context: Some(pod::security_context(&Privileges::Restricted)),
         volume_mounts: Some(vec![mount(CONF, TARGET)]),
+        // What it says when an image has no such directory is told.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
         ..Container::default()
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
-    core::v1::{self, Container, ContainerStatus, NodeAddress, PersistentVolumeClaim, PodSpec, Volume},
+    core::v1::{
+        self, Container, ContainerStateTerminated, ContainerStatus, NodeAddress, PersistentVolumeClaim, PodSpec, Volume,
+    },
 };
 use tf_api::{names, schema::Port};
 
@@ -73,8 +75,23 @@ fn noted(text: &str) -> Option<Certificate> {
     Some(Certificate { not_after: not_after.parse().ok()?, issuer: issuer.to_owned() })
 }
 
-/// Why a container does not run, if it is to be told.
+/// Characters of what a container says about its end.
+const LAST_WORDS: usize = 200;
+
+/// Why a container does not run, if it is to be told, without what it said about its end: a daemon's words may be secret.
 fn waiting(container: &ContainerStatus) -> Option<String> {
+    kept_from_running(container, |_| None)
+}
+
+/// The same of one that prepares a pod and knows no secrets.
+fn preparing(container: &ContainerStatus) -> Option<String> {
+    kept_from_running(container, last_words)
+}
+
+fn kept_from_running(
+    container: &ContainerStatus,
+    words: impl Fn(&ContainerStateTerminated) -> Option<String>,
+) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting.reason.as_deref()?;
     if matches!(reason, "ContainerCreating" | "PodInitializing") {
@@ -84,9 +101,16 @@ fn waiting(container: &ContainerStatus) -> Option<String> {
     let more = if reason.contains("Image") {
         format!(": {}", container.image)
     } else {
-        ended.map(|ended| format!(" after exit code {}", ended.exit_code)).unwrap_or_default()
+        let said = ended.and_then(words).map(|words| format!(": {words}")).unwrap_or_default();
+        ended.map(|ended| format!(" after exit code {}{said}", ended.exit_code)).unwrap_or_default()
     };
     Some(format!("container {}: {reason}{more}", container.name))
+}
+
+/// The last line of what a container said about its end.
+fn last_words(ended: &ContainerStateTerminated) -> Option<String> {
+    let line = ended.message.as_deref()?.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(LAST_WORDS).collect())
 }
 
 /// Label that the controller of StatefulSets gives its pods.
@@ -98,7 +122,10 @@ impl From<v1::Pod> for Pod {
         let status = pod.status.unwrap_or_default();
         let condition = |name: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == name);
         let annotations = pod.metadata.annotations.unwrap_or_default();
-        let containers = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let trouble = || {
+            let main = status.container_statuses.iter().flatten().find_map(waiting);
+            main.or_else(|| status.init_container_statuses.iter().flatten().find_map(preparing))
+        };
         let is = |name: &str, wanted: &str| condition(name).is_some_and(|condition| condition.status == wanted);
         // The controller of nodes turns the one condition and leaves the rest as the kubelet had it.
         let is_given_up = is("Ready", "False")
@@ -124,7 +151,7 @@ impl From<v1::Pod> for Pod {
             terminating: pod.metadata.deletion_timestamp.is_some(),
             revision: pod.metadata.labels.unwrap_or_default().remove(CONTROLLER_REVISION),
             template,
-            trouble: unscheduled.or_else(|| containers().find_map(waiting)).or(given_up),
+            trouble: unscheduled.or_else(trouble).or(given_up),
             agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
             active_certificate: annotations.get(names::ANNOTATION_ACTIVE_CERTIFICATE).cloned(),
@@ -231,6 +258,27 @@ mod tests {
             Some("container zookeeper: CrashLoopBackOff after exit code 137")
         );
         assert_eq!(waiting("CrashLoopBackOff", none()).as_deref(), Some("container zookeeper: CrashLoopBackOff"));
+    }
+
+    #[test]
+    fn what_prepares_a_pod_is_told_in_its_own_words_and_a_daemon_is_not() {
+        let trouble = |which: &str, message: &str| {
+            let state = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+            let last = json!({"terminated": {"exitCode": 1, "message": message}});
+            let container = json!({
+                "name": "configuration", "image": "", "imageID": "", "ready": false, "restartCount": 1, "state": state, "lastState": last,
+            });
+            reduced(json!({ which: [container] })).trouble.unwrap()
+        };
+        let said = "first\ncp: cannot stat '/etc/cassandra/.': No such file or directory\n \n";
+        let without = "container configuration: CrashLoopBackOff after exit code 1";
+        assert_eq!(
+            trouble("initContainerStatuses", said),
+            format!("{without}: cp: cannot stat '/etc/cassandra/.': No such file or directory")
+        );
+        assert_eq!(trouble("containerStatuses", said), without);
+        let endless = trouble("initContainerStatuses", &"é".repeat(5000));
+        assert_eq!(endless.chars().count(), without.len() + 2 + LAST_WORDS);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus};
-
 use serde_json::Value;
 use tf_api::kinds::REDIS;
 
@@ -26,20 +25,24 @@ async fn an_image_that_cannot_work_is_told_by_one_member_and_disturbs_nobody_els
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
+    // No server is stopped before that.
+    repaired(client).await?;
     let manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
     let played = images(client, CONFIG_KIND).await?.remove("api").context("no API")?;
     let redis = images(client, REDIS).await?.remove("redis").context("no Redis")?;
     let mut untold = Vec::new();
     for (service, kind) in SERVICES {
         let another = if kind == REDIS { &played } else { &redis };
-        for container in images(client, kind).await?.into_keys() {
+        let usual = images(client, kind).await?;
+        for container in usual.keys() {
             for image in [NOWHERE, another] {
                 let what = format!("{service}: {container} of {image}");
-                let mut mistaken = manifest.clone();
-                set(&mut mistaken["spec"]["services"][service], &[(container.clone(), image.to_owned())].into());
+                let (mut mistaken, mut images) = (manifest.clone(), usual.clone());
+                images.insert(container.clone(), image.to_owned());
+                set(&mut mistaken["spec"]["services"][service], &images);
                 let before = Pods::of(client, kind).await?;
                 lab.apply(&mistaken.to_string()).await?;
-                if let Err(error) = is_told(client, kind, &container, image, &what, &before).await {
+                if let Err(error) = is_told(client, kind, container, image, &what, &before).await {
                     println!("{what}: {error:#}");
                     untold.push(format!("{what}: {error:#}"));
                 }
@@ -77,15 +80,18 @@ async fn is_told(
     before.have_stayed_but_for_one_each(&Pods::of(client, kind).await?)
 }
 
-/// Whether the kubelet has done what it can for this container with this image.
+/// Whether the kubelet has done what it can for this container with this image, or for what prepares its pod.
 fn has_tried(pod: &Pod, container: &str, image: &str) -> bool {
-    let is_asked = |spec: &Container| spec.name == container && spec.image.as_deref() == Some(image);
-    let is_begun = |status: &ContainerStatus| {
-        let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
-        status.name == container && !matches!(waiting, Some("ContainerCreating" | "PodInitializing"))
+    let is_asked = |it: &Container| it.name == container && it.image.as_deref() == Some(image);
+    let reason = |status: &ContainerStatus| status.state.as_ref()?.waiting.as_ref()?.reason.clone();
+    let is_begun = |status: &ContainerStatus| match reason(status).as_deref() {
+        Some("ContainerCreating" | "PodInitializing") => false,
+        Some(_) => true,
+        None => status.name == container,
     };
-    pod.spec.iter().flat_map(|spec| &spec.containers).any(is_asked)
-        && pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten()).any(is_begun)
+    let status = pod.status.as_ref();
+    let every = status.iter().flat_map(|it| it.container_statuses.iter().chain(&it.init_container_statuses)).flatten();
+    pod.spec.iter().flat_map(|spec| &spec.containers).any(is_asked) && every.into_iter().any(is_begun)
 }
 
 /// Pods of a kind, and how often containers of everybody were started again.

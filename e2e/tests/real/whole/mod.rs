@@ -311,11 +311,15 @@ async fn restarts(client: &Client) -> Result<Restarts> {
     Ok(found)
 }
 
+/// Waits until keyspaces that clients have made are repaired for the first time.
+async fn repaired(client: &Client) -> Result<()> {
+    let is_repaired = |it: &Resource| it.object.data["status"]["repairedSince"].is_string();
+    resources::until(client, CASSANDRA, NAMESPACE, "configdb1", "repaired", RECOVERY, is_repaired).await.map(drop)
+}
+
 /// Nobody writes where nothing happens, and nobody asked for what is not allowed.
 async fn silence(lab: &Lab, client: &Client) -> Result<()> {
-    // Keyspaces that clients have made are repaired for the first time.
-    let is_repaired = |it: &Resource| it.object.data["status"]["repairedSince"].is_string();
-    resources::until(client, CASSANDRA, NAMESPACE, "configdb1", "repaired", RECOVERY, is_repaired).await?;
+    repaired(client).await?;
     tokio::time::sleep(SETTLED).await;
     let begun = lab.audit_mark().await?;
     tokio::time::sleep(SILENCE).await;
