@@ -72,10 +72,12 @@ async fn is_told(
     .await?;
     let (pod, begun) = (pod.name_any(), Instant::now());
     let name = pod.split('-').next().unwrap_or_default();
-    let words = format!("pod {pod}");
-    told(client, (kind, name), "Ready", &words, what, begun).await?;
-    let told = resources::get(client, kind, NAMESPACE, name).await?.context("no resource")?.explain("Ready");
-    ensure!(told.contains(container) || told.contains(image), "neither the container nor the image is named: {told}");
+    // Names of pods have those of containers in them.
+    let is_named = |said: &str| {
+        let rest = said.split_once(&format!("pod {pod}: ")).map_or("", |(_, rest)| rest);
+        rest.contains(container) || rest.contains(image)
+    };
+    told_where(client, (kind, name), "Ready", is_named, what, begun).await?;
     tokio::time::sleep(STAYS).await;
     before.have_stayed_but_for_one_each(&Pods::of(client, kind).await?)
 }

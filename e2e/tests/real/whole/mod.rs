@@ -258,13 +258,25 @@ async fn loss(
 /// this moment.
 async fn told(
     client: &Client,
-    (kind, name): (KindInfo, &str),
+    resource: (KindInfo, &str),
     condition: &str,
     words: &str,
     what: &str,
     begun: Instant,
 ) -> Result<()> {
-    let is_told = |it: &Resource| !it.is_ready() && it.explain(condition).contains(words);
+    told_where(client, resource, condition, |said| said.contains(words), what, begun).await
+}
+
+/// The same of what is told by words of which there is a choice.
+async fn told_where(
+    client: &Client,
+    (kind, name): (KindInfo, &str),
+    condition: &str,
+    is_said: impl Fn(&str) -> bool,
+    what: &str,
+    begun: Instant,
+) -> Result<()> {
+    let is_told = |it: &Resource| !it.is_ready() && is_said(&it.explain(condition));
     let told = resources::until(client, kind, NAMESPACE, name, "honest", 6 * HONEST_WITHIN, is_told).await?;
     let took = begun.elapsed();
     println!("{what}: told after {took:.1?}: {}", told.explain(condition));
