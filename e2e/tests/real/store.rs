@@ -278,7 +278,7 @@ impl Store {
 
     /// Uids of the store's pods, by name.
     pub async fn uids(&self, client: &Client) -> Result<BTreeMap<String, Option<String>>> {
-        Ok(self.pods(client).await?.into_iter().map(|(name, pod)| (name, pod.uid())).collect())
+        uids(client, self.kind).await
     }
 
     /// The pods of the store, by name.
@@ -305,6 +305,12 @@ pub async fn edit_secret(client: &Client, name: &str, key: &str, value: &str) ->
 
 /// What the pods of a kind run with, by their names: their uids, and the configuration that their agents were told to take.
 pub type Running = BTreeMap<String, (Option<String>, Option<String>)>;
+
+/// The uids of all pods of a kind, by name.
+pub async fn uids(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, Option<String>>> {
+    let pods = resources::pods(client, kind, NAMESPACE).await?;
+    Ok(pods.into_iter().map(|pod| (pod.name_any(), pod.uid())).collect())
+}
 
 /// What all pods of a kind run with.
 pub async fn running(client: &Client, kind: KindInfo) -> Result<Running> {

@@ -83,7 +83,7 @@ fn waiting(container: &ContainerStatus) -> Option<String> {
     kept_from_running(container, |_| None)
 }
 
-/// The same of one that prepares a pod and knows no secrets.
+/// The same of one that prepares a pod, with what it said: ours are given no secrets.
 fn preparing(container: &ContainerStatus) -> Option<String> {
     kept_from_running(container, last_words)
 }

@@ -10,6 +10,7 @@ use tf_api::kinds::REDIS;
 use super::images::{SERVICES, images, set};
 use super::world::{World, calm};
 use super::*;
+use crate::store::uids;
 
 /// An image that nobody has.
 const NOWHERE: &str = "localhost/nowhere:1";
@@ -99,15 +100,13 @@ fn has_tried(pod: &Pod, container: &str, image: &str) -> bool {
 /// Pods of a kind, and how often containers of everybody were started again.
 struct Pods {
     /// Uids by name.
-    of_kind: BTreeMap<String, String>,
+    of_kind: BTreeMap<String, Option<String>>,
     restarts: Restarts,
 }
 
 impl Pods {
     async fn of(client: &Client, kind: KindInfo) -> Result<Self> {
-        let pods = resources::pods(client, kind, NAMESPACE).await?;
-        let uid = |pod: &Pod| (pod.name_any(), pod.uid().unwrap_or_default());
-        Ok(Self { of_kind: pods.iter().map(uid).collect(), restarts: restarts(client).await? })
+        Ok(Self { of_kind: uids(client, kind).await?, restarts: restarts(client).await? })
     }
 
     /// Of each workload of the kind one pod may be another one; nobody else is, and nobody was started again.
@@ -115,7 +114,7 @@ impl Pods {
         let gone: BTreeSet<_> = self.of_kind.iter().filter(|(name, uid)| now.of_kind.get(*name) != Some(uid)).collect();
         let workloads: BTreeSet<_> = gone.iter().filter_map(|(name, _)| name.rsplit_once('-')).map(|it| it.0).collect();
         ensure!(gone.len() == workloads.len(), "more than one pod of a workload was replaced: {gone:?}");
-        let is_gone = |uid: &String| gone.iter().any(|(_, gone)| *gone == uid);
+        let is_gone = |uid: &String| gone.iter().any(|(_, gone)| gone.as_ref() == Some(uid));
         for (of @ (uid, container), count) in &self.restarts {
             let is_as_before = now.restarts.get(of) == Some(count);
             ensure!(is_as_before || is_gone(uid), "container {container} of pod {uid} was disturbed");
