@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::{
     covers::{covers, owners_covered},
     error::RequestError,
-    managed::applied_no_more_than,
+    managed::{applied_no_more_than, wholes_are_as_planned},
     metrics::Metrics,
     object::{Key, LAG, describe_owner, resource_version},
     watch::Child,
@@ -201,7 +201,7 @@ impl Applier {
             if Child::of(&live.metadata).owner.is_none() && !self.is_wanted(owner).await? {
                 return Ok(Act::LeftBehind);
             }
-            if applied_no_more_than(&live.metadata, self.operator, &object.body) && as_planned(live, &object.body) {
+            if self.is_as_planned(live, &object.body) {
                 self.remember(key, owner, hash, live, Omitted::default());
                 self.count(object.kind, "unchanged");
                 return Ok(Act::Unchanged);
@@ -215,6 +215,17 @@ impl Applier {
         tracing::info!(object = object.describe(), created = live.is_none(), "applied");
         self.remember(key, owner, hash, &applied, omitted.clone());
         if omitted.is_empty() { Ok(Act::Applied(Box::new(applied))) } else { Ok(Act::Partly(omitted)) }
+    }
+
+    /// Whether the live object carries every field we want, and none that we once wanted.
+    fn is_as_planned(&self, live: &DynamicObject, desired: &Value) -> bool {
+        let Ok(found) = serde_json::to_value(live) else { return false };
+        let mut rest = desired.clone();
+        let owners = rest.pointer_mut("/metadata/ownerReferences").map(Value::take).unwrap_or_default();
+        applied_no_more_than(&live.metadata, self.operator, desired)
+            && owners_covered(&found["metadata"]["ownerReferences"], &owners)
+            && covers(&found, &rest)
+            && wholes_are_as_planned(&live.metadata, self.operator, &found, desired)
     }
 
     /// Whether the live object is the resource's and was made by another operator, none of whose fields shall stay.
@@ -461,14 +472,6 @@ fn is_leftover(live: &DynamicObject, owner: Owner<'_>) -> bool {
     let owners = live.metadata.owner_references.as_deref().unwrap_or_default();
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
     controller.is_some_and(|found| found.kind == owner.kind.kind && found.name == owner.name && found.uid != owner.uid)
-}
-
-/// Whether the live object carries every field we want.
-fn as_planned(live: &DynamicObject, desired: &Value) -> bool {
-    let Ok(live) = serde_json::to_value(live) else { return false };
-    let mut rest = desired.clone();
-    let owners = rest.pointer_mut("/metadata/ownerReferences").map(Value::take).unwrap_or_default();
-    owners_covered(&live["metadata"]["ownerReferences"], &owners) && covers(&live, &rest)
 }
 
 #[cfg(test)]

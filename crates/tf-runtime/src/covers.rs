@@ -21,7 +21,7 @@ pub fn covers(live: &Value, desired: &Value) -> bool {
 }
 
 /// Empty values are dropped by the API server.
-fn is_nothing(value: &Value) -> bool {
+pub fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(fields) => fields.values().all(is_nothing),

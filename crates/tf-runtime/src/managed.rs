@@ -5,21 +5,78 @@
 //! the element itself.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::covers::is_nothing;
+
+/// Fields that the API server sets by itself inside of what it otherwise replaces as a whole: references to fields, tokens of projected
+/// volumes, ports of network policies, templates of claims (Kubernetes' `zz_generated.defaults.go` of `core/v1`, `apps/v1` and
+/// `networking/v1`). One that is not listed costs one apply that changes nothing.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("apiVersion", r#""v1""#),
+    ("expirationSeconds", "3600"),
+    ("kind", r#""PersistentVolumeClaim""#),
+    ("protocol", r#""TCP""#),
+    ("status", r#"{"phase":"Pending"}"#),
+    ("volumeMode", r#""Filesystem""#),
+];
 
 /// Whether `manager` applied exactly the fields of `desired`, or fewer: none that has to go. False, too, if it never applied
 /// the object, for then nothing of it would go when it is planned no more.
 pub fn applied_no_more_than(metadata: &ObjectMeta, manager: &str, desired: &Value) -> bool {
-    let ours = |entry: &&ManagedFieldsEntry| {
-        entry.manager.as_deref() == Some(manager)
-            && entry.operation.as_deref() == Some("Apply")
-            && entry.subresource.as_deref().unwrap_or_default().is_empty()
-    };
-    let entry = metadata.managed_fields.iter().flatten().find(ours);
-    entry.is_some_and(|entry| {
+    applied(metadata, manager).is_some_and(|entry| {
         entry.api_version.as_deref() == desired["apiVersion"].as_str()
             && entry.fields_v1.as_ref().is_some_and(|fields| has_all(desired, &fields.0))
     })
+}
+
+/// Whether nothing is left in `live` of what `manager` applied as a whole and plans no more. Of lists and objects that the schema calls
+/// atomic the memory has the name alone; what is in them was all applied by whoever applied last.
+pub fn wholes_are_as_planned(metadata: &ObjectMeta, manager: &str, live: &Value, desired: &Value) -> bool {
+    let fields = applied(metadata, manager).and_then(|entry| entry.fields_v1.as_ref());
+    fields.is_none_or(|fields| wholes_agree(live, desired, &fields.0))
+}
+
+fn applied<'a>(metadata: &'a ObjectMeta, manager: &str) -> Option<&'a ManagedFieldsEntry> {
+    metadata.managed_fields.iter().flatten().find(|entry| {
+        entry.manager.as_deref() == Some(manager)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.as_deref().unwrap_or_default().is_empty()
+    })
+}
+
+fn wholes_agree(live: &Value, desired: &Value, fields: &Value) -> bool {
+    fields.as_object().into_iter().flatten().all(|(path, below)| {
+        let found = match path.split_once(':') {
+            Some(("f", name)) => live.get(name).zip(desired.get(name)),
+            Some(("k", keys)) => item(live, keys).zip(item(desired, keys)),
+            _ => None,
+        };
+        found.is_none_or(|(live, desired)| {
+            let is_whole = below.as_object().is_some_and(Map::is_empty);
+            // An object without anything in it may be one that others put things in.
+            let is_shared = desired.as_object().is_some_and(Map::is_empty);
+            if is_whole { is_shared || has_no_more(live, desired) } else { wholes_agree(live, desired, below) }
+        })
+    })
+}
+
+/// Whether `live` has nothing that is not in `desired`, but for what the API server sets.
+fn has_no_more(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => live.iter().all(|(name, found)| match desired.get(name) {
+            Some(desired) => has_no_more(found, desired),
+            None => is_nothing(found) || is_default(name, found),
+        }),
+        (Value::Array(live), Value::Array(desired)) => {
+            live.iter().zip(desired).all(|(live, desired)| has_no_more(live, desired))
+        }
+        _ => true,
+    }
+}
+
+fn is_default(name: &str, found: &Value) -> bool {
+    DEFAULTS.iter().any(|(field, value)| *field == name && *value == found.to_string())
 }
 
 /// Whether everything that `fields` names is in `value`.
@@ -112,6 +169,33 @@ mod tests {
             remove(&mut desired);
             assert!(!applied_no_more_than(&applied(fields()), "ours", &desired), "{desired}");
         }
+    }
+
+    #[test]
+    fn what_goes_from_a_list_that_is_replaced_as_a_whole_is_found() {
+        let metadata = applied(json!({"f:spec": {
+            "f:containers": {},
+            "f:labels": {},
+            "f:volumes": {r#"k:{"name":"a"}"#: {".": {}, "f:name": {}, "f:projected": {"f:sources": {}}}},
+        }}));
+        let desired = json!({"spec": {
+            "containers": [{"name": "agent"}],
+            "labels": {},
+            "volumes": [{"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+        }});
+        let agree = |live: &Value| wholes_are_as_planned(&metadata, "ours", live, &desired);
+        let mut live = desired.clone();
+        assert!(agree(&live));
+        live["spec"]["labels"] = json!({"theirs": "1"});
+        live["spec"]["more"] = json!([{"theirs": "1"}]);
+        live["spec"]["volumes"][0]["projected"]["defaultMode"] = json!(420);
+        live["spec"]["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"]["expirationSeconds"] = json!(3600);
+        assert!(agree(&live), "nothing that we applied as a whole, or by the API server");
+        live["spec"]["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"]["expirationSeconds"] = json!(600);
+        assert!(!agree(&live));
+        live = desired.clone();
+        live["spec"]["containers"][0]["image"] = json!("former");
+        assert!(!agree(&live));
     }
 
     #[test]

@@ -29,15 +29,20 @@ async fn a_field_that_is_planned_no_more_goes_also_while_the_operator_was_away()
         stage
             .object(kind, "zookeeper1", what, PROMPT, |child| {
                 let common = &child.data["spec"]["commonConfiguration"];
-                let moved = child.data["spec"]["serviceConfiguration"]["clientPort"] == 2200;
-                [common["logLevel"].is_string(), common["tolerations"].is_array(), moved] == [with; 3]
+                let service = &child.data["spec"]["serviceConfiguration"];
+                // The list itself stays, and is replaced as a whole.
+                let image = service["containers"][0]["image"].is_string();
+                let moved = service["clientPort"] == 2200;
+                [common["logLevel"].is_string(), common["tolerations"].is_array(), moved, image] == [with; 4]
             })
             .await
     };
     let settings = json!({ "logLevel": "debug", "tolerations": [{ "key": "a", "operator": "Exists" }] });
-    let full = manager(&json!({ "commonConfiguration": settings, "serviceConfiguration": { "clientPort": 2200 } }));
+    let containers = json!([{ "name": "zookeeper", "image": "registry.example/zookeeper:1" }]);
+    let service = json!({ "clientPort": 2200, "containers": containers });
+    let full = manager(&json!({ "commonConfiguration": settings, "serviceConfiguration": service }));
     // Not by server-side apply, which makes a null of an object that loses all its fields.
-    let none = json!({ "commonConfiguration": null, "serviceConfiguration": { "clientPort": null } });
+    let none = json!({ "commonConfiguration": null, "serviceConfiguration": { "clientPort": null, "containers": [{ "name": "zookeeper" }] } });
     let none = json!({ "spec": { "services": { "zookeeper": { "spec": none } } } });
     let remove = async || stage.edit(Kind::custom(MANAGER), "sdn", none.clone()).await;
     stage.apply(MANAGER, "sdn", full.clone()).await?;
