@@ -1,7 +1,7 @@
 //! What the plans of all kinds begin and end with.
 
 use k8s_openapi::api::core::v1::Volume;
-use tf_api::{Managed, common::Container, contract::Reason, schema::Port};
+use tf_api::{Managed, common::Container, schema::Port};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -18,6 +18,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::NotReady,
+    selection,
 };
 
 use crate::{OPERATOR, config};
@@ -50,14 +51,7 @@ impl Run<'_> {
         cr: &'a Cr,
         observed: &'a Observed<Cr>,
     ) -> Result<Ensemble<'a, Cr>, NotReady> {
-        let lists = |name: &str| self.listed.iter().any(|listed| listed.name.as_deref() == Some(name));
-        let missing = self.needed.iter().find(|name| !self.listed.is_empty() && !lists(name));
-        if let Some(missing) = missing {
-            let message = format!(
-                "serviceConfiguration.containers does not list {missing}; add it, or remove the list to run the usual ones"
-            );
-            return Err(NotReady::invalid(Reason::InvalidSpec, message));
-        }
+        selection::require(self.listed, self.needed)?;
         Ensemble::prepare(
             cr,
             observed,

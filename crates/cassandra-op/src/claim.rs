@@ -3,10 +3,10 @@
 use tf_api::{Cassandra, Managed as _, schema::Port};
 use tf_plan::{
     claim::{Belongings, Kind},
-    nodemanager,
+    nodemanager, selection,
 };
 
-use crate::{directory::used, former, plan, ports, role::Role};
+use crate::{directory::used, former, ports, role::Role};
 
 /// Rings among each other.
 pub const RINGS: Kind<Cassandra> = Kind {
@@ -17,7 +17,8 @@ pub const RINGS: Kind<Cassandra> = Kind {
 /// Ports that the ring opens on its nodes, loopback ones included.
 fn ports(cr: &Cassandra) -> Vec<Port> {
     let spec = &cr.spec.service_configuration;
-    let manager = plan::lists(spec, nodemanager::CONTAINER.name).then(|| Role::of(cr.title()).node_type().port());
+    let manager = selection::lists(&spec.containers, nodemanager::CONTAINER.name)
+        .then(|| Role::of(cr.title()).node_type().port());
     let loopback = [spec.jmx_local_port].into_iter().chain(manager);
     // Without one for its agents a ring is refused for that.
     let agent = ports::agent(spec).ok();

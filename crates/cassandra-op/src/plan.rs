@@ -45,6 +45,7 @@ use tf_plan::{
     reports::{Clarity, Reports},
     resize::{self, Decision, Record},
     secret::SecretData,
+    selection,
     status::whole_seconds,
 };
 
@@ -68,7 +69,7 @@ const LARGEST: i32 = 7;
 const CONTAINERS: [Builtin; 2] =
     [Builtin { name: config::jvm::DAEMON, image: "external-cassandra", default: true }, nodemanager::CONTAINER];
 const OBSOLETE: [(&str, &str); 1] =
-    [("provisioner", "a later release of the operators registers database nodes in the config API themselves")];
+    [("provisioner", "the operators of Config and Analytics tell the config API which database nodes there are")];
 /// Below this are the directories of all logs.
 const LOG_BASE: &str = "/var/log/contrail";
 /// Volumes.
@@ -105,12 +106,11 @@ pub fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
         need: Need::Optional,
         uses_secret: false,
     };
-    if lists(&cr.spec.service_configuration, nodemanager::CONTAINER.name) { vec![collectors] } else { Vec::new() }
-}
-
-/// Whether the spec's container list names the container.
-pub fn lists(spec: &CassandraConfiguration, container: &str) -> bool {
-    spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
+    if selection::lists(&cr.spec.service_configuration.containers, nodemanager::CONTAINER.name) {
+        vec![collectors]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Plans a ring.
@@ -133,7 +133,7 @@ fn ring(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    has_server(spec)?;
+    selection::require(&spec.containers, &[config::jvm::DAEMON])?;
     let changing = changing(cr, observed);
     let backup_volume = backup::volume(spec)?;
     let mut ensemble = Ensemble::prepare(
@@ -291,16 +291,6 @@ fn settings<'a>(
         truststore_password: passwords.get(TRUSTSTORE_PASSWORD).unwrap_or_default(),
         asks: login.is_some_and(Login::is_asked),
     }
-}
-
-fn has_server(spec: &CassandraConfiguration) -> Result<(), NotReady> {
-    if spec.containers.is_empty() || lists(spec, config::jvm::DAEMON) {
-        return Ok(());
-    }
-    Err(NotReady::invalid(
-        Reason::InvalidSpec,
-        "serviceConfiguration.containers does not list cassandra; add it, or remove the list to run it alone",
-    ))
 }
 
 /// What the status says of this kind alone, whoever the members are.
@@ -526,7 +516,7 @@ fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
 /// Fields of the spec that are set and have no effect.
 fn ignored(cr: &Cassandra) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
-    let node_manager = lists(spec, nodemanager::CONTAINER.name);
+    let node_manager = selection::lists(&spec.containers, nodemanager::CONTAINER.name);
     let thrift = config::thrift(spec).is_some();
     // In older images it wanted JMX open to the network and the passwords on the server's command line.
     let reaper = "current images contain no Cassandra Reaper; with automaticRepair the operator has the ring repaired";

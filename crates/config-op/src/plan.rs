@@ -23,7 +23,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure,
+    procedure, selection,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -66,12 +66,7 @@ fn carry_out(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    if !spec.containers.is_empty() && !lists(spec, API) {
-        return Err(NotReady::invalid(
-            Reason::InvalidSpec,
-            "serviceConfiguration.containers does not list api; add it, or remove the list to run the usual ones",
-        ));
-    }
+    selection::require(&spec.containers, &[API])?;
     let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
@@ -231,7 +226,9 @@ fn ignored(cr: &Config) -> Vec<String> {
     let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
     let of_containers = of_containers
         .into_iter()
-        .filter(|(set, _, container)| *set && !spec.containers.is_empty() && !lists(spec, container))
+        .filter(|(set, _, container)| {
+            *set && !spec.containers.is_empty() && !selection::lists(&spec.containers, container)
+        })
         .map(|(_, name, container)| field(name, &format!("containers does not list {container}")));
     let hostless = spec.linklocal_service_config.iter().filter(|service| registration::host(service).is_none());
     let hostless = hostless
@@ -244,9 +241,4 @@ fn ignored(cr: &Config) -> Vec<String> {
 
 fn manages_fabric(spec: &ConfigConfiguration) -> bool {
     spec.fabric_mgmt_ip.as_ref().is_some_and(|address| !address.is_empty())
-}
-
-/// Whether the spec's container list names the container.
-fn lists(spec: &ConfigConfiguration, container: &str) -> bool {
-    spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
 }

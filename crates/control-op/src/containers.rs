@@ -11,6 +11,7 @@ use tf_plan::{
     images::{Builtin, Chosen},
     node,
     nodemanager::{self, NodeType},
+    selection,
 };
 
 use crate::config::{LOG_DIR, dns};
@@ -44,7 +45,7 @@ const LEGACY: [&str; 1] = ["control1"];
 
 /// Whether the spec's container list, or its absence, names the container.
 pub fn lists(spec: &ControlConfiguration, container: &str) -> bool {
-    spec.containers.is_empty() || spec.containers.iter().any(|listed| listed.name.as_deref() == Some(container))
+    spec.containers.is_empty() || selection::lists(&spec.containers, container)
 }
 
 /// Whether members serve DNS, which takes two daemons.

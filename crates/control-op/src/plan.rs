@@ -22,7 +22,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure,
+    procedure, selection,
     services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
@@ -59,16 +59,10 @@ pub fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady
 /// A list of containers that leaves out what the others cannot do without.
 fn complete_list(spec: &ControlConfiguration) -> Result<(), NotReady> {
     let lists = |container| containers::lists(spec, container);
-    let lacks = |what: &str| {
-        let message = format!(
-            "serviceConfiguration.containers does not list {what}; add it, or remove the list to run the usual ones"
-        );
-        Err(NotReady::invalid(Reason::InvalidSpec, message))
-    };
-    match (lists(CONTROL), lists(DNS), lists(NAMED)) {
-        (false, ..) => lacks(CONTROL),
-        (_, true, false) => lacks("named, which answers what dns is told"),
-        (_, false, true) => lacks("dns, without which named has no configuration"),
+    selection::require(&spec.containers, &[CONTROL])?;
+    match (lists(DNS), lists(NAMED)) {
+        (true, false) => Err(selection::lacks("named, which answers what dns is told")),
+        (false, true) => Err(selection::lacks("dns, without which named has no configuration")),
         _ => Ok(()),
     }
 }

@@ -22,7 +22,7 @@ use tf_plan::{
     node::launch::file_name,
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure,
+    procedure, selection,
     services::{CASSANDRA_CA, RABBITMQ_CA},
     vnc_api,
 };
@@ -57,7 +57,7 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         drafts.push(Draft::holds(ConditionType::InputsReady, Reason::Succeeded, told));
     }
     let desired = || {
-        complete_list(cr)?;
+        selection::require(&spec.containers, &[KUBEMANAGER])?;
         alone_where_nobody_is_elected(cr)?;
         let kubernetes = kubernetes?;
         keeps_its_name(cr, &kubernetes.name)?;
@@ -78,17 +78,6 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         carry_out(cr, observed, &cluster, drafts.clone())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
-}
-
-fn complete_list(cr: &Kubemanager) -> Result<(), NotReady> {
-    let listed = &cr.spec.service_configuration.containers;
-    if listed.is_empty() || listed.iter().any(|listed| listed.name.as_deref() == Some(KUBEMANAGER)) {
-        return Ok(());
-    }
-    let message = format!(
-        "serviceConfiguration.containers does not list {KUBEMANAGER}; add it, or remove the list to run the usual ones"
-    );
-    Err(NotReady::invalid(Reason::InvalidSpec, message))
 }
 
 /// In nested mode there is no election (upstream `kube_manager.py`, `main`): two members would both be at work.

@@ -86,6 +86,28 @@ impl Selection {
     }
 }
 
+/// Whether a list of containers names one; an empty list names none.
+pub fn lists(listed: &[Container], container: &str) -> bool {
+    listed.iter().any(|listed| listed.name.as_deref() == Some(container))
+}
+
+/// Asks of a list of containers, if there is one, that it names those without which a member is of no use.
+///
+/// # Errors
+/// When it leaves one of them out.
+pub fn require(listed: &[Container], needed: &[&str]) -> Result<(), NotReady> {
+    let missing = needed.iter().find(|container| !listed.is_empty() && !lists(listed, container));
+    missing.map_or(Ok(()), |missing| Err(lacks(missing)))
+}
+
+/// What is said of a list that leaves out a container.
+pub fn lacks(what: &str) -> NotReady {
+    let message = format!(
+        "serviceConfiguration.containers does not list {what}; add it, or remove the list to run the usual ones"
+    );
+    NotReady::invalid(Reason::InvalidSpec, message)
+}
+
 fn no_container(offer: &Offer<'_>) -> NotReady {
     let known: Vec<_> = offer.builtins.iter().map(|builtin| builtin.name).collect();
     NotReady::invalid(

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tf_api::{
     Managed as _, Webui,
-    contract::{Draft, Protocol, Reason},
+    contract::{Draft, Protocol},
     ports,
 };
 use tf_pki::member::service_names;
@@ -22,7 +22,7 @@ use tf_plan::{
     node::launch::file_name,
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure,
+    procedure, selection,
     services::{CASSANDRA_CA, REDIS_CA},
 };
 
@@ -46,7 +46,8 @@ const GRACE_SECONDS: i64 = 60;
 pub fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {
     let (resolved, drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let desired = || {
-        complete_list(cr)?;
+        // The job server is of no use alone.
+        selection::require(&cr.spec.service_configuration.containers, &[WEB])?;
         let login = Login::of(cr, observed)?;
         let services = Services::of(&resolved?)?;
         let cluster = Cluster {
@@ -57,18 +58,6 @@ pub fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {
         carry_out(cr, observed, &cluster, drafts.clone())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
-}
-
-/// The job server is of no use alone.
-fn complete_list(cr: &Webui) -> Result<(), NotReady> {
-    let listed = &cr.spec.service_configuration.containers;
-    if listed.is_empty() || listed.iter().any(|listed| listed.name.as_deref() == Some(WEB)) {
-        return Ok(());
-    }
-    let message = format!(
-        "serviceConfiguration.containers does not list {WEB}; add it, or remove the list to run the usual ones"
-    );
-    Err(NotReady::invalid(Reason::InvalidSpec, message))
 }
 
 /// The plan, once everything it depends on is there.
