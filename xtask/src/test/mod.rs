@@ -2,6 +2,7 @@
 
 mod checks;
 pub mod links;
+mod pages;
 
 use std::{
     num::NonZero,
