@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::Command};
 use anyhow::{Result, ensure};
 use tf_testing::assets;
 
-use super::{Summary, links};
+use super::{Summary, links, pages};
 
 /// Runs every check.
 pub fn run() -> Result<Summary> {
@@ -34,15 +34,19 @@ pub fn run() -> Result<Summary> {
             summary.failed.push(name.into());
         }
     }
-    println!("--- links between documents");
-    let broken = links::broken(&crate::root()?)?;
-    for link in &broken {
-        eprintln!("{link}");
-    }
-    if broken.is_empty() {
-        summary.passed += 1;
-    } else {
-        summary.failed.push("links between documents".into());
+    let root = crate::root()?;
+    for (name, complaints) in
+        [("links between documents", links::broken(&root)?), ("pages of the components", pages::lacking(&root)?)]
+    {
+        println!("--- {name}");
+        for complaint in &complaints {
+            eprintln!("{complaint}");
+        }
+        if complaints.is_empty() {
+            summary.passed += 1;
+        } else {
+            summary.failed.push(name.into());
+        }
     }
     Ok(summary)
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every layer of tests, with one line about each at the end.
 
 mod checks;
-mod links;
+pub mod links;
+mod pages;
 
 use std::{
     num::NonZero,

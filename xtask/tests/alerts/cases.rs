@@ -114,10 +114,7 @@ fn of_members(subject: &Subject) -> Result<Vec<Case>> {
             "description": format!(
                 "{name_of_resource} serves, 1 of its members have not for 15 minutes, and no roll-out explains it. WorkloadReady names the pod and the cause."
             ),
-            "runbook": match subject.operator {
-                "vrouter-op" => "docs/monitoring.md#alerts-about-resources".to_owned(),
-                _ => format!("docs/{}.md#when-an-alert-fires", subject.operator.trim_end_matches("-op")),
-            },
+            "runbook": format!("docs/{}.md#when-an-alert-fires", subject.operator.trim_end_matches("-op")),
         });
         let expected = json!([{"exp_labels": labels, "exp_annotations": texts}]);
         let texts = vec![json!({"alertname": down, "eval_time": "30m", "exp_alerts": expected})];

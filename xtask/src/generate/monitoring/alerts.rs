@@ -221,10 +221,7 @@ struct Named<'a>(&'a Target);
 impl Named<'_> {
     fn alert(&self, name: &str, expr: String, after: &'static str, severity: Severity, what: [String; 2]) -> Alert {
         let [summary, description] = what;
-        let runbook = match self.0.page {
-            Some(page) => format!("{page}#when-an-alert-fires"),
-            None => "docs/monitoring.md#alerts-about-resources".to_owned(),
-        };
+        let runbook = format!("{}#when-an-alert-fires", self.0.page());
         let kind = self.0.kind;
         Alert { name: format!("{kind}{name}"), expr, after, severity, summary, description, runbook }
     }

@@ -43,8 +43,6 @@ struct Target {
     kinds: String,
     /// Whether it speaks with agents in its members.
     has_agents: bool,
-    /// The page about its kind, where there is one.
-    page: Option<&'static str>,
     /// Hours that a roll-out may take until somebody is told.
     rollout_hours: u32,
     /// Whether it cannot be well while a store of its namespace hibernates.
@@ -56,21 +54,10 @@ struct Target {
 impl Target {
     fn of(operator: &Operator) -> Self {
         let declaration = (operator.declaration)();
-        let (page, rollout_hours) = match operator.name {
-            // Repairs take as long as the data is large.
-            "cassandra-op" => (Some("docs/cassandra.md"), 6),
-            "analytics-op" => (Some("docs/analytics.md"), 1),
-            "config-op" => (Some("docs/config.md"), 1),
-            "control-op" => (Some("docs/control.md"), 1),
-            "kubemanager-op" => (Some("docs/kubemanager.md"), 1),
-            "manager-op" => (Some("docs/manager.md"), 1),
-            "rabbitmq-op" => (Some("docs/rabbitmq.md"), 1),
-            "redis-op" => (Some("docs/redis.md"), 1),
-            "webui-op" => (Some("docs/webui.md"), 1),
-            "zookeeper-op" => (Some("docs/zookeeper.md"), 1),
-            // Node by node.
-            "vrouter-op" => (None, 6),
-            _ => (None, 1),
+        let rollout_hours = match operator.name {
+            // Repairs take as long as the data is large, and the vRouter goes node by node.
+            "cassandra-op" | "vrouter-op" => 6,
+            _ => 1,
         };
         let kind = declaration.primary.kind;
         let kinds = match declaration.further.as_slice() {
@@ -83,7 +70,12 @@ impl Target {
         );
         let registers = matches!(operator.name, "analytics-op" | "config-op" | "control-op" | "vrouter-op");
         let (operator, has_agents) = (operator.name, declaration.calls_agents);
-        Self { operator, kind, kinds, has_agents, page, rollout_hours, needs_stores, registers }
+        Self { operator, kind, kinds, has_agents, rollout_hours, needs_stores, registers }
+    }
+
+    /// The page about its kinds.
+    fn page(&self) -> String {
+        format!("docs/{}.md", self.operator.trim_end_matches("-op"))
     }
 
     /// The operator whose resource stands for those of all others.
@@ -115,6 +107,7 @@ mod tests {
     use tf_plan::metrics::{self, Metric, OPERATOR_LABEL, Type};
 
     use super::{promql, *};
+    use crate::test::links::anchors;
 
     /// Labels that Prometheus gives to what it scrapes, as far as rules use them: the same operator may be installed several times.
     const TARGET: [&str; 3] = ["instance", "job", "namespace"];
@@ -227,12 +220,7 @@ mod tests {
                 let (page, heading) = annotation("runbook").split_once('#').unwrap();
                 let page =
                     fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{name}: {page}: {error}"));
-                let anchor =
-                    |line: &str| line.trim_start_matches('#').trim().to_lowercase().replace('`', "").replace(' ', "-");
-                assert!(
-                    page.lines().any(|line| line.starts_with('#') && anchor(line) == heading),
-                    "{name}: no {heading}"
-                );
+                assert!(anchors(&page).contains(heading), "{name}: no {heading}");
                 assert!(page.contains(&format!("`{name}`")), "{name} is not in its runbook");
             }
         }
