@@ -18,6 +18,7 @@ mod nodes;
 mod picture;
 mod registration;
 mod secret;
+mod settings;
 mod traffic;
 mod turns;
 mod world;
@@ -77,6 +78,8 @@ pub enum Long {
     Losses,
     /// Each service gets other images.
     Images,
+    /// A setting of each service changes.
+    Settings,
     /// One container after the other gets an image that cannot work.
     Mistakes,
     /// A node is lost for good.
