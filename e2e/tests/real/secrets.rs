@@ -93,7 +93,7 @@ pub async fn log(pods: &Api<Pod>, name: &str, parameters: &LogParams) -> Result<
 }
 
 /// The operator's metrics, as its node gets them.
-async fn metrics_of_operator(store: &Store, lab: &Lab, client: &Client) -> Result<String> {
+pub async fn metrics_of_operator(store: &Store, lab: &Lab, client: &Client) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let of_operator = ListParams::default().labels(&format!("app.kubernetes.io/name={}", store.operator));
     let pod = pods.list(&of_operator).await?.items.into_iter().next().context("the operator has no pod")?;

@@ -69,11 +69,15 @@ pub async fn images(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, 
 /// States images of containers in all resources of a service.
 pub fn set(service: &mut Value, images: &BTreeMap<String, String>) {
     let containers: Vec<Value> = images.iter().map(|(name, image)| json!({ "name": name, "image": image })).collect();
-    let resources = match service {
+    for resource in resources_of(service) {
+        resource["spec"]["serviceConfiguration"]["containers"] = containers.clone().into();
+    }
+}
+
+/// The resources of a service: of some there may be several.
+pub fn resources_of(service: &mut Value) -> Vec<&mut Value> {
+    match service {
         Value::Array(resources) => resources.iter_mut().collect(),
         one => vec![one],
-    };
-    for resource in resources {
-        resource["spec"]["serviceConfiguration"]["containers"] = containers.clone().into();
     }
 }

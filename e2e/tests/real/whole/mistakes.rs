@@ -8,6 +8,8 @@ use serde_json::Value;
 use tf_api::kinds::REDIS;
 
 use super::images::{SERVICES, images, set};
+use super::named::{Findings, is_named, told_where};
+use super::turns::Turns;
 use super::world::{World, calm};
 use super::*;
 use crate::store::uids;
@@ -31,7 +33,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
     let played = images(client, CONFIG_KIND).await?.remove("api").context("no API")?;
     let redis = images(client, REDIS).await?.remove("redis").context("no Redis")?;
-    let mut untold = Vec::new();
+    let mut findings = Findings::default();
     for (service, kind) in SERVICES {
         let another = if kind == REDIS { &played } else { &redis };
         let usual = images(client, kind).await?;
@@ -41,20 +43,18 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
                 let (mut mistaken, mut images) = (manifest.clone(), usual.clone());
                 images.insert(container.clone(), image.to_owned());
                 set(&mut mistaken["spec"]["services"][service], &images);
-                let before = Pods::of(client, kind).await?;
+                let before = Pods::of(lab, client, kind).await?;
+                let turns = Turns::begin(lab, client)?;
                 lab.apply(&mistaken.to_string()).await?;
-                if let Err(error) = is_told(client, kind, container, image, &what, &before).await {
-                    println!("{what}: {error:#}");
-                    untold.push(format!("{what}: {error:#}"));
-                }
+                findings.note(&what, is_told(client, kind, container, image, &what, &before).await);
                 lab.apply(&manifest.to_string()).await?;
-                calm(client).await.context(what)?;
+                calm(client).await.with_context(|| what.clone())?;
+                findings.note(&what, turns.end().await);
             }
         }
         world.is_functional().await?;
     }
-    ensure!(untold.is_empty(), "{}", untold.join("\n"));
-    Ok(())
+    findings.none()
 }
 
 /// Waits until a member has tried an image and its resource tells that it cannot run, and sees that the others stay as they are.
@@ -73,14 +73,10 @@ async fn is_told(
     .await?;
     let (pod, begun) = (pod.name_any(), Instant::now());
     let name = pod.split('-').next().unwrap_or_default();
-    // Names of pods have those of containers in them.
-    let is_named = |said: &str| {
-        let rest = said.split_once(&format!("pod {pod}: ")).map_or("", |(_, rest)| rest);
-        rest.contains(container) || rest.contains(image)
-    };
-    told_where(client, (kind, name), "Ready", is_named, what, begun).await?;
+    let is_said = |said: &str| is_named(said, &pod, container) || is_named(said, &pod, image);
+    told_where(client, (kind, name), "Ready", is_said, what, begun).await?;
     tokio::time::sleep(STAYS).await;
-    before.have_stayed_but_for_one_each(&Pods::of(client, kind).await?)
+    before.have_stayed_but_for_one_each(&uids(client, kind).await?, container)
 }
 
 /// Whether the kubelet has done what it can for this container with this image, or for what prepares its pod.
@@ -97,28 +93,22 @@ fn has_tried(pod: &Pod, container: &str, image: &str) -> bool {
     pod.spec.iter().flat_map(|spec| &spec.containers).any(is_asked) && every.into_iter().any(is_begun)
 }
 
-/// Pods of a kind, and how often containers of everybody were started again.
+/// Uids of the pods of a kind by their names, and the daemons of everybody.
 struct Pods {
-    /// Uids by name.
     of_kind: BTreeMap<String, Option<String>>,
-    restarts: Restarts,
+    daemons: Daemons,
 }
 
 impl Pods {
-    async fn of(client: &Client, kind: KindInfo) -> Result<Self> {
-        Ok(Self { of_kind: uids(client, kind).await?, restarts: restarts(client).await? })
+    async fn of(lab: &Lab, client: &Client, kind: KindInfo) -> Result<Self> {
+        Ok(Self { of_kind: uids(client, kind).await?, daemons: Daemons::of(lab, client).await? })
     }
 
-    /// Of each workload of the kind one pod may be another one; nobody else is, and nobody was started again.
-    fn have_stayed_but_for_one_each(&self, now: &Self) -> Result<()> {
-        let gone: BTreeSet<_> = self.of_kind.iter().filter(|(name, uid)| now.of_kind.get(*name) != Some(uid)).collect();
+    /// Of each workload of the kind one pod, which lacks a container, may be another one; nobody else is, and nobody was started anew.
+    fn have_stayed_but_for_one_each(&self, now: &BTreeMap<String, Option<String>>, lacking: &str) -> Result<()> {
+        let gone: BTreeSet<_> = self.of_kind.iter().filter(|(name, uid)| now.get(*name) != Some(uid)).collect();
         let workloads: BTreeSet<_> = gone.iter().filter_map(|(name, _)| name.rsplit_once('-')).map(|it| it.0).collect();
         ensure!(gone.len() == workloads.len(), "more than one pod of a workload was replaced: {gone:?}");
-        let is_gone = |uid: &String| gone.iter().any(|(_, gone)| gone.as_ref() == Some(uid));
-        for (of @ (uid, container), count) in &self.restarts {
-            let is_as_before = now.restarts.get(of) == Some(count);
-            ensure!(is_as_before || is_gone(uid), "container {container} of pod {uid} was disturbed");
-        }
-        Ok(())
+        self.daemons.have_stayed_but(|daemon| gone.iter().any(|(pod, _)| **pod == daemon.pod), &[lacking])
     }
 }

@@ -1,4 +1,5 @@
 //! A control node is lost for good, with all that ran there, and another one takes its place; or it is lost for a while, and changes of the others go on.
+//! What somebody else made in the config API stays as it is.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +8,12 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tf_api::names::ANNOTATION_RESTART;
 
+use super::foreign::{self, Foreign};
+use super::images::SERVICES;
 use super::traffic::Traffic;
 use super::world::{World, calm};
 use super::*;
+use crate::store::{Running, running};
 
 /// What the config API has an object of for each node.
 const REGISTERED: [&str; 8] = [
@@ -37,7 +41,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let nodes = lab.real_nodes()?;
     let lost = nodes.all()?.pop().context("no node")?;
     let stay: Vec<Ipv4Addr> = world.addresses.iter().copied().filter(|address| *address != lost.address()).collect();
-    let before = restarts(client).await?;
+    let foreign = Foreign::make(client, stay[0]).await?;
+    let (before, told_before) = (Daemons::of(lab, client).await?, everybody(client).await?);
 
     let traffic = Traffic::begin(client, &stay, "lost");
     let replaced = replace(lab, client, lost.name()).await;
@@ -45,15 +50,28 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     replaced.with_context(|| format!("{told:?}"))?;
     told?;
 
-    // What ran where nothing was lost runs on, in the pods and containers it had.
-    let after = restarts(client).await?;
-    let others: Vec<_> = before.iter().filter(|(container, _)| after.contains_key(*container)).collect();
-    ensure!(others.len() * 3 > before.len(), "only {} of {} containers are left", others.len(), before.len());
-    let again: Vec<_> = others.iter().filter(|(container, count)| after.get(*container) != Some(*count)).collect();
-    ensure!(again.is_empty(), "started again: {again:?}");
+    // What ran where nothing was lost runs on, in the pods that it had; those that were told another configuration, with the new node in it, may be other
+    // processes there.
+    let told_after = everybody(client).await?;
+    let moved: Vec<_> =
+        told_before.iter().filter(|(pod, (uid, _))| told_after.get(*pod).is_none_or(|it| it.0 != *uid)).collect();
+    let other: Vec<_> = moved.iter().map(|it| it.0).filter(|pod| !before.is_on(pod, lost.name())).collect();
+    ensure!(other.is_empty(), "pods that were not on {} were made anew: {other:?}", lost.name());
+    let is_told = |it: &Daemon| told_before.get(&it.pod).is_some_and(|told| told_after.get(&it.pod) != Some(told));
+    before.have_stayed_but(|it| it.node == lost.name() || is_told(it), &["rabbitmq"])?;
     // The broker that is new has the number of the one that is gone, and gets its copies.
     let world = World::of(lab, client).await?;
-    alarm_generators_read_what_collectors_tell(client, &world.addresses).await
+    alarm_generators_read_what_collectors_tell(client, &world.addresses).await?;
+    foreign.are_as_they_were(client, &world.addresses).await
+}
+
+/// What the pods of all services run with.
+pub async fn everybody(client: &Client) -> Result<Running> {
+    let mut all = Running::new();
+    for (_, kind) in SERVICES {
+        all.extend(running(client, kind).await?);
+    }
+    Ok(all)
 }
 
 /// Cuts a node's power for good, adds another one and deletes what the cluster knows of the former.
@@ -73,7 +91,7 @@ async fn replace(lab: &Lab, client: &Client, lost: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the config API knows the nodes there are and no others.
+/// Waits until the config API knows the nodes there are and no others, but for what somebody else made.
 pub async fn registered(lab: &Lab, client: &Client) -> Result<()> {
     let nodes = lab.real_nodes()?.all()?;
     let wanted: BTreeSet<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
@@ -82,7 +100,8 @@ pub async fn registered(lab: &Lab, client: &Client) -> Result<()> {
         let visitor = Visitor::of(client, NAMESPACE).await?;
         for kind in REGISTERED {
             let names = visitor.names(nodes[0].address(), kind).await;
-            last.insert(kind, names.unwrap_or_default().into_iter().collect::<BTreeSet<_>>());
+            let names = names.unwrap_or_default().into_iter().filter(|name| name != foreign::NAME);
+            last.insert(kind, names.collect::<BTreeSet<_>>());
         }
         Ok(last.values().all(|names| *names == wanted).then_some(()))
     })
@@ -94,15 +113,20 @@ pub async fn registered(lab: &Lab, client: &Client) -> Result<()> {
 const CHANGED: [(KindInfo, &str); 5] =
     [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK), (WEBUI, WEB), (VROUTER, AGENTS)];
 
+/// Those of whom somebody deletes the pod of the lost node by force, as people do who want it elsewhere: it is made anew, and waits.
+const ABANDONED: [KindInfo; 3] = [CONTROL, WEBUI, VROUTER];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_node_holds_no_change_of_the_others_and_takes_it_when_it_is_back() -> Result<()> {
     Long::Lost.run(lost_for_a_while).await
 }
 
 async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
-    World::of(lab, client).await?;
+    let world = World::of(lab, client).await?;
     let nodes = lab.real_nodes()?;
     let lost = nodes.all()?.pop().context("no node")?;
+    let foreign = Foreign::make(client, world.addresses[0]).await?;
+    let daemons = Daemons::of(lab, client).await?;
     let mut before = Vec::new();
     for (kind, _) in CHANGED {
         before.push(uids(client, kind).await?);
@@ -114,6 +138,9 @@ async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
         Ok(conditions.iter().any(|it| it.type_ == "Ready" && it.status == "Unknown").then_some(()))
     })
     .await?;
+    for kind in ABANDONED {
+        abandoned(client, kind, lost.name()).await?;
+    }
 
     let begun = Instant::now();
     let wish = Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_RESTART: "now"}}}));
@@ -126,7 +153,8 @@ async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
             let now = uids(client, *kind).await?;
             let is_changed = |(node, uid): (&String, &Uid)| before.get(node).map(|it| &it.0) != Some(&uid.0) && uid.1;
             let (there, gone): (Vec<_>, Vec<_>) = now.iter().partition(|(node, _)| *node != lost.name());
-            let is_kept = gone.iter().all(|(node, uid)| before.get(*node).map(|it| &it.0) == Some(&uid.0));
+            let is_kept = ABANDONED.contains(kind)
+                || gone.iter().all(|(node, uid)| before.get(*node).map(|it| &it.0) == Some(&uid.0));
             ensure!(is_kept, "what nobody can reach was touched: {gone:?}");
             Ok((there.len() == 2 && there.into_iter().all(is_changed)).then_some(()))
         })
@@ -134,6 +162,9 @@ async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
         println!("{} {name}: changed without {} after {:.0?}", kind.kind, lost.name(), begun.elapsed());
     }
 
+    // Nobody else was started anew for it.
+    let is_changed = |it: &Daemon| CHANGED.iter().any(|(_, name)| it.pod.starts_with(&format!("{name}-")));
+    daemons.have_stayed_but(|it| it.node == lost.name() || is_changed(it), &["rabbitmq"])?;
     nodes.start(lost.name()).await?;
     lost.stand_in_for_vhost0().await?;
     for ((kind, name), before) in CHANGED.iter().zip(&before) {
@@ -147,7 +178,29 @@ async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
     }
     calm(client).await?;
     println!("all is well {:.0?} after the change was asked for", begun.elapsed());
-    World::of(lab, client).await.map(drop)
+    world.is_functional().await?;
+    foreign.are_as_they_were(client, &world.addresses).await
+}
+
+/// Deletes the pods of a kind on a lost node by force, and waits until one is there in the place of each, which cannot begin.
+async fn abandoned(client: &Client, kind: KindInfo, node: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let is_there = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    let all = resources::pods(client, kind, NAMESPACE).await?;
+    let (gone, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_there);
+    ensure!(!gone.is_empty(), "{} has no pod on {node}", kind.kind);
+    for pod in &gone {
+        pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
+    }
+    let known: BTreeSet<_> = gone.iter().chain(&others).map(Pod::uid).collect();
+    let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
+    eventually(&format!("a pod of {} that waits", kind.kind), RECOVERY, async || {
+        let all = resources::pods(client, kind, NAMESPACE).await?;
+        let new = all.iter().filter(|pod| !known.contains(&pod.uid()));
+        let waiting = new.filter(|pod| phase(pod).as_deref() == Some("Pending")).count();
+        Ok((waiting == gone.len()).then_some(()))
+    })
+    .await
 }
 
 /// Of a pod its uid, and whether it is Ready.

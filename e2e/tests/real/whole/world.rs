@@ -3,6 +3,7 @@
 use tf_api::kinds::KindInfo;
 
 use super::traffic::Traffic;
+use super::turns::Turns;
 use super::*;
 use crate::store::{followed, running};
 
@@ -15,14 +16,15 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Where everything has come up.
 pub struct World<'a> {
+    pub lab: &'a Lab,
     pub client: &'a Client,
     pub addresses: Vec<Ipv4Addr>,
 }
 
 impl<'a> World<'a> {
     /// Once everything is functional.
-    pub async fn of(lab: &Lab, client: &'a Client) -> Result<Self> {
-        let world = Self { client, addresses: lab.real_nodes()?.addresses()? };
+    pub async fn of(lab: &'a Lab, client: &'a Client) -> Result<Self> {
+        let world = Self { lab, client, addresses: lab.real_nodes()?.addresses()? };
         world.is_functional().await?;
         Ok(world)
     }
@@ -31,7 +33,8 @@ impl<'a> World<'a> {
         functional(&Visitor::of(self.client, NAMESPACE).await?, &self.addresses).await
     }
 
-    /// Makes a change under a client of the API, and waits until all pods of the kinds that follow it have done so and everything is well.
+    /// Makes a change under a client of the API, and waits until all pods of the kinds that follow it have done so and everything is well. Members of
+    /// each workload take turns, and nothing secret is told afterwards.
     pub async fn goes_through(
         &self,
         what: &str,
@@ -40,12 +43,15 @@ impl<'a> World<'a> {
     ) -> Result<()> {
         let begun = Instant::now();
         let traffic = Traffic::begin(self.client, &self.addresses, what);
+        let turns = Turns::begin(self.lab, self.client)?;
         let made = self.make(change, followers).await;
         println!("{what}: {:.0?}", begun.elapsed());
-        let told = traffic.end(what).await;
-        made.with_context(|| format!("{what}: {told:?}"))?;
+        let (told, taken) = (traffic.end(what).await, turns.end().await);
+        made.with_context(|| format!("{what}: {told:?}; {taken:?}"))?;
         told?;
-        self.is_functional().await
+        taken.with_context(|| what.to_owned())?;
+        self.is_functional().await?;
+        secret::nothing_is_told(self.lab, self.client).await.with_context(|| what.to_owned())
     }
 
     async fn make(&self, change: impl Future<Output = Result<()>>, followers: &[KindInfo]) -> Result<()> {

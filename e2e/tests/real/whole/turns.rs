@@ -1,0 +1,189 @@
+//! Somebody who looks all the time whether members take turns. A member is away from when its pod goes or a process of its daemons ends until its pod is
+//! Ready and its agent says of each daemon that it serves. While one is, no other one of its workload that is Ready may be stopped; nor while one has
+//! not been Ready for so long that its operator has to know. Whoever lost what it lives on is not Ready, was stopped by nobody, and may be.
+
+use k8s_openapi::api::core::v1::PodCondition;
+use tf_api::names::LABEL_TYPE;
+use tf_plan::node::{AGENT_PORT, READY_PATH};
+use tf_testing::identity::Identity;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::daemons::Daemons;
+use super::*;
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// Members by their workload and their node, which stays the same whatever their pods are called.
+type Place = (String, String);
+
+/// The one who looks.
+pub struct Turns {
+    end: watch::Sender<bool>,
+    /// Ends with who was stopped while who was away.
+    task: JoinHandle<Result<Vec<String>>>,
+}
+
+impl Turns {
+    /// Begins, where everything is at work.
+    pub fn begin(lab: &Lab, client: &Client) -> Result<Self> {
+        let watch = Watch { nodes: lab.real_nodes()?.all()?, client: client.clone(), members: BTreeMap::new() };
+        let (end, ended) = watch::channel(false);
+        Ok(Self { end, task: tokio::spawn(watch.go_on(ended)) })
+    }
+
+    /// Ends. Members must have taken turns.
+    ///
+    /// # Errors
+    /// With who was stopped while who was away; or when it could not look.
+    pub async fn end(self) -> Result<()> {
+        self.end.send_replace(true);
+        let together = self.task.await??;
+        ensure!(together.is_empty(), "members did not take turns:\n{}", together.join("\n"));
+        Ok(())
+    }
+}
+
+/// A member, as it was seen at work last.
+#[derive(Default)]
+struct Member {
+    uid: Option<String>,
+    processes: Vec<Identity>,
+    /// When it was seen to have been stopped, if it is not back.
+    stopped: Option<Instant>,
+    /// Since when it was not Ready.
+    unready: Option<Instant>,
+}
+
+impl Member {
+    /// Why no other one may be stopped.
+    fn is_away(&self) -> Option<String> {
+        let stopped = self.stopped.map(|since| format!("stopped {:.1?} before", since.elapsed()));
+        let unready = self.unready.filter(|since| since.elapsed() > HONEST_WITHIN);
+        stopped.or(unready.map(|since| format!("not Ready for {:.1?}", since.elapsed())))
+    }
+}
+
+struct Watch {
+    nodes: Vec<RealNode>,
+    client: Client,
+    members: BTreeMap<Place, Member>,
+}
+
+impl Watch {
+    async fn go_on(mut self, ended: watch::Receiver<bool>) -> Result<Vec<String>> {
+        let (begun, mut together) = (Instant::now(), Vec::new());
+        while !*ended.borrow() {
+            for found in self.look().await? {
+                println!("members did not take turns: {found}");
+                together.push(format!("after {:.1?}: {found}", begun.elapsed()));
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+        Ok(together)
+    }
+
+    /// Who was stopped while who was away.
+    async fn look(&mut self) -> Result<Vec<String>> {
+        // Before it is seen who is back: of whom somebody waited for, the end comes after that.
+        let has_ended = |member: &Member| !member.processes.iter().all(Identity::is_alive);
+        let is_at_work = |member: &Member| member.stopped.is_none() && member.unready.is_none();
+        let at_work: Vec<Place> = self.members.iter().filter(|it| is_at_work(it.1)).map(|it| it.0.clone()).collect();
+        let ended: Vec<Place> = self.members.iter().filter(|it| has_ended(it.1)).map(|it| it.0.clone()).collect();
+        let pods = self.pods().await?;
+        self.greet(&pods).await?;
+        let mut together = Vec::new();
+        let places: Vec<Place> = self.members.keys().cloned().collect();
+        for place in places {
+            let Some(member) = self.members.get(&place) else { continue };
+            let is_same = pods.get(&place).is_some_and(|pod| pod.uid() == member.uid && !is_going(pod));
+            // One that is back has other processes than those that had ended.
+            let is_stopped = !is_same || (ended.contains(&place) && has_ended(member));
+            if member.stopped.is_none() && is_stopped {
+                if at_work.contains(&place) {
+                    together.extend(self.others_away(&place));
+                }
+                if let Some(member) = self.members.get_mut(&place) {
+                    member.stopped = Some(Instant::now());
+                }
+            }
+        }
+        Ok(together)
+    }
+
+    fn others_away(&self, (workload, node): &Place) -> Option<String> {
+        let others = self.members.iter().filter(|((of, on), _)| of == workload && on != node);
+        let away: Vec<String> =
+            others.filter_map(|((_, on), member)| Some(format!("{on} ({})", member.is_away()?))).collect();
+        (!away.is_empty())
+            .then(|| format!("{workload} on {node} was stopped while these were away: {}", away.join(", ")))
+    }
+
+    /// Notes who is new or back, and who is Ready.
+    async fn greet(&mut self, pods: &BTreeMap<Place, Pod>) -> Result<()> {
+        for (place, pod) in pods {
+            let is_away = self.members.get(place).is_none_or(|member| member.stopped.is_some());
+            if is_away && self.is_back(place, pod).await {
+                let processes = Daemons::on(&self.nodes)?;
+                let processes = processes.of_pod(&pod.name_any());
+                let is_whole =
+                    pod.spec.iter().flat_map(|spec| &spec.containers).all(|it| processes.contains_key(&*it.name));
+                if is_whole {
+                    let processes = processes.into_values().flatten().cloned().collect();
+                    self.members.insert(place.clone(), Member { uid: pod.uid(), processes, ..Member::default() });
+                }
+            }
+            if let Some(member) = self.members.get_mut(place) {
+                member.unready = (!is_ready(pod)).then(|| member.unready.unwrap_or_else(Instant::now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether its pod is Ready and its agent says that each of its daemons serves, as it tells the kubelet, which asks rarely.
+    async fn is_back(&self, (_, node): &Place, pod: &Pod) -> bool {
+        if is_going(pod) || !is_ready(pod) {
+            return false;
+        }
+        let containers: Vec<_> = pod.spec.iter().flat_map(|spec| &spec.containers).collect();
+        let mut ports = containers.iter().flat_map(|container| container.ports.iter().flatten());
+        let port = ports.find(|port| port.name.as_deref() == Some(AGENT_PORT)).map(|port| port.container_port);
+        let (Some(node), Some(port)) = (self.nodes.iter().find(|it| it.name() == node), port) else { return false };
+        for container in &containers {
+            let path = format!("{READY_PATH}{}", container.name);
+            let ask =
+                format!(r"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\r\n\r\n' >&3; head -1 <&3");
+            let answer = node.run("timeout", &["5", "bash", "-c", &ask]).await.unwrap_or_default();
+            if !answer.contains(" 200 ") {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Pods of ours that have a node.
+    async fn pods(&self) -> Result<BTreeMap<Place, Pod>> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let mut found = BTreeMap::new();
+        for pod in pods.list(&ListParams::default().labels(LABEL_TYPE)).await? {
+            let (name, node) = (pod.name_any(), pod.spec.as_ref().and_then(|spec| spec.node_name.clone()));
+            let (Some((workload, _)), Some(node)) = (name.rsplit_once('-'), node) else { continue };
+            let place = (workload.to_owned(), node);
+            // Of a DaemonSet the former pod may be there still.
+            if !is_going(&pod) || !found.contains_key(&place) {
+                found.insert(place, pod);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn is_going(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|it: &PodCondition| it.type_ == "Ready" && it.status == "True")
+}
