@@ -102,6 +102,8 @@ fn dnsmasq() -> Launch {
     let mut launch =
         Launch::new(vec!["dnsmasq".into(), "-k".into(), "-p0".into(), format!("--conf-file={}", path(dnsmasq::FILE))]);
     launch.files.insert(dnsmasq::FILE.into(), OnChange::Restart);
+    // It reads its directory at its start alone.
+    launch.files.insert(dnsmasq::BASE_FILE.into(), OnChange::Restart);
     launch.place.push(Place {
         file: dnsmasq::BASE_FILE.into(),
         to: format!("{}/{}", dnsmasq::DIR, dnsmasq::BASE_FILE),
