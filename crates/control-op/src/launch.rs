@@ -7,6 +7,8 @@
 //! Of a SIGHUP they take the list of collectors and go on, and lists and passwords of database and message bus, for which they begin to read their
 //! configuration anew (upstream `options.cc`, `ParseReConfig`); for those, as for everything else, they are started anew.
 
+use std::net::IpAddr;
+
 use tf_api::{ports, schema::Port};
 use tf_plan::{
     component::Agents,
@@ -25,15 +27,16 @@ use crate::{
 /// What every daemon of Tungsten Fabric needs before it can connect to anything. The container of contrail-control gets it.
 const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
 
-/// The launch file of a container's daemon.
+/// The launch file of a container's daemon. `beside`: the address that daemons of the pod use instead of its own.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
-    let launch = match name {
+pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents, beside: Option<IpAddr>) -> Result<String, Unusable> {
+    let mut launch = match name {
         CONTROL => {
             let mut launch = daemon("contrail-control", control::FILE, ports::CONTROL_INTROSPECT, cluster)?;
             launch.agent = agents.api()?;
+            launch.network = cluster.network.subnet();
             // It never reads them again (tf-components 1.10).
             launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
             launch
@@ -42,6 +45,7 @@ pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents) -> Result<String
         name if name == nodemanager::CONTAINER.name => node_manager(),
         _ => named(cluster)?,
     };
+    launch.addresses = beside.into_iter().collect();
     launch.render()
 }
 

@@ -1,12 +1,13 @@
 //! Control: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
 //! daemons connect to in [`services`], their ports in [`ports`], the key between DNS daemon and name server in [`key`], file contents in
-//! [`config`], how daemons are run in [`launch`], what is done to members that run in `procedure`, what members are in the config API in
+//! [`config`], how daemons are run in [`launch`], which addresses they use in [`network`], what is done to members that run in `procedure`, what members are in the config API in
 //! `registration`.
 
 pub mod config;
 pub mod containers;
 pub mod key;
 pub mod launch;
+pub mod network;
 pub mod plan;
 pub mod ports;
 mod procedure;

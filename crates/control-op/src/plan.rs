@@ -1,6 +1,5 @@
 //! Desired state of the control nodes.
 
-use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 use tf_api::{
     Control, ControlConfiguration,
@@ -31,7 +30,9 @@ use crate::{
     config::{self, Cluster, control, dns},
     containers::{self, BGP, CONTAINERS, CONTROL, DNS, DNS_INTROSPECT, LOGS, NAMED, XMPP},
     key::{self, Key},
-    launch, ports,
+    launch,
+    network::{self, Network},
+    ports,
     procedure::MEMBERS,
     registration,
     services::{self, Services},
@@ -77,12 +78,14 @@ fn carry_out(
     let spec = &cr.spec.service_configuration;
     let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
+    let network = Network::of(cr, &ensemble)?;
     let key = containers::serves_dns(spec).then(|| Key::of(cr, observed)).transpose()?;
     let cluster = Cluster {
         spec,
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
         services,
         key: key.as_ref(),
+        network: &network,
     };
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let files = files(&ensemble, &cluster, &agents)?;
@@ -100,9 +103,9 @@ fn carry_out(
             .map(|data| publish::credentials(&ensemble.identity, &key::secret(cr), &data))
             .into_iter()
             .collect(),
-        endpoints: endpoints(&ensemble, spec),
+        endpoints: endpoints(&ensemble, spec, &network),
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr, ensemble.members())?,
+        ignored: ignored(cr),
         drafts,
         own_status: own_status(spec),
         ..Parts::default()
@@ -110,7 +113,8 @@ fn carry_out(
     let mut plan = ensemble.plan(parts)?;
     procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
     procedure::reseat(&mut plan, observed);
-    registration::complete(&mut plan, cr, observed, services);
+    network.complete(&mut plan, cr, observed);
+    registration::complete(&mut plan, cr, observed, services, &network);
     hibernation::finish(&mut plan);
     Ok(plan)
 }
@@ -120,20 +124,24 @@ fn carry_out(
 /// # Errors
 /// `InvalidSpec` when there is no port for them.
 pub fn agents(cr: &Control, cluster_domain: &str) -> Result<Agents, NotReady> {
-    Ok(Agents::of(OPERATOR, cr, ports::agent(&cr.spec.service_configuration)?, cluster_domain))
+    let agents = Agents::of(OPERATOR, cr, ports::agent(&cr.spec.service_configuration)?, cluster_domain);
+    Ok(Agents { addresses: network::recorded(cr), ..agents })
 }
 
 /// What vRouters and routers connect to. The names of the first and the last are those that the vRouter's operator looks for.
-fn endpoints(ensemble: &Ensemble<'_, Control>, spec: &ControlConfiguration) -> Vec<Endpoint> {
-    let mut endpoints = vec![
-        ensemble.endpoint(XMPP, Protocol::Xmpp, spec.xmpp_port, true),
-        ensemble.endpoint(BGP, Protocol::Bgp, spec.bgp_port, false),
-    ];
+fn endpoints(ensemble: &Ensemble<'_, Control>, spec: &ControlConfiguration, network: &Network) -> Vec<Endpoint> {
+    let endpoint = |name: &str, protocol, port, tls| Endpoint {
+        nodes: network.addresses(),
+        ..ensemble.endpoint(name, protocol, port, tls)
+    };
+    let mut endpoints =
+        vec![endpoint(XMPP, Protocol::Xmpp, spec.xmpp_port, true), endpoint(BGP, Protocol::Bgp, spec.bgp_port, false)];
     if containers::serves_dns(spec) {
-        endpoints.push(ensemble.endpoint(DNS, Protocol::Dns, spec.dns_port, false));
-        // The web UI shows what is told there.
+        endpoints.push(endpoint(DNS, Protocol::Dns, spec.dns_port, false));
+        // The web UI shows what is told there, at any address of the node.
         endpoints.push(ensemble.endpoint(DNS_INTROSPECT, Protocol::Https, spec.dns_introspect_port, true));
     }
+    endpoints.retain(|endpoint| !endpoint.nodes.is_empty());
     endpoints
 }
 
@@ -156,16 +164,27 @@ fn own_status(spec: &ControlConfiguration) -> Map<String, Value> {
 fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let mut files = Files::default();
     for container in &ensemble.containers {
-        files.shared(&file_name(container.name), launch::file(container.name, cluster, agents)?);
+        files.shared(&file_name(container.name), launch::file(container.name, cluster, agents, None)?);
     }
     let authorities =
         [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
     files.authorities(authorities);
+    files.expect_secrets();
     for member in ensemble.members() {
         let address = &member.address;
-        files.member_secret(control::FILE, address, cluster.control(member)?);
-        if let Some(key) = cluster.key {
-            files.member_secret(dns::FILE, address, cluster.dns(member, key)?);
+        if let Some(beside) = cluster.network.beside(member) {
+            for container in &ensemble.containers {
+                let launch = launch::file(container.name, cluster, agents, Some(beside))?;
+                files.member(&file_name(container.name), address, launch);
+            }
+        }
+        // Without an address there is nothing to start them with.
+        if let Some(used) = cluster.network.address(member) {
+            let member = MemberStatus { address: used.to_owned(), ..member.clone() };
+            files.member_secret(control::FILE, address, cluster.control(&member)?);
+            if let Some(key) = cluster.key {
+                files.member_secret(dns::FILE, address, cluster.dns(&member, key)?);
+            }
         }
         if ensemble.container(nodemanager::CONTAINER.name).is_some() {
             let settings = nodemanager::Settings {
@@ -181,7 +200,7 @@ fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agent
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotReady> {
+fn ignored(cr: &Control) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let usual = ControlConfiguration::default();
     let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
@@ -194,7 +213,6 @@ fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotRea
         .into_iter()
         .filter(|(set, _)| *set && !containers::serves_dns(spec))
         .map(|(_, name)| field(name, "containers does not list dns and named"));
-    let subnet = elsewhere(spec, members)?.map(|why| field("dataSubnet", &why));
     let dependencies = dependency::ignored(&services::dependencies(cr));
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let region = auth.filter(|auth| auth.auth_mode == Some(AuthMode::Keystone));
@@ -205,24 +223,5 @@ fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotRea
     });
     let auth = keystone::ignored(auth).into_iter().chain(region);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
-    Ok(of_dns.chain(subnet).chain(auth).chain(dependencies).chain(host_files).collect())
-}
-
-/// Why the members do not use addresses of the data network. They have those by which their nodes are known; others are told by nobody
-/// before a pod runs, and neither certificates nor endpoints could have them.
-fn elsewhere(spec: &ControlConfiguration, members: &[MemberStatus]) -> Result<Option<String>, NotReady> {
-    let Some(text) = spec.data_subnet.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
-    let subnet: IpNet = text.parse().map_err(|_| {
-        let message = "serviceConfiguration.dataSubnet is no subnet; write it like 10.1.0.0/24, or remove it";
-        NotReady::invalid(Reason::InvalidSpec, message)
-    })?;
-    let is_inside = |address: &str| address.parse().is_ok_and(|address: std::net::IpAddr| subnet.contains(&address));
-    let outside = members.iter().find(|member| !is_inside(&member.address));
-    Ok(outside.map(|member| {
-        format!(
-            "members use the addresses of their nodes, and {} of node {} is not in it; have the nodes known by addresses in it \
-             (--node-ip of their kubelets)",
-            member.address, member.node
-        )
-    }))
+    of_dns.chain(auth).chain(dependencies).chain(host_files).collect()
 }

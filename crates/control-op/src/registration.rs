@@ -17,29 +17,38 @@ use tf_plan::{
     },
 };
 
-use crate::services::Services;
+use crate::{network::Network, services::Services};
 
 /// What routers of one kind exchange (tf-components 10.4).
 const FAMILIES: [&str; 5] = ["route-target", "inet-vpn", "e-vpn", "erm-vpn", "inet6-vpn"];
 
 /// Adds to a plan what its members are in the config API.
-pub fn complete(plan: &mut Plan, cr: &Control, observed: &Observed<Control>, services: &Services) {
+pub fn complete(plan: &mut Plan, cr: &Control, observed: &Observed<Control>, services: &Services, network: &Network) {
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let client = Client { connection: &services.config, endpoint: crate::services::API, auth };
     // What routers are known by is an IPv4 address (tf-components 10.4).
-    let unfit = plan.members.iter().find(|member| member.address.parse::<Ipv4Addr>().is_err());
-    if let Some(member) = unfit {
+    let addressed = plan.members.iter().filter_map(|member| Some((member, network.address(member)?)));
+    let addressed: Vec<(&MemberStatus, &str)> = addressed.collect();
+    let unfit = addressed.iter().find(|(_, address)| address.parse::<Ipv4Addr>().is_err());
+    if let Some((member, address)) = unfit {
         let why = format!(
-            "the config API knows control nodes by IPv4 addresses, and node {} has {}; have the kubelet know the node by one (--node-ip)",
-            member.node, member.address
+            "the config API knows control nodes by IPv4 addresses, and node {} has {address}; have the kubelet know the node by one \
+             (--node-ip), or state a network of such (dataSubnet)",
+            member.node
         );
         return registration::impossible(plan, why);
     }
-    let wanted = wanted(cr, observed, &plan.members);
+    let wanted = wanted(cr, observed, &plan.members, &addressed);
     client.register(plan, cr, observed, wanted);
 }
 
-fn wanted(cr: &Control, observed: &Observed<Control>, members: &[MemberStatus]) -> Wanted {
+/// `addressed`: the members whose addresses are known, with these.
+fn wanted(
+    cr: &Control,
+    observed: &Observed<Control>,
+    members: &[MemberStatus],
+    addressed: &[(&MemberStatus, &str)],
+) -> Wanted {
     let spec = &cr.spec.service_configuration;
     let subcluster = spec.subcluster.as_deref().filter(|name| !name.is_empty());
     let asn = || Setting::unless_default(spec.asn_number, &ControlConfiguration::default().asn_number);
@@ -50,7 +59,9 @@ fn wanted(cr: &Control, observed: &Observed<Control>, members: &[MemberStatus]) 
         properties: BTreeMap::from([("sub_cluster_asn", Property::Whole(asn()))]),
         references: Vec::new(),
     });
-    let routers = members.iter().map(|member| Record {
+    let peers: Vec<&MemberStatus> = addressed.iter().map(|(member, _)| *member).collect();
+    let unknown = members.iter().filter(|member| !peers.contains(member)).map(|member| member.node.clone());
+    let routers = addressed.iter().map(|(member, address)| Record {
         kind: BGP_ROUTER,
         name: types::bgp_router(&member.node),
         ownership: Ownership::Ours,
@@ -60,20 +71,20 @@ fn wanted(cr: &Control, observed: &Observed<Control>, members: &[MemberStatus]) 
                 ("router_type", Setting::stated(router_type(subcluster))),
                 ("vendor", Setting::usual("contrail")),
                 ("autonomous_system", asn()),
-                ("identifier", Setting::stated(member.address.clone())),
-                ("address", Setting::stated(member.address.clone())),
+                ("identifier", Setting::stated(*address)),
+                ("address", Setting::stated(*address)),
                 ("port", Setting::stated(spec.bgp_port.get())),
                 ("address_families", Setting::usual(json!({"family": FAMILIES}))),
             ])),
         )]),
-        references: subcluster.map(|name| within(name, member, members)).unwrap_or_default(),
+        references: subcluster.map(|name| within(name, member, &peers)).unwrap_or_default(),
     });
     let system = Record {
         kind: GLOBAL_SYSTEM_CONFIG,
         name: types::system(),
         ownership: Ownership::Shared,
         properties: BTreeMap::new(),
-        references: members.iter().map(to_router).collect(),
+        references: peers.iter().copied().map(to_router).collect(),
     };
     let scope = |kind, within, refers: &[_], may_stay| Scope { kind, within, refers: refers.to_vec(), may_stay };
     Wanted {
@@ -85,7 +96,10 @@ fn wanted(cr: &Control, observed: &Observed<Control>, members: &[MemberStatus]) 
             scope(GLOBAL_SYSTEM_CONFIG, Within::Anything, &[BGP_ROUTER], false),
         ],
         records: cluster.into_iter().chain(routers).chain([system]).collect(),
-        kept: registration::serving_leavers(observed, members).map(|node| types::bgp_router(&node)).collect(),
+        kept: registration::serving_leavers(observed, members)
+            .chain(unknown)
+            .map(|node| types::bgp_router(&node))
+            .collect(),
     }
 }
 
@@ -94,9 +108,9 @@ fn router_type(subcluster: Option<&str>) -> &'static str {
 }
 
 /// What a control node of a subcluster refers to. Its peers are named one by one: nobody makes that mesh.
-fn within(subcluster: &str, member: &MemberStatus, members: &[MemberStatus]) -> Vec<Reference> {
+fn within(subcluster: &str, member: &MemberStatus, members: &[&MemberStatus]) -> Vec<Reference> {
     let cluster = Reference { kind: SUB_CLUSTER, to: vec![subcluster.to_owned()], relaxed: false };
-    let peers = members.iter().filter(|other| other.node != member.node).map(to_router);
+    let peers = members.iter().copied().filter(|other| other.node != member.node).map(to_router);
     [cluster].into_iter().chain(peers).collect()
 }
 

@@ -208,6 +208,12 @@ fn missing(launch: &Launch, paths: &Paths) -> Option<String> {
     needed.find(|path| !paths.at(path).exists()).map(|path| format!("waits for {path}"))
 }
 
+/// The address that the certificate is not for yet, of a daemon that has not been started. One that was goes on with what there is.
+fn uncertified(launch: &Launch, paths: &Paths) -> Option<String> {
+    let address = identity::lacks(paths, &launch.addresses)?;
+    Some(format!("waits for a certificate that is for {address}, too"))
+}
+
 impl Supervisor {
     /// Looks at the files and does what follows.
     fn reconsider(&mut self) {
@@ -239,7 +245,7 @@ impl Supervisor {
         }
         // What a daemon waits for that would be started now is the same as before.
         let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
-        let missing = idle.and_then(|set| missing(&set.launch, &self.paths));
+        let missing = idle.and_then(|set| self.lacking(&set.launch));
         let told = self.former.as_ref().map(|_| "waits for the daemon to take what it is told".to_owned());
         self.wait_for(waits.or(missing).or(told));
         match (decision, set) {
@@ -261,6 +267,12 @@ impl Supervisor {
         let runs = matches!(self.process, Process::Running { .. });
         // One that starts before they are there would have to be started once more.
         runs && read != wanted && identity::hash(&self.paths) == *wanted
+    }
+
+    /// What is not there yet that the daemon is started with.
+    fn lacking(&self, launch: &Launch) -> Option<String> {
+        let is_new = matches!(self.process, Process::Idle);
+        missing(launch, &self.paths).or_else(|| uncertified(launch, &self.paths).filter(|_| is_new))
     }
 
     fn wait_for(&mut self, waits: Option<String>) {
@@ -384,7 +396,7 @@ impl Supervisor {
         };
         self.agent.serve(&set.launch);
         self.wellness.follow(&set.launch);
-        if let Some(missing) = missing(&set.launch, &self.paths) {
+        if let Some(missing) = self.lacking(&set.launch) {
             self.process = Process::Idle;
             self.wait_for(Some(missing));
             return;

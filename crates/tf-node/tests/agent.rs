@@ -21,7 +21,7 @@ use rustls::version::{TLS12, TLS13};
 use tf_plan::node::{
     self,
     launch::{Agent, OnChange, Probe},
-    state::{Phase, Status},
+    state::{Network, Phase, Status},
 };
 
 const OPERATOR: &str = "zookeeper-op.tf.svc";
@@ -114,6 +114,32 @@ fn new_certificates_and_authorities_count_at_once_and_broken_ones_change_nothing
         old.get(Some(&client), &[&TLS13], port, "/v1/status").is_err(),
         "the old authority is not trusted any more"
     );
+}
+
+#[test]
+fn what_the_node_has_in_a_network_is_told_where_that_is_asked_for() {
+    let (container, port) = member();
+    let authority = Authority::new();
+    trust(&container, &authority);
+    certify(&container, &authority.leaf("pod-0"));
+    let operator = authority.leaf(OPERATOR);
+    let told = || {
+        let answer = authority.get(Some(&operator), &[&TLS13], port.get(), "/v1/status").ok()?;
+        Some(body(&answer).network)
+    };
+    assert_eq!(container.wait_for("answer", told), None);
+    for (network, addresses) in [("127.0.0.0/24", vec!["127.0.0.1"]), ("127.0.9.0/24", vec![])] {
+        let mut launch = shell("while :; do sleep 0.05; done");
+        launch.agent = Some(Agent { port, client: OPERATOR.into() });
+        launch.network = Some(network.parse().unwrap());
+        let pid = container.state().unwrap().pid;
+        let hash = container.configure(&launch, &files([]));
+        container.annotate(Some(&hash));
+        assert_eq!(container.running(&hash).pid, pid, "the daemon is not touched");
+        let addresses = addresses.into_iter().map(|address| address.parse().unwrap()).collect();
+        let expected = Network { network: network.parse().unwrap(), addresses };
+        container.wait_for("addresses", || told()?.filter(|told| *told == expected));
+    }
 }
 
 #[test]

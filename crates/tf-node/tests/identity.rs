@@ -275,6 +275,49 @@ fn a_daemon_that_cannot_do_without_waits_for_its_certificate() {
 }
 
 #[test]
+fn a_daemon_starts_for_the_first_time_with_a_certificate_for_its_address_in_a_data_network() {
+    let (server, authority) = (ApiServer::start(), Authority::new());
+    let [beside, other]: [IpAddr; 2] = [[198, 51, 100, 1].into(), [198, 51, 100, 2].into()];
+    let both = Member {
+        pod: "pod-0".into(),
+        node: "node-0".into(),
+        addresses: [address(), beside].into(),
+        services: BTreeSet::new(),
+        lifetime_seconds: LIFETIME,
+    };
+    let mut container = member(&server, address());
+    let mut needy = launch(NonZeroU16::new(9).unwrap(), &[]);
+    needy.identity.as_mut().unwrap().required = true;
+    needy.files.insert("hard".into(), OnChange::Restart);
+    container.configure(&needy, &files([]));
+    trust(&container, 1, &[&authority]);
+    server.behave(operator(&authority, identity(address(), &[])));
+    container.run();
+    says(&container, "missing: hard");
+    let first = container.wait_for("certificate", || certificate(&container));
+    assert_eq!(first.addresses(), [address()].into(), "its agent is reached while its daemon has no files");
+
+    server.behave(|_| Reply::Status(json!({})));
+    needy.addresses = [beside].into();
+    let hash = container.configure(&needy, &files([("hard", "1")]));
+    says(&container, "waits for a certificate that is for 198.51.100.1");
+    settle();
+    assert_eq!(container.state().unwrap().phase, Phase::Waiting);
+    server.behave(operator(&authority, Identity::member(&both).unwrap()));
+    let state = container.running(&hash);
+    assert_eq!(certificate(&container).unwrap().addresses(), both.addresses);
+
+    // One that has been started goes on with what there is, whatever becomes of the next one.
+    needy.addresses = [beside, other].into();
+    let next = container.configure(&needy, &files([("hard", "1")]));
+    container.annotate(Some(&next));
+    assert_eq!(container.running(&next).pid, state.pid, "nothing of the daemon has changed");
+    kill_process(state.pid.and_then(Pid::from_raw).unwrap(), Signal::KILL).unwrap();
+    container.wait("another process", |now| now.phase == Phase::Running && now.pid != state.pid);
+    assert_eq!(certificate(&container).unwrap().addresses(), both.addresses);
+}
+
+#[test]
 fn nothing_is_asked_for_before_the_authorities_are_mounted() {
     let (server, authority) = (ApiServer::start(), Authority::new());
     server.behave(operator(&authority, identity(address(), &["zk.tf.svc"])));

@@ -1,9 +1,12 @@
 //! The contract between a component and the runtime: everything a component is, as pure functions.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use tf_api::{Managed, contract::Reason, schema::Port};
-use tf_pki::member::{OPERATOR_DOMAIN, service_names};
+use tf_pki::member::{Member, OPERATOR_DOMAIN, service_names};
 
 use crate::{
     build::identity::Identity,
@@ -32,6 +35,8 @@ pub struct Agents {
     pub port: Port,
     /// Names of the services that the pods are part of, beside their own and their nodes'.
     pub services: BTreeSet<String>,
+    /// The address of the pod on each of these nodes besides its own, in a data network.
+    pub addresses: BTreeMap<String, IpAddr>,
     /// Seconds a certificate is good for.
     pub lifetime_seconds: u32,
     /// DNS name of the operator that may ask them.
@@ -64,6 +69,7 @@ impl Agents {
         Self {
             port,
             services: BTreeSet::from(service_names(&service, cr.home(), cluster_domain)),
+            addresses: BTreeMap::new(),
             lifetime_seconds: certificates::lifetime_seconds(cr.common()),
             client: Self::client(operator),
         }
@@ -80,6 +86,17 @@ impl Agents {
     /// When the port cannot be one.
     pub fn api(&self) -> Result<Option<launch::Agent>, Unusable> {
         Ok(Some(launch::Agent { port: launch::port("agent.port", self.port)?, client: self.client.clone() }))
+    }
+
+    /// Who a pod on a node is, as far as its certificate goes. `own`: the pod's address.
+    pub fn member(&self, pod: &str, node: &str, own: IpAddr) -> Member {
+        Member {
+            pod: pod.to_owned(),
+            node: node.to_owned(),
+            addresses: self.addresses.get(node).copied().into_iter().chain([own]).collect(),
+            services: self.services.clone(),
+            lifetime_seconds: self.lifetime_seconds,
+        }
     }
 
     /// The certificate of a pod, for a launch file. Its daemon does not start without one, looks itself for another one, and does not use the

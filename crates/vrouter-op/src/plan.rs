@@ -183,6 +183,7 @@ pub fn agents(cr: &Vrouter, parameters: &Parameters) -> Result<Agents, NotReady>
     Ok(Agents {
         port: Agents::port_above(field, agent::introspect_port(parameters)?)?,
         services: BTreeSet::new(),
+        addresses: BTreeMap::new(),
         lifetime_seconds: certificates::lifetime_seconds(cr.common()),
         client: Agents::client(OPERATOR),
     })

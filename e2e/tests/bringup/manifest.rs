@@ -184,7 +184,7 @@ async fn every_variable_set(cluster: &Cluster) -> Result<()> {
     let ignored = config.explain("FieldsIgnored");
     ensure!(ignored.contains("keystoneAuthParameters.port"), "{ignored}");
     let vrouter = contents(cluster, "vrouter1").await?;
-    for setting in ["10.1.0.1", "eth1", "8950"] {
+    for setting in ["10.77.255.254", "eth1", "8950"] {
         ensure!(vrouter.contains(setting), "{setting} does not arrive in the files of the vRouter");
     }
     let configdb = contents(cluster, "configdb1").await?;

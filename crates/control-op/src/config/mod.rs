@@ -16,7 +16,7 @@ use tf_plan::{
     services::{collector_tls, collectors, configdb},
 };
 
-use crate::{key::Key, services::Services};
+use crate::{key::Key, network::Network, services::Services};
 
 /// Directory of logs.
 pub const LOG_DIR: &str = "/var/log/contrail";
@@ -36,6 +36,8 @@ pub struct Cluster<'a> {
     pub services: &'a Services,
     /// The key of the name server, where one runs.
     pub key: Option<&'a Key>,
+    /// Addresses of the members.
+    pub network: &'a Network,
 }
 
 impl Cluster<'_> {

@@ -3,6 +3,7 @@
 mod fields;
 mod files;
 mod goldens;
+mod network;
 mod properties;
 mod registration;
 mod rolling;

@@ -61,9 +61,14 @@ proptest! {
         let key = given.filter(|key| !key.is_empty()).unwrap_or_else(|| world.key.clone());
         let Some(plan) = laws::sound(|| world.plan(&control), &[world.password.as_str(), key.as_str()]) else { return Ok(()) };
         prop_assert!(initialized_already || world.ready, "a bring-up with services that are not ready");
-        let serves_dns = plan.endpoints.iter().any(|endpoint| endpoint.name == "dns");
+        let serves_dns = plan.endpoints.iter().any(|endpoint| endpoint.name == "dns-introspect");
         let planned = Planned(plan);
-        for address in &world.nodes {
+        // Nodes that are known by addresses outside the network are asked for others first.
+        let subnet: Option<ipnet::IpNet> = subnet.map(|subnet| subnet.parse().unwrap());
+        let is_known = |address: &&String| {
+            subnet.is_none_or(|subnet| address.parse().is_ok_and(|address: std::net::IpAddr| subnet.contains(&address)))
+        };
+        for address in world.nodes.iter().filter(is_known) {
             let file = |name: &str| planned.file(&format!("{name}.{}", address.replace(':', "-")));
             let mut daemons = vec![(Daemon::Control, "contrail-control.conf")];
             daemons.extend(serves_dns.then_some((Daemon::Dns, "contrail-dns.conf")));

@@ -1,5 +1,7 @@
 //! Control: control nodes, which exchange routes with vRouters and routers.
 
+use std::collections::BTreeMap;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,6 +122,9 @@ pub struct ControlOwnStatus {
     pub subcluster: Option<String>,
     /// Autonomous system number, as text.
     pub asn_number: Option<String>,
+    /// Addresses that the daemons use, by nodes, where `dataSubnet` asks for others than the nodes have, or asked for them and the daemons
+    /// still have them. An empty one is not known yet.
+    pub data_addresses: Option<BTreeMap<String, String>>,
 }
 
 /// Ports in use, as text.

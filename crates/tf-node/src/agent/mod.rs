@@ -71,7 +71,7 @@ impl Agent {
 
     /// Serves what the launch file says, from now on, and looks after the certificate that it says.
     pub fn serve(&mut self, launch: &Launch) {
-        self.identity.follow(launch.identity.as_ref());
+        self.identity.follow(launch);
         self.relay(launch.relay.as_ref());
         if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
             return;

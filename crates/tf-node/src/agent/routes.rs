@@ -5,6 +5,7 @@ use std::{fs, sync::Arc, time::Duration};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use ipnet::IpNet;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tf_plan::node::{
@@ -12,7 +13,7 @@ use tf_plan::node::{
     launch::Launch,
     rabbitmq::Membership,
     redis,
-    state::{Health, State, Status},
+    state::{ADDRESSES, Health, Network, State, Status},
     vrouter,
     zookeeper::Reconfigure,
 };
@@ -26,6 +27,7 @@ use crate::{
     VERSION,
     command::Commands,
     identity::Report,
+    local::host,
     log,
     paths::Paths,
     pod::Pod,
@@ -116,6 +118,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         certificate,
         message,
         host_files,
+        network: launch.network.and_then(network),
         zookeeper: None,
         rabbitmq: None,
         cassandra: None,
@@ -144,6 +147,12 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         facts.left = state_file::is_draining(paths, daemon);
     }
     status
+}
+
+/// What the node has in a network; none where the kernel does not tell, which is no answer.
+fn network(network: IpNet) -> Option<Network> {
+    let addresses = host::addresses_in(network).ok()?.into_iter().take(ADDRESSES).collect();
+    Some(Network { network, addresses })
 }
 
 /// Whether the agent's own daemon serves. The operator does not wait as long as a daemon may take that answers late once; what is seen of it

@@ -13,13 +13,17 @@ pub mod host;
 mod reload;
 pub mod request;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use jiff::Timestamp;
 use serde_json::json;
 use tf_pki::member::{self, Member};
-use tf_plan::node::{ContentHash, launch, state};
+use tf_plan::node::{
+    ContentHash,
+    launch::{self, Launch},
+    state,
+};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -61,13 +65,38 @@ impl Report {
     }
 }
 
+/// What a launch file says of the certificate.
+#[derive(Clone, PartialEq, Eq)]
+struct Wish {
+    identity: launch::Identity,
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Wish {
+    fn of(launch: &Launch) -> Option<Self> {
+        let Launch { identity, addresses, .. } = launch;
+        Some(Self { identity: identity.clone()?, addresses: addresses.clone() })
+    }
+
+    /// The member that a pod is by it.
+    fn member(&self, pod: &Pod) -> Member {
+        Member {
+            pod: pod.name.clone(),
+            node: pod.node.clone(),
+            addresses: self.addresses.iter().copied().chain([pod.address]).collect(),
+            services: self.identity.services.clone(),
+            lifetime_seconds: self.identity.lifetime_seconds,
+        }
+    }
+}
+
 /// Looks after the certificate of a pod, where a launch file says so.
 pub struct Identity {
     paths: Paths,
     daemon: String,
     pod: Pod,
     commands: Commands,
-    keeping: Option<(launch::Identity, JoinHandle<()>)>,
+    keeping: Option<(Wish, JoinHandle<()>)>,
     files_changed: Arc<Notify>,
     taken: Arc<Notify>,
     report: Arc<watch::Sender<Report>>,
@@ -81,21 +110,22 @@ impl Identity {
     }
 
     /// Looks after the certificate that a launch file asks for, from now on.
-    pub fn follow(&mut self, identity: Option<&launch::Identity>) {
-        if self.keeping.as_ref().map(|(present, _)| present) == identity {
+    pub fn follow(&mut self, launch: &Launch) {
+        let wish = Wish::of(launch);
+        if self.keeping.as_ref().map(|(present, _)| present) == wish.as_ref() {
             return;
         }
         if let Some((_, task)) = self.keeping.take() {
             task.abort();
         }
-        if identity.is_none() {
+        if wish.is_none() {
             self.report.send_replace(Report::default());
         }
-        if let Some(identity) = identity {
+        if let Some(wish) = wish {
             let keeper = Keeper {
-                member: wanted(&self.pod, identity),
+                member: wish.member(&self.pod),
                 address: self.pod.address,
-                host_files: identity.host_files,
+                host_files: wish.identity.host_files,
                 paths: self.paths.clone(),
                 report: Arc::clone(&self.report),
                 taken: Arc::clone(&self.taken),
@@ -104,11 +134,11 @@ impl Identity {
                 polls: BackOff::between(POLLS[0], POLLS[1]),
                 refusals: BackOff::between(REFUSALS[0], REFUSALS[1]),
                 message: None,
-                reload: Reload::new(self.paths.clone(), &self.daemon, self.commands.clone(), How::of(identity)),
+                reload: Reload::new(self.paths.clone(), &self.daemon, self.commands.clone(), How::of(&wish.identity)),
                 read: None,
             };
             let task = tokio::spawn(keeper.keep(Arc::clone(&self.files_changed)));
-            self.keeping = Some((identity.clone(), task));
+            self.keeping = Some((wish, task));
         }
     }
 
@@ -136,15 +166,13 @@ pub fn hash(paths: &Paths) -> ContentHash {
     files::hash(paths)
 }
 
-/// The member that a pod is by its launch file.
-fn wanted(pod: &Pod, identity: &launch::Identity) -> Member {
-    Member {
-        pod: pod.name.clone(),
-        node: pod.node.clone(),
-        addresses: [pod.address].into(),
-        services: identity.services.clone(),
-        lifetime_seconds: identity.lifetime_seconds,
-    }
+/// The first of these addresses for which the member's certificate is not, or nothing can be said of it.
+pub fn lacks(paths: &Paths, addresses: &BTreeSet<IpAddr>) -> Option<IpAddr> {
+    // Most members have none, and nothing is read for them.
+    addresses.first()?;
+    let certificate = files::held(paths).ok().flatten().and_then(|held| held.certificate());
+    let named = certificate.map(|certificate| certificate.addresses()).unwrap_or_default();
+    addresses.difference(&named).next().copied()
 }
 
 struct Keeper {

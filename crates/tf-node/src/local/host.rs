@@ -1,7 +1,7 @@
 //! What the kernel tells of a node: interfaces, addresses, routes, mounts. The pod uses the node's network, so its own is the node's.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     path::Path,
@@ -62,6 +62,16 @@ impl Host {
             towards_control: control.and_then(own_address),
         })
     }
+}
+
+/// Addresses of the node's interfaces in a network.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn addresses_in(network: IpNet) -> Result<BTreeSet<IpAddr>> {
+    // One that moves from an interface to `vhost0` above it may be on both.
+    let addresses = links()?.into_iter().flat_map(|link| link.addresses).map(|address| address.addr());
+    Ok(addresses.filter(|address| network.contains(address)).collect())
 }
 
 fn links() -> Result<Vec<Link>> {
@@ -176,5 +186,8 @@ eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
         let loopback = host.links.iter().find(|link| link.name == "lo").unwrap();
         assert!(loopback.addresses.contains(&"127.0.0.1/8".parse().unwrap()), "{loopback:?}");
         assert_eq!(host.towards_control, Some([127, 0, 0, 1].into()));
+        let within = |network: &str| addresses_in(network.parse().unwrap()).unwrap();
+        assert_eq!(within("127.0.0.0/24"), [[127, 0, 0, 1].into()].into());
+        assert_eq!(within("127.0.9.0/24"), [].into());
     }
 }

@@ -33,6 +33,7 @@ const SIZE_LIMIT: usize = 1024 * 1024 - 16 * 1024;
 pub struct Files {
     open: BTreeMap<String, String>,
     secret: BTreeMap<String, String>,
+    expects_secrets: bool,
 }
 
 impl Files {
@@ -58,6 +59,11 @@ impl Files {
     /// A file all members share and that holds a secret.
     pub fn shared_secret(&mut self, file: &str, content: impl Into<String>) {
         self.secret.insert(file.to_owned(), content.into());
+    }
+
+    /// There is a Secret, and pods mount it, although no file may hold a secret yet: when one comes, pods stay as they are.
+    pub fn expect_secrets(&mut self) {
+        self.expects_secrets = true;
     }
 
     /// A file of the member with this address that holds a secret.
@@ -93,12 +99,12 @@ impl Files {
         members.iter().filter_map(|member| Some((member.node.clone(), self.content_hash(&member.address)?))).collect()
     }
 
-    /// Whether any file holds a secret.
+    /// Whether any file holds a secret, or may later.
     pub fn has_secrets(&self) -> bool {
-        !self.secret.is_empty()
+        self.expects_secrets || !self.secret.is_empty()
     }
 
-    /// The ConfigMap and, if any file holds a secret, the Secret.
+    /// The ConfigMap and, if any file holds a secret or may later, the Secret.
     ///
     /// # Errors
     /// `InvalidSpec` if the files do not fit into an object.
@@ -111,7 +117,7 @@ impl Files {
                 ..ConfigMap::default()
             },
         )];
-        if !self.secret.is_empty() {
+        if self.has_secrets() {
             let bytes = |text: &String| ByteString(text.clone().into_bytes());
             objects.push(Object::new(
                 SECRET,

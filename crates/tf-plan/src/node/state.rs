@@ -2,8 +2,12 @@
 //!
 //! Files and answers are read by other versions than wrote them: unknown fields are ignored, new ones have a default.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -191,6 +195,20 @@ pub struct HostFiles {
     pub shown: bool,
 }
 
+/// What a node has in a network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Network {
+    /// The network.
+    pub network: IpNet,
+    /// Addresses of the node's interfaces in it. At most [`ADDRESSES`].
+    #[serde(default)]
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// Addresses of a node that are told: whoever asks wants to know of one, and whether it is the only one.
+pub const ADDRESSES: usize = 16;
+
 /// Answer to `GET /v1/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -217,6 +235,9 @@ pub struct Status {
     /// The node's files, where the launch file says that they are used ([`super::launch::Identity::host_files`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_files: Option<HostFiles>,
+    /// What the node has in a network, where the launch file asks for that ([`super::launch::Launch::network`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Facts about a ZooKeeper server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<zookeeper::Facts>,

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use tf_plan::node::{rabbitmq, redis, state::Health, zookeeper::Facts};
 
 use super::*;
@@ -14,16 +12,9 @@ fn says(serves: bool, zxid: u64) -> Status {
         pod: "zookeeper1-zookeeper-statefulset-0".into(),
         node: "cp1".into(),
         address: "192.0.2.1".into(),
-        daemons: BTreeMap::new(),
         health: Some(Health::new(serves, "")),
-        certificate: None,
-        message: None,
-        host_files: None,
-        rabbitmq: None,
-        cassandra: None,
-        redis: None,
-        vrouter: None,
         zookeeper: Some(Facts { zxid, ..Facts::default() }),
+        ..Status::default()
     }
 }
 

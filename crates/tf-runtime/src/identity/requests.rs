@@ -22,7 +22,7 @@ use serde_json::json;
 use tf_api::{Resource as _, names};
 use tf_pki::{
     authority::Issued,
-    member::{Identity, Member},
+    member::Identity,
     review::{Candidate, Decision, Denial, Request, Requester, Roster, ServiceAccount, review},
 };
 use tf_plan::{
@@ -228,13 +228,7 @@ impl<C: Component> Signer<C> {
         let candidate = |pod: observed::Pod| {
             let node = pod.node.clone().filter(|_| workloads.contains(pod.workload()) && !pod.terminating)?;
             let address = pod.address.as_ref()?.parse().ok()?;
-            let identity = Identity::member(&Member {
-                pod: pod.name.clone(),
-                node: node.clone(),
-                addresses: BTreeSet::from([address]),
-                services: agents.services.clone(),
-                lifetime_seconds: agents.lifetime_seconds,
-            });
+            let identity = Identity::member(&agents.member(&pod.name, &node, address));
             let identity =
                 identity.inspect_err(|error| tracing::warn!(pod = pod.name, %error, "no certificate")).ok()?;
             Some((pod.name, Candidate { uid: pod.uid, node, node_uid: None, identity }))

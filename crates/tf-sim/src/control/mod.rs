@@ -8,7 +8,7 @@
 pub mod named;
 pub mod options;
 
-use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
@@ -71,11 +71,12 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     let (address, pair) = options.introspect.clone();
     introspect::serve(address, pair, "text/xml", move || page.page()).await?;
     let database = Database::new(&options.cassandra, &status);
-    let agents = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.xmpp)).await?;
+    // Agents and peers are let in at that address alone (upstream `main.cc`, `CreateXmppServer`; `bgp_session_manager.cc`; `agent_xmpp_init.cc`).
+    let agents = http::listen((options.address, options.xmpp)).await?;
     let told = (daemon == Daemon::Control).then(|| Arc::clone(&database));
     tokio::spawn(admit(agents, options.xmpp_tls.clone(), Arc::clone(&status), told));
     if let Some(port) = options.bgp {
-        let peers = http::listen((Ipv4Addr::UNSPECIFIED.into(), port)).await?;
+        let peers = http::listen((options.address, port)).await?;
         tokio::spawn(admit(peers, None, Arc::clone(&status), None));
     }
     if let Some(named) = &options.named {

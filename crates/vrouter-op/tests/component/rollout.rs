@@ -86,14 +86,7 @@ fn asked(states: [(&str, bool); 4]) -> Observed<Vrouter> {
             address: format!("10.0.0.{index}"),
             daemons: [("vrouteragent".to_owned(), state)].into(),
             health: Some(Health::new(serves, message)),
-            certificate: None,
-            message: None,
-            host_files: None,
-            zookeeper: None,
-            rabbitmq: None,
-            cassandra: None,
-            redis: None,
-            vrouter: None,
+            ..Status::default()
         };
         observed.agents.insert(pod.uid.clone(), Agent::Says(Box::new(said)));
     }

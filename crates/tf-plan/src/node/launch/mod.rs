@@ -10,8 +10,14 @@ mod check;
 mod place;
 mod probe;
 
-use std::{collections::BTreeMap, num::NonZeroU16, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    num::NonZeroU16,
+    path::Path,
+};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use tf_api::schema::Port;
 
@@ -94,6 +100,14 @@ pub struct Launch {
     /// The certificate that the agent asks for, in the container that serves its API. Default: none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// A network of which the agent tells what addresses its node has ([`super::state::Status::network`]), in the container that serves its API.
+    /// Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<IpNet>,
+    /// Addresses that the daemons of the pod use besides the pod's own, in a data network. The pod's certificate is for them, too, and a daemon
+    /// is not started for the first time with one that is not. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub addresses: BTreeSet<IpAddr>,
     /// The Redis that the agent makes reachable to daemons of the pod. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
@@ -150,6 +164,8 @@ impl Launch {
             drain: None,
             agent: None,
             identity: None,
+            network: None,
+            addresses: BTreeSet::new(),
             relay: None,
         }
     }
@@ -189,8 +205,6 @@ impl Launch {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -230,6 +244,8 @@ mod tests {
                 reload: None,
                 at_start: false,
             }),
+            network: Some("10.1.0.0/24".parse().unwrap()),
+            addresses: BTreeSet::from(["10.1.0.7".parse().unwrap()]),
             ..Launch::new(vec!["java".into(), "-cp".into(), "/opt/*".into()])
         }
     }
