@@ -96,8 +96,6 @@ impl Cluster<'_> {
                     .set("trace_file", format!("{LOG_DIR}/vnc_openstack-{worker}.err"));
                 self.common(defaults, *introspect);
                 self.services.stores().fill(defaults);
-                // The API alone reads it; its own two minutes are long for a broker that is gone.
-                defaults.set("rabbit_health_check_interval", 10);
                 if !self.collectors().is_empty() {
                     // Any text switches this on, `False` too (upstream `vnc_api_stats.py`), as it does
                     // `enable_latency_stats_log`, which is therefore never written.
