@@ -54,10 +54,13 @@ pub struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// Who may do what: what the spec says, else what suits the authentication.
+    /// Who may do what. Without Keystone that is everybody everything in every mode, but for what is kept from those who do not call
+    /// themselves administrators, which needs no proof (upstream `api_server.py`, `is_auth_disabled` and `is_admin_request`).
     pub fn aaa_mode(&self) -> AaaMode {
-        let usual = if self.keystone.is_some() { AaaMode::Rbac } else { AaaMode::NoAuth };
-        self.spec.aaa_mode.unwrap_or(usual)
+        match self.keystone {
+            Some(_) => self.spec.aaa_mode.unwrap_or(AaaMode::Rbac),
+            None => AaaMode::NoAuth,
+        }
     }
 
     /// How programs find the API. A secret with Keystone: leases that dnsmasq gives are stored by a script that brings no

@@ -4,8 +4,12 @@ use config_op::Component;
 use serde_json::{Value, json};
 use tf_testing::laws::fields::Stage;
 
-/// RabbitMQ cannot be used without credentials.
+/// RabbitMQ cannot be used without credentials, and without Keystone nobody is asked for anything.
 fn company(path: &str) -> Option<Value> {
+    if path == "serviceConfiguration.aaaMode" {
+        let auth = json!({"authMode": "keystone", "keystoneAuthParameters": {"adminPassword": "p"}});
+        return Some(json!({"commonConfiguration": {"authParameters": auth}}));
+    }
     let field = path.strip_prefix("dependencies.rabbitmq.external.endpoints.[].")?;
     let nodes = if field == "service" { json!([]) } else { json!(["192.0.2.9"]) };
     let endpoints = json!([{"name": "amqp", "port": 4321, "nodes": nodes}]);
@@ -22,6 +26,7 @@ fn no_field_lies() {
             ("rabbitmq", "amqp"),
             ("analytics", "collector"),
         ],
+        sample: &|path| (path == "serviceConfiguration.aaaMode").then(|| json!("cloud-admin")),
         company: &company,
         except: &[
             (
