@@ -3,6 +3,7 @@
 use serde_json::{Map, json};
 use tf_api::{
     Config, ConfigConfiguration, Managed as _,
+    common::AaaMode,
     contract::{Draft, Protocol, Reason},
 };
 use tf_pki::member::service_names;
@@ -234,9 +235,30 @@ fn ignored(cr: &Config) -> Vec<String> {
     let hostless = hostless
         .map(|_| field("linklocalServiceConfig", "ipFabricServiceHost is missing, so no service is registered"));
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    let is_open = spec.aaa_mode.is_some_and(AaaMode::is_open);
+    let asks = keystone::is_used(auth);
+    let of_access = [
+        (
+            spec.aaa_mode.is_some() && !is_open && !asks,
+            "aaaMode",
+            "authMode is not keystone, so the API is open to everybody, as with no-auth",
+        ),
+        (
+            spec.api_admin_port != usual.api_admin_port && (is_open || !asks),
+            "apiAdminPort",
+            "the API opens it only where Keystone authenticates users and aaaMode is not no-auth",
+        ),
+    ];
+    let of_access = of_access.into_iter().filter(|(set, ..)| *set).map(|(_, name, why)| field(name, why));
     let dependencies = dependency::ignored(&services::dependencies(cr));
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
-    of_containers.chain(hostless).chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
+    of_containers
+        .chain(hostless)
+        .chain(of_access)
+        .chain(keystone::ignored(auth))
+        .chain(dependencies)
+        .chain(host_files)
+        .collect()
 }
 
 fn manages_fabric(spec: &ConfigConfiguration) -> bool {

@@ -58,6 +58,11 @@ pub enum AaaMode {
 }
 
 impl AaaMode {
+    /// Whether everybody may do everything.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::NoauthOldSpelling | Self::NoAuth)
+    }
+
     /// The value for a daemon's configuration file.
     pub const fn as_str(self) -> &'static str {
         match self {

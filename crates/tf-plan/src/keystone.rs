@@ -61,6 +61,11 @@ pub struct Keystone {
     pub region: String,
 }
 
+/// Whether Keystone authenticates users.
+pub fn is_used(auth: Option<&AuthParameters>) -> bool {
+    auth.is_some_and(uses_keystone)
+}
+
 /// The Secret with the administrator's password, if one is needed.
 pub fn secret(auth: Option<&AuthParameters>) -> Option<&str> {
     let auth = auth.filter(|auth| uses_keystone(auth) && spec_password(auth).is_none())?;

@@ -64,6 +64,11 @@ impl Daemon {
             Self::DeviceManager => "8096",
         }
     }
+
+    /// Seconds between heartbeats of the message bus, if the files name none; 0 for none.
+    const fn heartbeat(self) -> u16 {
+        if matches!(self, Self::Api) { 120 } else { 0 }
+    }
 }
 
 /// What a daemon goes by.
@@ -135,6 +140,8 @@ pub struct Rabbitmq {
     pub password: String,
     /// Virtual host, likewise.
     pub vhost: String,
+    /// Seconds between heartbeats, 0 for none.
+    pub heartbeat: u16,
     /// TLS, if it is spoken.
     pub tls: Option<RabbitmqTls>,
 }
@@ -232,7 +239,7 @@ impl Values {
             introspect_pair: self.pair("introspect_ssl_enable", "sandesh_server_certfile", "sandesh_server_keyfile"),
             cassandra: self.cassandra()?,
             zookeeper: zookeeper(&self.or("zk_server_ip", "127.0.0.1:2181")),
-            rabbitmq: self.rabbitmq()?,
+            rabbitmq: self.rabbitmq(daemon.heartbeat())?,
             collectors: words(&self.or("collectors", "")),
             collector_tls: self.collector_tls(),
             api: ApiServer {
@@ -293,7 +300,8 @@ impl Values {
         pair.zip(self.given("sandesh_ca_cert").map(Into::into))
     }
 
-    pub(crate) fn rabbitmq(&self) -> Result<Rabbitmq, Exit> {
+    /// `heartbeat`: seconds between heartbeats of a daemon whose file says nothing of them.
+    pub(crate) fn rabbitmq(&self, heartbeat: u16) -> Result<Rabbitmq, Exit> {
         let port = self.port("rabbit_port", "5672")?;
         let servers = self.or("rabbit_server", "localhost");
         let servers = servers.split([',', ' ']).filter(|server| !server.is_empty());
@@ -316,6 +324,12 @@ impl Values {
             user: self.or("rabbit_user", "guest"),
             password: self.or("rabbit_password", "guest"),
             vhost: self.given("rabbit_vhost").unwrap_or_else(|| "/".into()),
+            heartbeat: match self.given("rabbit_health_check_interval") {
+                Some(seconds) => {
+                    whole(&seconds).ok_or_else(|| exception("ValueError: rabbit_health_check_interval"))?
+                }
+                None => heartbeat,
+            },
             tls,
         })
     }
@@ -344,6 +358,11 @@ impl Values {
         let file = |option| PathBuf::from(self.or(option, "/etc/contrail/ssl/none"));
         self.is_on(switch).then(|| Pair { certificate: file(certificate), key: file(key) })
     }
+}
+
+/// A number without what stands behind its point.
+fn whole(number: &str) -> Option<u16> {
+    number.split('.').next()?.parse().ok()
 }
 
 /// Every other word means no.
@@ -406,6 +425,16 @@ mod tests {
         }
         assert_eq!(servers("[fd00::1]:1"), ["[fd00::1]:1"]);
         assert_eq!(api("").rabbitmq.vhost, "/");
+    }
+
+    #[test]
+    fn heartbeats_are_those_of_the_file_and_without_the_api_alone_has_any() {
+        let heartbeat = |daemon, more: &str| read(daemon, more).unwrap().rabbitmq.heartbeat;
+        for daemon in Daemon::ALL {
+            assert_eq!(heartbeat(daemon, "rabbit_health_check_interval = 10"), 10);
+            assert_eq!(heartbeat(daemon, "rabbit_health_check_interval = 7.5"), 7);
+            assert_eq!(heartbeat(daemon, ""), if daemon == Daemon::Api { 120 } else { 0 });
+        }
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Cluster<'_> {
     }
 
     /// Who may do what: what the spec says, else what suits the authentication.
-    fn aaa_mode(&self) -> AaaMode {
+    pub fn aaa_mode(&self) -> AaaMode {
         let usual = if self.keystone.is_some() { AaaMode::Rbac } else { AaaMode::NoAuth };
         self.spec.aaa_mode.unwrap_or(usual)
     }

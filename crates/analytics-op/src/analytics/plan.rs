@@ -110,6 +110,7 @@ fn carry_out(
         keystone,
         addresses: &ensemble.addresses(),
     };
+    ensemble.membership.notes.extend(closed(&cluster));
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let files = files(&ensemble, &cluster, &agents)?;
     let contents = files.content_hashes(ensemble.members());
@@ -184,6 +185,19 @@ fn far_from_redis(ensemble: &Ensemble<'_, Analytics>, services: &Services) -> Op
         format!(
             "there is no Redis on {}: the collectors there use that of another node, and results of queries have to be asked for elsewhere",
             far.join(", ")
+        )
+    })
+}
+
+/// A token is asked for in every other mode, and Keystone alone gives any (upstream `opserver.py`, `validate_user_token`). Unlike the config
+/// API without Keystone this one keeps people out, so the mode stays as it is.
+fn closed(cluster: &Cluster<'_>) -> Option<String> {
+    let mode = cluster.aaa_mode();
+    (cluster.keystone.is_none() && !mode.is_open()).then(|| {
+        let mode = mode.as_str();
+        format!(
+            "with aaaMode {mode} the API refuses whoever has no token, and authMode is not keystone, which alone gives any; state Keystone in \
+             authParameters, or leave aaaMode out to let everybody in"
         )
     })
 }

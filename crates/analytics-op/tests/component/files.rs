@@ -4,7 +4,7 @@
 
 use crate::support::{self, files, plan};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tf_plan::component::Component;
 use tf_sim::analytics::options::{Daemon, Options};
 
@@ -38,6 +38,20 @@ fn what_is_not_there_is_named_to_nobody() {
 fn with_a_query_engine_the_only_cassandra_is_the_database() {
     let collector = collector("query-engine-beside-one-cassandra");
     assert_eq!(collector.database.unwrap().port, collector.cassandra.unwrap().port);
+}
+
+#[test]
+fn a_mode_for_which_nobody_gives_tokens_is_told_and_stays() {
+    let (cr, observed) = support::situation::<Analytics>("analytics/three-nodes-with-a-database-and-alarms");
+    for (mode, is_told) in [("cloud-admin", true), ("rbac", true), ("no-auth", false), ("noauth", false)] {
+        let cr = support::with_settings(&cr, json!({"aaaMode": mode}));
+        let plan = Analytics::plan(&cr, &observed).unwrap();
+        let told = plan.notes.iter().any(|note| note.contains(&format!("with aaaMode {mode}")));
+        assert_eq!(told, is_told, "{mode}: {:?}", plan.notes);
+        let file = support::file(&files(&plan), "contrail-analytics-api.conf", "10.0.0.1").unwrap();
+        let rendered = if is_told { mode } else { "no-auth" };
+        assert!(file.contains(&format!("aaa_mode = {rendered}\n")), "{mode}: {file}");
+    }
 }
 
 #[test]

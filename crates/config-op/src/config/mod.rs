@@ -54,10 +54,19 @@ pub struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// Who may do what: what the spec says, else what suits the authentication.
+    /// Who may do what. Without Keystone that is everybody everything in every mode, but for what is kept from those who do not call
+    /// themselves administrators, which needs no proof (upstream `api_server.py`, `is_auth_disabled` and `is_admin_request`).
     pub fn aaa_mode(&self) -> AaaMode {
-        let usual = if self.keystone.is_some() { AaaMode::Rbac } else { AaaMode::NoAuth };
-        self.spec.aaa_mode.unwrap_or(usual)
+        match self.keystone {
+            Some(_) => self.spec.aaa_mode.unwrap_or(AaaMode::Rbac),
+            None => AaaMode::NoAuth,
+        }
+    }
+
+    /// Port on the loopback address where the API does what the administrator asks for. It opens it where users have to log in (upstream
+    /// `vnc_auth_keystone.py`, `get_middleware_app`).
+    pub fn admin_port(&self) -> Option<Port> {
+        (!self.aaa_mode().is_open()).then_some(self.spec.api_admin_port)
     }
 
     /// How programs find the API. A secret with Keystone: leases that dnsmasq gives are stored by a script that brings no

@@ -358,6 +358,8 @@ fn bus(daemon: Daemon, values: &Values) -> Result<Rabbitmq, Exit> {
         user: values.or("rabbitmq_user", "guest"),
         password: values.or("rabbitmq_password", "guest"),
         vhost: values.or("rabbitmq_vhost", "/"),
+        // It has no option for them.
+        heartbeat: 0,
         tls: values.is_on("rabbitmq_use_ssl").then_some(tls),
     })
 }

@@ -299,6 +299,8 @@ pub(crate) fn rabbitmq(boost: &Boost) -> Result<Rabbitmq, Fault> {
         user: text("user", "guest")?,
         password: text("password", "guest")?,
         vhost: text("vhost", "/")?,
+        // It has no option for them.
+        heartbeat: 0,
         tls: boost.flag("CONFIGDB.rabbitmq_use_ssl")?.unwrap_or(false).then_some(tls),
     })
 }

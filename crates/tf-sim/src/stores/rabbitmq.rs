@@ -111,11 +111,12 @@ impl Bus {
     }
 
     async fn connect(&self, server: &str) -> Result<(Connection, Consumer)> {
-        let Rabbitmq { user, password, vhost, tls, .. } = &self.options;
+        let Rabbitmq { user, password, vhost, heartbeat, tls, .. } = &self.options;
         let scheme = if tls.is_some() { "amqps" } else { "amqp" };
         // The root's name is a slash, which stands for itself here and not in a URL.
         let vhost = if vhost == "/" { "%2f" } else { vhost };
-        let uri = format!("{scheme}://{user}:{password}@{server}/{vhost}?heartbeat=10");
+        // Of a daemon that wants none this client has the server's own, which it cannot refuse.
+        let uri = format!("{scheme}://{user}:{password}@{server}/{vhost}?heartbeat={heartbeat}");
         if let Some(tls) = tls {
             timeout(PATIENCE, check(tls, server)).await??;
         }
