@@ -41,7 +41,7 @@
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
-# owned: configuration files that hold passwords; read: connection Secrets of services, and the password of Keystone
+# owned: generated password of the API, what clients connect with, and configuration files that hold passwords; read: connection Secrets of services, and the password of Keystone
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]

@@ -1,12 +1,13 @@
 //! Analytics: what the operator owns and reads, for each of its kinds. Collectors and the API have a folder, [`analytics`], the others a file:
 //! [`query_engine`], [`snmp`], [`alarm`]. What the kinds share is beside them: what the daemons connect to in [`services`], what plans begin
 //! and end with in [`member`], what two of them have in common in [`reporting`], parts of files in [`config`], of launch files in [`launch`],
-//! what is done to members that run in `procedure`, what they are in the config API in `registration`.
+//! who is let in at the API's port for administration in [`login`], what is done to members that run in `procedure`, what they are in the config API in `registration`.
 
 pub mod alarm;
 pub mod analytics;
 pub mod config;
 pub mod launch;
+pub mod login;
 pub mod member;
 mod procedure;
 pub mod query_engine;
@@ -48,7 +49,10 @@ fn declaration(kind: KindInfo, peers: Vec<PeerKind>) -> Declaration {
         primary: Kind::custom(kind),
         owned: vec![
             own(SERVICE_ACCOUNT, "identity of the members, without a token"),
-            own(SECRET, "configuration files that hold passwords"),
+            own(
+                SECRET,
+                "generated password of the API, what clients connect with, and configuration files that hold passwords",
+            ),
             own(CONFIG_MAP, "configuration files of the members and the discovery of their endpoints"),
             own(SERVICE, "the name of the API and names of the members"),
             own(POD_DISRUPTION_BUDGET, "at most one member is evicted at a time"),

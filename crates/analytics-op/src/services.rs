@@ -13,7 +13,7 @@ use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     files::url::authority,
     plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, python, python::CLIENT, unusable},
+    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, given, over_ipv4, python, python::CLIENT, unusable},
 };
 
 /// REST of Config, and of Analytics.
@@ -172,8 +172,4 @@ impl Services {
             notes,
         })
     }
-}
-
-fn given(connection: &Connection, key: &str) -> Option<String> {
-    connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned)
 }

@@ -27,19 +27,20 @@ use tf_plan::{
     images::{Builtin, Chosen},
     keystone, node,
     node::launch::{Identity, OnChange, Unusable, file_name},
-    nodemanager::{self, NodeType},
+    nodemanager::{self, COLLECTOR, NodeType},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
     procedure,
     registration::types::ANALYTICS_SNMP_NODE,
     sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA, collector_tls, collectors, configdb},
+    services::{CASSANDRA_CA, Login, RABBITMQ_CA, collector_tls, collectors, configdb},
 };
 
 use crate::{
     OPERATOR,
     config::{DEFAULTS, EVERYWHERE, path},
     launch::{authorities, client, daemon, introspected},
+    login,
     member::{self, GRACE_SECONDS, LOGS, Run, python},
     peer,
     procedure::members,
@@ -115,6 +116,8 @@ fn dependencies(cr: &AnalyticsSnmp) -> Vec<Dependency> {
     };
     let mut all = reporting::dependencies(sources, from.analytics.as_ref());
     all.retain(|it| it.condition != ConditionType::RedisReady);
+    let analytics = all.iter_mut().filter(|it| it.condition == ConditionType::CollectorReady);
+    analytics.for_each(|it| it.uses_secret = true);
     all
 }
 
@@ -153,6 +156,7 @@ fn carry_out(
         Run { builtins: &CONTAINERS, needed: &[SNMP_COLLECTOR, TOPOLOGY], listed: &spec.containers, uses_auth: true };
     let mut ensemble = run.prepare(cr, observed)?;
     ensemble.membership.notes.extend(cluster.around.services.notes.iter().cloned());
+    ensemble.membership.notes.extend(cluster.unheard(ensemble.members()));
     let agents = agents(cr, &observed.operator.cluster_domain);
     let mut files = Files::default();
     member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
@@ -161,6 +165,10 @@ fn carry_out(
         (RABBITMQ_CA, cluster.around.services.rabbitmq.ca.as_ref()),
     ];
     files.authorities(stores);
+    if let Some(login) = Login::of(&cluster.around.analytics) {
+        // In place of what is there with Keystone: topology alone reads the file, and nothing in it but a name and a password.
+        files.shared_secret(keystone::FILE, login::file(&login)?);
+    }
     files.shared(DEVICES, "");
     files.shared(&file_name(SNMP_COLLECTOR), cluster.launch_snmp(&agents)?);
     files.shared(&file_name(TOPOLOGY), cluster.launch_topology()?);
@@ -241,13 +249,55 @@ impl Cluster<'_> {
         self.common(defaults, member, self.topology_port(), name);
         let frequency = spec.topology_scan_frequency.or(spec.topology_snmp_frequency).unwrap_or(600);
         defaults.set("scan_frequency", frequency);
-        if !self.around.analytics.tls(API) {
-            // It speaks no TLS to the API (upstream `analytic_client.py`). Where the API does, it uses its own default, the port for
-            // administration on the loopback address.
-            defaults.list_unless_empty("analytics_api", Blank, self.around.analytics.authorities(API));
+        if !self.asks_its_node() {
+            defaults.list("analytics_api", Blank, self.around.analytics.authorities(API));
         }
         self.sections(&mut file);
         file.render()
+    }
+
+    /// Whether topology asks the API of its node, by its own default. It speaks TLS to none (upstream `analytic_client.py`), and the port
+    /// for administration has none.
+    fn asks_its_node(&self) -> bool {
+        let analytics = &self.around.analytics;
+        analytics.tls(API) || analytics.hosts(API).is_empty()
+    }
+
+    /// As whom topology asks: nothing else is read of what it has about Keystone (upstream `tf_topology/config.py`). Keystone's
+    /// administrator is none to be shown to another node without TLS.
+    fn login(&self) -> Option<Login> {
+        let keystone = self.around.keystone.as_ref().filter(|_| self.asks_its_node());
+        Login::of(&self.around.analytics).or_else(|| keystone.map(login::of_administrator))
+    }
+
+    /// What keeps topology from learning anything, which it tells nobody itself.
+    fn unheard(&self, members: &[MemberStatus]) -> Vec<String> {
+        if !self.asks_its_node() {
+            return Vec::new();
+        }
+        let refused = match self.login() {
+            Some(login) => login::note(&login),
+            None => Some(format!(
+                "Analytics has published no login for {}, which topology asks, so nobody lets it in; where Analytics has authParameters, set \
+                 the same here, and where it is no resource, name it as external with a secretRef",
+                login::PLACE
+            )),
+        };
+        self.far_from_an_api(members).into_iter().chain(refused).collect()
+    }
+
+    fn far_from_an_api(&self, members: &[MemberStatus]) -> Option<String> {
+        let analytics = &self.around.analytics;
+        let known = [API, COLLECTOR].map(|endpoint| analytics.hosts(endpoint)).concat();
+        let far: Vec<&str> =
+            members.iter().map(|it| it.address.as_str()).filter(|it| !known.iter().any(|host| host == it)).collect();
+        (!far.is_empty()).then(|| {
+            format!(
+                "there is no Analytics on {}: topology there has nobody to ask, and leaves out the devices that fall to it; put both on the \
+                 same nodes",
+                far.join(", ")
+            )
+        })
     }
 
     fn common(&self, defaults: &mut Section, member: &MemberStatus, introspect: Port, log: &str) {
@@ -283,12 +333,11 @@ impl Cluster<'_> {
     }
 
     fn launch_topology(&self) -> Result<String, Unusable> {
-        let mut argv = vec!["tf-topology".into(), "-c".into(), path(TOPOLOGY_FILE)];
-        argv.extend(self.around.keystone.iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
-        let files = [TOPOLOGY_FILE]
-            .into_iter()
-            .chain(client(self.around.keystone.as_ref()))
-            .chain(authorities(&self.around.services));
+        let own: Vec<&str> = [TOPOLOGY_FILE].into_iter().chain(self.login().map(|_| keystone::FILE)).collect();
+        let named = own.iter().flat_map(|file| ["-c".into(), path(file)]);
+        let argv = ["tf-topology".to_owned()].into_iter().chain(named).collect();
+        let files =
+            own.iter().copied().chain(client(self.around.keystone.as_ref())).chain(authorities(&self.around.services));
         introspected(daemon(argv, files), self.topology_port(), self.around.level)?.render()
     }
 }

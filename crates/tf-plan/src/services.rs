@@ -75,12 +75,7 @@ pub struct Cassandra {
 impl Cassandra {
     /// What a connection says, with its servers as the caller's daemons take them.
     pub fn of(connection: &Connection, servers: Vec<String>) -> Self {
-        let key = |key| connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
-        let login = match (key("username"), key("password")) {
-            (Some(user), Some(password)) => Some(Login { user, password }),
-            _ => None,
-        };
-        Self { servers, tls: connection.tls(CQL), ca: key(CA), login }
+        Self { servers, tls: connection.tls(CQL), ca: given(connection, CA), login: Login::of(connection) }
     }
 
     /// Path of the certificates that theirs are checked against.
@@ -134,7 +129,7 @@ impl Rabbitmq {
         Ok(Self {
             servers: connection.authorities(AMQP),
             tls: connection.tls(AMQP),
-            ca: connection.credentials.get(CA).filter(|certificates| !certificates.is_empty()).map(str::to_owned),
+            ca: given(connection, CA),
             login: Login { user: user.clone(), password: password.clone() },
             vhost: vhost.clone(),
         })
@@ -155,10 +150,23 @@ pub struct Login {
     pub password: String,
 }
 
+impl Login {
+    /// The one that clients find in a connection Secret, if it has both.
+    pub fn of(connection: &Connection) -> Option<Self> {
+        let (user, password) = (given(connection, "username"), given(connection, "password"));
+        user.zip(password).map(|(user, password)| Self { user, password })
+    }
+}
+
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Login")
     }
+}
+
+/// The value of a key of a connection Secret, if it is not empty.
+pub fn given(connection: &Connection, key: &str) -> Option<String> {
+    connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
 /// Collectors with port.

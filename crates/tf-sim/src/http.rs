@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Of a body, in bytes.
 const LARGEST: usize = 1024 * 1024;
 
-/// What is asked: method, path with query, body.
+/// What is asked: method, path with query, body, as whom.
 pub struct Question {
     /// The method.
     pub method: String,
@@ -33,6 +33,8 @@ pub struct Question {
     pub path: String,
     /// The body.
     pub body: Bytes,
+    /// The header `Authorization`, if there is one.
+    pub authorization: Option<String>,
 }
 
 /// What is answered: status, type, text.
@@ -88,7 +90,13 @@ where
             let (head, body) = request.into_parts();
             let body = Limited::new(body, LARGEST).collect().await.map(http_body_util::Collected::to_bytes);
             let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-            let question = Question { method: head.method.to_string(), path, body: body.unwrap_or_default() };
+            let authorization = head.headers.get(hyper::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+            let question = Question {
+                method: head.method.to_string(),
+                path,
+                body: body.unwrap_or_default(),
+                authorization: authorization.map(str::to_owned),
+            };
             // To the end, also where nobody listens any more: daemons do not stop half-way either.
             let answered = tokio::spawn(answer(question)).await;
             let (status, kind, text) =
@@ -148,6 +156,14 @@ pub async fn get(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>, path: &
             }
         }
     };
+    timeout(PATIENCE, asked).await.context("no answer")?
+}
+
+/// Asks for a page without TLS, with this header `Authorization`, and gives back its status. `server`: host and port.
+pub async fn get_as(server: &str, authorization: &str, path: &str) -> Result<StatusCode> {
+    let request = Request::get(path).header("host", server).header("authorization", authorization);
+    let request = request.body(Full::default())?;
+    let asked = async { send(TcpStream::connect(server).await?, request).await };
     timeout(PATIENCE, asked).await.context("no answer")?
 }
 

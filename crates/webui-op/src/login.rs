@@ -4,7 +4,7 @@
 //! That one had the same password for every installation where the spec has none; here one is generated, and kept in a Secret of the
 //! operator's own.
 
-use tf_api::{Managed as _, Webui, common::AuthMode, contract::Reason, schema::Sensitive};
+use tf_api::{Managed as _, Webui, contract::Reason, schema::Sensitive};
 use tf_plan::{
     build::identity,
     credentials::{Credential, Generator},
@@ -42,7 +42,8 @@ pub fn secret(cr: &Webui) -> String {
 
 /// What has to be in the Secret: nothing where Keystone is asked, or the spec has a password or names one.
 pub fn credentials(cr: &Webui) -> Vec<Credential> {
-    if uses_keystone(cr) || inline(cr).is_some() || named(cr).is_some() {
+    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
+    if keystone::is_used(auth) || inline(cr).is_some() || named(cr).is_some() {
         return Vec::new();
     }
     vec![Credential::new(secret(cr), keystone::PASSWORD, Generator::Alphanumeric { length: LENGTH })]
@@ -99,11 +100,6 @@ impl Login {
             _ => None,
         }
     }
-}
-
-fn uses_keystone(cr: &Webui) -> bool {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    auth.is_some_and(|auth| auth.auth_mode == Some(AuthMode::Keystone))
 }
 
 fn inline(cr: &Webui) -> Option<&Sensitive> {

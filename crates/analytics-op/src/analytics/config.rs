@@ -17,7 +17,7 @@ use tf_plan::{
     },
     keystone::Keystone,
     node, sandesh,
-    services::{Cassandra, configdb},
+    services::{Cassandra, Login, configdb},
 };
 
 use crate::{
@@ -47,6 +47,8 @@ pub struct Cluster<'a> {
     pub kafka: Option<&'a Kafka>,
     /// Keystone, if it authenticates users.
     pub keystone: Option<&'a Keystone>,
+    /// Who is let in at the API's port for administration.
+    pub login: &'a Login,
     /// Addresses of the members, in the order they joined.
     pub addresses: &'a [String],
 }

@@ -23,9 +23,10 @@ use crate::{
 /// # Errors
 /// When a value cannot be expressed in the file.
 pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
-    let mut argv = vec!["contrail-analytics-api".into(), "-c".into(), path(API_FILE)];
-    argv.extend(cluster.keystone.into_iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
-    let files = [API_FILE].into_iter().chain(client(cluster.keystone)).chain(authorities(cluster.services));
+    let argv = ["contrail-analytics-api", "-c", &path(API_FILE), "-c", &path(keystone::FILE)];
+    let argv = argv.map(str::to_owned).to_vec();
+    let files =
+        [API_FILE, keystone::FILE].into_iter().chain(client(cluster.keystone)).chain(authorities(cluster.services));
     let mut launch = daemon(argv, files);
     // Which links it shows (upstream `opserver.py`).
     launch.environment.extend([

@@ -13,6 +13,7 @@ use tf_api::{
 };
 use tf_plan::{
     component::{self, Agents, References},
+    credentials::Credential,
     declaration::Declaration,
     dependency::Dependency,
     keystone,
@@ -20,7 +21,7 @@ use tf_plan::{
     plan::{Availability, NotReady, Plan},
 };
 
-use crate::peer;
+use crate::{login, peer};
 
 /// The Analytics component.
 pub struct Component;
@@ -51,6 +52,10 @@ impl component::Component for Component {
     fn references(cr: &Analytics) -> References {
         let auth = cr.spec.common_configuration.auth_parameters.as_ref();
         References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn credentials(cr: &Analytics) -> Vec<Credential> {
+        login::credentials(cr)
     }
 
     fn dependencies(cr: &Analytics) -> Vec<Dependency> {

@@ -12,7 +12,7 @@ use tf_plan::{
         configuration::Files,
         identity::Identity,
         pod::{Daemon, mount},
-        service,
+        publish, service,
     },
     component::Agents,
     dependency::{self, Connection, Dependency, Need, Resolved},
@@ -34,7 +34,7 @@ use super::{
     database, launch,
 };
 use crate::{
-    OPERATOR, config,
+    OPERATOR, config, login,
     member::{self, GRACE_SECONDS, LOGS, Run},
     procedure::members,
     registration::{self, Nodes},
@@ -101,6 +101,8 @@ fn carry_out(
     let (database, kafka) = optional(resolved, &mut services.notes);
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     ensemble.membership.notes.extend(far_from_redis(&ensemble, &services));
+    let login = login::of(cr, observed, keystone)?;
+    ensemble.membership.notes.extend(login::note(&login));
     let cluster = Cluster {
         spec,
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
@@ -108,6 +110,7 @@ fn carry_out(
         database: database.as_ref(),
         kafka: kafka.as_ref(),
         keystone,
+        login: &login,
         addresses: &ensemble.addresses(),
     };
     ensemble.membership.notes.extend(closed(&cluster));
@@ -123,14 +126,18 @@ fn carry_out(
     api.service = Some(host.clone());
     let collector = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, spec.collector_port, true);
     let front = service::cluster(&ensemble.identity, &service_name, &[(services::API, spec.analytics_port)]);
+    // Whoever asks as Keystone's administrator has that login from where it is kept.
+    let own = keystone.is_none().then_some(&login);
+    let kept = own.map(|own| publish::credentials(&ensemble.identity, &login::secret(cr), &login::kept(own)));
     let parts = Parts {
         files,
         volumes: member::volumes(&ensemble.identity, &ensemble.containers, "analytics", "analytics1"),
         owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
         ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
         daemons,
-        objects: vec![front],
+        objects: [Some(front), kept].into_iter().flatten().collect(),
         endpoints: vec![api, collector],
+        connection: own.map(|own| (services::API, "analytics", login::published(own))),
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr),
         drafts,
@@ -222,6 +229,9 @@ fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Age
     let mut files = Files::default();
     let services = cluster.services;
     member::library(&mut files, services, cluster.keystone)?;
+    if cluster.keystone.is_none() {
+        files.shared_secret(keystone::FILE, login::file(cluster.login)?);
+    }
     files.authorities([
         (CASSANDRA_CA, services.cassandra.ca.as_ref()),
         (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),

@@ -3,6 +3,7 @@
 mod fields;
 mod files;
 mod goldens;
+mod login;
 mod properties;
 mod registration;
 mod rolling;

@@ -33,11 +33,12 @@ prop_compose! {
         collectors in addresses(24),
         kafka in perhaps(),
         ready in prop_oneof![3 => Just(true), 1 => Just(false)],
-        passwords in (password(), password()),
+        passwords in (password(), password(), password()),
     ) -> World {
-        let (rabbitmq_password, redis_password) = passwords;
+        let (rabbitmq_password, redis_password, login_password) = passwords;
         World {
             nodes, cassandra, database, zookeeper, rabbitmq, redis, config, collectors, kafka, ready, rabbitmq_password, redis_password,
+            login_password,
         }
     }
 }
@@ -72,8 +73,11 @@ fn planned<C: Component>(
     if is_initialized {
         cr = with_status(&cr, json!({"initialized": true, "observedGeneration": 1}));
     }
-    let observed = world.observed();
-    let secrets = [world.rabbitmq_password.as_str(), world.redis_password.as_str()];
+    let mut observed = world.observed();
+    for generated in C::credentials(&cr) {
+        observed.secrets.entry(generated.secret).or_default().insert(generated.key, &world.login_password);
+    }
+    let secrets = [&world.rabbitmq_password, &world.redis_password, &world.login_password].map(String::as_str);
     let Some(plan) = laws::sound(|| C::plan(&cr, &observed), &secrets) else { return Ok(()) };
     prop_assert!(is_initialized || world.ready, "a bring-up with services that are not ready");
     let files = files(&plan);
@@ -87,6 +91,11 @@ fn planned<C: Component>(
             }
             if let Some(redis) = &options.redis {
                 prop_assert_eq!(redis.password.as_ref(), Some(&world.redis_password));
+            }
+            if let Some(administration) = &options.administration {
+                prop_assert_eq!(&administration.servers, &["127.0.0.1:8181"]);
+                prop_assert_eq!(&administration.user, "admin");
+                prop_assert_eq!(&administration.password, &world.login_password);
             }
             judge(&options, world)?;
         }

@@ -1,6 +1,7 @@
 //! The daemons of analytics without what they are for: they connect to every service that their files name, open their ports, and say by
-//! introspection how that went. Nothing is stored, asked or told but that, and who told to Kafka.
+//! introspection how that went. Nothing is stored, asked or told but that, who told to Kafka, and whether the API lets topology in.
 
+mod administration;
 mod kafka;
 pub mod options;
 mod redis;
@@ -63,6 +64,11 @@ pub async fn run(daemon: Daemon, arguments: &[String], exit: &mpsc::Sender<Exit>
             tokio::spawn(receive(listener, tls.clone()));
         }
         log::say(&format!("listens on port {}", address.1));
+    }
+    match (daemon, options.administration.clone()) {
+        (Daemon::Api, Some(own)) => administration::open(own).await,
+        (_, Some(asked)) => drop(tokio::spawn(administration::ask(asked, Arc::clone(&status)))),
+        (_, None) => {}
     }
     let collectors = options.collectors.clone();
     let collectors = match daemon {

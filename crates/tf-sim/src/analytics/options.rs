@@ -131,6 +131,23 @@ impl std::fmt::Debug for Redis {
     }
 }
 
+/// The port for administration of the API, without TLS and with basic authentication.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Administration {
+    /// Where it is, with port: of the API its own one, of topology those that it asks.
+    pub servers: Vec<String>,
+    /// Who is let in, or who asks.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Administration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.servers).finish()
+    }
+}
+
 /// What a daemon goes by.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -164,6 +181,8 @@ pub struct Options {
     pub kafka: Option<(Vec<String>, Tls)>,
     /// Partitions, for those that have to agree on them.
     pub partitions: Option<u32>,
+    /// The port for administration, for the API, which has it, and topology, which asks there.
+    pub administration: Option<Administration>,
 }
 
 impl Options {
@@ -227,6 +246,7 @@ impl Options {
             queries: None,
             kafka: kafka(&boost)?,
             partitions: is_collector.then_some(partitions.unwrap_or(15)),
+            administration: None,
         })
     }
 
@@ -284,8 +304,23 @@ impl Options {
                 (words(&values.or("kafka_broker_list", "127.0.0.1:9092")), tls)
             }),
             partitions: (!is_snmp).then_some(partitions.unwrap_or(15)),
+            administration: administration(daemon, values)?,
         })
     }
+}
+
+/// The two have not the same defaults (upstream `opserver.py`, `tf_topology/config.py`).
+fn administration(daemon: Daemon, values: &Values) -> Result<Option<Administration>, Exit> {
+    let (servers, user, password) = match daemon {
+        Daemon::Api => (vec![format!("127.0.0.1:{}", values.port("admin_port", "8181")?)], "admin", "contrail123"),
+        Daemon::Topology => (words(&values.or("analytics_api", "127.0.0.1:8181")), "user1", "password1"),
+        _ => return Ok(None),
+    };
+    Ok(Some(Administration {
+        servers,
+        user: values.or("admin_user", user),
+        password: values.or("admin_password", password),
+    }))
 }
 
 /// The database of analytics of a daemon in C++.
@@ -426,8 +461,21 @@ mod tests {
     }
 
     #[test]
+    fn without_a_login_the_api_and_topology_have_different_ones() {
+        let of = |daemon, text: &str| read(daemon, text).unwrap().administration;
+        let (api, topology) = (of(Daemon::Api, "").unwrap(), of(Daemon::Topology, "").unwrap());
+        assert_eq!(api.servers, topology.servers);
+        assert_ne!((api.user, api.password), (topology.user, topology.password));
+        let both = "[KEYSTONE]\nadmin_user = admin\nadmin_password = s3cret\n";
+        assert_eq!(of(Daemon::Api, both), of(Daemon::Topology, both));
+        let elsewhere = format!("[DEFAULTS]\nanalytics_api = a:8081 b:8081\n{both}");
+        assert_eq!(of(Daemon::Topology, &elsewhere).unwrap().servers, ["a:8081", "b:8081"]);
+        assert_eq!(of(Daemon::SnmpCollector, both), None);
+    }
+
+    #[test]
     fn debug_shows_no_password() {
-        let text = "[REDIS]\nredis_password = secret-of-redis\n";
-        assert!(!format!("{:?}", read(Daemon::Api, text).unwrap().redis).contains("secret-of-redis"));
+        let text = "[REDIS]\nredis_password = secret-of-redis\n[KEYSTONE]\nadmin_password = secret-of-redis\n";
+        assert!(!format!("{:?}", read(Daemon::Api, text).unwrap()).contains("secret-of-redis"));
     }
 }

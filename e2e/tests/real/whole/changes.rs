@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
 use serde_json::Value;
-use tf_api::kinds::{ANALYTICS, RABBITMQ, REDIS, ZOOKEEPER};
+use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_api::names::CONFIGDB;
 use tf_testing::identity::Identity;
 
@@ -60,6 +60,9 @@ async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
         };
         world.goes_through(what, edit, &[follower]).await?;
     }
+    // Topology is functional again as soon as it and the API of its node have the same one.
+    let login = edit_secret(client, "analytics1-analytics-login", "password", "another0password");
+    world.goes_through("login", login, &[ANALYTICS, ANALYTICS_SNMP]).await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let token =
         async { Ok(secrets.delete("kubemanager1-kubemanager-token", &DeleteParams::default()).await.map(drop)?) };

@@ -5,18 +5,19 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tf_api::Managed;
+use tf_api::{Managed, contract::NameReference};
 use tf_plan::{
     component::Component,
     node::launch::{Launch, OnChange},
-    observed::Observed,
+    object::SECRET,
+    observed::{Observed, Source},
     plan::Plan,
 };
 use tf_sim::analytics::options::{Daemon, Options};
 pub use tf_testing::situation::{files, with_status};
 use tf_testing::{
     golden,
-    situation::{endpoint, nodes, peer, resource},
+    situation::{data, endpoint, nodes, peer, resource},
 };
 
 /// A recorded situation of a kind: the resource and what is observed.
@@ -28,6 +29,25 @@ pub fn situation<C: Component>(name: &str) -> (C::Cr, Observed<C::Cr>) {
 pub fn plan<C: Component>(name: &str) -> Plan {
     let (cr, observed) = situation::<C>(name);
     C::plan(&cr, &observed).unwrap_or_else(|not_ready| panic!("{name}: {}", not_ready.message))
+}
+
+/// Analytics hands over what a plan of it publishes.
+pub fn hand_over<Cr>(analytics: &Plan, observed: &mut Observed<Cr>) {
+    let Some(Source::Known(peers)) = observed.peers.get_mut("Analytics") else { panic!("no Analytics") };
+    let published = analytics.connection.as_ref();
+    peers[0].status.connection_secret_ref = published.map(|(name, _)| NameReference { name: name.clone() });
+    peers[0].status.connection_hash = published.map(|(_, hash)| hash.clone());
+    if let Some((name, _)) = published {
+        observed.secrets.insert(name.clone(), data(analytics, SECRET, name).into_iter().collect());
+    }
+}
+
+/// A resource with Keystone, with this password of its administrator.
+pub fn with_keystone<Cr: Managed>(cr: &Cr, password: &str) -> Cr {
+    let mut cr = serde_json::to_value(cr).unwrap();
+    cr["spec"]["commonConfiguration"]["authParameters"] =
+        json!({"authMode": "keystone", "keystoneAuthParameters": {"adminPassword": password}});
+    serde_json::from_value(cr).unwrap()
 }
 
 /// A resource with other settings in `serviceConfiguration`, too.
@@ -101,6 +121,8 @@ pub struct World {
     pub ready: bool,
     pub rabbitmq_password: String,
     pub redis_password: String,
+    /// At the API's port for administration.
+    pub login_password: String,
 }
 
 impl World {
@@ -122,13 +144,14 @@ impl World {
                 "Rabbitmq": {"known": one("rabbitmq1", &[("amqp", 5673, true)], &self.rabbitmq, Some("rabbitmq"))},
                 "Redis": {"known": one("redis1", &[("redis", 6389, true)], &self.redis, Some("redis"))},
                 "Config": {"known": one("config1", &[("api", 8082, true)], &self.config, None)},
-                "Analytics": {"known": one("analytics1", &[("api", 8081, true), ("collector", 8086, true)], &self.collectors, None)},
+                "Analytics": {"known": one("analytics1", &[("api", 8081, true), ("collector", 8086, true)], &self.collectors, Some("login"))},
                 "AnalyticsAlarm": {"known": one("analyticsalarm1", &[("kafka", 9092, true)], &self.kafka, None)},
                 "QueryEngine": {"known": []},
             },
             "secrets": {
                 "rabbitmq": {"username": "user0001", "password": self.rabbitmq_password, "vhost": "vhost001"},
                 "redis": {"password": self.redis_password},
+                "login": {"username": "admin", "password": self.login_password},
             },
         }))
         .unwrap()
