@@ -644,7 +644,7 @@ impl Supervisor {
             since: jiff::Timestamp::now(),
             message: self.trouble.clone().or_else(|| (!waits.is_empty()).then(|| waits.join("; "))),
             serves: self.wellness.serves(pid),
-            unwell: self.wellness.unwell(),
+            unwell: self.wellness.unwell(pid),
             lacks: self.wellness.lacks(),
             standby: self.wellness.is_standby(),
             connections: self.wellness.connections(),

@@ -28,6 +28,8 @@ const ASKING: Duration = Duration::from_secs(5);
 const KUBERNETES: &str = "Kubernetes:API";
 /// How long a daemon may not serve before it is said: two looks. One that is merely busy answers late now and then.
 const FORBEARANCE: Duration = Duration::from_secs(3);
+/// What is said of a process that nobody has seen serve. It needs no forbearance: the one before it has ended.
+const BEGUN: &str = "it has begun and was not seen to serve yet";
 
 /// What there is to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Report {
     pub serving: Option<i32>,
     /// The process that has served at some time.
     pub answered: Option<i32>,
+    /// The same, where to stand by is to serve.
+    pub shown: Option<i32>,
 }
 
 /// What was seen so far of one process of a daemon.
@@ -55,6 +59,7 @@ struct Seen {
     /// When it was seen first.
     first: Option<Instant>,
     has_answered: bool,
+    has_shown: bool,
     unwell_since: Option<Instant>,
     lacks: Option<(String, Instant)>,
     silent_since: Option<Instant>,
@@ -74,6 +79,7 @@ impl Seen {
             };
         }
         self.has_answered |= health.serves && !health.standby;
+        self.has_shown |= health.serves;
         // A daemon that waits to be elected may have a port open at which nobody answers yet.
         let is_unwell = if lives { *is_silent && self.has_answered } else { !health.serves };
         let since = |is: bool, since: Option<Instant>| is.then(|| since.unwrap_or(begun));
@@ -187,7 +193,8 @@ impl Wellness {
         if let Some((_, task)) = self.looking.take() {
             task.abort();
         }
-        self.told.send_replace(Report::default());
+        // The process is the same.
+        self.told.send_modify(|told| *told = Report { shown: told.shown, ..Report::default() });
         let is_visible = launch.alive.is_some() || !matches!(launch.ready, Probe::Process);
         if is_visible {
             let (paths, daemon, address) = (self.paths.clone(), self.daemon.clone(), self.pod.address);
@@ -226,10 +233,11 @@ impl Wellness {
                     let hangs = pid.filter(|_| seen.hangs(patience, now) || seen.is_stuck(starting, now));
                     let serving = pid.filter(|_| health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
+                    let shown = pid.filter(|pid| seen.has_shown || told.borrow().shown == Some(*pid));
                     let lacks: Vec<String> =
                         seen.lost(now).map(str::to_owned).into_iter().chain(kubernetes.lost(now)).collect();
                     let lacks = (!lacks.is_empty()).then(|| lacks.join(", "));
-                    let report = Report { unwell, lacks, standby, connections, hangs, serving, answered };
+                    let report = Report { unwell, lacks, standby, connections, hangs, serving, answered, shown };
                     told.send_if_modified(|told| (*told != report).then(|| *told = report).is_some());
                 }
             });
@@ -237,10 +245,13 @@ impl Wellness {
         }
     }
 
-    /// Why the daemon does not serve, if it does not and no operator asks.
-    pub fn unwell(&self) -> Option<String> {
-        self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
-        self.told.borrow().unwell.clone()
+    /// Why this process of the daemon does not serve, if it does not and no operator asks.
+    pub fn unwell(&self, pid: Option<i32>) -> Option<String> {
+        let (launch, _) = self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
+        let told = self.told.borrow();
+        let is_asked = launch.alive.is_none() && !matches!(launch.ready, Probe::Process);
+        let is_new = is_asked && pid.is_some() && told.shown != pid;
+        told.unwell.clone().or_else(|| is_new.then(|| BEGUN.to_owned()))
     }
 
     /// What the daemon is not connected to although it serves.

@@ -21,7 +21,7 @@ use std::{
 };
 
 use common::{Container, DAEMON, files, noting, settle, shell};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use tf_plan::node::{
     launch::{Drain, Launch, OnChange, Place, Probe, Signal as LaunchSignal, Stop, When},
     state::{Exit, Phase},
@@ -155,10 +155,15 @@ fn a_daemon_that_answers_no_more_is_killed_and_started_anew_and_one_that_refuses
     thread::sleep(Duration::from_secs(5));
     let state = container.state().unwrap();
     assert!(state.unwell.is_none() && state.pid == first, "{state:?}");
+    // The next process is not taken for well because the one before it was.
+    kill_process(Pid::from_raw(first.unwrap()).unwrap(), Signal::KILL).unwrap();
+    let state = container.wait("the next process", |state| state.restarts == 1 && state.phase == Phase::Running);
+    assert_eq!(state.unwell.as_deref(), Some("it has begun and was not seen to serve yet"));
+    container.wait("a look at it", |state| state.unwell.is_none());
     answers.store(false, Ordering::Relaxed);
     let unwell = container.wait("words about it", |state| state.unwell.is_some());
     assert_eq!(unwell.unwell.unwrap(), "no answer within 1500 ms");
-    let state = container.wait("a restart", |state| state.restarts == 1 && state.phase == Phase::Running);
+    let state = container.wait("a restart", |state| state.restarts == 2 && state.phase == Phase::Running);
     assert_eq!(state.last_exit.unwrap().exit, Exit::Signal(9));
     assert!(container.log().contains("which hangs"));
     answers.store(true, Ordering::Relaxed);
@@ -167,7 +172,7 @@ fn a_daemon_that_answers_no_more_is_killed_and_started_anew_and_one_that_refuses
     server.join().unwrap();
     container.wait("a refusal", |state| state.unwell.as_ref().is_some_and(|why| why.contains("refused")));
     thread::sleep(Duration::from_secs(5));
-    assert_eq!(container.state().unwrap().restarts, 1);
+    assert_eq!(container.state().unwrap().restarts, 2);
 }
 
 #[test]

@@ -72,11 +72,6 @@ pub fn secret(auth: Option<&AuthParameters>) -> Option<&str> {
     given(auth.keystone_secret_name.as_ref())
 }
 
-/// Whether Keystone authenticates users.
-pub fn is_used(auth: Option<&AuthParameters>) -> bool {
-    auth.is_some_and(uses_keystone)
-}
-
 /// Settings that are set and have no effect, for every kind but Webui.
 pub fn ignored(auth: Option<&AuthParameters>) -> Vec<String> {
     let Some(auth) = auth else { return Vec::new() };

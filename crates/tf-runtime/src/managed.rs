@@ -5,21 +5,9 @@
 //! the element itself.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::covers::is_nothing;
-
-/// Fields that the API server sets by itself inside of what it otherwise replaces as a whole: references to fields, tokens of projected
-/// volumes, ports of network policies, templates of claims (Kubernetes' `zz_generated.defaults.go` of `core/v1`, `apps/v1` and
-/// `networking/v1`). One that is not listed costs one apply that changes nothing.
-const DEFAULTS: [(&str, &str); 6] = [
-    ("apiVersion", r#""v1""#),
-    ("expirationSeconds", "3600"),
-    ("kind", r#""PersistentVolumeClaim""#),
-    ("protocol", r#""TCP""#),
-    ("status", r#"{"phase":"Pending"}"#),
-    ("volumeMode", r#""Filesystem""#),
-];
 
 /// Whether `manager` applied exactly the fields of `desired`, or fewer: none that has to go. False, too, if it never applied
 /// the object, for then nothing of it would go when it is planned no more.
@@ -75,8 +63,19 @@ fn has_no_more(live: &Value, desired: &Value) -> bool {
     }
 }
 
+/// Whether the API server sets this by itself inside of what it otherwise replaces as a whole: in references to fields, tokens of projected
+/// volumes, ports of network policies and templates of claims (Kubernetes' `zz_generated.defaults.go` of `core/v1`, `apps/v1` and
+/// `networking/v1`). What is not listed costs one apply that changes nothing.
 fn is_default(name: &str, found: &Value) -> bool {
-    DEFAULTS.iter().any(|(field, value)| *field == name && *value == found.to_string())
+    match name {
+        "apiVersion" => found == "v1",
+        "expirationSeconds" => found == 3600,
+        "kind" => found == "PersistentVolumeClaim",
+        "protocol" => found == "TCP",
+        "status" => *found == json!({"phase": "Pending"}),
+        "volumeMode" => found == "Filesystem",
+        _ => false,
+    }
 }
 
 /// Whether everything that `fields` names is in `value`.
@@ -102,10 +101,8 @@ fn item<'a>(list: &'a Value, keys: &str) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
-    use serde_json::json;
-
     use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 
     fn applied(fields: Value) -> ObjectMeta {
         let entry = |manager: &str, operation: &str, subresource: Option<&str>, fields: Value| ManagedFieldsEntry {
