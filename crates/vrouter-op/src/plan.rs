@@ -20,7 +20,8 @@ use tf_plan::{
     certificates,
     cluster::Cluster,
     component::Agents,
-    dependency, hibernation, images, keystone,
+    dependency::{self, Dependency, Need},
+    hibernation, images, keystone,
     node::{
         self,
         launch::file_name,
@@ -59,12 +60,16 @@ const ORCHESTRATORS: [&str; 6] = ["kubernetes", "openshift", "openstack", "mesos
 /// Plans a Vrouter.
 ///
 /// # Errors
-/// When the spec asks for what cannot be, or names a Secret that does not exist.
+/// When the spec asks for what cannot be, names a Secret that does not exist, or it is to be seen for the first time which services there are
+/// and cannot be.
 pub fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
-    let initialized = cr.is_initialized();
-    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed)?;
+    let remembered = observed.config_maps.get(&services::map_name(&identity(cr)));
+    let need = if remembered.is_some() { Need::Remembered } else { Need::Optional };
+    let used = services::dependencies(cr).into_iter().map(|dependency| Dependency { need, ..dependency });
+    let used: Vec<Dependency> = used.collect();
+    let resolved = dependency::resolve(&used, cr.home(), cr.is_initialized(), observed)?;
     let drafts = resolved.drafts.clone();
-    let services = Services::find(&resolved, observed.config_maps.get(&services::map_name(&identity(cr))));
+    let services = Services::find(&resolved, remembered);
     complete(cr, observed, &services, drafts.clone()).map_err(|not_ready| not_ready.with_drafts(drafts))
 }
 
