@@ -128,7 +128,7 @@ fn front(identity: &Identity) -> String {
 fn own_status(host: &str, servers: &BTreeMap<String, Modules>) -> Map<String, Value> {
     let ports = json!({"webUIHttpPort": ports::WEBUI_HTTP.get(), "webUIHttpsPort": ports::WEBUI_HTTPS.get()});
     let servers = (!servers.is_empty()).then(|| ("serviceStatus".to_owned(), json!(servers)));
-    Map::from_iter([("ports".to_owned(), ports), ("endpoint".to_owned(), json!(host))].into_iter().chain(servers))
+    [("ports".to_owned(), ports), ("endpoint".to_owned(), json!(host))].into_iter().chain(servers).collect()
 }
 
 fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {

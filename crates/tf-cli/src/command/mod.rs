@@ -29,6 +29,9 @@ enum What {
 }
 
 /// Does what the arguments of the process ask for. 0, 1 where that is what was asked about, or 2 after an error.
+///
+/// # Panics
+/// Where the system has no timer or poll for it.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> ExitCode {
     let told = match Command::parse().what {
