@@ -4,11 +4,19 @@ use config_op::Component;
 use serde_json::{Value, json};
 use tf_testing::laws::fields::Stage;
 
-/// RabbitMQ cannot be used without credentials, and without Keystone nobody is asked for anything.
+/// RabbitMQ cannot be used without credentials, without Keystone nobody is asked for anything, and no field of a service means something without
+/// the others.
 fn company(path: &str) -> Option<Value> {
     if path == "serviceConfiguration.aaaMode" {
         let auth = json!({"authMode": "keystone", "keystoneAuthParameters": {"adminPassword": "p"}});
         return Some(json!({"commonConfiguration": {"authParameters": auth}}));
+    }
+    if path.starts_with("serviceConfiguration.linklocalServices.[].") {
+        let hosts = ["10.0.0.5"];
+        let service = json!({
+            "name": "time", "ip": "169.254.169.253", "port": 123, "ipFabricServiceHosts": hosts, "ipFabricServicePort": 1123,
+        });
+        return Some(json!({"serviceConfiguration": {"linklocalServices": [service]}}));
     }
     let field = path.strip_prefix("dependencies.rabbitmq.external.endpoints.[].")?;
     let nodes = if field == "service" { json!([]) } else { json!(["192.0.2.9"]) };

@@ -2,14 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tf_plan::{
     component::Component as _,
     observed::{Observed, Pod, Source},
     plan::Plan,
-    registration::decide::decide,
+    registration::{
+        call::Call,
+        decide::{Seen, decide},
+        types,
+    },
 };
 use tf_testing::golden;
+
+/// Options of everything that people may have set.
+const GLOBAL: [&str; 4] = [
+    "encapsulation_priorities",
+    "vxlan_network_identifier_mode",
+    "ecmp_hashing_include_fields",
+    "graceful_restart_parameters",
+];
 
 /// The plan of a recorded situation whose spec has these settings, too, with one pod that serves.
 fn plan(settings: Value) -> Plan {
@@ -72,4 +84,93 @@ fn settings_of_everything_are_those_of_the_spec() {
         (&entry["linklocal_service_ip"], &entry["linklocal_service_port"]),
         (&json!("169.254.169.254"), &json!(80))
     );
+}
+
+#[test]
+fn options_of_everything_are_those_of_the_spec_in_full() {
+    let plan = plan(json!({
+        "encapsulationPriorities": ["VXLAN", "MPLSoUDP"],
+        "vxlanNetworkIdentifierMode": "configured",
+        "ecmpHashingIncludeFields": {"sourcePort": false},
+        "gracefulRestartParameters": {"restartTime": 60, "xmppHelperEnable": true},
+        "linklocalServiceConfig": {"ipFabricServiceHost": "10.0.0.60"},
+        "linklocalServices": [
+            {"name": "time", "ip": "169.254.169.253", "port": 123, "ipFabricServiceHosts": ["10.0.0.5", "fd00::5"], "ipFabricServicePort": 1123},
+            {"name": "files", "ip": "169.254.169.252", "port": 80, "ipFabricServiceHosts": ["files.example.org"], "ipFabricServicePort": 8080},
+        ],
+    }));
+    let vrouters = made(&plan, "/global-vrouter-configs").swap_remove(0);
+    assert_eq!(vrouters["encapsulation_priorities"], json!({"encapsulation": ["VXLAN", "MPLSoUDP"]}));
+    assert_eq!(vrouters["vxlan_network_identifier_mode"], "configured");
+    let hashing = json!({
+        "hashing_configured": true, "source_ip": true, "destination_ip": true, "ip_protocol": true, "source_port": false,
+        "destination_port": true,
+    });
+    assert_eq!(vrouters["ecmp_hashing_include_fields"], hashing);
+    let services = vrouters["linklocal_services"]["linklocal_service_entry"].as_array().unwrap();
+    let names: Vec<&Value> = services.iter().map(|service| &service["linklocal_service_name"]).collect();
+    assert_eq!(names, ["files", "metadata", "time"]);
+    assert_eq!(services[0]["ip_fabric_DNS_service_name"], "files.example.org");
+    assert_eq!(services[2]["ip_fabric_service_ip"], json!(["10.0.0.5", "fd00::5"]));
+    assert_eq!(
+        (&services[2]["linklocal_service_port"], &services[2]["ip_fabric_service_port"]),
+        (&json!(123), &json!(1123))
+    );
+    let system = made(&plan, "/global-system-configs").swap_remove(0);
+    let restart = json!({
+        "enable": true, "restart_time": 60, "long_lived_restart_time": 300, "end_of_rib_timeout": 300,
+        "bgp_helper_enable": false, "xmpp_helper_enable": true,
+    });
+    assert_eq!(system["graceful_restart_parameters"], restart);
+}
+
+#[test]
+fn what_the_spec_leaves_out_is_as_people_set_it_in_the_api() {
+    let encapsulations = json!({"encapsulation": ["VXLAN"]});
+    let hashing = json!({"hashing_configured": true, "source_ip": false, "destination_ip": false});
+    let restart = json!({"enable": true, "restart_time": 7});
+    let seen = |kind, name, properties: Value| Seen {
+        kind,
+        uuid: "u".into(),
+        name,
+        properties: properties.as_object().unwrap().clone(),
+    };
+    let present = [
+        seen(types::GLOBAL_SYSTEM_CONFIG, types::system(), json!({"graceful_restart_parameters": restart})),
+        seen(
+            types::GLOBAL_VROUTER_CONFIG,
+            types::in_system("default-global-vrouter-config"),
+            json!({
+                "encapsulation_priorities": encapsulations,
+                "vxlan_network_identifier_mode": "configured",
+                "ecmp_hashing_include_fields": hashing,
+            }),
+        ),
+    ];
+    let changed = |settings: Value| -> Map<String, Value> {
+        let calls = decide(&plan(settings).registration.unwrap().wanted, &present).waves.concat();
+        let bodies = calls.into_iter().filter_map(|call| match call {
+            Call::Update { body, .. } => Some(body),
+            _ => None,
+        });
+        bodies.flatten().filter(|(property, _)| GLOBAL.contains(&property.as_str())).collect()
+    };
+    assert_eq!(changed(json!({})), Map::new());
+    let stated = changed(json!({
+        "ecmpHashingIncludeFields": {"sourceIp": true},
+        "gracefulRestartParameters": {"enable": false},
+        "vxlanNetworkIdentifierMode": "automatic",
+    }));
+    let expected = json!({
+        "ecmp_hashing_include_fields": {
+            "hashing_configured": true, "source_ip": true, "destination_ip": false, "ip_protocol": true, "source_port": true,
+            "destination_port": true,
+        },
+        "graceful_restart_parameters": {
+            "enable": false, "restart_time": 7, "long_lived_restart_time": 300, "end_of_rib_timeout": 300,
+            "bgp_helper_enable": false, "xmpp_helper_enable": false,
+        },
+        "vxlan_network_identifier_mode": "automatic",
+    });
+    assert_eq!(Value::Object(stated), expected);
 }

@@ -5,6 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::global_settings::{
+    EcmpHashingIncludeFields, Encapsulation, GracefulRestartParameters, LinklocalService, VxlanNetworkIdentifierMode,
+};
 use crate::{
     common::{AaaMode, Container, PodConfiguration},
     contract::Status,
@@ -102,6 +105,8 @@ impl Default for LinklocalServiceConfig {
     rule("self.apiWorkerCount == 1 || (self.apiAdminPort + 20000 + self.apiWorkerCount <= 65535 \
         && self.apiIntrospectPort + 10000 + self.apiWorkerCount <= 65535)", "with several workers, apiAdminPort + 20000 + apiWorkerCount and apiIntrospectPort + 10000 + apiWorkerCount must be at most 65535; choose lower ports"),
     rule("self.globalASNNumber <= 65535 || (has(self.bgpEnable4Byte) && self.bgpEnable4Byte)", "a globalASNNumber above 65535 needs bgpEnable4Byte: true"),
+    rule("!has(self.linklocalServiceConfig) || !has(self.linklocalServices) \
+        || self.linklocalServices.all(s, s.name != self.linklocalServiceConfig.name)", "linklocalServices has the service of linklocalServiceConfig; give them different names"),
 ]))]
 pub struct ConfigConfiguration {
     /// Containers to run, with image and command.
@@ -144,6 +149,24 @@ pub struct ConfigConfiguration {
     #[serde(rename = "globalASNNumber")]
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub global_asn_number: u32,
+    /// How vRouters wrap packets for each other, the way that is preferred first. Default: what is set in the API, else MPLSoUDP, MPLSoGRE, VXLAN.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3))]
+    #[schemars(extend("x-kubernetes-validations" = [
+        rule("self.all(e, self.exists_one(f, f == e))", "name each encapsulation once, in the order of preference")
+    ]))]
+    pub encapsulation_priorities: Vec<Encapsulation>,
+    /// Who chooses the VXLAN identifiers of networks.
+    pub vxlan_network_identifier_mode: Option<VxlanNetworkIdentifierMode>,
+    /// By what vRouters choose one of several paths that are equally good. Default: what is set in the API.
+    pub ecmp_hashing_include_fields: Option<EcmpHashingIncludeFields>,
+    /// How long routes stay in use whose speaker starts anew. Default: what is set in the API.
+    pub graceful_restart_parameters: Option<GracefulRestartParameters>,
+    /// Further services outside of the overlay that pods and machines reach under link-local addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub linklocal_services: Vec<LinklocalService>,
 }
 
 impl Default for ConfigConfiguration {
@@ -164,6 +187,11 @@ impl Default for ConfigConfiguration {
             bgp_auto_mesh: true,
             bgp_enable_4_byte: false,
             global_asn_number: 64512,
+            encapsulation_priorities: Vec::new(),
+            vxlan_network_identifier_mode: None,
+            ecmp_hashing_include_fields: None,
+            graceful_restart_parameters: None,
+            linklocal_services: Vec::new(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The custom resources, one file per kind.
+//! The custom resources, one file per kind, and parts of them that are long.
 
 mod analytics;
 mod analytics_alarm;
@@ -6,6 +6,7 @@ mod analytics_snmp;
 mod cassandra;
 mod config;
 mod control;
+mod global_settings;
 mod kubemanager;
 mod manager;
 mod query_engine;
@@ -23,6 +24,7 @@ pub use analytics_snmp::*;
 pub use cassandra::*;
 pub use config::*;
 pub use control::*;
+pub use global_settings::*;
 pub use kubemanager::*;
 pub use manager::*;
 pub use query_engine::*;
