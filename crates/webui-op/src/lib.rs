@@ -1,6 +1,6 @@
 //! Webui: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the daemons connect
 //! to in [`services`], who may log in in [`login`], file contents in [`config`], how daemons are run in [`launch`], what is done to members
-//! that run in `procedure`.
+//! that run in `procedure`, and what is told of their servers in `service_status`.
 
 pub mod config;
 pub mod containers;
@@ -8,6 +8,7 @@ pub mod launch;
 pub mod login;
 pub mod plan;
 mod procedure;
+mod service_status;
 pub mod services;
 
 use tf_api::{

@@ -1,5 +1,7 @@
 //! Desired state of the web user interface.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use tf_api::{
     Managed as _, Webui,
@@ -33,6 +35,7 @@ use crate::{
     launch,
     login::{self, Login},
     procedure::MEMBERS,
+    service_status::{Modules, service_status},
     services::{self, Services},
 };
 
@@ -109,7 +112,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr),
         drafts,
-        own_status: own_status(&host),
+        own_status: own_status(&host, &service_status(&ensemble.containers, observed)),
         ..Parts::default()
     };
     let mut plan = ensemble.plan(parts)?;
@@ -133,9 +136,10 @@ fn front(identity: &Identity) -> String {
 
 /// What the Go tf-operator published. It had the Service's address for an endpoint; its name is known without asking for the address, leads to
 /// the same place, and is what a certificate can be checked against.
-fn own_status(host: &str) -> Map<String, Value> {
+fn own_status(host: &str, servers: &BTreeMap<String, Modules>) -> Map<String, Value> {
     let ports = json!({"webUIHttpPort": ports::WEBUI_HTTP.get(), "webUIHttpsPort": ports::WEBUI_HTTPS.get()});
-    Map::from_iter([("ports".to_owned(), ports), ("endpoint".to_owned(), json!(host))])
+    let servers = (!servers.is_empty()).then(|| ("serviceStatus".to_owned(), json!(servers)));
+    [("ports".to_owned(), ports), ("endpoint".to_owned(), json!(host))].into_iter().chain(servers).collect()
 }
 
 fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {

@@ -4,7 +4,7 @@ use crate::support::{World, webui, with_status};
 use serde_json::json;
 use tf_api::Webui;
 use tf_plan::{
-    node::state::Health,
+    node::state::{Health, Phase, State},
     observed::{Agent, Observed, Source},
     plan::Plan,
     step::Step,
@@ -59,4 +59,40 @@ fn what_a_member_lacks_is_told_with_its_pod() {
     let Some(Agent::Says(status)) = observed.agents.get_mut("pod-1") else { panic!("no agent") };
     status.health = Some(Health::new(false, lacks));
     assert_eq!(planned(&observed).troubles[&format!("{SET}-1")], lacks);
+}
+
+#[test]
+fn what_servers_are_is_told_by_node_and_container_as_their_agents_say() {
+    let mut observed = running();
+    let job = State { phase: Phase::Running, serves: Some(true), ..State::default() };
+    for pod in ["pod-0", "pod-1"] {
+        let Some(Agent::Says(status)) = observed.agents.get_mut(pod) else { panic!("no agent") };
+        status.daemons.insert("webuijob".into(), job.clone());
+    }
+    let Some(Agent::Says(status)) = observed.agents.get_mut("pod-1") else { panic!("no agent") };
+    status.health = Some(Health::new(false, "connect: Connection refused"));
+    let told = |web: &str, job: &str| {
+        json!({
+            "Webuiweb": {"moduleName": "webuiweb", "state": web},
+            "Webuijob": {"moduleName": "webuijob", "state": job},
+        })
+    };
+    let status = planned(&observed).own_status["serviceStatus"].clone();
+    assert_eq!(status["cp1"], told("Functional", "Functional"));
+    assert_eq!(status["cp2"], told("Non-Functional", "Functional"));
+    assert_eq!(status["cp3"], told("Functional", "Non-Functional"), "its job server is not among what runs");
+
+    observed.agents.insert("pod-2".into(), Agent::Silent("connect: No route to host".into()));
+    assert_eq!(
+        planned(&observed).own_status["serviceStatus"]["cp3"],
+        told("Functional", "Functional"),
+        "the kubelet's word"
+    );
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2].ready = false;
+        pods[1].terminating = true;
+        pods[0].address = None;
+    }
+    let alone = json!({"cp3": told("Non-Functional", "Non-Functional")});
+    assert_eq!(planned(&observed).own_status["serviceStatus"], alone);
 }
