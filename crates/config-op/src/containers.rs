@@ -63,8 +63,7 @@ pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>, agent: Port) -> Daemon {
             daemon.ports =
                 vec![(ENDPOINT, spec.api_port), ("introspect", spec.api_introspect_port), (node::AGENT_PORT, agent)];
             daemon.speaks_for_pod = true;
-            // It is open only where there is somebody to log in (tf-components 1.6).
-            daemon.ports.extend(cluster.keystone.map(|_| (ADMIN, spec.api_admin_port)));
+            daemon.ports.extend(cluster.admin_port().map(|port| (ADMIN, port)));
             if spec.api_worker_count > 1 {
                 daemon.env.push(("CONFIG_API_WORKER_COUNT".into(), spec.api_worker_count.to_string()));
             }

@@ -246,6 +246,11 @@ fn ignored(cr: &Config) -> Vec<String> {
             "aaaMode",
             "authMode is not keystone, so the API is open to everybody, as with no-auth",
         ),
+        (
+            spec.api_admin_port != usual.api_admin_port && (is_open || !asks),
+            "apiAdminPort",
+            "the API opens it only where Keystone authenticates users and aaaMode is not no-auth",
+        ),
     ];
     let of_access = of_access.into_iter().filter(|(set, ..)| *set).map(|(_, name, why)| field(name, why));
     let dependencies = dependency::ignored(&services::dependencies(cr));

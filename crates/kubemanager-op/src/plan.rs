@@ -29,7 +29,7 @@ use tf_plan::{
 
 use crate::{
     OPERATOR,
-    config::{self, Cluster},
+    config::{self, Cluster, ORCHESTRATORS, orchestrator},
     containers::{self, CONTAINERS, KUBEMANAGER, LOGS},
     kubernetes::Kubernetes,
     launch,
@@ -197,7 +197,9 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
 fn ignored(cr: &Kubemanager) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let token = format!("the daemon takes the token itself, from Secret {}", token::secret(cr));
+    let platforms = format!("it is none of {}", ORCHESTRATORS.join(", "));
     let fields = [
+        (orchestrator(spec).is_none(), "cloudOrchestrator", platforms.as_str()),
         (
             spec.kubernetes_api_port.is_some(),
             "kubernetesAPIPort",

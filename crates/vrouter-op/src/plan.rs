@@ -42,7 +42,7 @@ use crate::{
     config::{agent, clients, cni, host},
     groups::{self, Group},
     launch,
-    parameters::{self, Parameters, Secret},
+    parameters::{self, Name, Parameters, Secret},
     pods::{self, Ingredients, Pods},
     registration,
     services::{self, Services},
@@ -52,6 +52,9 @@ use crate::{
 const ANY_NODE: &str = "0.0.0.0";
 /// Agents listed in a status; larger sets are only counted.
 const LISTED_AGENTS: usize = 100;
+/// What Tungsten Fabric was made for (tf-container-builder; mesos and vcenter in earlier releases). Only openstack, kubernetes and mesos make a
+/// difference.
+const ORCHESTRATORS: [&str; 6] = ["kubernetes", "openshift", "openstack", "mesos", "vcenter", "none"];
 
 /// Plans a Vrouter.
 ///
@@ -338,6 +341,10 @@ fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<
     let Some(parameters) = sets.first() else { return Ok(notes) };
     if services.xmpp_servers(parameters)?.is_empty() {
         notes.push("no control node is known: agents run and forward nothing".to_owned());
+    }
+    if parameters.get(Name::CloudOrchestrator).is_some_and(|it| !ORCHESTRATORS.contains(&it)) {
+        let path = parameters.path(Name::CloudOrchestrator);
+        notes.push(format!("{path} is none of {} and counts as none", ORCHESTRATORS.join(", ")));
     }
     let links = [
         (&services.control, services::XMPP, "xmppSslEnable", agent::xmpp_tls(parameters)?),

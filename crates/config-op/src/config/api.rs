@@ -1,7 +1,7 @@
 //! Files of contrail-api: one per worker, and that of uWSGI, which runs the workers where there are several
 //! (tf-components 3.1).
 
-use tf_api::contract::Reason;
+use tf_api::{contract::Reason, ports::CONFIG_API_ADMIN};
 use tf_plan::{
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
     node,
@@ -62,9 +62,11 @@ impl Cluster<'_> {
             )
         };
         let ports = |first, offset, field| worker_ports(first, offset, workers).ok_or_else(|| none(field, offset));
+        // The API counts them, opened or not.
+        let admin = self.admin_port().unwrap_or(CONFIG_API_ADMIN);
         Ok(WorkerPorts {
             introspect: ports(spec.api_introspect_port, INTROSPECT_OFFSET, "apiIntrospectPort")?,
-            admin: ports(spec.api_admin_port, ADMIN_OFFSET, "apiAdminPort")?,
+            admin: ports(admin, ADMIN_OFFSET, "apiAdminPort")?,
         })
     }
 

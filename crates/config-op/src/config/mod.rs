@@ -63,6 +63,12 @@ impl Cluster<'_> {
         }
     }
 
+    /// Port on the loopback address where the API does what the administrator asks for. It opens it where users have to log in (upstream
+    /// `vnc_auth_keystone.py`, `get_middleware_app`).
+    pub fn admin_port(&self) -> Option<Port> {
+        (!self.aaa_mode().is_open()).then_some(self.spec.api_admin_port)
+    }
+
     /// How programs find the API. A secret with Keystone: leases that dnsmasq gives are stored by a script that brings no
     /// login of its own.
     ///

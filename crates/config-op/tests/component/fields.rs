@@ -7,7 +7,7 @@ use tf_testing::laws::fields::Stage;
 /// RabbitMQ cannot be used without credentials, without Keystone nobody is asked for anything, and no field of a service means something without
 /// the others.
 fn company(path: &str) -> Option<Value> {
-    if path == "serviceConfiguration.aaaMode" {
+    if ["serviceConfiguration.aaaMode", "serviceConfiguration.apiAdminPort"].contains(&path) {
         let auth = json!({"authMode": "keystone", "keystoneAuthParameters": {"adminPassword": "p"}});
         return Some(json!({"commonConfiguration": {"authParameters": auth}}));
     }

@@ -132,7 +132,9 @@ fn every_worker_of_the_api_has_ports_of_its_own() {
 
 #[test]
 fn too_many_workers_for_the_ports_above_are_refused() {
-    let spec = json!({"serviceConfiguration": {"apiWorkerCount": 64, "apiAdminPort": 45530}});
+    let auth = json!({"authMode": "keystone", "keystoneAuthParameters": {"adminPassword": "p"}});
+    let settings = json!({"apiWorkerCount": 64, "apiAdminPort": 45530});
+    let spec = json!({"commonConfiguration": {"authParameters": auth}, "serviceConfiguration": settings});
     let not_ready = World::default().plan(&config(spec)).unwrap_err();
     assert!(not_ready.message.contains("apiAdminPort"), "{}", not_ready.message);
 }
@@ -188,6 +190,21 @@ fn a_mode_that_nobody_could_enforce_is_told_and_keeps_nothing_from_anybody() {
     for mode in ["noauth", "no-auth"] {
         assert!(with_access(false, json!({"aaaMode": mode})).0.ignored.is_empty());
     }
+}
+
+#[test]
+fn a_port_of_administration_that_nobody_opens_is_told() {
+    let told = |keystone, settings| {
+        let planned = with_access(keystone, settings);
+        let port = planned.defaults(API)["admin_port"].clone();
+        let is_told = |field: &String| field.starts_with("spec.serviceConfiguration.apiAdminPort: ");
+        (planned.0.ignored.iter().any(is_told), port)
+    };
+    let (moved, usual) = ("8195".to_owned(), "8095".to_owned());
+    assert_eq!(told(false, json!({"apiAdminPort": 8195})), (true, usual.clone()));
+    assert_eq!(told(true, json!({"apiAdminPort": 8195, "aaaMode": "noauth"})), (true, usual.clone()));
+    assert_eq!(told(true, json!({"apiAdminPort": 8195})), (false, moved));
+    assert_eq!(told(false, json!({})), (false, usual));
 }
 
 /// A plan with these settings, and with Keystone or without.

@@ -28,6 +28,15 @@ pub const LOG_DIR: &str = "/var/log/contrail";
 /// may be an IPv6 one.
 const EVERYWHERE: &str = "0.0.0.0";
 
+/// Platforms that the daemon was made for, the usual one first. Those of releases that are known read the option and do the same for every text
+/// (upstream `kube_monitor.py`).
+pub const ORCHESTRATORS: [&str; 2] = ["kubernetes", "openshift"];
+
+/// The platform of the spec, if it is one that there is.
+pub fn orchestrator(spec: &KubemanagerConfiguration) -> Option<&str> {
+    Some(spec.cloud_orchestrator.as_str()).filter(|name| ORCHESTRATORS.contains(name))
+}
+
 /// Everything the files of one resource depend on. It has no `Debug`, for the token.
 #[derive(Clone, Copy)]
 pub struct Cluster<'a> {
@@ -80,7 +89,7 @@ impl Cluster<'_> {
     fn defaults(&self, file: &mut Ini, address: &str) {
         file.section("DEFAULTS")
             .set("host_ip", address)
-            .set("orchestrator", &self.spec.cloud_orchestrator)
+            .set("orchestrator", orchestrator(self.spec).unwrap_or(ORCHESTRATORS[0]))
             // The token itself. With it the daemon speaks TLS and does not check who answers (tf-components 5).
             .set("token", self.token)
             // Compared as a text.

@@ -86,6 +86,14 @@ fn what_the_spec_states_is_not_asked_of_the_cluster() {
 }
 
 #[test]
+fn a_platform_that_there_is_not_is_told() {
+    let planned = plan_of(&World::default(), service(json!({"cloudOrchestrator": "kubernets"})));
+    assert_eq!(read(&planned).orchestrator, "kubernetes");
+    let [told] = planned.0.ignored.as_slice() else { panic!("{:?}", planned.0.ignored) };
+    assert!(told.starts_with("spec.serviceConfiguration.cloudOrchestrator: "), "{told}");
+}
+
+#[test]
 fn a_subnet_is_never_assumed_and_who_does_not_state_it_is_named() {
     for (facts, missing) in [
         ("networking: {serviceSubnet: 10.97.0.0/16}\n", "podSubnet"),

@@ -295,8 +295,12 @@ impl Parameters {
 
     /// A value that cannot be used. The message has the path and never the value, which may be a secret.
     pub fn invalid(&self, name: Name, why: &str) -> NotReady {
-        let path = self.values.get(&name).map_or(name.as_ref(), |parameter| parameter.path.as_str());
-        NotReady::invalid(Reason::InvalidSpec, format!("{path}: {why}"))
+        NotReady::invalid(Reason::InvalidSpec, format!("{}: {why}", self.path(name)))
+    }
+
+    /// Where a parameter is set. Its value may be a secret.
+    pub fn path(&self, name: Name) -> String {
+        self.values.get(&name).map_or_else(|| name.as_ref().to_owned(), |parameter| parameter.path.clone())
     }
 }
 

@@ -124,6 +124,10 @@ fn fields_of_the_spec_are_in_the_api() {
     assert!(interfaces(&tsn).is_empty());
     let openstack = plan(&spec(json!({"cloudOrchestrator": "openstack"})), &world(1)).unwrap();
     assert_eq!(interfaces(&openstack)[0]["virtual_machine_interface_disable_policy"], true);
+    let unknown = plan(&spec(json!({"cloudOrchestrator": "kubernets"})), &world(1)).unwrap();
+    assert_eq!(interfaces(&unknown)[0]["virtual_machine_interface_disable_policy"], true);
+    let is_told = |plan: &Plan| plan.notes.iter().any(|note| note.contains("serviceConfiguration.cloudOrchestrator"));
+    assert!(is_told(&unknown) && !is_told(&openstack) && !is_told(&tsn), "{:?}", unknown.notes);
     let fewer = json!({"sriovPhysicalInterface": "eth2,eth3", "sriovPhysicalNetwork": "physnet1"});
     let why = plan(&spec(fewer), &world(1)).unwrap_err();
     assert!(why.message.contains("sriovPhysicalNetwork"), "{}", why.message);
