@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
+use std::collections::BTreeSet;
+
 use crate::support::{self, World, control};
 use serde_json::{Value, json};
 use tf_api::contract::{ConditionType, Reason};
@@ -9,8 +11,13 @@ use tf_plan::{
     component::Component as _,
     observed::{Pod, Source},
     plan::Plan,
-    registration::{decide::decide, types},
+    registration::{
+        call::Call,
+        decide::{Seen, Wanted, decide},
+        types,
+    },
 };
+use tf_sim::rest::{Memory, Rest};
 
 /// Bodies of what is made in an API that has nothing of it yet, by paths.
 fn made(plan: &Plan) -> Vec<(String, Value)> {
@@ -90,4 +97,80 @@ fn without_the_password_of_keystone_nothing_is_registered_and_everything_else_go
     let told = plan.drafts.iter().find(|draft| draft.kind == ConditionType::Provisioned).unwrap();
     assert_eq!(told.reason, Reason::ProvisioningFailed);
     assert!(told.message.contains("Secret tf/admin does not exist"), "{}", told.message);
+}
+
+/// Asks an API that is played for everything that is wanted, or was.
+async fn seen(api: &Rest<Memory>, wanted: &Wanted) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for scope in &wanted.scopes {
+        let Some(question) = wanted.listing(scope, &seen) else { continue };
+        let (_, text) = api.answer(question.method, &question.path, b"").await;
+        seen.extend(scope.read(serde_json::from_str(&text).unwrap()).unwrap());
+    }
+    seen
+}
+
+/// Does there what a spec with this subcluster asks for, until nothing is left to do. What is there then.
+async fn settled(api: &Rest<Memory>, subcluster: Option<&str>) -> Vec<Seen> {
+    let spec = json!({"serviceConfiguration": {"subcluster": subcluster.unwrap_or_default()}});
+    let wanted = World::default().plan(&control(spec)).unwrap().registration.unwrap().wanted;
+    for _ in 0..5 {
+        let seen = seen(api, &wanted).await;
+        let decision = decide(&wanted, &seen);
+        assert_eq!((decision.troubles.as_slice(), decision.notes.as_slice()), ([].as_slice(), [].as_slice()));
+        if decision.waves.is_empty() {
+            return seen;
+        }
+        for request in decision.waves.concat().iter().map(Call::request) {
+            let body = request.body.unwrap_or_default().to_string();
+            let (status, why) = api.answer(request.method, &request.path, body.as_bytes()).await;
+            assert!(status.is_success(), "{} {}: {why}", request.method, request.path);
+        }
+    }
+    panic!("it has no end");
+}
+
+#[tokio::test]
+async fn a_subcluster_that_becomes_another_one_or_none_leaves_nothing_behind() {
+    let api = Rest::new(Memory::default());
+    api.begin().await.unwrap();
+    for (subcluster, router_type) in [
+        (Some("east"), "external-control-node"),
+        (Some("west"), "external-control-node"),
+        (None, "control-node"),
+        (Some("east"), "external-control-node"),
+    ] {
+        let seen = settled(&api, subcluster).await;
+        let of = |kind| seen.iter().filter(move |it| it.kind == kind);
+        let clusters: Vec<&str> = of(types::SUB_CLUSTER).map(|it| it.name[0].as_str()).collect();
+        assert_eq!(clusters, subcluster.into_iter().collect::<Vec<_>>());
+        let referred = |router: &Seen, property: &str| -> Vec<Value> {
+            let list = router.properties.get(property).and_then(Value::as_array);
+            list.into_iter().flatten().map(|reference| reference["to"].clone()).collect()
+        };
+        assert_eq!(of(types::BGP_ROUTER).count(), 3);
+        for router in of(types::BGP_ROUTER) {
+            assert_eq!(router.properties["bgp_router_parameters"]["router_type"], router_type, "{subcluster:?}");
+            let cluster: Vec<Value> = subcluster.map(|name| json!([name])).into_iter().collect();
+            assert_eq!(referred(router, "sub_cluster_refs"), cluster, "{subcluster:?}");
+            let peers = if subcluster.is_some() { 2 } else { 0 };
+            assert_eq!(referred(router, "bgp_router_refs").len(), peers, "{subcluster:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_router_that_a_person_deletes_is_made_again() {
+    let api = Rest::new(Memory::default());
+    api.begin().await.unwrap();
+    let before = settled(&api, Some("east")).await;
+    let router = before.iter().find(|it| it.name == types::bgp_router("cp2")).unwrap();
+    // What refers to it does not hold it.
+    let (status, why) = api.answer("DELETE", &format!("/bgp-router/{}", router.uuid), b"").await;
+    assert!(status.is_success(), "{why}");
+    let after = settled(&api, Some("east")).await;
+    let names = |seen: &[Seen]| seen.iter().map(|it| it.name.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(names(&after), names(&before));
+    let system = after.iter().find(|it| it.name == types::system()).unwrap();
+    assert_eq!(system.properties["bgp_router_refs"].as_array().map(Vec::len), Some(3));
 }

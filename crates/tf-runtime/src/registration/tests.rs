@@ -9,13 +9,17 @@ use std::{
 use kube::{Client as KubeClient, client::Body};
 use serde_json::{Value, json};
 use tf_plan::registration::{
-    decide::{Scope, Within},
+    decide::{Scope, Seen, Within},
     mark::Owner,
     record::{Ownership, Property, Record, Reference, Setting},
     types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG},
 };
 use tf_sim::rest::{Memory, Rest, converse};
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpListener,
+    time::{self, Instant},
+};
 use tower::BoxError;
 
 use super::*;
@@ -164,6 +168,37 @@ async fn nodes_are_told_to_the_api_and_taken_back_and_nothing_is_asked_while_all
 }
 
 #[tokio::test]
+async fn what_a_person_deletes_is_there_again_after_the_next_look() {
+    let member = member().await;
+    let (registrar, mut triggers) = registrar();
+    let both = registration(&["n1", "n2"], member.address);
+    let done = settled(&registrar, &mut triggers, &both).await;
+    let seen_before = seen(&member, &both.wanted).await;
+    let uuid = &seen_before.iter().find(|it| it.name == types::bgp_router("n1")).unwrap().uuid;
+    let (status, why) = member.rest.answer("DELETE", &format!("/bgp-router/{uuid}"), b"").await;
+    assert!(status.is_success(), "{why}");
+    assert_eq!(routers(&member).await, ["n2".to_owned()].into());
+    assert_eq!(registrar.want(&key(), "1", both.clone()), done, "nobody has looked");
+
+    time::pause();
+    time::advance(RECHECK * 2).await;
+    time::resume();
+    let again = async {
+        let referred = |it: &Seen| it.properties.get("bgp_router_refs").and_then(Value::as_array).map(Vec::len);
+        loop {
+            let seen = seen(&member, &both.wanted).await;
+            if seen.iter().find(|it| it.name == types::system()).and_then(referred) == Some(2) {
+                return;
+            }
+            time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), again).await.expect("it to be made again");
+    assert_eq!(routers(&member).await, ["n1".to_owned(), "n2".into()].into());
+    assert_eq!(registrar.want(&key(), "1", both), done);
+}
+
+#[tokio::test]
 async fn a_member_that_is_of_no_use_is_passed_over() {
     let member = member().await;
     let (registrar, mut triggers) = registrar();
@@ -252,7 +287,7 @@ async fn wherever_it_is_killed_the_objects_become_the_same() {
     }
 }
 
-async fn seen(member: &Member, wanted: &Wanted) -> Vec<tf_plan::registration::decide::Seen> {
+async fn seen(member: &Member, wanted: &Wanted) -> Vec<Seen> {
     let mut seen = Vec::new();
     for scope in &wanted.scopes {
         let Some(question) = wanted.listing(scope, &seen) else { continue };
