@@ -43,7 +43,7 @@ const LAYERS: [Layer; 21] = [
     Layer { name: "tf-sim", ours: &[], never: &["kube"] },
     Layer { name: "tf-cli", ours: &["tf-api", "tf-plan"], never: &["rand", "hyper", "reqwest"] },
     Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-sim"], never: &[] },
-    Layer { name: "e2e", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
+    Layer { name: "e2e", ours: &["tf-api", "tf-cli", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
     Layer { name: "xtask", ours: &["e2e", "tf-api", "tf-plan", "tf-testing"], never: &[] },
 ];
 

@@ -1,16 +1,60 @@
 //! What `kubectl tf` can be asked, and where it asks.
 
-pub mod plan;
-pub mod status;
+mod plan;
+mod status;
 
-use std::path::PathBuf;
+use std::{fmt::Display, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
-use clap::Args;
+use anyhow::{Context as _, Error, Result};
+use clap::{Args, Parser, Subcommand};
 use kube::{
     Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+
+/// What is asked about Tungsten Fabric in a cluster.
+#[derive(Parser)]
+#[command(name = "kubectl-tf", bin_name = "kubectl tf", version)]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Every resource of Tungsten Fabric below what made it, and of each that is not as wished what it waits for
+    Status(status::Options),
+    /// What the operators would make of a manifest: every object, and what of it differs from those in the cluster
+    Plan(plan::Options),
+}
+
+/// Does what the arguments of the process ask for. 0, 1 where that is what was asked about, or 2 after an error.
+///
+/// # Panics
+/// Where the system has no timer or poll for it.
+#[tokio::main(flavor = "current_thread")]
+pub async fn main() -> ExitCode {
+    let told = match Command::parse().what {
+        What::Status(options) => status::tell(&options).await,
+        What::Plan(options) => plan::tell(&options).await,
+    };
+    told.unwrap_or_else(|error| {
+        eprintln!("error: {}", causes(&error));
+        ExitCode::from(2)
+    })
+}
+
+/// What went wrong and why, each cause once: some errors say their own causes.
+fn causes(error: &Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !told.contains(&cause) {
+            told += if told.is_empty() { "" } else { ": " };
+            told += &cause;
+        }
+    }
+    told
+}
 
 /// Where the cluster is.
 #[derive(Args)]
@@ -28,12 +72,21 @@ impl Cluster {
         let how = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = match &self.kubeconfig {
             Some(file) => {
-                let read = Kubeconfig::read_from(file).with_context(|| file.display().to_string())?;
+                let read =
+                    Kubeconfig::read_from(file).map_err(first_line).with_context(|| file.display().to_string())?;
                 Config::from_custom_kubeconfig(read, &how).await
             }
             None if self.context.is_some() => Config::from_kubeconfig(&how).await,
-            None => return Config::infer().await.context("neither a kubeconfig nor a cluster around this program"),
+            None => {
+                let inferred = Config::infer().await.map_err(first_line);
+                return inferred.context("neither a kubeconfig nor a cluster around this program");
+            }
         };
-        config.context("the kubeconfig")
+        config.map_err(first_line).context("the kubeconfig")
     }
+}
+
+/// What is wrong with a kubeconfig, without lines of it, which may have credentials.
+fn first_line(error: impl Display) -> Error {
+    Error::msg(error.to_string().lines().next().unwrap_or_default().to_owned())
 }

@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use kube::{Client, core::DynamicObject};
-use tf_cli::{
+
+use super::Cluster;
+use crate::{
     plan::{self, Given, Preview, Report},
     rehearsal,
 };
-
-use super::Cluster;
 
 /// The domain of cluster services that most clusters have.
 const CLUSTER_DOMAIN: &str = "cluster.local";
@@ -55,9 +55,13 @@ enum Output {
 pub async fn tell(options: &Options) -> Result<ExitCode> {
     let (reports, notes) = if options.offline { offline(options).await? } else { online(options).await? };
     let is_done = reports.iter().all(Report::is_done);
+    let previews = || reports.iter().map(|report| &report.preview);
     let text = match options.output {
         Output::Text => plan::text(&reports, &notes),
-        Output::Yaml => plan::yaml(reports.iter().map(|report| &report.preview)),
+        Output::Yaml => {
+            eprint!("{}", plan::remarks(previews(), &notes));
+            plan::yaml(previews())
+        }
     };
     io::stdout().lock().write_all(text.as_bytes()).context("writing")?;
     Ok(ExitCode::from(u8::from(options.check && !is_done)))
@@ -111,8 +115,7 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>> {
         return Ok(vec![("standard input".into(), text)]);
     }
     if !path.is_dir() {
-        let text = fs::read_to_string(path).with_context(|| name.clone())?;
-        return Ok(vec![(name, text)]);
+        return Ok(vec![text(path)?]);
     }
     let entries = fs::read_dir(path).with_context(|| name.clone())?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>().with_context(|| name)?;
@@ -121,6 +124,12 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>> {
     };
     files.retain(is_manifest);
     files.sort();
-    let text = |file: PathBuf| Ok((file.display().to_string(), fs::read_to_string(&file)?));
-    files.into_iter().map(text).collect::<io::Result<_>>().context("reading")
+    files.iter().map(|file| text(file)).collect()
+}
+
+/// A file's name and what it holds.
+fn text(file: &Path) -> Result<(String, String)> {
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).with_context(|| name.clone())?;
+    Ok((name, text))
 }

@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use futures::StreamExt as _;
 use kube::Client;
-use tf_cli::{
+
+use super::Cluster;
+use crate::{
     cluster::{self, Found},
     status::{self, Daemons},
 };
-
-use super::Cluster;
 
 #[derive(Args)]
 pub struct Options {
@@ -59,6 +59,7 @@ pub async fn tell(options: &Options) -> Result<ExitCode> {
             let text = show(&found, options)?;
             if text != last {
                 print(&text, true)?;
+                remark(&found, options);
                 last = text;
             }
         }
@@ -66,7 +67,10 @@ pub async fn tell(options: &Options) -> Result<ExitCode> {
     }
     let found = cluster::read(&client, namespace).await?;
     print(&show(&found, options)?, false)?;
-    let is_ready = status::trees(&found.resources).iter().all(status::Node::is_ready) && !found.resources.is_empty();
+    remark(&found, options);
+    // What could not be read is not known to be Ready.
+    let is_known = found.notes.is_empty() && !found.resources.is_empty();
+    let is_ready = is_known && status::trees(&found.resources).iter().all(status::Node::is_ready);
     Ok(ExitCode::from(u8::from(options.check && !is_ready)))
 }
 
@@ -77,6 +81,13 @@ fn show(found: &Found, options: &Options) -> Result<String> {
         Output::Text => status::text(&trees, &found.notes, daemons),
         Output::Json => serde_json::to_string_pretty(&trees)? + "\n",
     })
+}
+
+/// Tells people what could not be read where programs read the rest.
+fn remark(found: &Found, options: &Options) {
+    if options.output == Output::Json {
+        found.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
 }
 
 /// Prints; on a terminal over what was printed before, if it goes on.

@@ -6,9 +6,9 @@ use serde_json::Value;
 /// What is wrong with a manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// It is no YAML.
-    #[error("{0}")]
-    Syntax(#[from] serde_saphyr::Error),
+    /// It is no YAML. The lines around the place are left out: they may hold what a Secret does.
+    #[error("{}", .0.without_snippet())]
+    Syntax(serde_saphyr::Error),
     /// A document is no object of Kubernetes.
     #[error("document {number}: {why}")]
     Document {
@@ -24,7 +24,7 @@ pub enum ManifestError {
 /// # Errors
 /// When it is no YAML, or a document lacks `apiVersion`, `kind` or a name.
 pub fn read(text: &str, namespace: &str) -> Result<Vec<DynamicObject>, ManifestError> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(ManifestError::Syntax)?;
     let mut objects = Vec::new();
     for (index, document) in documents.into_iter().enumerate().filter(|(_, document)| !document.is_null()) {
         let wrong = |why: String| ManifestError::Document { number: index + 1, why };

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kube::core::DynamicObject;
+use serde_json::json;
 use tf_api::KindInfo;
 use tf_plan::{
     object::{Kind, Object},
@@ -25,7 +26,7 @@ pub use change::{Change, Changed, masked};
 pub use given::{Given, controller, foreign, kind_of, usual_nodes};
 pub use manifest::{ManifestError, read};
 pub use planner::Operator;
-pub use text::{text, yaml};
+pub use text::{remarks, text, yaml};
 
 /// More rounds than there are kinds that need each other.
 const ROUNDS: usize = 8;
@@ -160,8 +161,13 @@ pub fn made(object: &Object) -> Result<DynamicObject, serde_json::Error> {
     serde_json::from_value(object.body.clone()).map(seen)
 }
 
-/// An object with what the API server gives a new one.
+/// An object with what the API server gives a new one; one of ours without a spec gets an empty one, by the default of its definition.
 pub fn seen(mut object: DynamicObject) -> DynamicObject {
+    if kind_of(&object).is_some()
+        && let Some(fields) = object.data.as_object_mut()
+    {
+        fields.entry("spec").or_insert_with(|| json!({}));
+    }
     object.metadata.uid.get_or_insert_with(|| "given-by-the-api-server".into());
     object.metadata.generation.get_or_insert(1);
     object

@@ -19,14 +19,7 @@ pub fn text(reports: &[Report], notes: &[String]) -> String {
 
 fn write(out: &mut String, reports: &[Report], notes: &[String]) -> fmt::Result {
     for report in reports {
-        let Preview { kind, namespace, name, outcome, .. } = &report.preview;
-        write!(out, "{} {namespace}/{name}", kind.kind)?;
-        match outcome {
-            Outcome::Planned(plan) => planned(out, plan)?,
-            Outcome::NotReady(not_ready) => refused(out, not_ready)?,
-            Outcome::Undecodable(error) => writeln!(out, " is not valid: {error}")?,
-            Outcome::NoOperator => writeln!(out, ": no operator of this release looks at it")?,
-        }
+        resource(out, &report.preview)?;
         for (object, change) in &report.objects {
             one(out, object, change)?;
         }
@@ -40,7 +33,31 @@ fn write(out: &mut String, reports: &[Report], notes: &[String]) -> fmt::Result 
         count(|change| *change == Change::Deleted),
         count(|change| *change == Change::Same),
     )?;
+    noted(out, notes)
+}
+
+/// What objects alone do not tell: which resources are not carried out, or not to the end, and why, and the notes.
+pub fn remarks<'a>(previews: impl IntoIterator<Item = &'a Preview>, notes: &[String]) -> String {
+    let mut text = String::new();
+    let mut open = previews.into_iter().filter(|preview| !preview.is_whole());
+    // Memory is never full for a formatter.
+    let _ = open.try_for_each(|preview| resource(&mut text, preview)).and_then(|()| noted(&mut text, notes));
+    text
+}
+
+fn noted(out: &mut String, notes: &[String]) -> fmt::Result {
     notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+fn resource(out: &mut String, preview: &Preview) -> fmt::Result {
+    let Preview { kind, namespace, name, outcome, .. } = preview;
+    write!(out, "{} {namespace}/{name}", kind.kind)?;
+    match outcome {
+        Outcome::Planned(plan) => planned(out, plan),
+        Outcome::NotReady(not_ready) => refused(out, not_ready),
+        Outcome::Undecodable(error) => writeln!(out, " is not valid: {error}"),
+        Outcome::NoOperator => writeln!(out, ": no operator of this release looks at it"),
+    }
 }
 
 fn planned(out: &mut String, plan: &Plan) -> fmt::Result {
