@@ -40,9 +40,9 @@ impl Introspection {
                 let _ = stream.read(&mut [0; 4096]);
                 let status = if told.load(Ordering::SeqCst) { "Up" } else { "Down" };
                 let page = format!(
-                    "<ProcessStatus><state>Functional</state><connection_infos><ConnectionInfo><type>Database</type>\
+                    "<__NodeStatusUVE_list><ProcessStatus><state>Functional</state><connection_infos><ConnectionInfo><type>Database</type>\
                      <name>RabbitMQ</name><status>{status}</status><description>refused</description></ConnectionInfo>\
-                     </connection_infos></ProcessStatus>"
+                     </connection_infos></ProcessStatus></__NodeStatusUVE_list>"
                 );
                 let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
             }

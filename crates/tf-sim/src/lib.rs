@@ -28,7 +28,7 @@ mod library;
 mod log;
 pub mod options;
 pub mod rest;
-mod status;
+pub mod status;
 mod stores;
 mod tls;
 pub mod vrouter;

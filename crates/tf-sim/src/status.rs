@@ -85,6 +85,7 @@ impl Status {
     }
 
     /// That of a daemon whose node is in another table than Config's.
+    #[must_use]
     pub fn in_table(self, table: &'static str) -> Self {
         Self { table, ..self }
     }

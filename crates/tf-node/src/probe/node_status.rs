@@ -11,10 +11,15 @@ use crate::paths::Paths;
 const PATH: &str = "/Snh_SandeshUVECacheReq?x=NodeStatus";
 /// Characters that are told: a description names every connection that is down.
 pub const LONGEST: usize = 300;
-/// The same of a connection's type and name.
+/// The same of a connection's type and name, and of an answer that is no such page.
 const LONGEST_NAME: usize = 64;
 
-/// What a daemon answers about itself.
+/// With what a page begins and ends, after its style sheet. The list holds entries and then what closes the answer; a daemon that has none yet
+/// sends the latter alone (tf-common, `HttpSendXML` of `sandesh_http.cc` and `create_http_response` of `sandesh_http.py`).
+const SHAPES: [(&str, &str); 2] =
+    [("<__NodeStatusUVE_list", "</__NodeStatusUVE_list>"), ("<SandeshUVECacheResp", "</SandeshUVECacheResp>")];
+
+/// What a daemon answers about itself, as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page(String);
 
@@ -23,7 +28,23 @@ impl Page {
     pub(super) async fn ask(target: &Target, paths: &Paths) -> Result<Self> {
         let (status, body) = Connection::open(target, paths).await?.get(PATH, None).await?;
         ensure!(status.is_success(), "NodeStatus: status {}", status.as_u16());
-        Ok(Self(String::from_utf8_lossy(&body).into_owned()))
+        Self::read(&String::from_utf8_lossy(&body))
+    }
+
+    /// A page of [`SHAPES`].
+    fn read(text: &str) -> Result<Self> {
+        let mut body = text.trim();
+        while let Some((_, rest)) = body.strip_prefix("<?").and_then(|rest| rest.split_once("?>")) {
+            body = rest.trim_start();
+        }
+        ensure!(!body.is_empty(), "its introspection cannot be read: the answer is empty");
+        let Some((_, end)) = SHAPES.iter().find(|(begin, _)| body.starts_with(begin)) else {
+            let line = body.split_whitespace().collect::<Vec<_>>().join(" ");
+            let begins: String = line.chars().filter(|char| !char.is_control()).take(LONGEST_NAME).collect();
+            bail!("its introspection cannot be read: the answer is no NodeStatus, it begins with {begins}");
+        };
+        ensure!(body.ends_with(end), "its introspection cannot be read: the answer is not complete");
+        Ok(Self(body.to_owned()))
     }
 
     /// The state. It has to be `Functional`, or not to be for want of these types of connections alone; or at least there.
@@ -180,13 +201,66 @@ mod tests {
         assert!(judge(&page("Non-Functional", "Collector connection down"), Some(&BTreeSet::new())).is_err());
     }
 
+    /// What closes an answer.
+    const CLOSING: &str = "<SandeshUVECacheResp type=\"sandesh\"><returned type=\"u32\" identifier=\"1\">0</returned></SandeshUVECacheResp>";
+
     #[test]
     fn a_daemon_without_an_entry_is_initialising() {
-        for optional in [Some(&BTreeSet::new()), None] {
-            let empty =
-                "<__NodeStatusUVE_list type=\"slist\"><SandeshUVECacheResp type=\"sandesh\"/></__NodeStatusUVE_list>";
-            assert!(judge(empty, optional).unwrap_err().to_string().contains("still initialising"));
+        let sheet = "<?xml-stylesheet type=\"text/xsl\" href=\"/universal_parse.xsl\"?>";
+        let in_a_list = format!("{sheet}<__NodeStatusUVE_list type=\"slist\">\r\n{CLOSING}</__NodeStatusUVE_list>\r\n");
+        for page in [format!("{sheet}{CLOSING}"), in_a_list] {
+            for optional in [Some(&BTreeSet::new()), None] {
+                let said = Page::read(&page).unwrap().state(optional);
+                assert!(said.unwrap_err().to_string().contains("still initialising"), "{page}");
+            }
         }
+    }
+
+    #[test]
+    fn what_is_no_such_page_is_not_taken_for_one() {
+        let whole = page("Functional", "");
+        assert_eq!(Page::read(&whole).unwrap().state(Some(&BTreeSet::new())).unwrap(), "NodeStatus: Functional");
+        let refused = |text: &str| Page::read(text).map_err(|error| error.to_string()).unwrap_err();
+        let html = "<!DOCTYPE html>\n<html><body>\u{1b}[31m<state>Functional</state></body></html>";
+        for (text, why) in [
+            ("", "the answer is empty"),
+            (" \r\n<?xml version=\"1.0\"?>\n", "the answer is empty"),
+            (
+                html,
+                "the answer is no NodeStatus, it begins with <!DOCTYPE html> <html><body>[31m<state>Functional</state></body>",
+            ),
+            (
+                "<h3>Invalid Sandesh Request</h3>",
+                "the answer is no NodeStatus, it begins with <h3>Invalid Sandesh Request</h3>",
+            ),
+            ("{\"state\": \"Functional\"}", "the answer is no NodeStatus, it begins with {\"state\": \"Functional\"}"),
+            (
+                "<?xml-stylesheet <__NodeStatusUVE_list",
+                "the answer is no NodeStatus, it begins with <?xml-stylesheet <__NodeStatusUVE_list",
+            ),
+            (
+                "<__ModuleClientState_list type=\"slist\"></__ModuleClientState_list>",
+                "the answer is no NodeStatus, it begins with <__ModuleClientState_list type=\"slist\"></__ModuleClientState_lis",
+            ),
+            ("<__NodeStatusUVE_list type=\"slist\"><state>Functional</state>", "the answer is not complete"),
+            (&format!("{whole}<html>"), "the answer is not complete"),
+        ] {
+            assert_eq!(refused(text), format!("its introspection cannot be read: {why}"));
+        }
+        let (begin, _) = whole.split_once("<__").unwrap();
+        for length in begin.len()..whole.len() {
+            assert!(refused(&whole[..length]).starts_with("its introspection cannot be read: "), "{length}");
+        }
+    }
+
+    #[test]
+    fn pages_of_the_daemons_that_are_played_are_such() {
+        use tf_sim::status::{Peer, State, Status};
+        let status = Status::new("contrail-schema", "0", "node-1", &[Peer::Cassandra]);
+        let page = |status: &Status| Page::read(&status.page()).unwrap();
+        assert_eq!(page(&status).connections(), [("Database:Cassandra".to_owned(), false)].into());
+        status.set(Peer::Cassandra, State::Up("10.0.0.1:9041".into()));
+        assert_eq!(page(&status).state(Some(&BTreeSet::new())).unwrap(), "NodeStatus: Functional");
     }
 
     #[test]
@@ -234,6 +308,8 @@ mod tests {
             let optional = BTreeSet::from(["a".to_owned()]);
             let told = judge(&page, functional.then_some(&optional)).unwrap_or_else(|error| error.to_string());
             prop_assert!(!told.contains('\n') && told.chars().count() <= LONGEST);
+            let unread = Page::read(&page).unwrap_err().to_string();
+            prop_assert!(!unread.contains('\n') && unread.chars().count() <= LONGEST);
             let page = Page(page.replace("state", "ConnectionInfo"));
             prop_assert!(page.missing(&BTreeSet::new()).is_none_or(|told| !told.contains('\n') && told.chars().count() <= LONGEST));
         }
