@@ -82,7 +82,7 @@ pub struct Request {
 pub enum Verdict {
     /// It is as it was to be.
     Done,
-    /// Somebody was faster: what is there has to be looked at again.
+    /// Somebody was faster, as it seems: what is there has to be looked at again.
     Changed,
     /// Others still use what was to be deleted, which is their right.
     Stays,
@@ -159,6 +159,7 @@ impl Call {
             (Self::Delete { .. }, 409) => "remove from the API what is in it or refers to it",
             (Self::Create { .. }, 412) => "raise the quota of the API for this type",
             (Self::Create { .. }, 400 | 404) => "what it is in or refers to has to exist in the API first",
+            (Self::Refer { .. }, 404) => "both have to exist in the API first",
             (_, 500..) => "look at the log of the config API, and at its stores",
             _ => "the answer says why; it is tried again",
         }

@@ -1,5 +1,7 @@
 //! One attempt to make the config API say what it shall, over one of its members: look, decide, call, and look again.
 
+use std::collections::BTreeMap;
+
 use futures::{StreamExt as _, stream};
 use tf_plan::registration::{
     call::{Call, Verdict},
@@ -37,6 +39,8 @@ pub enum End {
 #[derive(Default)]
 struct Round {
     done: usize,
+    /// Answers by which somebody else was faster, by what they are about.
+    overtaken: BTreeMap<String, String>,
     stays: Vec<String>,
     failures: Vec<String>,
 }
@@ -65,6 +69,10 @@ pub async fn attempt(client: &Client<'_>, wanted: &Wanted, metrics: &Metrics) ->
                 let (call, outcome) = outcome?;
                 match outcome {
                     Made::Done => last.done += 1,
+                    Made::Overtaken(answer) => {
+                        last.done += 1;
+                        last.overtaken.insert(call.subject(), answer);
+                    }
                     Made::Stays(status) => last.stays.push(format!(
                         "{} stays while others use it: {}",
                         call.subject(),
@@ -80,6 +88,8 @@ pub async fn attempt(client: &Client<'_>, wanted: &Wanted, metrics: &Metrics) ->
 
 enum Made {
     Done,
+    /// Somebody else was faster, or what it is about is not there: the answer.
+    Overtaken(String),
     /// It stays: the answer had this status.
     Stays(u16),
     Failed(String),
@@ -99,7 +109,10 @@ async fn make(client: &Client<'_>, call: Call, metrics: &Metrics) -> Result<(Cal
         }
         Verdict::Changed => {
             count("changed");
-            Made::Done
+            // Without the member that was asked: the same answer from another one is no news.
+            let (path, subject, said) = (&request.path, call.subject(), text(&answer));
+            let advice = call.advice(status);
+            Made::Overtaken(format!("{} {path} for {subject}: {}: {said}; {advice}", request.method, answer.status))
         }
         Verdict::Stays => {
             count("refused");
@@ -127,6 +140,8 @@ fn conclude(decision: Decision, last: Round) -> End {
     let mut failures = last.failures;
     failures.extend(troubles);
     let left: Vec<Call> = waves.into_iter().flatten().filter(|call| !may_stay(call)).collect();
+    // It was not that somebody else did it: the answer says why it is still to be done.
+    failures.extend(left.iter().filter_map(|call| last.overtaken.get(&call.subject()).cloned()));
     if failures.is_empty()
         && let Some(call) = left.first()
     {

@@ -12,10 +12,14 @@ use tf_plan::registration::{
     decide::{Scope, Within},
     mark::Owner,
     record::{Ownership, Property, Record, Reference, Setting},
-    types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG},
+    types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG, SUB_CLUSTER, VIRTUAL_ROUTER},
 };
 use tf_sim::rest::{Memory, Rest, converse};
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    time::Instant,
+};
 use tower::BoxError;
 
 use super::*;
@@ -183,6 +187,94 @@ async fn the_failing_call_is_named_with_what_can_be_done() {
     let expected = format!("GET http://{at}/bgp-routers: 401 Unauthorized; name somebody in authParameters");
     assert!(why.starts_with(&expected), "{why}");
     assert_eq!(registrar.missing(&key()), Some(2));
+}
+
+/// Virtual routers in a sub-cluster, if one is named.
+fn virtual_routers(nodes: &[&str], subcluster: Option<&str>, at: SocketAddr) -> Registration {
+    let reference = |name: &str| Reference { kind: SUB_CLUSTER, to: vec![name.to_owned()], relaxed: false };
+    let router = |node: &&str| Record {
+        kind: VIRTUAL_ROUTER,
+        name: types::in_system(node),
+        ownership: Ownership::Ours,
+        properties: BTreeMap::from([("virtual_router_ip_address", Property::Whole(Setting::stated("10.0.0.1")))]),
+        references: subcluster.map(reference).into_iter().collect(),
+    };
+    let mut registration = registration(&[], at);
+    let within = Within::Object(types::system());
+    registration.wanted.scopes =
+        vec![Scope { kind: VIRTUAL_ROUTER, within, refers: vec![SUB_CLUSTER], may_stay: true }];
+    registration.wanted.records = nodes.iter().map(router).collect();
+    registration
+}
+
+#[tokio::test]
+async fn the_answer_is_told_for_which_a_router_does_not_become_as_wanted() {
+    let member = member().await;
+    let (registrar, mut triggers) = registrar();
+    let nodes = ["n1", "n2", "n3", "n4"];
+    let done = settled(&registrar, &mut triggers, &virtual_routers(&nodes, None, member.address)).await;
+    assert_eq!(done, Progress::Done { objects: 4, notes: Vec::new() });
+
+    let unknown = virtual_routers(&nodes, Some("edge"), member.address);
+    let Progress::Failed(why) = settled(&registrar, &mut triggers, &unknown).await else { panic!("it is registered") };
+    let expected = "POST /ref-update for reference from virtual-router default-global-system-config:n1 to sub-cluster edge: \
+                    404 Not Found: No sub-cluster object found for id; both have to exist in the API first; POST /ref-update for ";
+    assert!(why.starts_with(expected), "{why}");
+    assert!(why.ends_with("; and 1 more") && why.matches("404 Not Found").count() == 3, "{why}");
+    assert_eq!(registrar.missing(&key()), Some(4));
+
+    let (status, why) = member.rest.answer("POST", "/sub-clusters", br#"{"sub-cluster": {"fq_name": ["edge"]}}"#).await;
+    assert!(status.is_success(), "{why}");
+    let (registrar, mut triggers) = self::registrar();
+    let known = virtual_routers(&nodes, Some("edge"), member.address);
+    let done = settled(&registrar, &mut triggers, &known).await;
+    assert_eq!(done, Progress::Done { objects: 4, notes: Vec::new() });
+
+    // One that is made is refused by another call, with the same status.
+    let another = virtual_routers(&["n5"], Some("core"), member.address);
+    let Progress::Failed(why) = settled(&registrar, &mut triggers, &another).await else { panic!("it is registered") };
+    assert!(
+        why.contains("/virtual-routers for virtual-router default-global-system-config:n5: 404 Not Found: "),
+        "{why}"
+    );
+}
+
+/// A member that lists nothing and answers everything else with this.
+async fn forgetful(status: &'static str, said: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut question = vec![0; 65536];
+                while let Ok(length @ 1..) = stream.read(&mut question).await {
+                    let is_list = question[..length].starts_with(b"GET");
+                    let (status, body) =
+                        if is_list { ("200 OK", r#"{"virtual-routers": []}"#) } else { (status, said) };
+                    let length = body.len();
+                    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}");
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_and_not_shown_is_told_with_the_answer_in_bounds() {
+    let long = Box::leak("taken\n by another one ".repeat(100).into_boxed_str());
+    let (registrar, mut triggers) = registrar();
+    let wanted = virtual_routers(&["n1"], None, forgetful("409 Conflict", long).await);
+    let Progress::Failed(why) = settled(&registrar, &mut triggers, &wanted).await else { panic!("it is registered") };
+    let expected = "POST /virtual-routers for virtual-router default-global-system-config:n1: 409 Conflict: taken by another one taken";
+    assert!(why.starts_with(expected) && why.ends_with("; the answer says why; it is tried again"), "{why}");
+    assert!(why.len() < 400 && !why.contains('\n'), "{why}");
+
+    let (registrar, mut triggers) = self::registrar();
+    let wanted = virtual_routers(&["n1"], None, forgetful("200 OK", "{}").await);
+    let Progress::Failed(why) = settled(&registrar, &mut triggers, &wanted).await else { panic!("it is registered") };
+    assert!(why.starts_with("the config API does not show what it was told of virtual-router "), "{why}");
 }
 
 #[tokio::test]
