@@ -111,6 +111,37 @@ pub const MEMBERS_WANTED: Metric =
 pub const MEMBERS_READY: Metric =
     of_leader(gauge("tf_members_ready", RESOURCE, Unit::Number, "Members of a resource that are ready"));
 
+const DAEMON: &[&str] = &["kind", "resource_namespace", "resource_name", "daemon"];
+
+/// Pods that a daemon is to serve in.
+pub const DAEMON_WANTED: Metric = of_members(gauge(
+    "tf_daemon_wanted",
+    DAEMON,
+    Unit::Number,
+    "Pods of a resource in which a daemon, named by its container, shall serve",
+));
+/// Pods that it serves in.
+pub const DAEMON_SERVING: Metric = of_members(gauge(
+    "tf_daemon_serving",
+    DAEMON,
+    Unit::Number,
+    "Pods in which a daemon serves, those included in which it waits to take over",
+));
+/// Pods that it waits in.
+pub const DAEMON_STANDBY: Metric = of_members(gauge(
+    "tf_daemon_standby",
+    DAEMON,
+    Unit::Number,
+    "Pods in which a daemon waits to take over from the member that is elected",
+));
+/// What it lost.
+pub const DAEMON_CONNECTIONS_DOWN: Metric = of_members(gauge(
+    "tf_daemon_connections_down",
+    DAEMON,
+    Unit::Number,
+    "Connections that a daemon says are down, each in each pod; status.daemons names them",
+));
+
 /// Agents.
 pub const AGENTS: Metric = of_members(gauge(
     "tf_agents",
@@ -177,7 +208,7 @@ pub const UNREGISTERED: Metric = Metric {
 };
 
 /// What operators register.
-pub const OPERATOR: [&Metric; 25] = [
+pub const OPERATOR: [&Metric; 29] = [
     &AGENTS,
     &API_REQUESTS,
     &AUTHORITY_END,
@@ -186,6 +217,10 @@ pub const OPERATOR: [&Metric; 25] = [
     &CERTIFICATE_LATE,
     &CONDITION,
     &CONDITION_SINCE,
+    &DAEMON_CONNECTIONS_DOWN,
+    &DAEMON_SERVING,
+    &DAEMON_STANDBY,
+    &DAEMON_WANTED,
     &INITIALIZED,
     &LEADER,
     &MEMBERS_READY,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use prometheus::IntGaugeVec;
-use tf_api::contract::{ConditionType, Contract};
+use tf_api::contract::{ConditionType, Contract, DaemonStatus};
 use tf_pki::lifetime::Validity;
 use tf_plan::metrics as table;
 
@@ -15,6 +15,9 @@ use crate::object::Key;
 /// Resources of one kind that have metrics of their own. Who may create resources must not be able to fill the memory of the operator
 /// and of whoever collects its metrics.
 const LIMIT: usize = 100;
+
+/// Daemons of one resource that are told; the kind with the most has six.
+const DAEMONS: usize = 16;
 
 /// Conditions that are told.
 const CONDITIONS: [ConditionType; 10] = [
@@ -42,6 +45,28 @@ struct Condition {
     since: Option<Timestamp>,
 }
 
+/// A daemon as it is told: in how many pods it is how, and how many connections it lacks there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Daemon {
+    name: String,
+    wanted: i64,
+    serving: i64,
+    standby: i64,
+    connections_down: i64,
+}
+
+impl Daemon {
+    fn of(status: &DaemonStatus) -> Self {
+        Self {
+            name: status.name.clone(),
+            wanted: status.wanted.into(),
+            serving: status.serving.into(),
+            standby: status.standby.unwrap_or_default().into(),
+            connections_down: status.connections.iter().map(|connection| i64::from(connection.down)).sum(),
+        }
+    }
+}
+
 /// How many agents of a resource are how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
@@ -60,6 +85,7 @@ pub struct Facts {
     initialized: bool,
     wanted: Option<i32>,
     ready: Option<i32>,
+    daemons: Vec<Daemon>,
     /// Its agents, where its operator speaks with some.
     pub agents: Option<Answers>,
     /// When the first certificate of a member ends.
@@ -81,6 +107,12 @@ impl Facts {
             initialized: contract.is_some_and(|contract| contract.initialized == Some(true)),
             wanted: contract.and_then(|contract| contract.replicas),
             ready: contract.and_then(|contract| contract.ready_replicas),
+            daemons: contract
+                .into_iter()
+                .flat_map(|contract| &contract.daemons)
+                .take(DAEMONS)
+                .map(Daemon::of)
+                .collect(),
             ..Self::default()
         }
     }
@@ -142,6 +174,10 @@ pub(super) struct Resources {
     initialized: IntGaugeVec,
     wanted: IntGaugeVec,
     ready: IntGaugeVec,
+    daemons_wanted: IntGaugeVec,
+    daemons_serving: IntGaugeVec,
+    daemons_standby: IntGaugeVec,
+    connections_down: IntGaugeVec,
     agents: IntGaugeVec,
     certificate_end: IntGaugeVec,
     certificate_late: IntGaugeVec,
@@ -161,6 +197,10 @@ impl Resources {
             initialized: new.gauges(&table::INITIALIZED)?,
             wanted: new.gauges(&table::MEMBERS_WANTED)?,
             ready: new.gauges(&table::MEMBERS_READY)?,
+            daemons_wanted: new.gauges(&table::DAEMON_WANTED)?,
+            daemons_serving: new.gauges(&table::DAEMON_SERVING)?,
+            daemons_standby: new.gauges(&table::DAEMON_STANDBY)?,
+            connections_down: new.gauges(&table::DAEMON_CONNECTIONS_DOWN)?,
             agents: new.gauges(&table::AGENTS)?,
             certificate_end: new.gauges(&table::CERTIFICATE_END)?,
             certificate_late: new.gauges(&table::CERTIFICATE_LATE)?,
@@ -213,6 +253,16 @@ impl Resources {
                 self.agents.with_label_values(&[kind, namespace, name, state]).set(count);
             }
         }
+        for Daemon { name: daemon, wanted, serving, standby, connections_down } in &facts.daemons {
+            for (gauge, value) in [
+                (&self.daemons_wanted, wanted),
+                (&self.daemons_serving, serving),
+                (&self.daemons_standby, standby),
+                (&self.connections_down, connections_down),
+            ] {
+                gauge.with_label_values(&[kind, namespace, name, daemon]).set(*value);
+            }
+        }
         let second = |moment: Option<Timestamp>| moment.map(Timestamp::as_second);
         let numbers = [
             (&self.wanted, facts.wanted.map(i64::from)),
@@ -230,8 +280,9 @@ impl Resources {
         }
     }
 
-    fn all(&self) -> [&IntGaugeVec; 14] {
+    fn all(&self) -> [&IntGaugeVec; 18] {
         let Self { counts, omitted, conditions, since, initialized, wanted, ready, agents, .. } = self;
+        let Self { daemons_wanted, daemons_serving, daemons_standby, connections_down, .. } = self;
         let Self {
             certificate_end, certificate_late, repair_late, unregistered, authority_end, authority_late, ..
         } = self;
@@ -243,6 +294,10 @@ impl Resources {
             initialized,
             wanted,
             ready,
+            daemons_wanted,
+            daemons_serving,
+            daemons_standby,
+            connections_down,
             agents,
             certificate_end,
             certificate_late,
@@ -285,13 +340,20 @@ pub(super) mod tests {
 
     /// A snapshot that says something for each metric.
     pub fn full() -> Snapshot {
+        let connection = |name: &str, down| json!({"name": name, "up": 1, "down": down});
+        let daemon = json!({
+            "name": "server", "wanted": 3, "serving": 2, "standby": 1,
+            "connections": [connection("Database:Cassandra", 2), connection("Database:RabbitMQ", 0), connection("XMPP:a", 1)],
+        });
+        let daemons = serde_json::from_value(json!([daemon, {"name": "agent", "wanted": 3, "serving": 3}])).unwrap();
+        let conditions = [("Ready", "False"), ("Available", "True"), ("Paused", "True")];
         let facts = Facts {
             agents: Some(Answers { answering: 2, silent: 1, unheard: 0 }),
             certificate_end: Some(at(3000)),
             certificate_late: Some(at(2000)),
             repair_late: Some(at(4000)),
             unregistered: Some(2),
-            ..Facts::of(Some(&status(&[("Ready", "False"), ("Available", "True"), ("Paused", "True")])))
+            ..Facts::of(Some(&Contract { daemons, ..status(&conditions) }))
         };
         Snapshot {
             kind: "Zookeeper",
@@ -336,6 +398,12 @@ pub(super) mod tests {
         is_told("tf_agents{N,S,state=\"silent\"} 1");
         is_told("tf_members_wanted{N,S} 3");
         is_told("tf_members_ready{N,S} 2");
+        is_told("tf_daemon_wanted{daemon=\"server\",N,S} 3");
+        is_told("tf_daemon_serving{daemon=\"server\",N,S} 2");
+        is_told("tf_daemon_standby{daemon=\"server\",N,S} 1");
+        is_told("tf_daemon_connections_down{daemon=\"server\",N,S} 3");
+        is_told("tf_daemon_standby{daemon=\"agent\",N,S} 0");
+        is_told("tf_daemon_connections_down{daemon=\"agent\",N,S} 0");
         is_told("tf_initialized{N,S} 1");
         is_told("tf_certificate_expiry_timestamp_seconds{N,S} 3000");
         is_told("tf_certificate_overdue_timestamp_seconds{N,S} 2000");
@@ -370,6 +438,16 @@ pub(super) mod tests {
         assert!(!lines(&metrics, &full()).is_empty());
         let none = Snapshot { kind: "Zookeeper", ..Snapshot::default() };
         assert_eq!(lines(&metrics, &none), Vec::<String>::new());
+    }
+
+    #[test]
+    fn of_too_many_daemons_the_first_are_told() {
+        let daemon = |number| DaemonStatus { name: format!("d{number:02}"), ..DaemonStatus::default() };
+        let contract = Contract { daemons: (0..99).map(daemon).collect(), ..status(&[]) };
+        let resources = [(Key::new("tf", "zookeeper1"), Facts::of(Some(&contract)))].into();
+        let metrics = Metrics::new("zookeeper-op").unwrap();
+        let lines = lines(&metrics, &Snapshot { kind: "Zookeeper", resources, ..Snapshot::default() });
+        assert_eq!(lines.iter().filter(|line| line.starts_with("tf_daemon_wanted{")).count(), DAEMONS, "{lines:#?}");
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn dashboard(uid: &str, title: &str, variables: Vec<Value>, panels: &[Panel]) ->
 /// The dashboard of an operator's kind.
 pub fn of(target: &Target) -> Result<String> {
     let kind = target.kind;
-    let selected = |metric, more: &[(&str, &str)]| {
+    let selected = |metric: &Metric, more: &[(&str, &str)]| {
         let chosen =
             [("kind", target.kinds.as_str()), ("resource_namespace", "~$namespace"), ("resource_name", "~$name")];
         select(metric, &[chosen.as_slice(), more].concat())
@@ -141,6 +141,9 @@ pub fn of(target: &Target) -> Result<String> {
             panels.push(Panel::number("Repair is late in", "s", vec![(left(&table::REPAIR_LATE), name)]));
         }
     }
+    if target.runs_daemons() {
+        panels.extend(of_daemons(&selected));
+    }
     if target.registers {
         let missing = of("max", &table::UNREGISTERED, &[]);
         panels.push(Panel::number("Not in the config API as it shall be", "none", vec![(missing, name)]));
@@ -155,6 +158,29 @@ pub fn of(target: &Target) -> Result<String> {
         ),
     ];
     dashboard(&format!("tf-{}", target.operator), &format!("Tungsten Fabric: {kind}"), variables, &panels)
+}
+
+/// What is known of each daemon. `selected`: a metric of the resources that are chosen.
+fn of_daemons(selected: &impl Fn(&Metric, &[(&str, &str)]) -> String) -> [Panel; 3] {
+    let each = |metric| format!("max by ({RESOURCE}, daemon) ({})", selected(metric, &[]));
+    let daemon = "{{resource_name}} {{daemon}}";
+    let unserved = format!("{} - {}", each(&table::DAEMON_WANTED), each(&table::DAEMON_SERVING));
+    [
+        Panel::chart(
+            "Pods in which daemons serve, and of these wait to take over",
+            "none",
+            vec![
+                (each(&table::DAEMON_SERVING), daemon),
+                (each(&table::DAEMON_STANDBY), "{{resource_name}} {{daemon}} waits"),
+            ],
+        ),
+        Panel::chart("Pods in which daemons shall serve and do not", "none", vec![(unserved, daemon)]),
+        Panel::chart(
+            "Connections of daemons that are down",
+            "none",
+            vec![(each(&table::DAEMON_CONNECTIONS_DOWN), daemon)],
+        ),
+    ]
 }
 
 /// What the servers tell themselves, where they do and are scraped.

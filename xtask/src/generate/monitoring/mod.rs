@@ -90,6 +90,11 @@ impl Target {
     fn aggregates(&self) -> bool {
         self.operator == "manager-op"
     }
+
+    /// Whether members are several daemons of Tungsten Fabric, and not one server.
+    fn runs_daemons(&self) -> bool {
+        !self.aggregates() && !matches!(self.operator, "cassandra-op" | "rabbitmq-op" | "redis-op" | "zookeeper-op")
+    }
 }
 
 /// A selector of series: `name{label="value"}`. A value that begins with `~` is a pattern.
