@@ -33,13 +33,13 @@ use tf_plan::{
     procedure,
     registration::types::ANALYTICS_SNMP_NODE,
     sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA, collector_tls, collectors, configdb},
+    services::{collectors, configdb},
 };
 
 use crate::{
     OPERATOR,
     config::{DEFAULTS, EVERYWHERE, path},
-    launch::{authorities, client, daemon, introspected},
+    launch::{client, daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, python},
     peer,
     procedure::members,
@@ -156,11 +156,7 @@ fn carry_out(
     let agents = agents(cr, &observed.operator.cluster_domain);
     let mut files = Files::default();
     member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
-    let stores = [
-        (CASSANDRA_CA, cluster.around.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.around.services.rabbitmq.ca.as_ref()),
-    ];
-    files.authorities(stores);
+    files.foreign(cluster.around.foreign());
     files.shared(DEVICES, "");
     files.shared(&file_name(SNMP_COLLECTOR), cluster.launch_snmp(&agents)?);
     files.shared(&file_name(TOPOLOGY), cluster.launch_topology()?);
@@ -194,7 +190,7 @@ fn carry_out(
         ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
         daemons,
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         ..Parts::default()
     };
@@ -267,13 +263,13 @@ impl Cluster<'_> {
         configdb::database(section, &self.around.services.cassandra);
         section.set("cassandra_driver", "cql");
         configdb::bus(section, &self.around.services.rabbitmq, Blank, "rabbitmq_ssl");
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(&self.around.analytics)));
+        sandesh::fill(file.section(sandesh::SECTION), Some(&self.around.analytics));
     }
 
     fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
         let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
-        let files = [SNMP_FILE, tf_plan::vnc_api::FILE].into_iter().chain(authorities(&self.around.services));
-        let launch = daemon(argv.map(str::to_owned).to_vec(), files);
+        let files = [SNMP_FILE, tf_plan::vnc_api::FILE];
+        let launch = daemon(argv.map(str::to_owned).to_vec(), files, self.around.foreign());
         let mut launch = introspected(launch, self.snmp_port(), self.around.level)?;
         launch.files.insert(DEVICES.into(), OnChange::Restart);
         launch.agent = agents.api()?;
@@ -285,17 +281,14 @@ impl Cluster<'_> {
     fn launch_topology(&self) -> Result<String, Unusable> {
         let mut argv = vec!["tf-topology".into(), "-c".into(), path(TOPOLOGY_FILE)];
         argv.extend(self.around.keystone.iter().flat_map(|_| ["-c".into(), path(keystone::FILE)]));
-        let files = [TOPOLOGY_FILE]
-            .into_iter()
-            .chain(client(self.around.keystone.as_ref()))
-            .chain(authorities(&self.around.services));
-        introspected(daemon(argv, files), self.topology_port(), self.around.level)?.render()
+        let files = [TOPOLOGY_FILE].into_iter().chain(client(self.around.keystone.as_ref()));
+        introspected(daemon(argv, files, self.around.foreign()), self.topology_port(), self.around.level)?.render()
     }
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &AnalyticsSnmp) -> Vec<String> {
+fn ignored(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Vec<String> {
     let unused = member::unused("redis", cr.spec.dependencies.redis.is_some());
     let keystone = keystone::ignored(cr.spec.common_configuration.auth_parameters.as_ref()).into_iter();
-    keystone.chain(member::ignored(cr, &dependencies(cr))).chain(unused).collect()
+    keystone.chain(member::ignored(cr, observed, &dependencies(cr))).chain(unused).collect()
 }

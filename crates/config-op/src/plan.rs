@@ -23,9 +23,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
-    vnc_api,
+    procedure, vnc_api,
 };
 
 use crate::{
@@ -113,7 +111,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         // The device manager ends dnsmasq to make it read its files again.
         share_processes: runs(DEVICE_MANAGER) && runs(DNSMASQ),
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         own_status,
         ..Parts::default()
@@ -164,12 +162,7 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
         }
         None => files.shared(vnc_api::FILE, library),
     }
-    let authorities = [
-        (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
-        (keystone::CA, keystone::authority_of(cluster.keystone)),
-    ];
-    files.authorities(authorities);
+    files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
     if runs(DEVICE_MANAGER) {
         files.shared(device_manager::ANSIBLE_FILE, cluster.fabric_ansible()?);
     }
@@ -212,7 +205,7 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Config) -> Vec<String> {
+fn ignored(cr: &Config, observed: &Observed<Config>) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let usual = ConfigConfiguration::default();
     let fabric = manages_fabric(spec);
@@ -237,7 +230,7 @@ fn ignored(cr: &Config) -> Vec<String> {
     let hostless = hostless
         .map(|_| field("linklocalServiceConfig", "ipFabricServiceHost is missing, so no service is registered"));
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
     of_containers.chain(hostless).chain(keystone::ignored(auth)).chain(dependencies).chain(host_files).collect()
 }

@@ -23,7 +23,6 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     procedure,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
 use crate::{
@@ -108,7 +107,7 @@ fn carry_out(
             .collect(),
         endpoints: endpoints(&ensemble, spec),
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr, ensemble.members())?,
+        ignored: ignored(cr, observed, ensemble.members())?,
         drafts,
         own_status: own_status(spec),
         ..Parts::default()
@@ -164,9 +163,7 @@ fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agent
     for container in &ensemble.containers {
         files.shared(&file_name(container.name), launch::file(container.name, cluster, agents)?);
     }
-    let authorities =
-        [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
-    files.authorities(authorities);
+    files.foreign(cluster.services.foreign());
     for member in ensemble.members() {
         let address = &member.address;
         files.member_secret(control::FILE, address, cluster.control(member)?);
@@ -187,7 +184,7 @@ fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agent
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotReady> {
+fn ignored(cr: &Control, observed: &Observed<Control>, members: &[MemberStatus]) -> Result<Vec<String>, NotReady> {
     let spec = &cr.spec.service_configuration;
     let usual = ControlConfiguration::default();
     let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
@@ -201,7 +198,7 @@ fn ignored(cr: &Control, members: &[MemberStatus]) -> Result<Vec<String>, NotRea
         .filter(|(set, _)| *set && !containers::serves_dns(spec))
         .map(|(_, name)| field(name, "containers does not list dns and named"));
     let subnet = elsewhere(spec, members)?.map(|why| field("dataSubnet", &why));
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let region = auth.filter(|auth| auth.auth_mode == Some(AuthMode::Keystone));
     let region = region.and_then(|auth| auth.keystone_auth_parameters.as_ref()?.region.as_ref());

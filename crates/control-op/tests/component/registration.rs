@@ -11,6 +11,7 @@ use tf_plan::{
     plan::Plan,
     registration::{decide::decide, types},
 };
+use tf_testing::situation::{external, foreign};
 
 /// Bodies of what is made in an API that has nothing of it yet, by paths.
 fn made(plan: &Plan) -> Vec<(String, Value)> {
@@ -90,4 +91,18 @@ fn without_the_password_of_keystone_nothing_is_registered_and_everything_else_go
     let told = plan.drafts.iter().find(|draft| draft.kind == ConditionType::Provisioned).unwrap();
     assert_eq!(told.reason, Reason::ProvisioningFailed);
     assert!(told.message.contains("Secret tf/admin does not exist"), "{}", told.message);
+}
+
+#[test]
+fn an_api_of_another_authority_is_checked_against_that_by_the_operator() {
+    let secret = foreign();
+    let spec = json!({"dependencies": {"config": external(&[("api", 8082)])}});
+    let mut observed = World::default().observed();
+    observed.secrets.insert("outer".into(), secret.clone().into_iter().collect());
+    let plan = control_op::Component::plan(&control(spec), &observed).unwrap();
+    let api = plan.registration.unwrap().api;
+    assert_eq!((api.hosts, api.tls, api.ca.as_ref()), (vec!["192.0.2.1".to_owned()], true, Some(&secret["ca.crt"])));
+    let told = plan.ignored.concat();
+    assert!(told.starts_with("spec.dependencies.config.external.secretRef: of its keys tls.crt"), "{told}");
+    assert_eq!(World::default().plan(&control(json!({}))).unwrap().registration.unwrap().api.ca, None);
 }
