@@ -30,7 +30,7 @@ use tf_plan::{
     build::identity::Identity,
     component::{Component, References},
     declaration::{Declaration, Owned, PeerKind, Read},
-    dependency::{self, Dependency, Need},
+    dependency::{self, Dependency, Need, SecretUse},
     hash, images,
     object::{CLUSTER_ROLE, CONFIG_MAP, Kind, Object, STATEFUL_SET},
     observed::Observed,
@@ -82,7 +82,7 @@ impl Component for Probe {
             default_name: "zookeeper1",
             endpoint: "client",
             need: Need::Optional,
-            uses_secret: true,
+            secret: SecretUse::ShowsNothing,
         }]
     }
 

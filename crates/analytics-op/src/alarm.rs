@@ -27,6 +27,7 @@ use tf_plan::{
         Settings as _, Unrepresentable,
         url::authority,
     },
+    foreign::Foreign,
     hibernation,
     images::{Builtin, Chosen},
     keystone, node,
@@ -37,13 +38,13 @@ use tf_plan::{
     procedure::{self, Told},
     registration::types::ANALYTICS_ALARM_NODE,
     sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA, REDIS_CA, collector_tls, collectors, configdb},
+    services::{collectors, configdb},
 };
 
 use crate::{
     OPERATOR,
     config::{self, DEFAULTS, EVERYWHERE, LOG_DIR, PARTITIONS, path},
-    launch::{authorities, client, daemon, introspected},
+    launch::{client, daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, native, python},
     peer,
     procedure::members,
@@ -193,7 +194,7 @@ fn carry_out(
         daemons,
         endpoints: vec![kafka],
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         ..Parts::default()
     };
@@ -221,12 +222,7 @@ fn too_many(cluster: &Cluster<'_>, members: &[MemberStatus]) -> Option<String> {
 fn files(ensemble: &Ensemble<'_, AnalyticsAlarm>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let mut files = Files::default();
     member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
-    let stores = [
-        (CASSANDRA_CA, cluster.around.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.around.services.rabbitmq.ca.as_ref()),
-        (REDIS_CA, cluster.around.services.redis.ca.as_ref()),
-    ];
-    files.authorities(stores);
+    files.foreign(cluster.around.foreign());
     let settings = nodemanager::Settings {
         node_type: NodeType::AnalyticsAlarm,
         log_level: cluster.around.level,
@@ -277,7 +273,7 @@ impl Cluster<'_> {
         redis.set("redis_server_port", services.redis.port);
         config::redis(redis, &services.redis);
         let brokers = brokers.iter().map(|address| authority(address, ports::KAFKA.get())).collect();
-        config::kafka(file.section("KAFKA"), &Kafka { brokers, tls: true, ca: None });
+        config::kafka(file.section("KAFKA"), &Kafka { brokers, tls: true, foreign: Foreign::default() });
         let section = file.section(configdb::SECTION);
         configdb::database(section, &services.cassandra);
         section.set("cassandra_driver", "cql");
@@ -286,7 +282,7 @@ impl Cluster<'_> {
         if services.rabbitmq.tls {
             section.set("kombu_ssl_version", "tlsv1_2");
         }
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(&self.around.analytics)));
+        sandesh::fill(file.section(sandesh::SECTION), Some(&self.around.analytics));
         file.render()
     }
 
@@ -325,9 +321,9 @@ impl Cluster<'_> {
 
     fn launch(&self, member: &MemberStatus, agents: &Agents) -> Result<String, Unusable> {
         let argv = vec!["contrail-alarm-gen".into(), "-c".into(), path(FILE)];
-        let files =
-            [FILE].into_iter().chain(client(self.around.keystone.as_ref())).chain(authorities(&self.around.services));
-        let mut launch = introspected(daemon(argv, files), self.introspect(), self.around.level)?;
+        let files = [FILE].into_iter().chain(client(self.around.keystone.as_ref()));
+        let mut launch =
+            introspected(daemon(argv, files, self.around.foreign()), self.introspect(), self.around.level)?;
         let database = self.database(member).to_string();
         launch.environment.insert("ALARMGEN_REDIS_AGGREGATE_DB_OFFSET".into(), database);
         launch.agent = agents.api()?;
@@ -338,7 +334,7 @@ impl Cluster<'_> {
 }
 
 fn launch_kafka() -> Result<String, Unusable> {
-    let mut launch = daemon(vec![PROGRAM.into(), path(KAFKA_FILE)], [KAFKA_FILE]);
+    let mut launch = daemon(vec![PROGRAM.into(), path(KAFKA_FILE)], [KAFKA_FILE], Vec::new());
     launch.awaits.extend([node::KEYSTORE_PEM, node::TRUSTSTORE_PEM].map(str::to_owned));
     launch.environment.insert("LOG_DIR".into(), LOG_DIR.into());
     launch.ready = Probe::Kafka { port: port("ready.port", ports::KAFKA)? };
@@ -346,7 +342,7 @@ fn launch_kafka() -> Result<String, Unusable> {
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &AnalyticsAlarm) -> Vec<String> {
+fn ignored(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Vec<String> {
     let stated = cr.spec.service_configuration.alarmgen_partitions.filter(|stated| *stated != PARTITIONS);
     let partitions = stated.map(|_| {
         format!(
@@ -355,5 +351,5 @@ fn ignored(cr: &AnalyticsAlarm) -> Vec<String> {
         )
     });
     let keystone = keystone::ignored(cr.spec.common_configuration.auth_parameters.as_ref()).into_iter();
-    keystone.chain(member::ignored(cr, &dependencies(cr))).chain(partitions).collect()
+    keystone.chain(member::ignored(cr, observed, &dependencies(cr))).chain(partitions).collect()
 }

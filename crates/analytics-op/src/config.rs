@@ -7,7 +7,7 @@ use tf_plan::{
     files::{Section, Separator::Blank, Settings as _, Unrepresentable},
     keystone::Keystone,
     node,
-    services::{Cassandra, REDIS_CA},
+    services::Cassandra,
     vnc_api::{self, Library},
 };
 
@@ -15,10 +15,6 @@ use crate::services::{API, Kafka, Redis, Services};
 
 /// Directory of logs.
 pub const LOG_DIR: &str = "/var/log/contrail";
-/// File with the certificates of a Cassandra of analytics that is not the cluster's own.
-pub const DATABASE_CA: &str = "analytics-cassandra-ca.crt";
-/// File with the certificates of a Kafka that is not the cluster's own.
-pub const KAFKA_CA: &str = "kafka-ca.crt";
 /// File with the password of Redis.
 pub const REDIS_PASSWORD: &str = "redis-password";
 /// Partitions that the state of everything is shared out in. Collectors, API and alarm generators have to agree (tf-components 7.1).
@@ -44,8 +40,7 @@ pub fn common(defaults: &mut Section, introspect: Port, level: LogLevel, log: &s
 pub fn database(section: &mut Section, cassandra: &Cassandra) {
     section.set("cassandra_use_ssl", cassandra.tls);
     if cassandra.tls {
-        let own = cassandra.ca.as_ref().map(|_| path(DATABASE_CA));
-        section.set("cassandra_ca_certs", own.unwrap_or_else(|| node::CA_BUNDLE.to_owned()));
+        section.set("cassandra_ca_certs", cassandra.foreign.trust());
     }
     if let Some(login) = &cassandra.login {
         section.set("cassandra_user", &login.user).set("cassandra_password", &login.password);
@@ -59,13 +54,8 @@ pub fn redis(section: &mut Section, redis: &Redis) {
         .set_if_some("redis_password", redis.password.as_ref())
         .set("redis_use_ssl", redis.tls);
     if redis.tls {
-        section.set("redis_ca_cert", redis_authorities(redis));
+        section.set("redis_ca_cert", redis.foreign.trust());
     }
-}
-
-/// The authorities that certificates of Redis are checked against.
-pub fn redis_authorities(redis: &Redis) -> String {
-    redis.ca.as_ref().map_or_else(|| node::CA_BUNDLE.to_owned(), |_| path(REDIS_CA))
 }
 
 /// Kafka, in its section.
@@ -73,9 +63,9 @@ pub fn kafka(section: &mut Section, kafka: &Kafka) {
     section.list("kafka_broker_list", Blank, &kafka.brokers).set("kafka_ssl_enable", kafka.tls);
     if kafka.tls {
         section
-            .set("kafka_keyfile", node::CERTIFICATE_KEY)
-            .set("kafka_certfile", node::CERTIFICATE)
-            .set("kafka_ca_cert", kafka.ca.as_ref().map_or_else(|| node::CA_BUNDLE.to_owned(), |_| path(KAFKA_CA)));
+            .set("kafka_keyfile", kafka.foreign.key())
+            .set("kafka_certfile", kafka.foreign.certificate())
+            .set("kafka_ca_cert", kafka.foreign.trust());
     }
 }
 
@@ -89,6 +79,7 @@ pub fn library(services: &Services, keystone: Option<&Keystone>) -> Result<Strin
         servers: &config.hosts(API),
         port: config.port(API).unwrap_or_default(),
         tls: config.tls(API),
+        foreign: Some(&services.api()),
         keystone,
         as_administrator: true,
     })

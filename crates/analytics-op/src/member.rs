@@ -102,7 +102,7 @@ pub fn node_manager<Cr: Managed>(
 ) -> Result<(), NotReady> {
     let Some(container) = ensemble.container(nodemanager::CONTAINER.name) else { return Ok(()) };
     let node_type: NodeType = settings.node_type;
-    let launch = crate::launch::node_manager(node_type).render()?;
+    let launch = crate::launch::node_manager(node_type, settings.collectors).render()?;
     files.shared(&tf_plan::node::launch::file_name(container.name), launch);
     for member in ensemble.members() {
         let content = nodemanager::file(settings, &member.node, &member.address)?;
@@ -124,7 +124,7 @@ pub fn library(
     match keystone {
         Some(keystone) => {
             files.shared_secret(keystone::FILE, keystone.file()?);
-            files.authorities([(keystone::CA, keystone.authority.as_ref())]);
+            files.foreign(keystone::files(Some(keystone)));
             files.shared_secret(tf_plan::vnc_api::FILE, library);
         }
         None => files.shared(tf_plan::vnc_api::FILE, library),
@@ -133,10 +133,10 @@ pub fn library(
 }
 
 /// Common fields of the spec that are set and have no effect.
-pub fn ignored<Cr: Managed>(cr: &Cr, dependencies: &[Dependency]) -> Vec<String> {
+pub fn ignored<Cr: Managed>(cr: &Cr, observed: &Observed<Cr>, dependencies: &[Dependency]) -> Vec<String> {
     let common = cr.common();
     let host_files = certificates::host_files_ignored(common);
-    dependency::ignored(dependencies).into_iter().chain(host_files).collect()
+    dependency::ignored(dependencies, observed).into_iter().chain(host_files).collect()
 }
 
 /// A dependency of the spec that is stated and that no daemon of the kind uses.

@@ -21,6 +21,7 @@ use tf_plan::{
     dependency::{self, Connection, Dependency, Need, Resolved},
     ensemble::Parts,
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
+    foreign::{File, Foreign},
     hibernation,
     images::Builtin,
     node,
@@ -30,12 +31,12 @@ use tf_plan::{
     plan::{Availability, NotReady, Plan},
     procedure::{self, Told},
     sandesh,
-    services::{CQL, Cassandra, REDIS_CA, collector_tls, collectors, dependency, over_ipv4, unusable},
+    services::{CQL, Cassandra, collectors, dependency, over_ipv4, unusable},
 };
 
 use crate::{
     OPERATOR,
-    config::{self, DATABASE_CA, LOG_DIR, path},
+    config::{self, LOG_DIR, path},
     launch::{daemon, introspected},
     member::{self, GRACE_SECONDS, LOGS, Run, native},
     peer,
@@ -126,11 +127,17 @@ impl Services {
         }
         let redis = resolved.connection(ConditionType::RedisReady).cloned().unwrap_or_default();
         Ok(Self {
-            database: Cassandra::of(&cassandra, cassandra.authorities(CQL)),
+            database: Cassandra::of(&cassandra, cassandra.authorities(CQL)).of_analytics(&cassandra),
             redis: Redis::of(&redis, &mut notes)?,
             collectors,
             notes,
         })
+    }
+
+    /// Files for TLS to those of other authorities.
+    fn foreign(&self) -> Vec<File> {
+        let collectors = sandesh::foreign(Some(&self.collectors));
+        [&self.database.foreign, &self.redis.foreign, &collectors].into_iter().flat_map(Foreign::files).collect()
     }
 }
 
@@ -171,8 +178,7 @@ fn carry_out(
     let level = cr.spec.common_configuration.log_level.unwrap_or_default();
     let mut files = Files::default();
     files.shared(&file_name(QUERY_ENGINE_CONTAINER), launch(cr, services, level, &agents)?);
-    let authorities = [(DATABASE_CA, services.database.ca.as_ref()), (REDIS_CA, services.redis.ca.as_ref())];
-    files.authorities(authorities);
+    files.foreign(services.foreign());
     for member in ensemble.members() {
         files.member_secret(FILE, &member.address, file(cr, services, level, member)?);
     }
@@ -189,7 +195,7 @@ fn carry_out(
         ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
         daemons,
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         ..Parts::default()
     };
@@ -203,9 +209,7 @@ fn carry_out(
 /// The launch file.
 fn launch(cr: &QueryEngine, services: &Services, level: LogLevel, agents: &Agents) -> Result<String, Unusable> {
     let argv = vec!["contrail-query-engine".into(), "--conf_file".into(), path(FILE)];
-    let files =
-        [Some(FILE), services.database.ca.as_ref().map(|_| DATABASE_CA), services.redis.ca.as_ref().map(|_| REDIS_CA)];
-    let mut launch = introspected(daemon(argv, files.into_iter().flatten()), introspect(cr), level)?;
+    let mut launch = introspected(daemon(argv, [FILE], services.foreign()), introspect(cr), level)?;
     launch.lists = Some(Lists::of(&["collectors"]));
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).
@@ -240,14 +244,14 @@ fn file(
         redis
             .set("redis_keyfile", node::CERTIFICATE_KEY)
             .set("redis_certfile", node::CERTIFICATE)
-            .set("redis_ca_cert", config::redis_authorities(&services.redis));
+            .set("redis_ca_cert", services.redis.foreign.trust());
     }
-    sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(&services.collectors)));
+    sandesh::fill(file.section(sandesh::SECTION), Some(&services.collectors));
     file.render()
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &QueryEngine) -> Vec<String> {
+fn ignored(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Vec<String> {
     let from = &cr.spec.dependencies;
     let thrift = (cr.spec.service_configuration.analyticsdb_port == Some(THRIFT)).then(|| {
         format!(
@@ -260,5 +264,5 @@ fn ignored(cr: &QueryEngine) -> Vec<String> {
         member::unused("config", from.config.is_some()),
         thrift,
     ];
-    member::ignored(cr, &dependencies(cr)).into_iter().chain(unused.into_iter().flatten()).collect()
+    member::ignored(cr, observed, &dependencies(cr)).into_iter().chain(unused.into_iter().flatten()).collect()
 }

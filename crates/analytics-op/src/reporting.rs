@@ -9,10 +9,12 @@ use tf_api::{
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
+    foreign::File,
     keystone::Keystone,
     nodemanager::COLLECTOR,
     observed::Observed,
     plan::NotReady,
+    sandesh,
     services::{over_ipv4, unusable},
 };
 
@@ -62,6 +64,11 @@ impl Surroundings {
         let analytics = reachable(&resolved, &mut services.notes)?;
         let level = common.log_level.unwrap_or_default();
         Ok(Self { services, analytics, keystone, log_dir, level })
+    }
+
+    /// Files for TLS to services of other authorities.
+    pub fn foreign(&self) -> Vec<File> {
+        [self.services.foreign(), sandesh::foreign(Some(&self.analytics)).files()].concat()
     }
 }
 

@@ -12,6 +12,7 @@ use tf_api::{
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     files::url::authority,
+    foreign::{File, Foreign, Service},
     plan::NotReady,
     services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, given, over_ipv4, python, python::CLIENT, unusable},
 };
@@ -28,8 +29,6 @@ pub const REDIS_ENDPOINT: &str = "redis";
 const SENTINEL: &str = "sentinel";
 const PLAIN_ZOOKEEPER: &str =
     "ZooKeeper speaks TLS, which the daemons of analytics do not; give them an endpoint without";
-/// Key of a connection Secret with the certificates that a service's own is checked against.
-const CA: &str = "ca.crt";
 
 /// What a spec says of the services that all kinds use.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +66,8 @@ pub struct Redis {
     pub port: u16,
     /// Whether they speak TLS.
     pub tls: bool,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
+    /// What is their own of that.
+    pub foreign: Foreign,
     /// Their password, if they ask for one.
     pub password: Option<String>,
 }
@@ -96,8 +95,8 @@ impl Redis {
             hosts: connection.hosts(REDIS_ENDPOINT),
             port: connection.port(REDIS_ENDPOINT).unwrap_or_default(),
             tls: connection.tls(REDIS_ENDPOINT),
-            ca: given(&connection, CA),
-            password: given(&connection, "password"),
+            foreign: Foreign::of(Service::Redis, &connection),
+            password: connection.credentials.text("password").map(str::to_owned),
         })
     }
 
@@ -119,14 +118,15 @@ pub struct Kafka {
     pub brokers: Vec<String>,
     /// Whether they speak TLS.
     pub tls: bool,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
+    /// What is their own of that.
+    pub foreign: Foreign,
 }
 
 impl Kafka {
     /// What a connection says.
     pub fn of(connection: &Connection) -> Self {
-        Self { brokers: connection.authorities(KAFKA), tls: connection.tls(KAFKA), ca: given(connection, CA) }
+        let foreign = Foreign::of(Service::Kafka, connection);
+        Self { brokers: connection.authorities(KAFKA), tls: connection.tls(KAFKA), foreign }
     }
 }
 
@@ -148,6 +148,19 @@ pub struct Services {
 }
 
 impl Services {
+    /// Files for TLS to those of other authorities.
+    pub fn foreign(&self) -> Vec<File> {
+        [&self.cassandra.foreign, &self.rabbitmq.foreign, &self.redis.foreign, &self.api()]
+            .into_iter()
+            .flat_map(Foreign::files)
+            .collect()
+    }
+
+    /// What is the config API's own of TLS.
+    pub fn api(&self) -> Foreign {
+        Foreign::of(Service::Config, &self.config)
+    }
+
     /// Checks what was resolved.
     ///
     /// # Errors

@@ -33,13 +33,13 @@ use tf_plan::{
     procedure::{self, Told},
     registration::types::ANALYTICS_SNMP_NODE,
     sandesh,
-    services::{CASSANDRA_CA, Login, RABBITMQ_CA, collector_tls, collectors, configdb},
+    services::{Login, collectors, configdb},
 };
 
 use crate::{
     OPERATOR,
     config::{DEFAULTS, EVERYWHERE, path},
-    launch::{authorities, client, daemon, introspected},
+    launch::{client, daemon, introspected},
     login,
     member::{self, GRACE_SECONDS, LOGS, Run, python},
     peer,
@@ -164,11 +164,7 @@ fn carry_out(
     let agents = agents(cr, &observed.operator.cluster_domain);
     let mut files = Files::default();
     member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
-    let stores = [
-        (CASSANDRA_CA, cluster.around.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.around.services.rabbitmq.ca.as_ref()),
-    ];
-    files.authorities(stores);
+    files.foreign(cluster.around.foreign());
     if let Some(login) = Login::of(&cluster.around.analytics) {
         // In place of what is there with Keystone: topology alone reads the file, and nothing in it but a name and a password.
         files.shared_secret(keystone::FILE, login::file(&login)?);
@@ -206,7 +202,7 @@ fn carry_out(
         ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
         daemons,
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         ..Parts::default()
     };
@@ -321,13 +317,13 @@ impl Cluster<'_> {
         configdb::database(section, &self.around.services.cassandra);
         section.set("cassandra_driver", "cql");
         configdb::bus(section, &self.around.services.rabbitmq, Blank, "rabbitmq_ssl");
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(Some(&self.around.analytics)));
+        sandesh::fill(file.section(sandesh::SECTION), Some(&self.around.analytics));
     }
 
     fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
         let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
-        let files = [SNMP_FILE, tf_plan::vnc_api::FILE].into_iter().chain(authorities(&self.around.services));
-        let launch = daemon(argv.map(str::to_owned).to_vec(), files);
+        let files = [SNMP_FILE, tf_plan::vnc_api::FILE];
+        let launch = daemon(argv.map(str::to_owned).to_vec(), files, self.around.foreign());
         let mut launch = introspected(launch, self.snmp_port(), self.around.level)?;
         launch.files.insert(DEVICES.into(), OnChange::Restart);
         launch.agent = agents.api()?;
@@ -340,15 +336,14 @@ impl Cluster<'_> {
         let own: Vec<&str> = [TOPOLOGY_FILE].into_iter().chain(self.login().map(|_| keystone::FILE)).collect();
         let named = own.iter().flat_map(|file| ["-c".into(), path(file)]);
         let argv = ["tf-topology".to_owned()].into_iter().chain(named).collect();
-        let files =
-            own.iter().copied().chain(client(self.around.keystone.as_ref())).chain(authorities(&self.around.services));
-        introspected(daemon(argv, files), self.topology_port(), self.around.level)?.render()
+        let files = own.iter().copied().chain(client(self.around.keystone.as_ref()));
+        introspected(daemon(argv, files, self.around.foreign()), self.topology_port(), self.around.level)?.render()
     }
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &AnalyticsSnmp) -> Vec<String> {
+fn ignored(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Vec<String> {
     let unused = member::unused("redis", cr.spec.dependencies.redis.is_some());
     let keystone = keystone::ignored(cr.spec.common_configuration.auth_parameters.as_ref()).into_iter();
-    keystone.chain(member::ignored(cr, &dependencies(cr))).chain(unused).collect()
+    keystone.chain(member::ignored(cr, observed, &dependencies(cr))).chain(unused).collect()
 }

@@ -25,7 +25,7 @@ use tf_plan::{
     },
     certificates,
     component::Agents,
-    dependency::{self, Connection, Dependency, Need},
+    dependency::{self, Connection, Dependency, Need, SecretUse},
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::{Builtin, Chosen},
@@ -104,7 +104,7 @@ pub fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
         default_name: "analytics1",
         endpoint: nodemanager::COLLECTOR,
         need: Need::Optional,
-        uses_secret: false,
+        secret: SecretUse::Nothing,
     };
     if selection::lists(&cr.spec.service_configuration.containers, nodemanager::CONTAINER.name) {
         vec![collectors]
@@ -216,7 +216,7 @@ fn ring(
         connection: login.as_ref().map(|login| ("cql", "cassandra", login.connection())),
         grace_seconds: GRACE_SECONDS,
         drafts,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         own_status: own_status(spec, login.as_ref(), taken_over),
         ..Parts::default()
     })?;
@@ -514,7 +514,7 @@ fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Cassandra) -> Vec<String> {
+fn ignored(cr: &Cassandra, observed: &Observed<Cassandra>) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let node_manager = selection::lists(&spec.containers, nodemanager::CONTAINER.name);
     let thrift = config::thrift(spec).is_some();
@@ -550,6 +550,6 @@ fn ignored(cr: &Cassandra) -> Vec<String> {
         .chain(unasked)
         .chain(late)
         .chain(certificates::host_files_ignored(&cr.spec.common_configuration))
-        .chain(dependency::ignored(&dependencies(cr)))
+        .chain(dependency::ignored(&dependencies(cr), observed))
         .collect()
 }

@@ -8,9 +8,7 @@ use tf_plan::{
     keystone, node,
     node::launch::{Connections, Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
     nodemanager::{self, NodeType},
-    sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
-    vnc_api,
+    sandesh, vnc_api,
 };
 
 use crate::{
@@ -38,7 +36,7 @@ pub fn file(daemon: &str, cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &A
             launch.files.insert(device_manager::ANSIBLE_FILE.into(), OnChange::Nothing);
             launch
         }
-        name if name == nodemanager::CONTAINER.name => node_manager(),
+        name if name == nodemanager::CONTAINER.name => node_manager(cluster),
         _ => client("contrail-svc-monitor", workers::SVC_MONITOR_FILE, spec.svc_monitor_introspect_port, cluster)?,
     }
     .render()
@@ -113,23 +111,17 @@ fn dnsmasq() -> Launch {
     launch
 }
 
-fn node_manager() -> Launch {
+fn node_manager(cluster: &Cluster<'_>) -> Launch {
     let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Config.name())];
-    let mut launch = Launch { awaits: certificates(), ..Launch::new(argv) };
-    launch.files.insert(NodeType::Config.file(), OnChange::Restart);
-    launch
+    let files = nodemanager::files(NodeType::Config, cluster.services.analytics.as_ref());
+    Launch { awaits: certificates(), files, ..Launch::new(argv) }
 }
 
 fn daemon(argv: Vec<String>, cluster: &Cluster<'_>) -> Launch {
-    let services = cluster.services;
-    let files = [
-        Some(vnc_api::FILE),
-        cluster.keystone.map(|_| keystone::FILE),
-        keystone::authority_of(cluster.keystone).map(|_| keystone::CA),
-        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
-        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
-    ];
-    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    let files =
+        [Some(vnc_api::FILE), cluster.keystone.map(|_| keystone::FILE)].into_iter().flatten().map(str::to_owned);
+    let foreign = cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)).map(|file| file.name);
+    let files = files.chain(foreign).map(|file| (file, OnChange::Restart)).collect();
     Launch { files, awaits: certificates(), patience: Some(PATIENCE), ..Launch::new(argv) }
 }
 

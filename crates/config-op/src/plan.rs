@@ -24,9 +24,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure, selection,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
-    vnc_api,
+    procedure, selection, vnc_api,
 };
 
 use crate::{
@@ -109,7 +107,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         // The device manager ends dnsmasq to make it read its files again.
         share_processes: runs(DEVICE_MANAGER) && runs(DNSMASQ),
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         own_status,
         ..Parts::default()
@@ -160,12 +158,7 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
         }
         None => files.shared(vnc_api::FILE, library),
     }
-    let authorities = [
-        (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
-        (keystone::CA, keystone::authority_of(cluster.keystone)),
-    ];
-    files.authorities(authorities);
+    files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
     if runs(DEVICE_MANAGER) {
         files.shared(device_manager::ANSIBLE_FILE, cluster.fabric_ansible()?);
     }
@@ -208,7 +201,7 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Config) -> Vec<String> {
+fn ignored(cr: &Config, observed: &Observed<Config>) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let usual = ConfigConfiguration::default();
     let fabric = manages_fabric(spec);
@@ -250,7 +243,7 @@ fn ignored(cr: &Config) -> Vec<String> {
         ),
     ];
     let of_access = of_access.into_iter().filter(|(set, ..)| *set).map(|(_, name, why)| field(name, why));
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
     of_containers
         .chain(hostless)

@@ -10,8 +10,10 @@ use tf_api::{
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
+    foreign::{File, Foreign},
     nodemanager::COLLECTOR,
     plan::NotReady,
+    sandesh,
     services::{
         AMQP, CQL, Cassandra, Rabbitmq, dependency,
         python::{self, CLIENT, Stores},
@@ -58,6 +60,12 @@ impl Services {
     /// The stores.
     pub fn stores(&self) -> Stores<'_> {
         Stores { cassandra: &self.cassandra, zookeeper: &self.zookeeper, rabbitmq: &self.rabbitmq }
+    }
+
+    /// Files for TLS to those of other authorities.
+    pub fn foreign(&self) -> Vec<File> {
+        let analytics = sandesh::foreign(self.analytics.as_ref());
+        [&self.cassandra.foreign, &self.rabbitmq.foreign, &analytics].into_iter().flat_map(Foreign::files).collect()
     }
 
     /// Checks what was resolved.

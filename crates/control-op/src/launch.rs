@@ -16,7 +16,6 @@ use tf_plan::{
     node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::{self, NodeType},
     sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
 use crate::{
@@ -42,7 +41,7 @@ pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents, beside: Option<I
             launch
         }
         DNS => daemon("contrail-dns", dns::FILE, cluster.spec.dns_introspect_port, cluster)?,
-        name if name == nodemanager::CONTAINER.name => node_manager(),
+        name if name == nodemanager::CONTAINER.name => node_manager(cluster),
         _ => named(cluster)?,
     };
     launch.addresses = beside.into_iter().collect();
@@ -51,13 +50,8 @@ pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents, beside: Option<I
 
 fn daemon(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let argv = vec![program.into(), "--conf_file".into(), format!("{}/{file}", node::RUN_DIR)];
-    let services = cluster.services;
-    let files = [
-        Some(file),
-        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
-        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
-    ];
-    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect();
+    let foreign = cluster.services.foreign().into_iter().map(|file| file.name);
+    let files = [file.to_owned()].into_iter().chain(foreign).map(|file| (file, OnChange::Restart)).collect();
     let ready = Probe::NodeStatus {
         port: port("ready.port", introspect)?,
         tls: true,
@@ -79,11 +73,10 @@ fn named(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     Ok(Launch { awaits: vec![file], ready, patience: Some(PATIENCE), ..Launch::new(argv) })
 }
 
-fn node_manager() -> Launch {
+fn node_manager(cluster: &Cluster<'_>) -> Launch {
     let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Control.name())];
-    let mut launch = Launch { awaits: certificates(), ..Launch::new(argv) };
-    launch.files.insert(NodeType::Control.file(), OnChange::Restart);
-    launch
+    let files = nodemanager::files(NodeType::Control, cluster.services.analytics.as_ref());
+    Launch { awaits: certificates(), files, ..Launch::new(argv) }
 }
 
 fn certificates() -> Vec<String> {

@@ -22,7 +22,6 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     procedure, selection,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
 };
 
 use crate::{
@@ -105,7 +104,7 @@ fn carry_out(
             .collect(),
         endpoints: endpoints(&ensemble, spec, &network),
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(spec),
         ..Parts::default()
@@ -166,9 +165,7 @@ fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agent
     for container in &ensemble.containers {
         files.shared(&file_name(container.name), launch::file(container.name, cluster, agents, None)?);
     }
-    let authorities =
-        [(CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()), (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref())];
-    files.authorities(authorities);
+    files.foreign(cluster.services.foreign());
     files.expect_secrets();
     for member in ensemble.members() {
         let address = &member.address;
@@ -200,7 +197,7 @@ fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agent
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Control) -> Vec<String> {
+fn ignored(cr: &Control, observed: &Observed<Control>) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let usual = ControlConfiguration::default();
     let field = |name: &str, why: &str| format!("spec.serviceConfiguration.{name}: {why}");
@@ -213,7 +210,7 @@ fn ignored(cr: &Control) -> Vec<String> {
         .into_iter()
         .filter(|(set, _)| *set && !containers::serves_dns(spec))
         .map(|(_, name)| field(name, "containers does not list dns and named"));
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let region = auth.filter(|auth| auth.auth_mode == Some(AuthMode::Keystone));
     let region = region.and_then(|auth| auth.keystone_auth_parameters.as_ref()?.region.as_ref());

@@ -12,8 +12,10 @@ use tf_api::{
 };
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
+    foreign::{File, Foreign},
     nodemanager::COLLECTOR,
     plan::NotReady,
+    sandesh,
     services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, unusable},
 };
 
@@ -51,6 +53,12 @@ pub struct Services {
 }
 
 impl Services {
+    /// Files for TLS to those of other authorities that the daemons connect to.
+    pub fn foreign(&self) -> Vec<File> {
+        let analytics = sandesh::foreign(self.analytics.as_ref());
+        [&self.cassandra.foreign, &self.rabbitmq.foreign, &analytics].into_iter().flat_map(Foreign::files).collect()
+    }
+
     /// Checks what was resolved.
     ///
     /// # Errors

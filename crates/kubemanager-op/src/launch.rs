@@ -11,9 +11,7 @@ use tf_plan::{
     keystone::{self, Keystone},
     node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Reads, Unusable, port},
-    sandesh,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
-    vnc_api,
+    sandesh, vnc_api,
 };
 
 use crate::{config, services::Services, token};
@@ -34,14 +32,9 @@ pub fn file(
     agents: &Agents,
 ) -> Result<String, Unusable> {
     let argv = vec!["contrail-kube-manager".into(), "-c".into(), format!("{}/{}", node::RUN_DIR, config::FILE)];
-    let files = [
-        Some(config::FILE),
-        Some(vnc_api::FILE),
-        services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA),
-        services.rabbitmq.ca.as_ref().map(|_| RABBITMQ_CA),
-        keystone::authority_of(keystone).map(|_| keystone::CA),
-    ];
-    let files = files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart));
+    let foreign = services.foreign().into_iter().chain(keystone::files(keystone)).map(|file| file.name);
+    let files = [config::FILE, vnc_api::FILE].map(str::to_owned).into_iter().chain(foreign);
+    let files = files.map(|file| (file, OnChange::Restart));
     // The agent reads it.
     let files = files.chain([(token::FILE.to_owned(), OnChange::Nothing)]).collect();
     Launch {

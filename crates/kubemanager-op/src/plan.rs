@@ -22,9 +22,7 @@ use tf_plan::{
     node::launch::file_name,
     observed::Observed,
     plan::{NotReady, Plan},
-    procedure, selection,
-    services::{CASSANDRA_CA, RABBITMQ_CA},
-    vnc_api,
+    procedure, selection, vnc_api,
 };
 
 use crate::{
@@ -138,7 +136,7 @@ fn carry_out(
         daemons,
         objects: token::objects(cr).into(),
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         own_status: Map::from_iter([("clusterName".to_owned(), json!(cluster.kubernetes.name))]),
         ..Parts::default()
@@ -170,12 +168,7 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
     );
     files.shared(vnc_api::FILE, cluster.library()?);
     files.shared_secret(token::FILE, cluster.token);
-    let authorities = [
-        (CASSANDRA_CA, cluster.services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, cluster.services.rabbitmq.ca.as_ref()),
-        (keystone::CA, keystone::authority_of(cluster.keystone)),
-    ];
-    files.authorities(authorities);
+    files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
     for member in ensemble.members() {
         files.member_secret(config::FILE, &member.address, cluster.file(&member.address)?);
     }
@@ -183,7 +176,7 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Kubemanager) -> Vec<String> {
+fn ignored(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
     let token = format!("the daemon takes the token itself, from Secret {}", token::secret(cr));
     let platforms = format!("it is none of {}", ORCHESTRATORS.join(", "));
@@ -207,7 +200,7 @@ fn ignored(cr: &Kubemanager) -> Vec<String> {
         "spec.commonConfiguration.authParameters.keystoneAuthParameters.region: the daemon has no setting for it"
             .to_owned()
     });
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
     fields.chain(keystone::ignored(auth)).chain(region).chain(dependencies).chain(host_files).collect()
 }

@@ -8,8 +8,10 @@ use tf_api::{
 use tf_plan::{
     dependency::{Connection, Dependency, Need, Resolved},
     files::url,
+    foreign::{File, Foreign, Service},
     nodemanager::COLLECTOR,
     plan::NotReady,
+    sandesh,
     services::{
         AMQP, CQL, Cassandra, Rabbitmq, dependency,
         python::{self, CLIENT, Stores},
@@ -43,6 +45,8 @@ pub struct Api {
     pub port: u16,
     /// Whether it speaks TLS.
     pub tls: bool,
+    /// What is its own of that.
+    pub foreign: Foreign,
 }
 
 /// All services of a resource.
@@ -87,10 +91,20 @@ impl Services {
                 servers: api.hosts(API).iter().map(|host| url::host(host)).collect(),
                 port: api.port(API).unwrap_or_default(),
                 tls: api.tls(API),
+                foreign: Foreign::of(Service::Config, &api),
             },
             analytics,
             notes: left_out.then(|| note.to_owned()).into_iter().collect(),
         })
+    }
+
+    /// Files for TLS to those of other authorities.
+    pub fn foreign(&self) -> Vec<File> {
+        let analytics = sandesh::foreign(self.analytics.as_ref());
+        [&self.cassandra.foreign, &self.rabbitmq.foreign, &self.api.foreign, &analytics]
+            .into_iter()
+            .flat_map(Foreign::files)
+            .collect()
     }
 
     /// The stores.

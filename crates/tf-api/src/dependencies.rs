@@ -32,7 +32,8 @@ pub struct ExternalService {
     #[schemars(length(min = 1, max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub endpoints: Vec<Endpoint>,
-    /// Secret with username, password and ca.crt as far as the service needs them.
+    /// Secret with as much of username, password, vhost, ca.crt (the authority of the service's certificate), tls.crt and
+    /// tls.key (what RabbitMQ, Kafka and collectors are shown) as the service needs.
     pub secret_ref: Option<NameReference>,
 }
 

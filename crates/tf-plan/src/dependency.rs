@@ -16,6 +16,7 @@ use tf_api::{
 
 use crate::{
     files::url::authority,
+    foreign,
     object::Kind,
     observed::{Observed, Peer, Unavailable},
     plan::NotReady,
@@ -33,6 +34,17 @@ pub enum Need {
     Remembered,
 }
 
+/// What is used of the connection Secret of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretUse {
+    /// Nothing. The Secret need not exist.
+    Nothing,
+    /// A user, and certificates to check the service's own against: daemons show it none.
+    ShowsNothing,
+    /// These, and a certificate that the service is shown.
+    Everything,
+}
+
 /// A service that a resource needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
@@ -48,9 +60,20 @@ pub struct Dependency {
     pub endpoint: &'static str,
     /// How much it matters.
     pub need: Need,
-    /// Whether what the service's connection Secret holds is used: a user, or certificates to check its own against. Where
-    /// nothing is, the Secret need not exist.
-    pub uses_secret: bool,
+    /// What is used of the service's connection Secret.
+    pub secret: SecretUse,
+}
+
+impl Dependency {
+    /// Whether anything of the service's connection Secret is used.
+    pub fn uses_secret(&self) -> bool {
+        self.secret != SecretUse::Nothing
+    }
+
+    /// The Secret that the spec names for a service that no operator of ours runs.
+    fn external_secret(&self) -> Option<&str> {
+        Some(&self.source.as_ref()?.external.as_ref()?.secret_ref.as_ref()?.name)
+    }
 }
 
 /// What is needed to talk to a service.
@@ -154,10 +177,13 @@ pub fn resolve<Cr>(
     let found: Vec<Found> = dependencies.iter().map(|dependency| find(dependency, home, observed)).collect();
     for (dependency, Found { draft, connection, hidden }) in dependencies.iter().zip(&found) {
         let is_needed = dependency.need == Need::BringUp;
+        // A Secret that somebody names is an input. Without it what runs stays as it is, whether bring-up needs the service or not: who has been
+        // shown its certificates would be told to go by others.
+        let lacks_input = connection.is_none() && dependency.external_secret().is_some() && is_of_secret(draft.reason);
         let holds_up = match dependency.need {
             Need::BringUp => connection.is_none() || !initialized && !draft.is_true(),
-            Need::Optional => *hidden,
-            Need::Remembered => false,
+            Need::Optional => *hidden || lacks_input,
+            Need::Remembered => lacks_input,
         };
         if holds_up && obstacle.is_none() {
             obstacle = Some(NotReady::waiting(draft.reason, draft.message.clone()));
@@ -177,21 +203,25 @@ pub fn resolve<Cr>(
     }
 }
 
+fn is_of_secret(reason: Reason) -> bool {
+    matches!(reason, Reason::SecretNotFound | Reason::SecretInvalid)
+}
+
 /// Settings of `spec.dependencies` that have no effect, with why. The fields are called as the kinds are.
-pub fn ignored(dependencies: &[Dependency]) -> Vec<String> {
-    let unread = dependencies.iter().filter(|dependency| {
-        let external = dependency.source.as_ref().and_then(|source| source.external.as_ref());
-        !dependency.uses_secret && external.is_some_and(|external| external.secret_ref.is_some())
+pub fn ignored<Cr>(dependencies: &[Dependency], observed: &Observed<Cr>) -> Vec<String> {
+    let unread = dependencies.iter().filter_map(|dependency| {
+        let secret = dependency.external_secret()?;
+        let has = |key| observed.secrets.get(secret).is_some_and(|data| data.text(key).is_some());
+        let why = match dependency.secret {
+            SecretUse::Nothing => "nobody logs in there, and certificates are checked against those of the cluster",
+            SecretUse::ShowsNothing if has(foreign::CERTIFICATE) || has(foreign::KEY) => {
+                "of its keys tls.crt and tls.key have no effect, the service is shown no certificate of them"
+            }
+            SecretUse::ShowsNothing | SecretUse::Everything => return None,
+        };
+        Some(format!("spec.dependencies.{}.external.secretRef: {why}", dependency.kind.kind.to_lowercase()))
     });
-    unread
-        .map(|dependency| {
-            format!(
-                "spec.dependencies.{}.external.secretRef: nobody logs in there, and certificates are checked against those of \
-                 the cluster",
-                dependency.kind.kind.to_lowercase()
-            )
-        })
-        .collect()
+    unread.collect()
 }
 
 /// What is said of all that is needed. `failing`: what is said of what is not as it should be.
@@ -300,7 +330,7 @@ fn by_convention<'a>(dependency: &Dependency, home: &str, peers: &'a [Peer]) -> 
 }
 
 fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &Observed<Cr>) -> Found {
-    let secret = peer.status.connection_secret_ref.as_ref().filter(|_| dependency.uses_secret);
+    let secret = peer.status.connection_secret_ref.as_ref().filter(|_| dependency.uses_secret());
     let credentials = match secret {
         Some(reference) => observed.secrets.get(&snapshot_key(home, &peer.namespace, &reference.name)),
         None => None,
@@ -356,15 +386,16 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
             format!("the external {} needs an endpoint named {}", dependency.kind.kind, dependency.endpoint),
         );
     }
-    let credentials = match external.secret_ref.as_ref().filter(|_| dependency.uses_secret) {
+    let credentials = match dependency.external_secret().filter(|_| dependency.uses_secret()) {
         None => SecretData::default(),
-        Some(reference) => match observed.secrets.get(&reference.name) {
-            Some(data) => data.clone(),
-            None => {
-                return failed(Reason::SecretNotFound, format!("Secret {} does not exist; create it", reference.name));
-            }
+        Some(name) => match observed.secrets.get(name) {
+            Some(data) => foreign::used(data, dependency.secret == SecretUse::Everything),
+            None => return failed(Reason::SecretNotFound, format!("Secret {name} does not exist; create it")),
         },
     };
+    if let (Err(why), Some(name)) = (foreign::check(&credentials), dependency.external_secret()) {
+        return failed(Reason::SecretInvalid, format!("Secret {name} of the external {}: {why}", dependency.kind.kind));
+    }
     Found {
         draft: Draft::holds(
             dependency.condition,
@@ -423,7 +454,7 @@ fn by_name(endpoints: &[Endpoint]) -> BTreeMap<String, Endpoint> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tf_api::{dependencies::ResourceReference, kinds::ZOOKEEPER};
+    use tf_api::{contract::NameReference, dependencies::ResourceReference, kinds::ZOOKEEPER};
 
     use super::*;
     use crate::{observed::Source, plan::Obstacle};
@@ -435,7 +466,7 @@ mod tests {
             source: Some(DependencySource { reference, ..DependencySource::default() }),
             default_name: "zookeeper1",
             endpoint: "client",
-            uses_secret: false,
+            secret: SecretUse::Nothing,
             need: Need::BringUp,
         }
     }
@@ -564,5 +595,50 @@ mod tests {
         let Found { draft, connection, .. } = find(&dependency(None), "tf", &observed);
         assert_eq!(draft.message, "Zookeeper tf/zk publishes no endpoint client, only client-tls");
         assert!(!draft.is_true() && connection.is_none());
+    }
+
+    /// An external service with a Secret that holds this, used as far as that.
+    fn external(secret: SecretUse, need: Need, keys: &[(&str, &str)]) -> (Dependency, Observed<()>) {
+        let endpoints =
+            vec![Endpoint { name: "client".into(), nodes: vec!["192.0.2.1".into()], ..Endpoint::default() }];
+        let secret_ref = Some(NameReference { name: "outer".into() });
+        let source = DependencySource {
+            external: Some(ExternalService { endpoints, secret_ref }),
+            ..DependencySource::default()
+        };
+        let data = keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let observed = Observed { secrets: BTreeMap::from([("outer".to_owned(), data)]), ..Observed::default() };
+        (Dependency { source: Some(source), secret, need, ..dependency(None) }, observed)
+    }
+
+    #[test]
+    fn what_a_secret_has_of_no_use_is_an_input_whether_bring_up_needs_the_service_or_not() {
+        for need in [Need::BringUp, Need::Optional] {
+            let (dependency, mut observed) =
+                external(SecretUse::ShowsNothing, need, &[(foreign::CA, "no certificate")]);
+            let why = |observed: &Observed<()>| {
+                let waiting = resolve(std::slice::from_ref(&dependency), "tf", true, observed).unwrap_err();
+                (waiting.reason, waiting.message)
+            };
+            let (reason, message) = why(&observed);
+            assert_eq!(reason, Reason::SecretInvalid);
+            assert!(message.starts_with("Secret outer of the external Zookeeper: key ca.crt is not"), "{message}");
+            observed.secrets.clear();
+            assert_eq!(why(&observed).0, Reason::SecretNotFound);
+        }
+    }
+
+    #[test]
+    fn a_pair_that_nobody_shows_is_told_and_not_looked_at() {
+        let pair = [(foreign::CERTIFICATE, "no certificate"), (foreign::KEY, "no key")];
+        let (dependency, observed) = external(SecretUse::ShowsNothing, Need::BringUp, &pair);
+        let resolved = resolve(std::slice::from_ref(&dependency), "tf", false, &observed).unwrap();
+        assert!(resolved.connection(ConditionType::ZookeeperReady).unwrap().credentials.is_empty());
+        let told = ignored(std::slice::from_ref(&dependency), &observed).concat();
+        assert!(told.starts_with("spec.dependencies.zookeeper.external.secretRef: of its keys tls.crt and"), "{told}");
+        let shown = Dependency { secret: SecretUse::Everything, ..dependency };
+        assert_eq!(ignored(std::slice::from_ref(&shown), &observed), [] as [String; 0]);
+        let waiting = resolve(&[shown], "tf", false, &observed).unwrap_err();
+        assert!(waiting.message.contains("key tls.crt is not a certificate"), "{}", waiting.message);
     }
 }

@@ -13,9 +13,10 @@ use tf_api::{
 
 use crate::{
     files::{Ini, Settings as _, Unrepresentable, url},
+    foreign::{self, File},
+    node,
     plan::{NotReady, Obstacle},
     secret::SecretData,
-    services,
 };
 
 /// Name of the file that contrail-api, its workers, the collector and the analytics API read beside their own
@@ -26,7 +27,7 @@ pub const CA: &str = "keystone-ca.crt";
 /// Key of the password in the Secret that the spec names.
 pub const PASSWORD: &str = "password";
 /// Key of the certificates beside it.
-pub const AUTHORITY: &str = "ca.crt";
+pub const AUTHORITY: &str = foreign::CA;
 
 const SPEC: &str = "commonConfiguration.authParameters";
 const ADMIN_PORT: u16 = 35357;
@@ -256,13 +257,19 @@ impl Keystone {
     /// There is no client key pair beside it: the daemons only add it to the file of trusted certificates, which they
     /// write to `/tmp`, and never present it (upstream `vnc_auth_keystone.py`, `vnc_api.py`).
     pub fn trust(&self) -> Option<String> {
-        (self.tls && !self.insecure).then(|| services::trust(self.authority.is_some(), CA))
+        (self.tls && !self.insecure)
+            .then(|| foreign::path(self.authority.as_ref().map(|_| CA.to_owned()), node::CA_BUNDLE))
     }
 }
 
-/// The authority of a Keystone's own, where there is one and it has one.
-pub fn authority_of(keystone: Option<&Keystone>) -> Option<&String> {
-    keystone?.authority.as_ref()
+/// The file with the authority of a Keystone's own, where there is one and it has one.
+pub fn files(keystone: Option<&Keystone>) -> Option<File> {
+    authority_file(keystone?.authority.as_ref())
+}
+
+/// The same of an authority.
+pub fn authority_file(authority: Option<&String>) -> Option<File> {
+    authority.map(|content| File { name: CA.to_owned(), content: content.clone(), is_secret: false })
 }
 
 /// What the paths of a version of the API begin with.

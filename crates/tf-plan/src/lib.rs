@@ -17,6 +17,7 @@ pub mod dependency;
 pub mod election;
 pub mod ensemble;
 pub mod files;
+pub mod foreign;
 pub mod former;
 pub mod hash;
 pub mod hibernation;

@@ -3,6 +3,8 @@
 //! It reports the state of the node and of the component's containers to the collectors, and repairs a Cassandra every day.
 //! A cluster works without it, and it needs every privilege, so it runs only where the spec lists it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Volume;
 use tf_api::{common::LogLevel, ports, schema::Port};
 
@@ -15,6 +17,7 @@ use crate::{
     ensemble::sys_log_level,
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
     images::{Builtin, Chosen},
+    node::launch::OnChange,
     sandesh,
 };
 
@@ -127,9 +130,14 @@ pub fn file(settings: &Settings<'_>, hostname: &str, address: &str) -> Result<St
     }
     let servers = collectors.map(|connection| connection.authorities(COLLECTOR)).unwrap_or_default();
     file.section("COLLECTOR").list_unless_empty("server_list", Blank, servers);
-    let tls = collectors.is_none_or(|connection| connection.tls(COLLECTOR));
-    sandesh::fill(file.section(sandesh::SECTION), tls);
+    sandesh::fill(file.section(sandesh::SECTION), *collectors);
     file.render()
+}
+
+/// The files that the daemon is started anew for.
+pub fn files(node_type: NodeType, collectors: Option<&Connection>) -> BTreeMap<String, OnChange> {
+    let foreign = sandesh::foreign(collectors).files().into_iter().map(|file| file.name);
+    [node_type.file()].into_iter().chain(foreign).map(|file| (file, OnChange::Restart)).collect()
 }
 
 /// The container. `logs` is the volume of the component's logs.

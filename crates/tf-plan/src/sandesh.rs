@@ -6,29 +6,44 @@ use std::collections::BTreeSet;
 use tf_api::{common::LogLevel, schema::Port};
 
 use crate::{
+    dependency::Connection,
     ensemble::sys_log_level,
     files::{Section, Settings as _},
+    foreign::{Foreign, Service},
     node::{
         self,
         launch::{Connections, Level, Tell, Unusable, port},
     },
+    nodemanager::COLLECTOR,
 };
 
 /// Name of the section.
 pub const SECTION: &str = "SANDESH";
 
-/// Fills the section. `collector_tls` has to be what the collectors speak. Introspect asks for no client certificate, as
-/// with the Go tf-operator: probes and people have none.
-pub fn fill(section: &mut Section, collector_tls: bool) {
+/// Fills the section. TLS to collectors is what they speak; where none are known, what those of the cluster do. Introspect asks for no client
+/// certificate, as with the Go tf-operator: probes and people have none. So only collectors are checked against the authorities, and may be of
+/// another one, and the first pair is what they alone are shown (upstream `sandesh_client.cc`, `sandesh_http.cc`, and `sandesh_session.py`).
+pub fn fill(section: &mut Section, collectors: Option<&Connection>) {
+    let foreign = foreign(collectors);
     section
         .set("introspect_ssl_enable", true)
         .set("introspect_ssl_insecure", true)
-        .set("sandesh_ssl_enable", collector_tls)
-        .set("sandesh_keyfile", node::CERTIFICATE_KEY)
-        .set("sandesh_certfile", node::CERTIFICATE)
+        .set("sandesh_ssl_enable", collector_tls(collectors))
+        .set("sandesh_keyfile", foreign.key())
+        .set("sandesh_certfile", foreign.certificate())
         .set("sandesh_server_keyfile", node::CERTIFICATE_KEY)
         .set("sandesh_server_certfile", node::CERTIFICATE)
-        .set("sandesh_ca_cert", node::CA_BUNDLE);
+        .set("sandesh_ca_cert", foreign.trust());
+}
+
+/// What TLS to collectors needs, as far as it is not the cluster's own. Their API has the same.
+pub fn foreign(collectors: Option<&Connection>) -> Foreign {
+    collectors.map(|connection| Foreign::of(Service::Analytics, connection)).unwrap_or_default()
+}
+
+fn collector_tls(collectors: Option<&Connection>) -> bool {
+    let listed = collectors.filter(|connection| connection.endpoints.contains_key(COLLECTOR));
+    listed.is_none_or(|connection| connection.tls(COLLECTOR))
 }
 
 /// The connections that a daemon tells of at its introspect port. Without collectors nothing is lacking but what is told to them

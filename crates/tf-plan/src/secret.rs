@@ -15,6 +15,11 @@ impl SecretData {
         self.0.get(key).map(String::as_str)
     }
 
+    /// The text of a key, if there is any.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).filter(|text| !text.is_empty())
+    }
+
     /// Sets a key.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.0.insert(key.into(), value.into());

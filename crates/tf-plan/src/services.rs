@@ -13,9 +13,9 @@ use tf_api::{
 };
 
 use crate::{
-    dependency::{Connection, Dependency, Need},
+    dependency::{Connection, Dependency, Need, SecretUse},
     files::url,
-    node,
+    foreign::{Foreign, Service},
     nodemanager::COLLECTOR,
     object::Kind,
     plan::NotReady,
@@ -25,18 +25,8 @@ use crate::{
 pub const CQL: &str = "cql";
 /// Endpoint of RabbitMQ.
 pub const AMQP: &str = "amqp";
-/// Key of a connection Secret with the certificates that a service's own is checked against.
-const CA: &str = "ca.crt";
 
-/// File with the certificates of a Cassandra that is not the cluster's own.
-pub const CASSANDRA_CA: &str = "cassandra-ca.crt";
-/// File with the certificates of a RabbitMQ that is not the cluster's own.
-pub const RABBITMQ_CA: &str = "rabbitmq-ca.crt";
-/// File with the certificates of a Redis that is not the cluster's own.
-pub const REDIS_CA: &str = "redis-ca.crt";
-
-/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing. Of stores with users they need what the
-/// connection Secret holds.
+/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing.
 pub fn dependency(
     condition: ConditionType,
     kind: KindInfo,
@@ -46,16 +36,24 @@ pub fn dependency(
     need: Need,
 ) -> Dependency {
     Dependency {
-        uses_secret: matches!(
-            condition,
-            ConditionType::CassandraReady | ConditionType::RabbitmqReady | ConditionType::RedisReady
-        ),
+        secret: of_secret(condition),
         condition,
         kind: Kind::custom(kind),
         source: source.cloned(),
         default_name,
         endpoint,
         need,
+    }
+}
+
+/// What daemons can do with what the connection Secret of a service holds (tf-components 1.7). Clients of the config API have options for a
+/// certificate of their own and put it to those that they trust (upstream `vnc_api.py`).
+fn of_secret(condition: ConditionType) -> SecretUse {
+    use ConditionType::{AnalyticsAlarmReady, CollectorReady, ControlReady, RabbitmqReady, ZookeeperReady};
+    match condition {
+        ZookeeperReady | ControlReady => SecretUse::Nothing,
+        RabbitmqReady | CollectorReady | AnalyticsAlarmReady => SecretUse::Everything,
+        _ => SecretUse::ShowsNothing,
     }
 }
 
@@ -66,8 +64,8 @@ pub struct Cassandra {
     pub servers: Vec<String>,
     /// Whether they speak TLS.
     pub tls: bool,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
+    /// What is their own of that.
+    pub foreign: Foreign,
     /// User and password, if they ask for any.
     pub login: Option<Login>,
 }
@@ -75,12 +73,14 @@ pub struct Cassandra {
 impl Cassandra {
     /// What a connection says, with its servers as the caller's daemons take them.
     pub fn of(connection: &Connection, servers: Vec<String>) -> Self {
-        Self { servers, tls: connection.tls(CQL), ca: given(connection, CA), login: Login::of(connection) }
+        let foreign = Foreign::of(Service::Cassandra, connection);
+        Self { servers, tls: connection.tls(CQL), foreign, login: Login::of(connection) }
     }
 
-    /// Path of the certificates that theirs are checked against.
-    pub fn trust(&self) -> String {
-        trust(self.ca.is_some(), CASSANDRA_CA)
+    /// The same database as that of analytics.
+    #[must_use]
+    pub fn of_analytics(self, connection: &Connection) -> Self {
+        Self { foreign: Foreign::of(Service::AnalyticsCassandra, connection), ..self }
     }
 }
 
@@ -91,8 +91,8 @@ pub struct Rabbitmq {
     pub servers: Vec<String>,
     /// Whether they speak TLS.
     pub tls: bool,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
+    /// What is their own of that.
+    pub foreign: Foreign,
     /// User and password.
     pub login: Login,
     /// Virtual host.
@@ -113,7 +113,7 @@ impl Rabbitmq {
             }
         };
         // Who writes a Secret by hand and names no virtual host means RabbitMQ's own default.
-        let named = connection.credentials.get("vhost").is_some_and(|vhost| !vhost.is_empty());
+        let named = connection.credentials.text("vhost").is_some();
         let vhost = if named { key("vhost", url::is_safe_vhost) } else { Ok("/".to_owned()) };
         let (user, password) = (key("username", url::is_safe), key("password", url::is_safe));
         let (Ok(user), Ok(password), Ok(vhost)) = (&user, &password, &vhost) else {
@@ -129,15 +129,10 @@ impl Rabbitmq {
         Ok(Self {
             servers: connection.authorities(AMQP),
             tls: connection.tls(AMQP),
-            ca: given(connection, CA),
+            foreign: Foreign::of(Service::Rabbitmq, connection),
             login: Login { user: user.clone(), password: password.clone() },
             vhost: vhost.clone(),
         })
-    }
-
-    /// Path of the certificates that theirs are checked against.
-    pub fn trust(&self) -> String {
-        trust(self.ca.is_some(), RABBITMQ_CA)
     }
 }
 
@@ -172,12 +167,6 @@ pub fn given(connection: &Connection, key: &str) -> Option<String> {
 /// Collectors with port.
 pub fn collectors(analytics: Option<&Connection>) -> Vec<String> {
     analytics.map(|connection| connection.authorities(COLLECTOR)).unwrap_or_default()
-}
-
-/// Whether collectors speak TLS; what the daemons assume where there are none.
-pub fn collector_tls(analytics: Option<&Connection>) -> bool {
-    let listed = analytics.filter(|connection| connection.endpoints.contains_key(COLLECTOR));
-    listed.is_none_or(|connection| connection.tls(COLLECTOR))
 }
 
 /// A connection without the servers that `daemons` cannot find: what splits a list at every colon, as the client of the configuration in C++
@@ -216,9 +205,4 @@ pub fn unusable(condition: ConditionType, message: String) -> NotReady {
 
 fn broken(condition: ConditionType, reason: Reason, message: &str) -> [Draft; 2] {
     [condition, ConditionType::DependenciesReady].map(|kind| Draft::fails(kind, reason, message))
-}
-
-/// Path of the certificates that a service's own is checked against.
-pub(crate) fn trust(foreign: bool, file: &str) -> String {
-    if foreign { format!("{}/{file}", node::RUN_DIR) } else { node::CA_BUNDLE.to_owned() }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     files::{Ini, Separator::Comma, Settings as _, Unrepresentable, url},
+    foreign::Foreign,
     keystone::Keystone,
     node,
 };
@@ -18,6 +19,8 @@ pub struct Library<'a> {
     pub port: u16,
     /// Whether the config API speaks TLS.
     pub tls: bool,
+    /// What it has of its own of that, if it is not a resource's own API. The library shows it no certificate.
+    pub foreign: Option<&'a Foreign>,
     /// Keystone, if it authenticates users.
     pub keystone: Option<&'a Keystone>,
     /// Whether programs that bring no name and password of their own log in as the administrator. The file is a secret then.
@@ -37,7 +40,10 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
         .set("WEB_PORT", library.port)
         .set("BASE_URL", "/")
         .set("use_ssl", library.tls)
-        .set_if_some("cafile", library.tls.then_some(node::CA_BUNDLE));
+        .set_if_some(
+            "cafile",
+            library.tls.then(|| library.foreign.map_or_else(|| node::CA_BUNDLE.to_owned(), Foreign::trust)),
+        );
     let auth = file.section("auth");
     let Some(keystone) = library.keystone else {
         // Without the key the library looks for a Keystone on 127.0.0.1.
@@ -66,7 +72,7 @@ mod tests {
     use tf_api::{common::KeystoneVersion, schema::Sensitive};
 
     use super::*;
-    use crate::files::read;
+    use crate::{dependency::Connection, files::read, foreign::Service};
 
     fn keystone() -> Keystone {
         Keystone {
@@ -86,7 +92,7 @@ mod tests {
     }
 
     fn library<'a>(servers: &'a [String], keystone: Option<&'a Keystone>) -> Library<'a> {
-        Library { servers, port: 8082, tls: true, keystone, as_administrator: true }
+        Library { servers, port: 8082, tls: true, foreign: None, keystone, as_administrator: true }
     }
 
     #[test]
@@ -96,6 +102,18 @@ mod tests {
         assert_eq!(read["auth"]["authn_type"], "noauth");
         assert_eq!(read["global"]["web_server"], "10.0.0.1,[fd00::2]");
         assert_eq!((&*read["global"]["use_ssl"], &*read["global"]["cafile"]), ("true", node::CA_BUNDLE));
+    }
+
+    #[test]
+    fn an_api_of_another_authority_is_checked_against_that() {
+        let credentials = [("ca.crt".to_owned(), "PEM".to_owned())].into_iter().collect();
+        let foreign = Foreign::of(Service::Config, &Connection { credentials, ..Connection::default() });
+        let servers = ["10.0.0.1".to_owned()];
+        let library = Library { foreign: Some(&foreign), ..library(&servers, None) };
+        let found = read::python(&file(&library).unwrap()).unwrap();
+        assert_eq!(found["global"]["cafile"], "/etc/contrail/config-ca.crt");
+        let plain = read::python(&file(&Library { tls: false, ..library }).unwrap()).unwrap();
+        assert!(!plain["global"].contains_key("cafile"));
     }
 
     #[test]

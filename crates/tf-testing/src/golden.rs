@@ -86,7 +86,11 @@ fn unregistered(mut plan: Plan) -> Plan {
     plan
 }
 
-fn parse<T: serde::de::DeserializeOwned>(file: &Path) -> T {
+/// A file in YAML.
+///
+/// # Panics
+/// When it is not there, or not that.
+pub fn parse<T: serde::de::DeserializeOwned>(file: &Path) -> T {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
@@ -141,7 +145,11 @@ fn render<Cr: Managed>(
             let calls = decide(wanted, &[]).waves.concat().into_iter().map(|call| call.request());
             let calls: Vec<String> =
                 calls.map(|call| format!("{} {} {}", call.method, call.path, unmarked(call.body))).collect();
-            let at = json!({"hosts": api.hosts, "port": api.port, "tls": api.tls, "kept": wanted.kept, "calls": calls});
+            let mut at =
+                json!({"hosts": api.hosts, "port": api.port, "tls": api.tls, "kept": wanted.kept, "calls": calls});
+            if let Some(ca) = &api.ca {
+                at["ca"] = json!(ca);
+            }
             section(&mut text, "config API, if nothing is in it yet", &at);
         }
     }

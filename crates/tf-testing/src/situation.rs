@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use rcgen::CertifiedKey;
 use serde_json::{Value, json};
 use tf_api::Managed;
 use tf_plan::{
     files::read,
-    node::launch::Launch,
+    node::launch::{Launch, OnChange},
     object::{CONFIG_MAP, Kind, SECRET, STATEFUL_SET},
     plan::Plan,
 };
@@ -80,6 +81,46 @@ pub fn peer(namespace: &str, name: &str, endpoints: &[Value], secret: Option<&st
             "conditions": [ready],
         },
     })
+}
+
+/// A service that no operator of ours runs, with TLS at this port of 192.0.2.1 and what the Secret `outer` has for it.
+pub fn external(endpoints: &[(&str, u16)]) -> Value {
+    let nodes = ["192.0.2.1".to_owned()];
+    let endpoints: Vec<Value> = endpoints.iter().map(|(name, port)| endpoint(name, *port, true, &nodes)).collect();
+    json!({"external": {"endpoints": endpoints, "secretRef": {"name": "outer"}}})
+}
+
+/// A connection Secret of a service of another authority: who signed its certificate, and what it is shown.
+pub fn foreign() -> BTreeMap<String, String> {
+    let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["outer".to_owned()]).unwrap();
+    let (certificate, key) = (cert.pem(), signing_key.serialize_pem());
+    [("ca.crt", certificate.clone()), ("tls.crt", certificate), ("tls.key", key)]
+        .map(|(name, text)| (name.to_owned(), text))
+        .into()
+}
+
+/// That files for TLS to a service are those of its Secret, that its key is with the secrets, and that these daemons start anew for them, where
+/// any do. `shows`: whether the service is shown the pair of the Secret.
+pub fn has_foreign(
+    planned: &Planned,
+    service: &str,
+    shows: bool,
+    secret: &BTreeMap<String, String>,
+    launches: &[&str],
+) {
+    let names = [("ca.crt", "ca.crt"), ("tls.crt", "client.crt"), ("tls.key", "client.key")];
+    let (open, secrets) = (planned.open(), planned.secret());
+    for (key, file) in names {
+        let name = format!("{service}-{file}");
+        let (right, wrong) = if key == "tls.key" { (&secrets, &open) } else { (&open, &secrets) };
+        let is_there = shows || key == "ca.crt";
+        assert_eq!(right.get(&name), Some(&secret[key]).filter(|_| is_there), "{name}");
+        assert_eq!(wrong.get(&name), None, "{name}");
+        for launch in launches {
+            let restarts = planned.launch(launch).files.get(&name) == Some(&OnChange::Restart);
+            assert_eq!(restarts, is_there, "{launch}: {name}");
+        }
+    }
 }
 
 /// The object of a plan whose name ends so.

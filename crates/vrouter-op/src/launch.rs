@@ -29,7 +29,7 @@ const VHOST0: &str = "/sys/class/net/vhost0";
 /// When a value cannot be expressed in the file.
 pub fn file(daemon: &str, parameters: &Parameters, services: &Services, agents: &Agents) -> Result<String, NotReady> {
     let launch = match daemon {
-        name if name == nodemanager::CONTAINER.name => node_manager(),
+        name if name == nodemanager::CONTAINER.name => node_manager(services),
         _ => vrouter_agent(parameters, services, agents)?,
     };
     Ok(launch.render()?)
@@ -44,6 +44,8 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
     awaits.push(VHOST0.into());
     let mut launch = Launch { awaits, ..Launch::new(argv) };
     launch.files.insert(agent::FILE.into(), OnChange::Restart);
+    let collectors = services.collectors_foreign(parameters).files();
+    launch.files.extend(collectors.into_iter().map(|file| (file.name, OnChange::Restart)));
     // Programs that the agent starts read them when they begin.
     for file in [vnc_api::FILE, clients::LOAD_BALANCER_FILE] {
         launch.files.insert(file.into(), OnChange::Nothing);
@@ -51,6 +53,8 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
     if parameters.has_keystones_authority() {
         launch.files.insert(keystone::CA.into(), OnChange::Nothing);
     }
+    let config = services.config_foreign(parameters).files();
+    launch.files.extend(config.into_iter().map(|file| (file.name, OnChange::Nothing)));
     let (introspect, tls) = (agent::introspect_port(parameters)?, agent::introspect_tls(parameters)?);
     let level = parameters.get(Name::LogLevel).filter(|level| level.starts_with("SYS_"));
     launch.level = level.map(|level| sandesh::level_of(level, introspect, tls)).transpose()?;
@@ -70,13 +74,12 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
 }
 
 /// It ends where `vhost0` is not up (tf-components 3.5), so it waits for it, too.
-fn node_manager() -> Launch {
+fn node_manager(services: &Services) -> Launch {
     let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Vrouter.name())];
     let mut awaits = certificates();
     awaits.push(VHOST0.into());
-    let mut launch = Launch { awaits, ..Launch::new(argv) };
-    launch.files.insert(NodeType::Vrouter.file(), OnChange::Restart);
-    launch
+    let files = nodemanager::files(NodeType::Vrouter, services.analytics.as_ref());
+    Launch { awaits, files, ..Launch::new(argv) }
 }
 
 fn certificates() -> Vec<String> {

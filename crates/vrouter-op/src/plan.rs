@@ -32,7 +32,7 @@ use tf_plan::{
     observed::{Observed, Pod},
     placement,
     plan::{NotReady, Plan, Rollout},
-    procedure,
+    procedure, sandesh,
     secret::SecretData,
     selection::{Offer, Selection, Uses},
     vnc_api,
@@ -244,7 +244,9 @@ impl World<'_> {
         shared(clients::LOAD_BALANCER_FILE, parameters.watch(|p| clients::load_balancer_file(p, cluster, domain)))?;
         shared(node::SYSCTL_FILE, parameters.watch(host::sysctl_file))?;
         // Where something else was named, nobody reads it.
-        files.authorities([(keystone::CA, self.authority.filter(|_| parameters.has_keystones_authority()))]);
+        files.foreign(keystone::authority_file(self.authority.filter(|_| parameters.has_keystones_authority())));
+        files.foreign(services.config_foreign(parameters).files());
+        files.foreign(sandesh::foreign(services.analytics.as_ref()).files());
         // Always in the Secret, so that there always is one: the first secret of a spec shall not change the pod template
         // and restart every agent.
         files.shared_secret(node::PARAMETERS_FILE, host::parameters_file(parameters, services, cluster)?);
@@ -321,7 +323,7 @@ impl World<'_> {
         if spec.cluster_name.is_some() && !self.pods.cni {
             ignored.push("spec.serviceConfiguration.clusterName: the list of containers leaves out vroutercni".into());
         }
-        ignored.extend(dependency::ignored(&services::dependencies(self.cr)));
+        ignored.extend(dependency::ignored(&services::dependencies(self.cr), self.observed));
         ignored.extend(parameters::left_out(self.cr));
         ignored.extend(parameters::ignored(sets));
         ignored.extend(certificates::host_files_ignored(&self.cr.spec.common_configuration));

@@ -110,7 +110,8 @@ impl World<'_> {
         let port = self.services.config_port(self.parameters)?;
         let endpoint = Endpoint { name: API.into(), protocol, port, tls, nodes, ..Endpoint::default() };
         let endpoints = BTreeMap::from([(API.to_owned(), endpoint)]);
-        Ok(Some(Connection { endpoints, ..Connection::default() }))
+        let credentials = published.map(|config| config.credentials.clone()).unwrap_or_default();
+        Ok(Some(Connection { endpoints, credentials, ..Connection::default() }))
     }
 
     /// A node has an agent if a group selects it and a pod is there. One that is selected keeps what it has while there is none, and one

@@ -18,7 +18,9 @@ use tf_plan::{
     build::identity::Identity,
     dependency::{Connection, Dependency, Need, Resolved, endpoint_of_map},
     files::url::authority,
+    foreign::{Foreign, Service},
     plan::NotReady,
+    sandesh,
     services::dependency,
 };
 
@@ -79,7 +81,7 @@ impl Services {
                     .into_iter()
                     .filter(|(name, _)| endpoints.contains(&name.as_str()))
                     .collect(),
-                ..Connection::default()
+                ..connection
             })
         };
         let requested = |condition| {
@@ -97,6 +99,19 @@ impl Services {
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let connections = [&self.control, &self.config, &self.analytics];
         connections.into_iter().flatten().flat_map(|connection| connection.endpoints.values().cloned()).collect()
+    }
+
+    /// What is the config API's own of TLS, where its hosts are those that were found.
+    pub fn config_foreign(&self, parameters: &Parameters) -> Foreign {
+        let found = self.config.as_ref().filter(|_| parameters.items(Name::ConfigNodes).is_empty());
+        found.map(|connection| Foreign::of(Service::Config, connection)).unwrap_or_default()
+    }
+
+    /// The same of collectors.
+    pub fn collectors_foreign(&self, parameters: &Parameters) -> Foreign {
+        let is_named = |name: &Name| !parameters.items(*name).is_empty();
+        let named = [Name::CollectorServers, Name::AnalyticsNodes].iter().any(is_named);
+        sandesh::foreign(self.analytics.as_ref().filter(|_| !named))
     }
 
     /// Hosts of the control nodes.

@@ -151,7 +151,7 @@ impl Cluster<'_> {
             .set("cassandra.enable_edit", false)
             .set("cassandra.use_ssl", cassandra.tls);
         if cassandra.tls {
-            file.set("cassandra.ca_certs", cassandra.trust());
+            file.set("cassandra.ca_certs", cassandra.foreign.trust());
         }
         if let Some(login) = &cassandra.login {
             file.set("cassandra.username", login.user.as_str()).set("cassandra.password", login.password.as_str());
@@ -175,7 +175,7 @@ fn api(file: &mut Js, name: &str, servers: &Servers, page: &str) {
     set("server_port", json!(text(servers.port)));
     set("authProtocol", json!(if servers.tls { "https" } else { "http" }));
     set("strictSSL", json!(servers.tls));
-    set("ca", json!(if servers.tls { node::CA_BUNDLE } else { "" }));
+    set("ca", json!(if servers.tls { servers.foreign.trust() } else { String::new() }));
     set("statusURL", json!(page));
 }
 

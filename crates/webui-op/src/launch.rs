@@ -11,7 +11,6 @@ use tf_plan::{
     component::Agents,
     keystone, node,
     node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, port},
-    services::{CASSANDRA_CA, REDIS_CA},
 };
 
 use crate::{config, containers::WEB, login::Login, services::Services};
@@ -37,8 +36,7 @@ pub fn file(
 ) -> Result<String, Unusable> {
     let mut launch = if daemon == WEB { web(address, services, agents)? } else { job(services)? };
     // They read it when they start.
-    let authority = keystone::authority_of(login.keystone());
-    launch.files.extend(authority.map(|_| (keystone::CA.to_owned(), OnChange::Restart)));
+    launch.files.extend(keystone::files(login.keystone()).map(|file| (file.name, OnChange::Restart)));
     launch.render()
 }
 
@@ -56,7 +54,7 @@ fn web(address: &str, services: &Services, agents: &Agents) -> Result<Launch, Un
     // It reads it when it starts.
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     let redis = &services.redis;
-    let authorities = redis.ca.as_ref().map(|_| REDIS_CA.to_owned());
+    let authorities = redis.servers.foreign.ca_file();
     let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());
     // The agent reads them for each connection.
     launch.files.extend([&authorities, &password].into_iter().flatten().map(|file| (file.clone(), OnChange::Nothing)));
@@ -88,10 +86,11 @@ fn job(services: &Services) -> Result<Launch, Unusable> {
 fn server(program: &str, services: &Services) -> Launch {
     let argv =
         ["node", program, "--conf_file", &format!("{}/{}", node::RUN_DIR, config::FILE)].map(str::to_owned).to_vec();
-    let files = [Some(config::FILE), Some(config::USER_FILE), services.cassandra.ca.as_ref().map(|_| CASSANDRA_CA)];
+    let foreign = services.foreign().into_iter().map(|file| file.name);
+    let files = [config::FILE, config::USER_FILE].map(str::to_owned).into_iter().chain(foreign);
     Launch {
         working_directory: Some(PROGRAM.into()),
-        files: files.into_iter().flatten().map(|file| (file.to_owned(), OnChange::Restart)).collect(),
+        files: files.map(|file| (file, OnChange::Restart)).collect(),
         awaits: CERTIFICATES.map(str::to_owned).to_vec(),
         ..Launch::new(argv)
     }

@@ -25,7 +25,6 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
     procedure, selection,
-    services::{CASSANDRA_CA, REDIS_CA},
 };
 
 use crate::{
@@ -99,7 +98,7 @@ fn carry_out(
         objects,
         endpoints: vec![endpoint],
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(&host, &service_status(&ensemble.containers, observed)),
         ..Parts::default()
@@ -134,12 +133,9 @@ fn own_status(host: &str, servers: &BTreeMap<String, Modules>) -> Map<String, Va
 fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
     let services = cluster.services;
     let mut files = Files::default();
-    let authorities = [
-        (CASSANDRA_CA, services.cassandra.ca.as_ref()),
-        (REDIS_CA, services.redis.ca.as_ref()),
-        (keystone::CA, keystone::authority_of(cluster.login.keystone())),
-    ];
-    files.authorities(authorities);
+    files.foreign(services.foreign());
+    files.foreign(services.redis.servers.foreign.files());
+    files.foreign(keystone::files(cluster.login.keystone()));
     if let Some(password) = &services.redis.password {
         files.shared_secret(launch::REDIS_PASSWORD, password.clone());
     }
@@ -156,9 +152,9 @@ fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents)
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Webui) -> Vec<String> {
+fn ignored(cr: &Webui, observed: &Observed<Webui>) -> Vec<String> {
     let auth = keystone::ignored_by_webui(cr.spec.common_configuration.auth_parameters.as_ref());
-    let dependencies = dependency::ignored(&services::dependencies(cr));
+    let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let host_files = certificates::host_files_ignored(&cr.spec.common_configuration);
     auth.into_iter().chain(dependencies).chain(host_files).collect()
 }

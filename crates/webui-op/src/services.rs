@@ -8,8 +8,9 @@ use tf_api::{
     ports,
 };
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved},
+    dependency::{Connection, Dependency, Need, Resolved, SecretUse},
     files::url,
+    foreign::{File, Foreign, Service},
     plan::NotReady,
     services::{CQL, Cassandra, dependency, unusable},
 };
@@ -45,7 +46,10 @@ pub fn dependencies(cr: &Webui) -> Vec<Dependency> {
         dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
         dependency(RedisReady, REDIS, from.redis.as_ref(), "redis1", REDIS_ENDPOINT, Need::BringUp),
         dependency(ControlReady, CONTROL, control.as_ref(), "control1", of_control, Need::BringUp),
-        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", API, Need::Optional),
+        Dependency {
+            secret: SecretUse::ShowsNothing,
+            ..dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", API, Need::Optional)
+        },
     ]
 }
 
@@ -58,13 +62,20 @@ pub struct Servers {
     pub port: u16,
     /// Whether they speak TLS.
     pub tls: bool,
+    /// What is their own of that.
+    pub foreign: Foreign,
 }
 
 impl Servers {
     /// An endpoint of a connection, if it is listed.
     fn of(connection: &Connection, endpoint: &str) -> Option<Self> {
-        let port = connection.port(endpoint)?;
-        Some(Self { hosts: connection.hosts(endpoint), port, tls: connection.tls(endpoint) })
+        let (port, tls) = (connection.port(endpoint)?, connection.tls(endpoint));
+        Some(Self { hosts: connection.hosts(endpoint), port, tls, foreign: Foreign::default() })
+    }
+
+    /// The same of a service whose connection Secret counts.
+    fn of_service(service: Service, connection: &Connection, endpoint: &str) -> Option<Self> {
+        Some(Self { foreign: Foreign::of(service, connection), ..Self::of(connection, endpoint)? })
     }
 
     /// Servers whose addresses the daemons paste into URLs (upstream `rest.api.js`).
@@ -78,8 +89,6 @@ impl Servers {
 pub struct Redis {
     /// Where they are.
     pub servers: Servers,
-    /// Certificates theirs are checked against, if not the cluster's.
-    pub ca: Option<String>,
     /// Their password, if they ask for one.
     pub password: Option<String>,
 }
@@ -91,9 +100,8 @@ impl Redis {
                            not: give it one whose servers are on their own";
             return Err(unusable(ConditionType::RedisReady, message.to_owned()));
         }
-        let key = |key| connection.credentials.get(key).filter(|value| !value.is_empty()).map(str::to_owned);
-        let servers = Servers::of(connection, REDIS_ENDPOINT).unwrap_or_default();
-        Ok(Self { servers, ca: key("ca.crt"), password: key("password") })
+        let servers = Servers::of_service(Service::Redis, connection, REDIS_ENDPOINT).unwrap_or_default();
+        Ok(Self { servers, password: connection.credentials.text("password").map(str::to_owned) })
     }
 
     /// The server for the member with this address: that of its node, else the first one. Servers know nothing of each other, and the
@@ -122,6 +130,13 @@ pub struct Services {
 }
 
 impl Services {
+    /// Files for TLS to those of other authorities that both daemons connect to.
+    pub fn foreign(&self) -> Vec<File> {
+        let analytics = self.analytics.as_ref().map(|analytics| &analytics.foreign);
+        let all = [&self.cassandra.foreign, &self.api.foreign].into_iter().chain(analytics);
+        all.flat_map(Foreign::files).collect()
+    }
+
     /// Checks what was resolved.
     ///
     /// # Errors
@@ -131,12 +146,16 @@ impl Services {
         let cassandra = connection(ConditionType::CassandraReady);
         let analytics = resolved.connection(ConditionType::CollectorReady);
         Ok(Self {
-            api: Servers::of(&connection(ConditionType::ConfigApiReady), API).unwrap_or_default().for_urls(),
+            api: Servers::of_service(Service::Config, &connection(ConditionType::ConfigApiReady), API)
+                .unwrap_or_default()
+                .for_urls(),
             cassandra_port: cassandra.port(CQL).unwrap_or_default(),
             cassandra: Cassandra::of(&cassandra, cassandra.hosts(CQL)),
             redis: Redis::of(&connection(ConditionType::RedisReady))?,
             dns: dns(&connection(ConditionType::ControlReady)),
-            analytics: analytics.and_then(|analytics| Servers::of(analytics, API)).map(Servers::for_urls),
+            analytics: analytics
+                .and_then(|analytics| Servers::of_service(Service::Analytics, analytics, API))
+                .map(Servers::for_urls),
         })
     }
 }

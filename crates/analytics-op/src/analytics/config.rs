@@ -15,6 +15,7 @@ use tf_plan::{
         Settings as _, Unrepresentable,
         url::authority,
     },
+    foreign::{File, Foreign},
     keystone::Keystone,
     node, sandesh,
     services::{Cassandra, Login, configdb},
@@ -54,6 +55,13 @@ pub struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
+    /// Files for TLS to services of other authorities.
+    pub fn foreign(&self) -> Vec<File> {
+        let stores = [self.database.map(|it| &it.foreign), self.kafka.map(|it| &it.foreign)];
+        let stores = stores.into_iter().flatten().flat_map(Foreign::files);
+        self.services.foreign().into_iter().chain(stores).collect()
+    }
+
     /// [`COLLECTOR_FILE`].
     ///
     /// # Errors
@@ -85,7 +93,7 @@ impl Cluster<'_> {
         }
         configdb::fill(file.section(configdb::SECTION), &services.cassandra, &services.rabbitmq);
         // Collectors show the same as other daemons do to them.
-        sandesh::fill(file.section(sandesh::SECTION), true);
+        sandesh::fill(file.section(sandesh::SECTION), None);
         file.render()
     }
 
@@ -124,7 +132,7 @@ impl Cluster<'_> {
             // Queries go to the loopback address without TLS, and their results come from the node's own with it, on the same port.
             redis.set("redis_query_port", services.redis.port);
         }
-        sandesh::fill(file.section(sandesh::SECTION), true);
+        sandesh::fill(file.section(sandesh::SECTION), None);
         file.render()
     }
 

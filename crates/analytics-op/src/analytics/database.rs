@@ -19,11 +19,7 @@ const USUAL: &str = "analyticsdb1";
 /// The database of analytics as a dependency.
 pub fn dependency_of(cr: &Analytics) -> Dependency {
     let source = cr.spec.dependencies.cassandra.as_ref();
-    let uses_secret = true;
-    Dependency {
-        uses_secret,
-        ..dependency(ConditionType::AnalyticsDatabaseReady, CASSANDRA, source, USUAL, CQL, Need::Optional)
-    }
+    dependency(ConditionType::AnalyticsDatabaseReady, CASSANDRA, source, USUAL, CQL, Need::Optional)
 }
 
 /// Why there is none: the spec names none, there is no Cassandra of the usual name, and no QueryEngine that would ask one. With a

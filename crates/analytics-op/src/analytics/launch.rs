@@ -9,13 +9,12 @@ use tf_plan::{
     keystone,
     node::launch::{Identity, OnChange, Probe, Relay, Unusable, port},
     sandesh,
-    services::REDIS_CA,
 };
 
 use super::config::{API_FILE, COLLECTOR_FILE, Cluster};
 use crate::{
-    config::{DATABASE_CA, KAFKA_CA, REDIS_PASSWORD, path},
-    launch::{authorities, client, daemon, introspected, of_keystone},
+    config::{REDIS_PASSWORD, path},
+    launch::{client, daemon, introspected},
 };
 
 /// The launch file of the API.
@@ -25,9 +24,8 @@ use crate::{
 pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
     let argv = ["contrail-analytics-api", "-c", &path(API_FILE), "-c", &path(keystone::FILE)];
     let argv = argv.map(str::to_owned).to_vec();
-    let files =
-        [API_FILE, keystone::FILE].into_iter().chain(client(cluster.keystone)).chain(authorities(cluster.services));
-    let mut launch = daemon(argv, files);
+    let files = [API_FILE, keystone::FILE].into_iter().chain(client(cluster.keystone));
+    let mut launch = daemon(argv, files, cluster.services.foreign());
     // Which links it shows (upstream `opserver.py`).
     launch.environment.extend([
         ("ANALYTICSDB_ENABLE".into(), cluster.database.is_some().to_string()),
@@ -54,16 +52,12 @@ pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
 pub fn collector(address: &str, cluster: &Cluster<'_>) -> Result<String, Unusable> {
     let mut argv = vec!["contrail-collector".into(), "--conf_file".into(), path(COLLECTOR_FILE)];
     argv.extend(cluster.keystone.into_iter().flat_map(|_| ["--conf_file".into(), path(keystone::FILE)]));
-    let own = [
-        Some(COLLECTOR_FILE),
-        cluster.database.and_then(|it| it.ca.as_ref()).map(|_| DATABASE_CA),
-        cluster.kafka.and_then(|it| it.ca.as_ref()).map(|_| KAFKA_CA),
-    ];
-    let files = own.into_iter().flatten().chain(of_keystone(cluster.keystone)).chain(authorities(cluster.services));
+    // By the file of the library it finds the authority of the config API (upstream `vncapi.cc`).
+    let files = [COLLECTOR_FILE].into_iter().chain(client(cluster.keystone));
     let introspect = cluster.spec.collector_introspect_port;
-    let mut launch = introspected(daemon(argv, files), introspect, cluster.log_level)?;
+    let mut launch = introspected(daemon(argv, files, cluster.foreign()), introspect, cluster.log_level)?;
     let redis = &cluster.services.redis;
-    let authorities = redis.ca.as_ref().map(|_| REDIS_CA.to_owned());
+    let authorities = redis.foreign.ca_file();
     let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());
     // The agent reads them for each connection.
     launch.files.extend([&authorities, &password].into_iter().flatten().map(|file| (file.clone(), OnChange::Nothing)));

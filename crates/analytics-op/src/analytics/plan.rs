@@ -25,7 +25,7 @@ use tf_plan::{
     plan::{NotReady, Plan},
     procedure,
     registration::types::{ANALYTICS_NODE, DATABASE_NODE},
-    services::{CASSANDRA_CA, CQL, Cassandra, RABBITMQ_CA, REDIS_CA, over_ipv4},
+    services::{CQL, Cassandra, over_ipv4},
 };
 
 use super::{
@@ -60,7 +60,7 @@ pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
         // It waits for collectors itself.
         Need::Optional,
     );
-    all.extend([database::dependency_of(cr), Dependency { uses_secret: true, ..alarm }]);
+    all.extend([database::dependency_of(cr), alarm]);
     all
 }
 
@@ -140,7 +140,7 @@ fn carry_out(
         endpoints: vec![api, collector],
         connection: own.map(|own| (services::API, "analytics", login::published(own))),
         grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr),
+        ignored: ignored(cr, observed),
         drafts,
         // Its name is known without asking for the address, which the Go tf-operator published here.
         own_status: Map::from_iter([("endpoint".to_owned(), json!(host))]),
@@ -176,7 +176,7 @@ fn optional(resolved: &Resolved, notes: &mut Vec<String>) -> (Option<Cassandra>,
     };
     let database = reachable(ConditionType::AnalyticsDatabaseReady, CQL, "the Cassandra of analytics");
     let kafka = reachable(ConditionType::AnalyticsAlarmReady, KAFKA, "Kafka");
-    (database.map(|it| Cassandra::of(&it, it.authorities(CQL))), kafka.map(|it| Kafka::of(&it)))
+    (database.map(|it| Cassandra::of(&it, it.authorities(CQL)).of_analytics(&it)), kafka.map(|it| Kafka::of(&it)))
 }
 
 /// The members of a store by node and address, where their nodes are known.
@@ -233,13 +233,7 @@ fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Age
     if cluster.keystone.is_none() {
         files.shared_secret(keystone::FILE, login::file(cluster.login)?);
     }
-    files.authorities([
-        (CASSANDRA_CA, services.cassandra.ca.as_ref()),
-        (RABBITMQ_CA, services.rabbitmq.ca.as_ref()),
-        (REDIS_CA, services.redis.ca.as_ref()),
-        (config::DATABASE_CA, cluster.database.and_then(|it| it.ca.as_ref())),
-        (config::KAFKA_CA, cluster.kafka.and_then(|it| it.ca.as_ref())),
-    ]);
+    files.foreign(cluster.foreign());
     if let Some(password) = &services.redis.password {
         files.shared_secret(config::REDIS_PASSWORD, password.clone());
     }
@@ -264,7 +258,7 @@ fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Age
 }
 
 /// Fields of the spec that are set and have no effect.
-fn ignored(cr: &Analytics) -> Vec<String> {
+fn ignored(cr: &Analytics, observed: &Observed<Analytics>) -> Vec<String> {
     let keystone = keystone::ignored(cr.spec.common_configuration.auth_parameters.as_ref());
-    keystone.into_iter().chain(member::ignored(cr, &dependencies(cr))).collect()
+    keystone.into_iter().chain(member::ignored(cr, observed, &dependencies(cr))).collect()
 }

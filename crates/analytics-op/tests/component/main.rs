@@ -2,6 +2,7 @@
 
 mod fields;
 mod files;
+mod foreign;
 mod goldens;
 mod login;
 mod properties;

@@ -24,7 +24,7 @@ use tf_plan::{
     },
     keystone::Keystone,
     sandesh,
-    services::{collector_tls, collectors},
+    services::collectors,
     vnc_api::{self, Library},
 };
 
@@ -79,6 +79,7 @@ impl Cluster<'_> {
             servers: self.addresses,
             port: self.spec.api_port.get(),
             tls: true,
+            foreign: None,
             keystone: self.keystone,
             as_administrator: true,
         })
@@ -110,8 +111,7 @@ impl Cluster<'_> {
     }
 
     fn sandesh(&self, file: &mut Ini) {
-        let tls = collector_tls(self.services.analytics.as_ref());
-        sandesh::fill(file.section(sandesh::SECTION), tls);
+        sandesh::fill(file.section(sandesh::SECTION), self.services.analytics.as_ref());
     }
 
     fn collectors(&self) -> Vec<String> {

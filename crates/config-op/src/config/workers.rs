@@ -5,7 +5,7 @@
 
 use tf_plan::{
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
-    node,
+    sandesh,
 };
 
 use super::{Cluster, DEFAULTS};
@@ -45,12 +45,13 @@ impl Cluster<'_> {
         self.api_client(defaults);
         self.services.stores().fill(defaults);
         if let Some((.., true)) = analytics {
+            let foreign = sandesh::foreign(self.services.analytics.as_ref());
             defaults
                 .set("analytics_api_ssl_enable", true)
                 .set("analytics_api_insecure_enable", false)
-                .set("analytics_api_ssl_certfile", node::CERTIFICATE)
-                .set("analytics_api_ssl_keyfile", node::CERTIFICATE_KEY)
-                .set("analytics_api_ssl_ca_cert", node::CA_BUNDLE);
+                .set("analytics_api_ssl_certfile", foreign.certificate())
+                .set("analytics_api_ssl_keyfile", foreign.key())
+                .set("analytics_api_ssl_ca_cert", foreign.trust());
         }
         let scheduler = file.section("SCHEDULER");
         scheduler.set("aaa_mode", self.aaa_mode().as_str());

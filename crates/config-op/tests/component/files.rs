@@ -12,7 +12,7 @@ use tf_plan::{
 use tf_sim::options::{Daemon, Options};
 use tf_testing::{
     laws::unseen,
-    situation::{body, data},
+    situation::{body, data, external, foreign, has_foreign},
 };
 
 const API: &str = "contrail-api-0.conf.10.0.0.2";
@@ -353,4 +353,31 @@ fn daemons_that_are_played_strictly_take_every_file() {
             assert!(options.introspect_pair.is_some() && options.rest.is_some() == (daemon == Daemon::Api), "{file}");
         }
     }
+}
+
+#[test]
+fn analytics_of_another_authority_are_checked_against_it_and_shown_what_is_theirs() {
+    let secret = foreign();
+    let world = World { secrets: [("outer".to_owned(), secret.clone())].into(), ..World::default() };
+    let spec = json!({
+        "dependencies": {"analytics": external(&[("collector", 8086), ("api", 8081)])},
+        "serviceConfiguration": {"containers": all_containers()},
+    });
+    let planned = plan_of(&world, spec);
+    for (file, daemon) in DAEMONS.into_iter().zip(Daemon::ALL) {
+        let (shown, authorities) = Options::read(daemon, &[planned.file(file)]).unwrap().collector_tls.unwrap();
+        assert_eq!(shown.key, std::path::PathBuf::from("/etc/contrail/analytics-client.key"), "{file}");
+        assert_eq!(authorities, std::path::PathBuf::from("/etc/contrail/analytics-ca.crt"), "{file}");
+    }
+    for file in ["contrail-config-nodemgr.conf.10.0.0.2", "contrail-fabric-ansible.conf"] {
+        assert_eq!(planned.ini(file)["SANDESH"]["sandesh_ca_cert"], "/etc/contrail/analytics-ca.crt", "{file}");
+    }
+    let monitor = planned.defaults(SVC_MONITOR);
+    let of = ["ca_cert", "certfile", "keyfile"].map(|option| monitor[&format!("analytics_api_ssl_{option}")].as_str());
+    let expected = ["ca.crt", "client.crt", "client.key"].map(|file| format!("/etc/contrail/analytics-{file}"));
+    assert_eq!(of, expected.each_ref().map(String::as_str));
+    let launches = ["api", "devicemanager", "schematransformer", "servicemonitor", "nodemanager"];
+    let launches = launches.map(|name| format!("{name}.launch"));
+    has_foreign(&planned, "analytics", true, &secret, &launches.each_ref().map(String::as_str));
+    assert_eq!(planned.ini("vnc_api_lib.ini")["global"]["cafile"], node::CA_BUNDLE, "the API is of this cluster");
 }

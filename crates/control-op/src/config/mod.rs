@@ -13,7 +13,7 @@ use tf_plan::{
     ensemble::sys_log_level,
     files::{Ini, Section, Separator::Blank, Settings as _},
     node, sandesh,
-    services::{collector_tls, collectors, configdb},
+    services::{collectors, configdb},
 };
 
 use crate::{key::Key, network::Network, services::Services};
@@ -68,6 +68,6 @@ impl Cluster<'_> {
     fn sections(&self, file: &mut Ini) {
         let Services { cassandra, rabbitmq, analytics, .. } = self.services;
         configdb::fill(file.section(configdb::SECTION), cassandra, rabbitmq);
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(analytics.as_ref()));
+        sandesh::fill(file.section(sandesh::SECTION), analytics.as_ref());
     }
 }

@@ -1,10 +1,14 @@
 //! Files as the daemons read them.
 
 use crate::support::{self, KEY, Planned, World, control, initialized, plan_of};
+use control_op::Component;
 use serde_json::{Value, json};
-use tf_plan::node;
+use tf_plan::{component::Component as _, node};
 use tf_sim::control::options::{Daemon, Options};
-use tf_testing::laws::unseen;
+use tf_testing::{
+    laws::unseen,
+    situation::{external, foreign, has_foreign},
+};
 
 const CONTROL: &str = "contrail-control.conf.10.0.0.2";
 const DNS: &str = "contrail-dns.conf.10.0.0.2";
@@ -194,4 +198,28 @@ fn two_resources_side_by_side_share_no_name_and_no_directory() {
     };
     let (first, second) = (names("control1"), names("control2"));
     assert!(first.iter().all(|name| !second.contains(name)), "{first:?} {second:?}");
+}
+
+#[test]
+fn collectors_of_another_authority_are_checked_against_it_and_shown_what_is_theirs() {
+    let secret = foreign();
+    let analytics = external(&[("collector", 8086)]);
+    let containers = ["control", "dns", "named", "nodemanager"].map(|name| json!({"name": name}));
+    let spec = json!({"dependencies": {"analytics": analytics}, "serviceConfiguration": {"containers": containers}});
+    let mut observed = World::default().observed();
+    observed.secrets.insert("outer".into(), secret.clone().into_iter().collect());
+    let planned = Planned(Component::plan(&control(spec), &observed).unwrap());
+    for options in read(&planned) {
+        let (shown, authorities) = options.collector_tls.unwrap();
+        assert_eq!(shown.key, std::path::PathBuf::from("/etc/contrail/analytics-client.key"));
+        assert_eq!(authorities, std::path::PathBuf::from("/etc/contrail/analytics-ca.crt"));
+        let (_, introspect) = options.introspect;
+        assert_eq!(introspect.unwrap().key, std::path::PathBuf::from(node::CERTIFICATE_KEY), "that of this cluster");
+        let (agents, authorities) = options.xmpp_tls.unwrap();
+        assert_eq!((agents.key, authorities), (node::CERTIFICATE_KEY.into(), node::CA_BUNDLE.into()));
+    }
+    let launches = ["control.launch", "dns.launch", "nodemanager.launch"];
+    has_foreign(&planned, "analytics", true, &secret, &launches);
+    let manager = planned.ini("contrail-control-nodemgr.conf.10.0.0.2");
+    assert_eq!(manager["SANDESH"]["sandesh_ca_cert"], "/etc/contrail/analytics-ca.crt");
 }

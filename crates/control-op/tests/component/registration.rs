@@ -18,6 +18,7 @@ use tf_plan::{
     },
 };
 use tf_sim::rest::{Memory, Rest};
+use tf_testing::situation::{external, foreign};
 
 /// Bodies of what is made in an API that has nothing of it yet, by paths.
 fn made(plan: &Plan) -> Vec<(String, Value)> {
@@ -173,4 +174,18 @@ async fn a_router_that_a_person_deletes_is_made_again() {
     assert_eq!(names(&after), names(&before));
     let system = after.iter().find(|it| it.name == types::system()).unwrap();
     assert_eq!(system.properties["bgp_router_refs"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn an_api_of_another_authority_is_checked_against_that_by_the_operator() {
+    let secret = foreign();
+    let spec = json!({"dependencies": {"config": external(&[("api", 8082)])}});
+    let mut observed = World::default().observed();
+    observed.secrets.insert("outer".into(), secret.clone().into_iter().collect());
+    let plan = control_op::Component::plan(&control(spec), &observed).unwrap();
+    let api = plan.registration.unwrap().api;
+    assert_eq!((api.hosts, api.tls, api.ca.as_ref()), (vec!["192.0.2.1".to_owned()], true, Some(&secret["ca.crt"])));
+    let told = plan.ignored.concat();
+    assert!(told.starts_with("spec.dependencies.config.external.secretRef: of its keys tls.crt"), "{told}");
+    assert_eq!(World::default().plan(&control(json!({}))).unwrap().registration.unwrap().api.ca, None);
 }

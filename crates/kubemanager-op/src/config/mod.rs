@@ -13,7 +13,7 @@ use tf_plan::{
     },
     keystone::Keystone,
     sandesh,
-    services::{collector_tls, collectors},
+    services::collectors,
     vnc_api::{self, Library},
 };
 
@@ -67,7 +67,7 @@ impl Cluster<'_> {
         self.kubernetes(&mut file);
         self.vnc(&mut file);
         self.auth(&mut file);
-        sandesh::fill(file.section(sandesh::SECTION), collector_tls(self.services.analytics.as_ref()));
+        sandesh::fill(file.section(sandesh::SECTION), self.services.analytics.as_ref());
         file.render()
     }
 
@@ -81,6 +81,7 @@ impl Cluster<'_> {
             servers: &api.servers,
             port: api.port,
             tls: api.tls,
+            foreign: Some(&api.foreign),
             keystone: self.keystone,
             as_administrator: false,
         })

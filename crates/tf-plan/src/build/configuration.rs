@@ -16,6 +16,7 @@ use tf_api::{
 
 use crate::{
     build::identity::Identity,
+    foreign::File,
     hash,
     node::{
         self, ContentHash,
@@ -42,12 +43,11 @@ impl Files {
         self.open.insert(file.to_owned(), content.into());
     }
 
-    /// Files all members share with the authorities of services, of those that have any of their own.
-    pub fn authorities<'a>(&mut self, of: impl IntoIterator<Item = (&'a str, Option<&'a String>)>) {
-        for (file, certificates) in of {
-            if let Some(certificates) = certificates {
-                self.shared(file, certificates.clone());
-            }
+    /// Files all members share for TLS to services of other authorities.
+    pub fn foreign(&mut self, files: impl IntoIterator<Item = File>) {
+        for File { name, content, is_secret } in files {
+            let of = if is_secret { &mut self.secret } else { &mut self.open };
+            of.insert(name, content);
         }
     }
 

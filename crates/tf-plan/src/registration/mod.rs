@@ -20,7 +20,7 @@ use tf_api::{
 };
 
 use self::{decide::Wanted, mark::Owner};
-use crate::{dependency::Connection, keystone::Keystone, observed::Observed, plan::Plan};
+use crate::{dependency::Connection, foreign, keystone::Keystone, observed::Observed, plan::Plan};
 
 /// What a resource registers, and with whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +41,10 @@ pub struct Api {
     pub hosts: Vec<String>,
     /// Their port.
     pub port: u16,
-    /// Whether they speak TLS, with certificates of the namespace's authority.
+    /// Whether they speak TLS.
     pub tls: bool,
+    /// Certificates theirs are checked against, in PEM, if not those of the namespace's authority.
+    pub ca: Option<String>,
     /// Who the API is told to be asked by, where it wants to know.
     pub keystone: Option<Keystone>,
 }
@@ -86,6 +88,7 @@ impl Client<'_> {
                     hosts: self.connection.hosts(self.endpoint),
                     port: self.connection.port(self.endpoint).unwrap_or_default(),
                     tls: self.connection.tls(self.endpoint),
+                    ca: self.connection.credentials.text(foreign::CA).map(str::to_owned),
                     // A token is good in every region.
                     keystone: keystone.map(|keystone| Keystone { region: String::new(), public_port: 0, ..keystone }),
                 };

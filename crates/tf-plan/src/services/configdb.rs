@@ -2,10 +2,7 @@
 //! DNS and collectors have the same client, and the daemons of alarms and SNMP took its names over, but for those of certificates.
 
 use super::{Cassandra, Rabbitmq};
-use crate::{
-    files::{Section, Separator, Settings as _},
-    node,
-};
+use crate::files::{Section, Separator, Settings as _};
 
 /// Name of the section.
 pub const SECTION: &str = "CONFIGDB";
@@ -20,7 +17,7 @@ pub fn fill(section: &mut Section, cassandra: &Cassandra, rabbitmq: &Rabbitmq) {
 pub fn database(section: &mut Section, cassandra: &Cassandra) {
     section.list("config_db_server_list", Separator::Blank, &cassandra.servers).set("config_db_use_ssl", cassandra.tls);
     if cassandra.tls {
-        section.set("config_db_ca_certs", cassandra.trust());
+        section.set("config_db_ca_certs", cassandra.foreign.trust());
     }
     if let Some(login) = &cassandra.login {
         section.set("config_db_username", &login.user).set("config_db_password", &login.password);
@@ -37,8 +34,8 @@ pub fn bus(section: &mut Section, rabbitmq: &Rabbitmq, separator: Separator, pre
         .set("rabbitmq_use_ssl", rabbitmq.tls);
     if rabbitmq.tls {
         section
-            .set(&format!("{prefix}_keyfile"), node::CERTIFICATE_KEY)
-            .set(&format!("{prefix}_certfile"), node::CERTIFICATE)
-            .set(&format!("{prefix}_ca_certs"), rabbitmq.trust());
+            .set(&format!("{prefix}_keyfile"), rabbitmq.foreign.key())
+            .set(&format!("{prefix}_certfile"), rabbitmq.foreign.certificate())
+            .set(&format!("{prefix}_ca_certs"), rabbitmq.foreign.trust());
     }
 }

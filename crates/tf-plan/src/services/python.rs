@@ -14,7 +14,6 @@ use crate::{
         Separator::{Blank, Comma},
         Settings as _,
     },
-    node,
     plan::NotReady,
 };
 
@@ -43,7 +42,7 @@ impl Stores<'_> {
         let Self { cassandra, zookeeper, rabbitmq } = self;
         section.list("cassandra_server_list", Blank, &cassandra.servers).set("cassandra_use_ssl", cassandra.tls);
         if cassandra.tls {
-            section.set("cassandra_ca_certs", cassandra.trust());
+            section.set("cassandra_ca_certs", cassandra.foreign.trust());
         }
         section
             .list("zk_server_ip", Comma, *zookeeper)
@@ -56,9 +55,9 @@ impl Stores<'_> {
         if rabbitmq.tls {
             section
                 .set("kombu_ssl_version", "tlsv1_2")
-                .set("kombu_ssl_keyfile", node::CERTIFICATE_KEY)
-                .set("kombu_ssl_certfile", node::CERTIFICATE)
-                .set("kombu_ssl_ca_certs", rabbitmq.trust());
+                .set("kombu_ssl_keyfile", rabbitmq.foreign.key())
+                .set("kombu_ssl_certfile", rabbitmq.foreign.certificate())
+                .set("kombu_ssl_ca_certs", rabbitmq.foreign.trust());
         }
     }
 

@@ -17,7 +17,7 @@ use tf_api::{
 };
 use tf_plan::{
     declaration::Declaration,
-    dependency::{Dependency, Need},
+    dependency::{Dependency, Need, SecretUse},
     object::{Kind, Object, SECRET},
     observed::{Observed, Operator, Unavailable},
     plan::{NotReady, Plan},
@@ -71,7 +71,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             default_name: "a",
             endpoint: "client",
             need: Need::BringUp,
-            uses_secret: false,
+            secret: SecretUse::Nothing,
         }]
     }
 

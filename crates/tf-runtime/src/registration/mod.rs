@@ -110,7 +110,9 @@ impl Registrar {
             }
             let is_changed = *present != registration;
             // That members of the API come and go is no reason to ask one, unless nobody could be asked before.
-            let is_news = present.wanted != registration.wanted || present.api.hosts.is_empty();
+            let is_news = present.wanted != registration.wanted
+                || present.api.hosts.is_empty()
+                || present.api.ca != registration.api.ca;
             present.clone_from(&registration);
             is_changed && is_news
         });
@@ -185,7 +187,14 @@ impl Registrar {
             let authority = authority.ok_or_else(|| silent("the namespace has no authority yet".into()))?;
             authority.client_of_daemons(self.operator, Timestamp::now()).map_err(|error| silent(error.to_string()))
         };
-        let tls = api.tls.then(checked).transpose()?;
+        let tls = match &api.ca {
+            _ if !api.tls => None,
+            // It knows the operator by its token alone.
+            Some(ca) => {
+                Some(token::trusting(ca).map_err(|error| silent(format!("the config API at {host}: {error}")))?)
+            }
+            None => Some(checked()?),
+        };
         let token = match &api.keystone {
             None => None,
             Some(keystone) => Some(token::token(keystone, checked()?, self.proxy.clone()).await?),

@@ -48,6 +48,35 @@ async fn member() -> Member {
     Member { rest, address, connections }
 }
 
+/// A member that speaks TLS with a certificate of no authority of ours, and that certificate.
+async fn secured() -> (Member, String) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let rest = Arc::new(Rest::new(Memory::default()));
+    rest.begin().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, served) = (listener.local_addr().unwrap(), Arc::clone(&rest));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, served) = (acceptor.clone(), Arc::clone(&served));
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    converse(stream, served).await;
+                }
+            });
+        }
+    });
+    (Member { rest, address, connections: Arc::default() }, cert.pem())
+}
+
 /// A server that answers everything with this.
 async fn refusing(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -113,7 +142,7 @@ fn wanted(nodes: &[&str]) -> Wanted {
 }
 
 fn registration(nodes: &[&str], at: SocketAddr) -> Registration {
-    let api = Api { hosts: vec![at.ip().to_string()], port: at.port(), tls: false, keystone: None };
+    let api = Api { hosts: vec![at.ip().to_string()], port: at.port(), tls: false, ca: None, keystone: None };
     Registration { wanted: wanted(nodes), api, is_early: false }
 }
 
@@ -206,6 +235,24 @@ async fn a_member_that_is_of_no_use_is_passed_over() {
     // Nobody listens there: all of 127.0.0.0/8 is this machine, and the port is bound at one address of it.
     wanted.api.hosts.insert(0, "127.0.0.9".into());
     assert!(matches!(settled(&registrar, &mut triggers, &wanted).await, Progress::Done { .. }));
+}
+
+#[tokio::test]
+async fn an_api_of_another_authority_is_checked_against_that_alone() {
+    let (member, ca) = secured().await;
+    let (registrar, mut triggers) = registrar();
+    let mut wanted = registration(&["n1"], member.address);
+    wanted.api.tls = true;
+    let (_, another) = secured().await;
+    wanted.api.ca = Some(another);
+    let Progress::Failed(why) = settled(&registrar, &mut triggers, &wanted).await else { panic!("it is registered") };
+    assert!(why.contains("invalid peer certificate"), "{why}");
+    wanted.api.ca = Some(ca);
+    // The former verdict counts until there is another one.
+    while !matches!(registrar.want(&key(), "1", wanted.clone()), Progress::Done { .. }) {
+        timeout(Duration::from_secs(20), triggers.recv()).await.expect("news in time");
+    }
+    assert_eq!(routers(&member).await, ["n1".to_owned()].into());
 }
 
 #[tokio::test]

@@ -91,11 +91,14 @@ fn request(keystone: &Keystone) -> Request<Full<Bytes>> {
     request
 }
 
-/// For a Keystone whose certificate is checked against these, in PEM.
-fn trusting(certificates: &str) -> Result<Arc<ClientConfig>, Error> {
+/// For a server whose certificate is checked against these, in PEM.
+///
+/// # Errors
+/// When one of them is none.
+pub fn trusting(certificates: &str) -> Result<Arc<ClientConfig>, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(certificates.as_bytes()) {
-        roots.add(certificate.map_err(|error| Error::General(format!("ca.crt of Keystone: {error}")))?)?;
+        roots.add(certificate.map_err(|error| Error::General(format!("ca.crt: {error}")))?)?;
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?

@@ -144,7 +144,7 @@ fn no_secret_outside_of_secrets<Cr: Managed>(name: &str, cr: &Cr, observed: &Obs
 
 /// Keys of Secrets whose values are no secrets: names and addresses.
 fn is_secret(key: &str) -> bool {
-    !matches!(key, "user" | "username" | "vhost" | "type" | "provider" | "host" | "port" | "ca.crt")
+    !matches!(key, "user" | "username" | "vhost" | "type" | "provider" | "host" | "port" | "ca.crt" | "tls.crt")
 }
 
 fn reordered<Cr: Clone>(observed: &Observed<Cr>) -> Observed<Cr> {

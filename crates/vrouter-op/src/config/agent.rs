@@ -1,7 +1,7 @@
 //! `contrail-vrouter-agent.conf`, complete (tf-components 8.1): a template that every node completes.
 
 use tf_api::{ports, schema::Port};
-use tf_plan::{node, node::template::Local, plan::NotReady};
+use tf_plan::{foreign::Foreign, node, node::template::Local, plan::NotReady};
 
 use super::{LOG_DIR, qos, sheet::Sheet};
 use crate::{
@@ -25,7 +25,7 @@ pub fn file(parameters: &Parameters, services: &Services) -> Result<String, NotR
     sheet.set_if_some("CONTROL-NODE", "subcluster_name", parameters.get(Name::Subcluster));
     sheet.list("DNS", "servers", &services.dns_servers(parameters)?);
     sheet.node("NETWORKS", "control_network_ip", Local::ControlAddress);
-    sandesh(&mut sheet, parameters)?;
+    sandesh(&mut sheet, parameters, services)?;
     metadata(&mut sheet, parameters)?;
     virtual_host_interface(&mut sheet, parameters)?;
     // Found through PATH, because older images have them in another directory.
@@ -140,8 +140,9 @@ pub(super) fn tls(parameters: &Parameters, name: Name) -> Result<bool, NotReady>
     Ok(parameters.flag(name)?.unwrap_or(all))
 }
 
-fn sandesh(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+fn sandesh(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> Result<(), NotReady> {
     const SECTION: &str = "SANDESH";
+    const AUTHORITIES: [Name; 2] = [Name::SandeshCaCertfile, Name::ServerCaCertfile];
     let introspect = introspect_tls(parameters)?;
     let collector = collector_tls(parameters)?;
     sheet.set(SECTION, "introspect_ssl_enable", introspect);
@@ -149,19 +150,25 @@ fn sandesh(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
     let insecure = parameters.flag(Name::IntrospectSslInsecure)?.unwrap_or(true);
     sheet.set(SECTION, "introspect_ssl_insecure", insecure);
     sheet.set(SECTION, "sandesh_ssl_enable", collector);
-    let mut file = |key, names: &[Name], issued| {
+    let foreign = if collector { services.collectors_foreign(parameters) } else { Foreign::default() };
+    if introspect && !insecure && foreign.ca.is_some() && parameters.first(&AUTHORITIES).is_none() {
+        let hint = "set it to true: collectors have an authority of their own (spec.dependencies.analytics), and the agent has one file of \
+                    authorities for collectors and for who asks for introspection";
+        return Err(parameters.invalid(Name::IntrospectSslInsecure, hint));
+    }
+    let mut file = |key, names: &[Name], issued: &str| {
         sheet.set(SECTION, key, parameters.first(names).unwrap_or(issued));
     };
     if collector {
-        file("sandesh_keyfile", &[Name::SandeshKeyfile, Name::ServerKeyfile], node::CERTIFICATE_KEY);
-        file("sandesh_certfile", &[Name::SandeshCertfile, Name::ServerCertfile], node::CERTIFICATE);
+        file("sandesh_keyfile", &[Name::SandeshKeyfile, Name::ServerKeyfile], &foreign.key());
+        file("sandesh_certfile", &[Name::SandeshCertfile, Name::ServerCertfile], &foreign.certificate());
     }
     if introspect {
         file("sandesh_server_keyfile", &[Name::SandeshServerKeyfile, Name::ServerKeyfile], node::CERTIFICATE_KEY);
         file("sandesh_server_certfile", &[Name::SandeshServerCertfile, Name::ServerCertfile], node::CERTIFICATE);
     }
     if collector || introspect {
-        file("sandesh_ca_cert", &[Name::SandeshCaCertfile, Name::ServerCaCertfile], node::CA_BUNDLE);
+        file("sandesh_ca_cert", &AUTHORITIES, &foreign.trust());
     }
     Ok(())
 }

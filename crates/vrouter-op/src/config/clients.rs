@@ -31,8 +31,8 @@ pub fn api_file(parameters: &Parameters, services: &Services) -> Result<String, 
         .set("BASE_URL", "/")
         .set("use_ssl", tls);
     if tls {
-        let authorities =
-            parameters.first(&[Name::ConfigApiServerCaCertfile, Name::ServerCaCertfile]).unwrap_or(node::CA_BUNDLE);
+        let named = parameters.first(&[Name::ConfigApiServerCaCertfile, Name::ServerCaCertfile]);
+        let authorities = named.map_or_else(|| services.config_foreign(parameters).trust(), str::to_owned);
         global.set("cafile", authorities).set_if_some("insecure", parameters.flag(Name::SslInsecure)?);
     }
     let auth = file.section("auth");

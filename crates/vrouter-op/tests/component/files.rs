@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 use tf_plan::{
     files::{env, read},
     node::{
-        launch::{Launch, Probe},
+        launch::{Launch, OnChange, Probe},
         template::{Local, fill},
     },
 };
 use tf_sim::vrouter::options::Options;
+use tf_testing::situation::{external, foreign};
 
 use crate::world::{endpoint, files, observed, peer, plan, vrouter};
 
@@ -199,4 +200,81 @@ fn an_agent_has_to_be_functional_where_it_can_be() {
         let Probe::NodeStatus { functional, tls, port, .. } = ready(observed, spec) else { panic!("no NodeStatus") };
         assert_eq!(((functional, tls), port.get()), (expected, 8085));
     }
+}
+
+/// Services of the spec with a Secret of another authority.
+fn elsewhere() -> (Value, tf_plan::observed::Observed<tf_api::Vrouter>, std::collections::BTreeMap<String, String>) {
+    let secret = foreign();
+    let mut observed = observed();
+    observed.secrets.insert("outer".into(), secret.clone().into_iter().collect());
+    let dependencies = json!({"config": external(&[("api", 8082)]), "analytics": external(&[("collector", 8086)])});
+    (dependencies, observed, secret)
+}
+
+#[test]
+fn services_of_another_authority_are_checked_against_it_and_collectors_shown_what_is_theirs() {
+    let (dependencies, observed, secret) = elsewhere();
+    let containers = json!([{"name": "vrouteragent"}, {"name": "nodemanager"}]);
+    let spec = json!({"dependencies": dependencies, "serviceConfiguration": {"containers": containers}});
+    let plan = plan(&vrouter(spec), &observed).expect("a plan");
+    let files = files(&plan);
+    let library = read::python(&files["vnc_api_lib.ini"]).expect("an INI file");
+    assert_eq!(library["global"]["cafile"], "/etc/contrail/config-ca.crt");
+    let text = fill(&files["contrail-vrouter-agent.conf.node"], node).expect("known placeholders");
+    let (shown, authorities) = Options::read(&text).expect("a file that the agent takes").collector_tls.expect("TLS");
+    assert_eq!(shown.key, std::path::PathBuf::from("/etc/contrail/analytics-client.key"));
+    assert_eq!(authorities, std::path::PathBuf::from("/etc/contrail/analytics-ca.crt"));
+    let manager = fill(&files["contrail-vrouter-nodemgr.conf.node"], node).expect("known placeholders");
+    let manager = read::python(&manager).expect("an INI file");
+    assert_eq!(manager["SANDESH"]["sandesh_ca_cert"], "/etc/contrail/analytics-ca.crt");
+    let planned = tf_testing::situation::Planned(plan);
+    let launch = |name: &str| Launch::parse(files[name].as_bytes()).expect("a launch file").files;
+    for name in ["analytics-ca.crt", "analytics-client.crt", "analytics-client.key"] {
+        assert_eq!(launch("vrouteragent.launch")[name], OnChange::Restart);
+        assert_eq!(launch("nodemanager.launch")[name], OnChange::Restart);
+        assert_eq!(planned.secret().contains_key(name), name.ends_with(".key"));
+    }
+    assert_eq!(launch("vrouteragent.launch")["config-ca.crt"], OnChange::Nothing, "helpers read it when they begin");
+    assert!(!files.contains_key("config-client.key"));
+    let api = planned.0.registration.map(|registration| registration.api);
+    assert_eq!(api.and_then(|api| api.ca), Some(secret["ca.crt"].clone()));
+}
+
+#[test]
+fn files_and_hosts_of_the_spec_win_over_those_of_a_secret() {
+    let (dependencies, observed, _) = elsewhere();
+    let files = |service: Value| {
+        let spec = json!({"dependencies": dependencies, "serviceConfiguration": service});
+        files(&plan(&vrouter(spec), &observed).expect("a plan"))
+    };
+    let authorities = |files: &std::collections::BTreeMap<String, String>| {
+        let library = read::python(&files["vnc_api_lib.ini"]).expect("an INI file");
+        let agent = fill(&files["contrail-vrouter-agent.conf.node"], node).expect("known placeholders");
+        let agent = read::boost(&agent).expect("read");
+        [library["global"]["cafile"].clone(), agent["SANDESH"]["sandesh_ca_cert"].concat()]
+    };
+    let own = files(json!({"serverCaCertfile": "/etc/own.crt"}));
+    assert_eq!(authorities(&own), ["/etc/own.crt", "/etc/own.crt"]);
+    let hosts = json!({"CONFIG_NODES": "10.0.0.1", "ANALYTICS_NODES": "10.0.0.1"});
+    let named = files(json!({"envVariablesConfig": hosts}));
+    assert_eq!(authorities(&named), [tf_plan::node::CA_BUNDLE, tf_plan::node::CA_BUNDLE]);
+}
+
+#[test]
+fn introspection_and_collectors_have_one_file_of_authorities_in_the_agent() {
+    let (dependencies, mut observed, _) = elsewhere();
+    let spec = |insecure: bool| {
+        let service = json!({"envVariablesConfig": {"INTROSPECT_SSL_INSECURE": insecure.to_string()}});
+        vrouter(json!({"dependencies": dependencies, "serviceConfiguration": service}))
+    };
+    assert!(plan(&spec(true), &observed).is_ok());
+    let refused = plan(&spec(false), &observed).expect_err("collectors are of another authority").message;
+    assert!(
+        refused.contains("INTROSPECT_SSL_INSECURE") && refused.contains("spec.dependencies.analytics"),
+        "{refused}"
+    );
+    // A Secret that goes is not taken for one that nobody named: no agent is started anew for it.
+    observed.secrets.clear();
+    let waiting = plan(&spec(true), &observed).expect_err("there is no Secret");
+    assert_eq!(waiting.reason, tf_api::contract::Reason::SecretNotFound);
 }

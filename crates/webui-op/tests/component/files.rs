@@ -7,7 +7,10 @@ use tf_plan::{
     node::launch::{OnChange, Probe, Relay},
     object::{SECRET, SERVICE},
 };
-use tf_testing::laws::unseen;
+use tf_testing::{
+    laws::unseen,
+    situation::{external, foreign, has_foreign},
+};
 
 fn auth(auth: Value) -> Value {
     json!({"commonConfiguration": {"authParameters": auth}})
@@ -155,4 +158,20 @@ fn analytics_that_cannot_be_seen_takes_its_collectors_from_nobody() {
     let world = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
     let plan = world.plan(&webui).unwrap();
     unseen::check::<webui_op::Component>("webui", &webui, &world.observed(), &plan);
+}
+
+#[test]
+fn apis_of_another_authority_are_checked_against_it_and_shown_nothing() {
+    let secret = foreign();
+    let world = World { secrets: json!({"outer": secret}), ..World::default() };
+    let dependencies = json!({"config": external(&[("api", 8082)]), "analytics": external(&[("api", 8081)])});
+    let planned = plan_of(&world, json!({"dependencies": dependencies}));
+    let options = options_of(&planned, "10.0.0.2");
+    for (api, service) in [(options.api, "config"), (options.analytics.unwrap(), "analytics")] {
+        let authorities = std::path::PathBuf::from(format!("/etc/contrail/{service}-ca.crt"));
+        assert_eq!((api.is_strict, api.authorities), (true, Some(authorities)));
+        has_foreign(&planned, service, false, &secret, &["webuiweb.launch.10.0.0.2", "webuijob.launch.10.0.0.2"]);
+    }
+    let told: Vec<_> = planned.0.ignored.iter().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(told, ["config", "analytics"].map(|it| format!("spec.dependencies.{it}.external.secretRef")));
 }
