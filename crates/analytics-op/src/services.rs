@@ -14,7 +14,7 @@ use tf_plan::{
     files::url::authority,
     foreign::{File, Foreign, Service},
     plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, given, over_ipv4, python, python::CLIENT, unusable},
+    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, python, python::CLIENT, unusable},
 };
 
 /// REST of Config, and of Analytics.

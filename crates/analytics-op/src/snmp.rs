@@ -121,7 +121,7 @@ fn dependencies(cr: &AnalyticsSnmp) -> Vec<Dependency> {
     let mut all = reporting::dependencies(sources, from.analytics.as_ref());
     all.retain(|it| it.condition != ConditionType::RedisReady);
     let analytics = all.iter_mut().filter(|it| it.condition == ConditionType::CollectorReady);
-    analytics.for_each(|it| it.uses_secret = true);
+    analytics.for_each(|it| it.logs_in = true);
     all
 }
 

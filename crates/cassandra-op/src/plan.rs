@@ -105,6 +105,7 @@ pub fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
         endpoint: nodemanager::COLLECTOR,
         need: Need::Optional,
         secret: SecretUse::Nothing,
+        logs_in: false,
     };
     if selection::lists(&cr.spec.service_configuration.containers, nodemanager::CONTAINER.name) {
         vec![collectors]

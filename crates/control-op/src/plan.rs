@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tf_api::{
     Control, ControlConfiguration,
     common::AuthMode,
-    contract::{Draft, Endpoint, MemberStatus, Protocol, Reason},
+    contract::{Draft, Endpoint, MemberStatus, Protocol},
 };
 use tf_plan::{
     build::{

@@ -60,17 +60,18 @@ pub struct Dependency {
     pub endpoint: &'static str,
     /// How much it matters.
     pub need: Need,
-    /// What is used of the service's connection Secret.
+    /// What is used of the connection Secret of a service that no operator of ours runs.
     pub secret: SecretUse,
+    /// Whether somebody logs in with what the connection Secret of a service of ours has.
+    pub logs_in: bool,
 }
 
 impl Dependency {
-    /// Whether anything of the service's connection Secret is used.
-    pub fn uses_secret(&self) -> bool {
-        self.secret != SecretUse::Nothing
+    /// The Secret that the spec names for a service that no operator of ours runs, if anything of it is used.
+    pub fn used_secret(&self) -> Option<&str> {
+        self.external_secret().filter(|_| self.secret != SecretUse::Nothing)
     }
 
-    /// The Secret that the spec names for a service that no operator of ours runs.
     fn external_secret(&self) -> Option<&str> {
         Some(&self.source.as_ref()?.external.as_ref()?.secret_ref.as_ref()?.name)
     }
@@ -330,7 +331,7 @@ fn by_convention<'a>(dependency: &Dependency, home: &str, peers: &'a [Peer]) -> 
 }
 
 fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &Observed<Cr>) -> Found {
-    let secret = peer.status.connection_secret_ref.as_ref().filter(|_| dependency.uses_secret());
+    let secret = peer.status.connection_secret_ref.as_ref().filter(|_| dependency.logs_in);
     let credentials = match secret {
         Some(reference) => observed.secrets.get(&snapshot_key(home, &peer.namespace, &reference.name)),
         None => None,
@@ -386,7 +387,7 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
             format!("the external {} needs an endpoint named {}", dependency.kind.kind, dependency.endpoint),
         );
     }
-    let credentials = match dependency.external_secret().filter(|_| dependency.uses_secret()) {
+    let credentials = match dependency.used_secret() {
         None => SecretData::default(),
         Some(name) => match observed.secrets.get(name) {
             Some(data) => foreign::used(data, dependency.secret == SecretUse::Everything),
@@ -467,6 +468,7 @@ mod tests {
             default_name: "zookeeper1",
             endpoint: "client",
             secret: SecretUse::Nothing,
+            logs_in: false,
             need: Need::BringUp,
         }
     }
@@ -568,7 +570,7 @@ mod tests {
         });
         let peers = Source::Known(vec![serde_json::from_value::<Peer>(peer).unwrap()]);
         let mut observed = Observed::<()> { peers: [("Zookeeper".into(), peers)].into(), ..Observed::default() };
-        let used = Dependency { uses_secret: true, need: Need::Optional, ..dependency(None) };
+        let used = Dependency { logs_in: true, need: Need::Optional, ..dependency(None) };
         let resolved = |observed: &Observed<()>| resolve(std::slice::from_ref(&used), "tf", true, observed);
         assert!(resolved(&observed).is_err());
         observed.secrets.insert("login".into(), SecretData::default());

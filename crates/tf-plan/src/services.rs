@@ -37,6 +37,10 @@ pub fn dependency(
 ) -> Dependency {
     Dependency {
         secret: of_secret(condition),
+        logs_in: matches!(
+            condition,
+            ConditionType::CassandraReady | ConditionType::RabbitmqReady | ConditionType::RedisReady
+        ),
         condition,
         kind: Kind::custom(kind),
         source: source.cloned(),

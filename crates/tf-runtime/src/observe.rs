@@ -169,14 +169,12 @@ impl<C: Component> Observer<C> {
         let mut maps: HashSet<Key> = references.config_maps.iter().map(|name| Key::new(home, name)).collect();
         let mut provide_secrets = HashSet::new();
         for dependency in C::dependencies(cr) {
-            let uses_secret = dependency.uses_secret();
+            secrets.extend(dependency.used_secret().map(|name| Key::new(home, name)));
+            if dependency.logs_in {
+                provide_secrets.insert(dependency.kind.kind);
+            }
             let source = dependency.source.unwrap_or_default();
             maps.extend(source.discovery_config_map.map(|reference| Key::new(home, reference.name)));
-            if uses_secret {
-                provide_secrets.insert(dependency.kind.kind);
-                secrets
-                    .extend(source.external.and_then(|external| external.secret_ref).map(|r| Key::new(home, r.name)));
-            }
         }
         let mut referred: HashSet<(Kind, Key)> = secrets.iter().map(|key| (SECRET, key.clone())).collect();
         referred.extend(maps.iter().map(|key| (CONFIG_MAP, key.clone())));

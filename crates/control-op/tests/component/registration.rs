@@ -115,7 +115,8 @@ async fn seen(api: &Rest<Memory>, wanted: &Wanted) -> Vec<Seen> {
 async fn settled(api: &Rest<Memory>, subcluster: Option<&str>) -> Vec<Seen> {
     let spec = json!({"serviceConfiguration": {"subcluster": subcluster.unwrap_or_default()}});
     let wanted = World::default().plan(&control(spec)).unwrap().registration.unwrap().wanted;
-    for _ in 0..5 {
+    for turn in 0.. {
+        assert!(turn < 5, "it has no end");
         let seen = seen(api, &wanted).await;
         let decision = decide(&wanted, &seen);
         assert_eq!((decision.troubles.as_slice(), decision.notes.as_slice()), ([].as_slice(), [].as_slice()));
@@ -128,7 +129,7 @@ async fn settled(api: &Rest<Memory>, subcluster: Option<&str>) -> Vec<Seen> {
             assert!(status.is_success(), "{} {}: {why}", request.method, request.path);
         }
     }
-    panic!("it has no end");
+    unreachable!("turns have an end")
 }
 
 #[tokio::test]

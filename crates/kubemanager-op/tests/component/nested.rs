@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use crate::support::initialized;
 use kubemanager_op::Component;
@@ -36,8 +36,12 @@ fn planned(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Planned {
     Planned(Component::plan(cr, observed).unwrap())
 }
 
+fn is(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|it| it == extension)
+}
+
 fn names(launch: &Launch) -> BTreeMap<&str, OnChange> {
-    let foreign = launch.files.iter().filter(|(name, _)| name.ends_with(".crt") || name.ends_with(".key"));
+    let foreign = launch.files.iter().filter(|(name, _)| is(name, "crt") || is(name, "key"));
     foreign.map(|(name, what)| (name.as_str(), *what)).collect()
 }
 
@@ -86,8 +90,8 @@ fn each_file_is_that_of_its_secret_and_the_daemon_starts_anew_for_another_one() 
     ];
     assert_eq!(names(&launch), expected.map(|name| (name, OnChange::Restart)).into());
     for name in expected {
-        assert_eq!(before.secret().contains_key(name), name.ends_with(".key"), "{name}");
-        assert_eq!(before.open().contains_key(name), name.ends_with(".crt"), "{name}");
+        assert_eq!(before.secret().contains_key(name), is(name, "key"), "{name}");
+        assert_eq!(before.open().contains_key(name), is(name, "crt"), "{name}");
     }
     let secret = another();
     observed.secrets.insert("outer-analytics".into(), secret.clone().into_iter().collect());

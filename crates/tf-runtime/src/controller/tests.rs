@@ -72,6 +72,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             endpoint: "client",
             need: Need::BringUp,
             secret: SecretUse::Nothing,
+            logs_in: false,
         }]
     }
 
