@@ -83,6 +83,7 @@ impl Component for Probe {
             endpoint: "client",
             need: Need::Optional,
             secret: SecretUse::ShowsNothing,
+            logs_in: true,
         }]
     }
 
