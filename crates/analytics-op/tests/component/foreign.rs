@@ -39,6 +39,7 @@ fn world() -> World {
         ready: true,
         rabbitmq_password: "Rabbit-Pass-0123456789".into(),
         redis_password: "Redis-Pass-0123456789".into(),
+        login_password: "Login-Pass-0123456789".into(),
     }
 }
 
