@@ -28,7 +28,7 @@ use tf_plan::{
         template::{self, Local},
     },
     nodemanager::{self, NodeType},
-    object::{CONFIG_MAP, Object},
+    object::{CONFIG_MAP, Kind, Object},
     observed::{Observed, Pod},
     placement,
     plan::{NotReady, Plan, Rollout},
@@ -64,9 +64,11 @@ const ORCHESTRATORS: [&str; 6] = ["kubernetes", "openshift", "openstack", "mesos
 /// and cannot be.
 pub fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
     let remembered = observed.config_maps.get(&services::map_name(&identity(cr)));
-    let need = if remembered.is_some() { Need::Remembered } else { Need::Optional };
-    let used = services::dependencies(cr).into_iter().map(|dependency| Dependency { need, ..dependency });
-    let used: Vec<Dependency> = used.collect();
+    // Of a kind that is not installed there never was one to be remembered.
+    let is_missing = |kind: Kind| observed.peers(kind.kind).is_err_and(|why| why.reason == Reason::CrdMissing);
+    let need = |kind| if remembered.is_some() || is_missing(kind) { Need::Remembered } else { Need::Optional };
+    let used = services::dependencies(cr).into_iter();
+    let used: Vec<Dependency> = used.map(|it| Dependency { need: need(it.kind), ..it }).collect();
     let resolved = dependency::resolve(&used, cr.home(), cr.is_initialized(), observed)?;
     let drafts = resolved.drafts.clone();
     let services = Services::find(&resolved, remembered);

@@ -21,6 +21,9 @@ fn planned<C: Component>(name: &str, dependencies: Value, listed: &[&str]) -> (P
         named::<C::Cr>(name, json!({"dependencies": dependencies, "serviceConfiguration": {"containers": containers}}));
     let mut observed = world().observed::<C::Cr>();
     observed.secrets.insert("outer".into(), secret.clone().into_iter().collect());
+    for generated in C::credentials(&cr) {
+        observed.secrets.entry(generated.secret).or_default().insert(generated.key, "Login-Pass-0123456789");
+    }
     (Planned(C::plan(&cr, &observed).unwrap()), secret)
 }
 
