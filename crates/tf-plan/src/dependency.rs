@@ -3,6 +3,8 @@
 //! Before the first bring-up a dependency must be *usable*: it exists, speaks our contract version, describes its
 //! current generation, is Ready and lists the endpoint. Afterwards an unusable dependency only shows in conditions: what
 //! it publishes is used as long as it publishes anything, so a flapping dependency never empties a configuration.
+//!
+//! What cannot be seen is not taken for absent, whatever it is needed for: then there is no plan, and what runs stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use tf_api::{
 use crate::{
     files::url::authority,
     object::Kind,
-    observed::{Observed, Peer},
+    observed::{Observed, Peer, Unavailable},
     plan::NotReady,
     secret::SecretData,
 };
@@ -25,8 +27,10 @@ use crate::{
 pub enum Need {
     /// The first bring-up waits for it.
     BringUp,
-    /// It is used when it is there.
+    /// It is used when it is there, so that has to be seen.
     Optional,
+    /// The same, by somebody who remembers what it was like and goes by that while it cannot be seen.
+    Remembered,
 }
 
 /// A service that a resource needs.
@@ -89,6 +93,15 @@ impl Connection {
 struct Found {
     draft: Draft,
     connection: Option<Connection>,
+    /// Whether it may be there although there is no connection.
+    hidden: bool,
+}
+
+impl Found {
+    /// One that cannot be used, or is not there, for the reason that the draft has.
+    fn without_connection(draft: Draft) -> Self {
+        Self { draft, connection: None, hidden: false }
+    }
 }
 
 /// All dependencies of a resource, resolved.
@@ -137,24 +150,26 @@ pub fn resolve<Cr>(
 ) -> Result<Resolved, NotReady> {
     let mut resolved = Resolved::default();
     let mut obstacle: Option<NotReady> = None;
-    let mut needed = false;
-    for dependency in dependencies {
-        let Found { draft, connection } = find(dependency, home, observed);
-        let missing = connection.is_none() || !initialized && !draft.is_true();
-        if dependency.need == Need::BringUp {
-            needed = true;
-            if missing && obstacle.is_none() {
-                obstacle = Some(NotReady::waiting(draft.reason, draft.message.clone()));
-            }
+    let mut failing: Vec<&Draft> = Vec::new();
+    let found: Vec<Found> = dependencies.iter().map(|dependency| find(dependency, home, observed)).collect();
+    for (dependency, Found { draft, connection, hidden }) in dependencies.iter().zip(&found) {
+        let is_needed = dependency.need == Need::BringUp;
+        let holds_up = match dependency.need {
+            Need::BringUp => connection.is_none() || !initialized && !draft.is_true(),
+            Need::Optional => *hidden,
+            Need::Remembered => false,
+        };
+        if holds_up && obstacle.is_none() {
+            obstacle = Some(NotReady::waiting(draft.reason, draft.message.clone()));
         }
+        failing.extend(Some(draft).filter(|_| holds_up || is_needed && !draft.is_true()));
         // An optional dependency is used as soon as it is usable, and afterwards as long as it publishes anything.
-        let used = draft.is_true() || initialized || dependency.need == Need::BringUp;
-        resolved.connections.extend(connection.filter(|_| used).map(|connection| (dependency.condition, connection)));
-        resolved.drafts.push(draft);
+        let used = connection.as_ref().filter(|_| draft.is_true() || initialized || is_needed);
+        resolved.connections.extend(used.map(|connection| (dependency.condition, connection.clone())));
+        resolved.drafts.push(draft.clone());
     }
-    if needed {
-        let summary = summary(dependencies, &resolved.drafts);
-        resolved.drafts.push(summary);
+    if !failing.is_empty() || dependencies.iter().any(|dependency| dependency.need == Need::BringUp) {
+        resolved.drafts.push(summary(&failing));
     }
     match obstacle {
         Some(obstacle) => Err(obstacle.with_drafts(resolved.drafts)),
@@ -179,22 +194,19 @@ pub fn ignored(dependencies: &[Dependency]) -> Vec<String> {
         .collect()
 }
 
-fn summary(dependencies: &[Dependency], drafts: &[Draft]) -> Draft {
-    let is_failing = |(dependency, draft): &(&Dependency, &Draft)| dependency.need == Need::BringUp && !draft.is_true();
-    let failing = || dependencies.iter().zip(drafts).filter(is_failing);
+/// What is said of all that is needed. `failing`: what is said of what is not as it should be.
+fn summary(failing: &[&Draft]) -> Draft {
     // What does not serve at all comes before what is not as it should be.
-    let lost = failing().find(|(_, draft)| draft.reason == Reason::DependencyUnavailable);
-    match lost.or_else(|| failing().next()) {
-        Some((_, draft)) => Draft { kind: ConditionType::DependenciesReady, ..draft.clone() },
+    let lost = failing.iter().find(|draft| draft.reason == Reason::DependencyUnavailable);
+    match lost.or(failing.first()) {
+        Some(&draft) => Draft { kind: ConditionType::DependenciesReady, ..draft.clone() },
         None => Draft::holds(ConditionType::DependenciesReady, Reason::Succeeded, "all needed services are usable"),
     }
 }
 
 fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Found {
-    let absent = |reason: Reason, message: String| Found {
-        draft: Draft::fails(dependency.condition, reason, message),
-        connection: None,
-    };
+    let absent =
+        |reason, message: String| Found::without_connection(Draft::fails(dependency.condition, reason, message));
     let source = dependency.source.clone().unwrap_or_default();
     if let Some(external) = &source.external {
         return found_external(dependency, external, observed);
@@ -210,13 +222,13 @@ fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Fou
     }
     let peers = match observed.peers(dependency.kind.kind) {
         Ok(peers) => peers,
-        Err(why) => return unavailable(dependency, &source, why.reason, &why.message),
+        Err(why) => return out_of_sight(dependency, &source, why),
     };
     let kind = dependency.kind.kind;
     if let Some(reference) = &source.reference {
         let namespace = reference.namespace.as_deref().unwrap_or(home);
         if let Some(why) = observed.unseen.get(kind).and_then(|namespaces| namespaces.get(namespace)) {
-            return unavailable(dependency, &source, why.reason, &why.message);
+            return out_of_sight(dependency, &source, why);
         }
         return match peers.iter().find(|peer| peer.namespace == namespace && peer.name == reference.name) {
             Some(peer) => found_peer(dependency, home, peer, observed),
@@ -225,21 +237,40 @@ fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Fou
     }
     match by_convention(dependency, home, peers) {
         Ok(peer) => found_peer(dependency, home, peer, observed),
-        Err((reason, message)) if dependency.need == Need::Optional => {
-            Found { draft: Draft::unknown(dependency.condition, reason, message), connection: None }
+        Err((reason, message)) if dependency.need != Need::BringUp => {
+            Found::without_connection(Draft::unknown(dependency.condition, reason, message))
         }
         Err((reason, message)) => absent(reason, message),
     }
 }
 
-/// Without the definition of the kind: an optional dependency that nobody named is simply not asked for.
-fn unavailable(dependency: &Dependency, source: &DependencySource, reason: Reason, message: &str) -> Found {
-    let draft = if dependency.need == Need::Optional && source.reference.is_none() && reason == Reason::CrdMissing {
-        Draft::unknown(dependency.condition, Reason::NotRequested, message)
-    } else {
-        Draft::fails(dependency.condition, reason, message)
+/// What of a dependency is known that cannot be looked for: nothing. But of a kind whose definition is not installed there is none, and one
+/// that nobody named and nobody needs is simply not asked for.
+fn out_of_sight(dependency: &Dependency, source: &DependencySource, why: &Unavailable) -> Found {
+    let is_named = source.reference.is_some();
+    if dependency.need != Need::BringUp && !is_named && why.reason == Reason::CrdMissing {
+        let draft = Draft::unknown(dependency.condition, Reason::NotRequested, why.message.clone());
+        return Found::without_connection(draft);
+    }
+    Found { hidden: true, ..Found::without_connection(unseen(dependency.condition, why)) }
+}
+
+/// What is said of a service of which cannot be seen whether it is there: the cause, and what ends it.
+fn unseen(condition: ConditionType, why: &Unavailable) -> Draft {
+    let remedy = match why.reason {
+        Reason::Forbidden => "give the operator that right, as its chart does",
+        Reason::CrdMissing => "install it, or name another source in spec.dependencies",
+        Reason::DependencyNotFound => "have the operator watch it, or name another source in spec.dependencies",
+        _ => "it is tried again",
     };
-    Found { draft, connection: None }
+    Draft::fails(condition, why.reason, format!("{}; {remedy}", why.message))
+}
+
+/// There is no plan as long as cannot be seen whether a service is there.
+pub fn wait_to_see(condition: ConditionType, why: &Unavailable) -> NotReady {
+    let draft = unseen(condition, why);
+    let drafts = [summary(&[&draft]), draft.clone()];
+    NotReady::waiting(draft.reason, draft.message).with_drafts(drafts)
 }
 
 /// The resource that a spec without a reference means: the one of the conventional name, else the only one.
@@ -250,7 +281,7 @@ fn by_convention<'a>(dependency: &Dependency, home: &str, peers: &'a [Peer]) -> 
         return Ok(peer);
     }
     match here.as_slice() {
-        [] if dependency.need == Need::Optional => {
+        [] if dependency.need != Need::BringUp => {
             Err((Reason::NotRequested, format!("there is no {kind} in namespace {home}")))
         }
         [] => Err((
@@ -312,14 +343,13 @@ fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &O
     } else {
         Draft::holds(dependency.condition, Reason::Succeeded, format!("{label} is Ready"))
     };
-    Found { draft, connection }
+    // One without its credentials is there.
+    Found { draft, connection, hidden: listed && secret_missing }
 }
 
 fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, observed: &Observed<Cr>) -> Found {
-    let failed = |reason, message: String| Found {
-        draft: Draft::fails(dependency.condition, reason, message),
-        connection: None,
-    };
+    let failed =
+        |reason, message: String| Found::without_connection(Draft::fails(dependency.condition, reason, message));
     if external.endpoints.iter().all(|endpoint| endpoint.name != dependency.endpoint) {
         return failed(
             Reason::InvalidSpec,
@@ -346,6 +376,7 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
             credentials,
             member_nodes: BTreeMap::new(),
         }),
+        hidden: false,
     }
 }
 
@@ -371,14 +402,8 @@ pub(crate) fn key_prefix(endpoint: &str) -> String {
 fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, String>) -> Found {
     let prefix = key_prefix(dependency.endpoint);
     let Some(endpoint) = endpoint_of_map(dependency.endpoint, data) else {
-        return Found {
-            draft: Draft::fails(
-                dependency.condition,
-                Reason::InvalidSpec,
-                format!("ConfigMap {map} needs keys {prefix}_HOSTS and {prefix}_PORT"),
-            ),
-            connection: None,
-        };
+        let message = format!("ConfigMap {map} needs keys {prefix}_HOSTS and {prefix}_PORT");
+        return Found::without_connection(Draft::fails(dependency.condition, Reason::InvalidSpec, message));
     };
     Found {
         draft: Draft::holds(
@@ -387,6 +412,7 @@ fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, Stri
             format!("endpoints come from ConfigMap {map}; they are not probed"),
         ),
         connection: Some(Connection { endpoints: by_name(&[endpoint]), ..Connection::default() }),
+        hidden: false,
     }
 }
 
@@ -400,7 +426,7 @@ mod tests {
     use tf_api::{dependencies::ResourceReference, kinds::ZOOKEEPER};
 
     use super::*;
-    use crate::observed::{Source, Unavailable};
+    use crate::{observed::Source, plan::Obstacle};
 
     fn dependency(reference: Option<ResourceReference>) -> Dependency {
         Dependency {
@@ -414,16 +440,110 @@ mod tests {
         }
     }
 
+    fn reference(namespace: Option<&str>) -> ResourceReference {
+        ResourceReference { name: "zk".into(), namespace: namespace.map(str::to_owned) }
+    }
+
+    fn unavailable(reason: Reason) -> Unavailable {
+        Unavailable { reason, message: "nobody could look".into() }
+    }
+
+    fn draft(drafts: &[Draft], kind: ConditionType) -> Option<&Draft> {
+        drafts.iter().find(|draft| draft.kind == kind)
+    }
+
     #[test]
     fn a_namespace_that_is_not_watched_is_not_one_in_which_nothing_exists() {
-        let dependency = dependency(Some(ResourceReference { name: "zk".into(), namespace: Some("c".into()) }));
+        let dependency = dependency(Some(reference(Some("c"))));
         let mut observed = Observed::<()>::default();
         let said = |observed: &Observed<()>| find(&dependency, "tf", observed).draft.message;
         assert_eq!(said(&observed), "Zookeeper c/zk does not exist");
         let message = "namespace c is not watched by this operator".to_owned();
         let why = Unavailable { reason: Reason::DependencyNotFound, message: message.clone() };
         observed.unseen.entry("Zookeeper".into()).or_default().insert("c".into(), why);
-        assert_eq!(said(&observed), message);
+        let remedy = "have the operator watch it, or name another source in spec.dependencies";
+        assert_eq!(said(&observed), format!("{message}; {remedy}"));
+    }
+
+    /// Nobody needs a kind that is not installed and was not named. About everything else that cannot be seen nothing is concluded, before
+    /// the first bring-up and after it.
+    #[test]
+    fn what_cannot_be_seen_is_waited_for_unless_somebody_remembers_it() {
+        use Reason::{ApiError, CrdMissing, DependencyNotFound, Forbidden};
+        let references = [None, Some(reference(None)), Some(reference(Some("c")))];
+        for need in [Need::BringUp, Need::Optional, Need::Remembered] {
+            for reference in &references {
+                for reason in [CrdMissing, Forbidden, ApiError, DependencyNotFound] {
+                    let elsewhere = reference.as_ref().and_then(|reference| reference.namespace.clone());
+                    let mut observed = Observed::<()>::default();
+                    match &elsewhere {
+                        Some(namespace) => {
+                            let unseen = observed.unseen.entry("Zookeeper".into()).or_default();
+                            unseen.insert(namespace.clone(), unavailable(reason));
+                        }
+                        // That a namespace is not watched is not said of one's own.
+                        None if reason == DependencyNotFound => continue,
+                        None => {
+                            let unseen = Source::Unavailable(unavailable(reason));
+                            observed.peers.insert("Zookeeper".into(), unseen);
+                        }
+                    }
+                    let dependency = Dependency { need, ..dependency(reference.clone()) };
+                    for initialized in [false, true] {
+                        let case = format!("{need:?}, {reference:?}, {reason}, {initialized}");
+                        let resolved = resolve(std::slice::from_ref(&dependency), "tf", initialized, &observed);
+                        let is_moot = reason == CrdMissing && reference.is_none();
+                        match (need, resolved) {
+                            (Need::BringUp, Err(waiting)) => is_waiting(&waiting, reason, &case),
+                            (Need::Optional, Err(waiting)) if !is_moot => is_waiting(&waiting, reason, &case),
+                            (Need::Optional, Ok(resolved)) if is_moot => is_moot_in(&resolved, &case),
+                            (Need::Remembered, Ok(resolved)) if is_moot => is_moot_in(&resolved, &case),
+                            (Need::Remembered, Ok(resolved)) => {
+                                let told = draft(&resolved.drafts, ConditionType::ZookeeperReady).unwrap();
+                                assert_eq!((told.reason, told.is_true()), (reason, false), "{case}");
+                                assert_eq!(draft(&resolved.drafts, ConditionType::DependenciesReady), None, "{case}");
+                            }
+                            (_, other) => panic!("{case}: {other:?}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_waiting(waiting: &NotReady, reason: Reason, case: &str) {
+        assert_eq!((waiting.obstacle, waiting.reason), (Obstacle::Waiting, reason), "{case}");
+        assert!(waiting.message.starts_with("nobody could look; "), "{case}: {}", waiting.message);
+        for kind in [ConditionType::ZookeeperReady, ConditionType::DependenciesReady] {
+            let expected = Draft::fails(kind, reason, waiting.message.clone());
+            assert_eq!(draft(&waiting.drafts, kind), Some(&expected), "{case}");
+        }
+    }
+
+    fn is_moot_in(resolved: &Resolved, case: &str) {
+        let expected = Draft::unknown(ConditionType::ZookeeperReady, Reason::NotRequested, "nobody could look");
+        assert_eq!(resolved.drafts, [expected], "{case}");
+        assert!(resolved.connection(ConditionType::ZookeeperReady).is_none(), "{case}");
+    }
+
+    #[test]
+    fn one_whose_credentials_are_away_is_there() {
+        let peer = json!({
+            "namespace": "tf", "name": "zk", "generation": 1,
+            "status": {
+                "contract": CONTRACT, "observedGeneration": 1, "connectionSecretRef": {"name": "login"},
+                "endpoints": [{"name": "client", "protocol": "TCP", "port": 2181, "tls": true, "nodes": ["10.0.0.1"]}],
+            },
+        });
+        let peers = Source::Known(vec![serde_json::from_value::<Peer>(peer).unwrap()]);
+        let mut observed = Observed::<()> { peers: [("Zookeeper".into(), peers)].into(), ..Observed::default() };
+        let used = Dependency { uses_secret: true, need: Need::Optional, ..dependency(None) };
+        let resolved = |observed: &Observed<()>| resolve(std::slice::from_ref(&used), "tf", true, observed);
+        assert!(resolved(&observed).is_err());
+        observed.secrets.insert("login".into(), SecretData::default());
+        assert!(resolved(&observed).unwrap().connection(ConditionType::ZookeeperReady).is_some());
+        observed.peers.insert("Zookeeper".into(), Source::Known(Vec::new()));
+        assert!(resolved(&observed).unwrap().connection(ConditionType::ZookeeperReady).is_none(), "it is gone");
     }
 
     #[test]
@@ -441,7 +561,7 @@ mod tests {
         });
         let peers = Source::Known(vec![serde_json::from_value::<Peer>(peer).unwrap()]);
         let observed = Observed::<()> { peers: [("Zookeeper".into(), peers)].into(), ..Observed::default() };
-        let Found { draft, connection } = find(&dependency(None), "tf", &observed);
+        let Found { draft, connection, .. } = find(&dependency(None), "tf", &observed);
         assert_eq!(draft.message, "Zookeeper tf/zk publishes no endpoint client, only client-tls");
         assert!(!draft.is_true() && connection.is_none());
     }

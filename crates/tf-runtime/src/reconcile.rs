@@ -296,10 +296,10 @@ impl<C: Component> Reconciler<C> {
     async fn deregister(&self, key: &Key, cr: &C::Cr) -> Option<String> {
         let observed = self.observer.observe(key, cr).await.ok();
         let planned = observed.map(|observed| C::plan(cr, &observed));
-        let (registration, drafts) = match planned {
-            Some(Ok(plan)) => (plan.registration, plan.drafts),
-            Some(Err(not_ready)) => (None, not_ready.drafts),
-            None => (None, Vec::new()),
+        let (registration, drafts, why) = match planned {
+            Some(Ok(plan)) => (plan.registration, plan.drafts, String::new()),
+            Some(Err(not_ready)) => (None, not_ready.drafts, format!(" ({})", not_ready.message)),
+            None => (None, Vec::new(), String::new()),
         };
         let api = drafts.into_iter().find(|draft| draft.kind == ConditionType::ConfigApiReady);
         let is_asked_for = api.as_ref().is_none_or(|api| api.reason != Reason::NotRequested);
@@ -307,7 +307,7 @@ impl<C: Component> Reconciler<C> {
             return None;
         }
         let Some(registration) = registration.or_else(|| self.registrar.wanted(key)) else {
-            return Some("what it has in the config API, of which nothing is known".into());
+            return Some(format!("what it has in the config API, of which nothing is known{why}"));
         };
         let uid = cr.meta().uid.as_deref().unwrap_or_default();
         let wanted = registration.wanted.nothing();

@@ -20,14 +20,15 @@ use tf_plan::{
     certificates,
     cluster::Cluster,
     component::Agents,
-    dependency, hibernation, images, keystone,
+    dependency::{self, Dependency, Need},
+    hibernation, images, keystone,
     node::{
         self,
         launch::file_name,
         template::{self, Local},
     },
     nodemanager::{self, NodeType},
-    object::{CONFIG_MAP, Object},
+    object::{CONFIG_MAP, Kind, Object},
     observed::{Observed, Pod},
     placement,
     plan::{NotReady, Plan, Rollout},
@@ -56,12 +57,18 @@ const LISTED_AGENTS: usize = 100;
 /// Plans a Vrouter.
 ///
 /// # Errors
-/// When the spec asks for what cannot be, or names a Secret that does not exist.
+/// When the spec asks for what cannot be, names a Secret that does not exist, or it is to be seen for the first time which services there are
+/// and cannot be.
 pub fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {
-    let initialized = cr.is_initialized();
-    let resolved = dependency::resolve(&services::dependencies(cr), cr.home(), initialized, observed)?;
+    let remembered = observed.config_maps.get(&services::map_name(&identity(cr)));
+    // Of a kind that is not installed there never was one to be remembered.
+    let is_missing = |kind: Kind| observed.peers(kind.kind).is_err_and(|why| why.reason == Reason::CrdMissing);
+    let need = |kind| if remembered.is_some() || is_missing(kind) { Need::Remembered } else { Need::Optional };
+    let used = services::dependencies(cr).into_iter();
+    let used: Vec<Dependency> = used.map(|it| Dependency { need: need(it.kind), ..it }).collect();
+    let resolved = dependency::resolve(&used, cr.home(), cr.is_initialized(), observed)?;
     let drafts = resolved.drafts.clone();
-    let services = Services::find(&resolved, observed.config_maps.get(&services::map_name(&identity(cr))));
+    let services = Services::find(&resolved, remembered);
     complete(cr, observed, &services, drafts.clone()).map_err(|not_ready| not_ready.with_drafts(drafts))
 }
 

@@ -3,7 +3,7 @@
 //! All of them are optional: an agent retries for ever (tf-components 1.12), so a vRouter comes up without any. That makes
 //! them dangerous too, because a reference that cannot be resolved for a moment must not empty the list of control nodes on
 //! every node of the cluster. So what is in use is kept in a ConfigMap of the resource, and used again whenever nothing
-//! better is known (consumer rule 2 of the status contract).
+//! better is known (consumer rule 2 of the status contract). Who has no such ConfigMap yet waits until it can be seen what there is.
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,9 @@ use tf_api::{
     kinds::{CASSANDRA, QUERY_ENGINE},
 };
 use tf_plan::{
-    dependency::{Dependency, Need},
+    dependency::{Dependency, Need, wait_to_see},
     observed::Observed,
+    plan::NotReady,
     services::{CQL, dependency},
 };
 
@@ -27,17 +28,24 @@ pub fn dependency_of(cr: &Analytics) -> Dependency {
 
 /// Why there is none: the spec names none, there is no Cassandra of the usual name, and no QueryEngine that would ask one. With a
 /// QueryEngine it is the only Cassandra there is, as with the Go tf-operator.
-pub fn is_absent(cr: &Analytics, observed: &Observed<Analytics>) -> Option<Draft> {
+///
+/// # Errors
+/// When it depends on a QueryEngine, and cannot be seen whether there is one. Of a Cassandra that cannot be seen the dependency tells.
+pub fn is_absent(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Option<Draft>, NotReady> {
     let home = cr.home();
-    let here = |kind: &str, is_it: &dyn Fn(&str) -> bool| {
-        let peers = observed.peers(kind).map(|peers| peers.iter().any(|it| it.namespace == home && is_it(&it.name)));
-        peers.unwrap_or_default()
+    let here = |kind: &str, is_it: &dyn Fn(&str) -> bool| match observed.peers(kind) {
+        Ok(peers) => Ok(peers.iter().any(|it| it.namespace == home && is_it(&it.name))),
+        Err(why) if why.reason == Reason::CrdMissing => Ok(false),
+        Err(why) => Err(why),
     };
-    let is_there = cr.spec.dependencies.cassandra.is_some()
-        || here(CASSANDRA.kind, &|name| name == USUAL)
-        || here(QUERY_ENGINE.kind, &|_| true);
+    let is_named = cr.spec.dependencies.cassandra.is_some();
+    if is_named || here(CASSANDRA.kind, &|name| name == USUAL).unwrap_or(true) {
+        return Ok(None);
+    }
+    let asked = here(QUERY_ENGINE.kind, &|_| true);
+    let is_asked = asked.map_err(|why| wait_to_see(ConditionType::AnalyticsDatabaseReady, why))?;
     let message = format!(
         "there is neither a Cassandra {USUAL} nor a QueryEngine in namespace {home}: collectors keep the current state alone"
     );
-    (!is_there).then(|| Draft::unknown(ConditionType::AnalyticsDatabaseReady, Reason::NotRequested, message))
+    Ok((!is_asked).then(|| Draft::unknown(ConditionType::AnalyticsDatabaseReady, Reason::NotRequested, message)))
 }

@@ -73,10 +73,11 @@ pub fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotR
     let home = cr.home();
     let absent = database::is_absent(cr, observed);
     let mut used = dependencies(cr);
-    used.retain(|it| absent.is_none() || it.condition != ConditionType::AnalyticsDatabaseReady);
+    used.retain(|it| matches!(absent, Ok(None)) || it.condition != ConditionType::AnalyticsDatabaseReady);
     let (resolved, mut drafts) = dependency::resolve_for(&used, cr, observed);
-    drafts.extend(absent);
+    drafts.extend(absent.iter().flatten().cloned());
     let desired = || {
+        absent?;
         let keystone = Keystone::of(auth, home, &observed.secrets)?;
         let resolved = resolved?;
         let services = Services::of(&resolved)?;

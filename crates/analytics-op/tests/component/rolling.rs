@@ -8,14 +8,15 @@ use std::collections::BTreeSet;
 use crate::support::{situation, started_anew, with_settings, with_status};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Value, json};
+use tf_api::contract::Reason;
 use tf_plan::{
     component::Component,
     node::state::{Certificate, Health},
-    observed::{Agent, Observed, Source},
+    observed::{Agent, Observed, Source, Unavailable},
     plan::Plan,
     step::Step,
 };
-use tf_testing::three;
+use tf_testing::{laws::unseen, three};
 
 /// Three members of a kind that run.
 struct Members<C: Component> {
@@ -234,4 +235,23 @@ fn what_flaps_starts_nobody_anew_and_what_was_never_told_of_does_when_it_comes()
     // Nobody connects to the query engine.
     let engine = moved::<Analytics>("analytics/three-nodes-with-a-database-and-alarms", |it| gone(it, "QueryEngine"));
     assert_eq!(engine, containers([]));
+}
+
+/// A database that is lost from sight must not be taken out of the config API, nor any collector lose it.
+#[test]
+fn a_service_that_cannot_be_seen_is_taken_from_nobody() {
+    for name in ["three-nodes-with-a-database-and-alarms", "three-nodes-that-keep-the-current-state-alone"] {
+        let (cr, observed) = situation::<Analytics>(&format!("analytics/{name}"));
+        let cr = with_status(&cr, json!({"contract": "v1", "initialized": true, "members": three::recorded()}));
+        let plan = Analytics::plan(&cr, &observed).unwrap();
+        unseen::check::<Analytics>(name, &cr, &observed, &plan);
+        // With a QueryEngine the only Cassandra is the database.
+        for kind in ["Cassandra", "QueryEngine", "AnalyticsAlarm"] {
+            let mut observed = observed.clone();
+            let why = Unavailable { reason: Reason::ApiError, message: "nobody could look".into() };
+            observed.peers.insert(kind.into(), Source::Unavailable(why));
+            let is_moot = kind == "QueryEngine" && name.contains("database");
+            assert_eq!(Analytics::plan(&cr, &observed).is_ok(), is_moot, "{name}, {kind}");
+        }
+    }
 }

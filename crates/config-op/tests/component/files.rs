@@ -10,7 +10,10 @@ use tf_plan::{
     object::{CONFIG_MAP, SERVICE},
 };
 use tf_sim::options::{Daemon, Options};
-use tf_testing::situation::{body, data};
+use tf_testing::{
+    laws::unseen,
+    situation::{body, data},
+};
 
 const API: &str = "contrail-api-0.conf.10.0.0.2";
 const SCHEMA: &str = "contrail-schema.conf.10.0.0.2";
@@ -233,6 +236,15 @@ fn a_service_that_flaps_changes_no_object() {
     let (up, down) =
         (World::with_analytics(&["10.0.0.7"]), World { ready: false, ..World::with_analytics(&["10.0.0.7"]) });
     assert_eq!(up.plan(&config).unwrap().objects, down.plan(&config).unwrap().objects);
+}
+
+/// Whether there are collectors matters to everything that runs.
+#[test]
+fn analytics_that_cannot_be_seen_takes_its_collectors_from_nobody() {
+    let config = initialized(&config(json!({})));
+    let world = World::with_analytics(&["10.0.0.7"]);
+    let plan = world.plan(&config).unwrap();
+    unseen::check::<config_op::Component>("config", &config, &world.observed(), &plan);
 }
 
 #[test]

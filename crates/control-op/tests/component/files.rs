@@ -4,6 +4,7 @@ use crate::support::{self, KEY, Planned, World, control, initialized, plan_of};
 use serde_json::{Value, json};
 use tf_plan::node;
 use tf_sim::control::options::{Daemon, Options};
+use tf_testing::laws::unseen;
 
 const CONTROL: &str = "contrail-control.conf.10.0.0.2";
 const DNS: &str = "contrail-dns.conf.10.0.0.2";
@@ -163,6 +164,15 @@ fn a_service_that_flaps_changes_no_object() {
     let up = World::with_analytics(&["10.0.0.7"]);
     let down = World { ready: false, ..up.clone() };
     assert_eq!(up.plan(&control).unwrap().objects, down.plan(&control).unwrap().objects);
+}
+
+/// Whether there are collectors matters to everything that runs.
+#[test]
+fn analytics_that_cannot_be_seen_takes_its_collectors_from_nobody() {
+    let control = initialized(&control(json!({})));
+    let world = World::with_analytics(&["10.0.0.7"]);
+    let plan = world.plan(&control).unwrap();
+    unseen::check::<control_op::Component>("control", &control, &world.observed(), &plan);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tf_plan::{
     observed::{Source, Unavailable},
 };
 use tf_sim::kubernetes::options::Options;
+use tf_testing::laws::unseen;
 
 const FILE: &str = "contrail-kubernetes.conf.10.0.0.2";
 
@@ -238,4 +239,13 @@ fn a_service_that_flaps_changes_no_object() {
     let up = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
     let down = World { ready: false, ..up.clone() };
     assert_eq!(up.plan(&kubemanager).unwrap().objects, down.plan(&kubemanager).unwrap().objects);
+}
+
+/// Whether there are collectors matters to everything that runs.
+#[test]
+fn analytics_that_cannot_be_seen_takes_its_collectors_from_nobody() {
+    let kubemanager = initialized(&kubemanager(json!({})));
+    let world = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
+    let plan = world.plan(&kubemanager).unwrap();
+    unseen::check::<Component>("kubemanager", &kubemanager, &world.observed(), &plan);
 }

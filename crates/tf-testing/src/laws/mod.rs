@@ -1,11 +1,13 @@
-//! What holds for every plan of every component, whatever the situation: [`check`]. Three laws have modules of their own:
-//! what containers may do ([`security`]), that no field of a spec lies ([`fields`]), and that who sleeps loses nothing (`hibernation`).
+//! What holds for every plan of every component, whatever the situation: [`check`]. Four laws have modules of their own:
+//! what containers may do ([`security`]), that no field of a spec lies ([`fields`]), that who sleeps loses nothing (`hibernation`), and that
+//! what cannot be seen is not taken for absent ([`unseen`]).
 
 #![expect(clippy::panic, reason = "a broken law is a panicking test")]
 
 pub mod fields;
 mod hibernation;
 pub mod security;
+pub mod unseen;
 
 use std::collections::BTreeSet;
 
@@ -61,6 +63,7 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
     let Ok(plan) = result else { return };
     security::check(name, declaration.operator, plan);
     hibernation::check::<C>(name, cr, observed, plan);
+    unseen::check::<C>(name, cr, observed, plan);
     no_secret_outside_of_secrets(name, cr, observed, plan);
 }
 

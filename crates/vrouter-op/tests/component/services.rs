@@ -8,6 +8,7 @@ use tf_plan::{
     object::CONFIG_MAP,
     observed::{Observed, Source, Unavailable},
 };
+use tf_testing::laws::unseen;
 
 use crate::world::{endpoint, files, observed, peer, plan, vrouter};
 
@@ -43,6 +44,17 @@ fn peers_that_cannot_be_read_for_a_moment_change_nothing() {
     let drafts = plan(&vrouter(json!({})), &later).expect("a plan").drafts;
     let control = drafts.iter().find(|draft| draft.kind == ConditionType::ControlReady).expect("a condition");
     assert_eq!(control.reason, Reason::Forbidden);
+}
+
+/// An agent without control nodes is no harm at first, but who was told of some before may have lost the memory alone.
+#[test]
+fn who_remembers_nothing_waits_until_peers_can_be_seen() {
+    let plan_of = |observed: &Observed<tf_api::Vrouter>| plan(&vrouter(json!({})), observed);
+    unseen::check::<vrouter_op::Component>("vrouter", &vrouter(json!({})), &observed(), &plan_of(&observed()).unwrap());
+    let mut blind = observed();
+    let why = Unavailable { reason: Reason::ApiError, message: "nobody could look".to_owned() };
+    blind.peers.insert("Control".into(), Source::Unavailable(why));
+    assert_eq!(plan_of(&blind).unwrap_err().reason, Reason::ApiError);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tf_plan::{
     node::launch::{OnChange, Probe, Relay},
     object::{SECRET, SERVICE},
 };
+use tf_testing::laws::unseen;
 
 fn auth(auth: Value) -> Value {
     json!({"commonConfiguration": {"authParameters": auth}})
@@ -145,4 +146,13 @@ fn a_service_that_flaps_changes_no_object() {
     let up = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
     let down = World { ready: false, ..up.clone() };
     assert_eq!(up.plan(&webui).unwrap().objects, down.plan(&webui).unwrap().objects);
+}
+
+/// Whether there are collectors matters to everything that runs.
+#[test]
+fn analytics_that_cannot_be_seen_takes_its_collectors_from_nobody() {
+    let webui = initialized(&webui(json!({})));
+    let world = World { analytics: vec!["10.0.0.7".into()], ..World::default() };
+    let plan = world.plan(&webui).unwrap();
+    unseen::check::<webui_op::Component>("webui", &webui, &world.observed(), &plan);
 }
