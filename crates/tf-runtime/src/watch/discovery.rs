@@ -11,7 +11,7 @@ use std::{
 
 use kube::Client;
 use tf_plan::object::Kind;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use crate::error::in_words;
 
@@ -30,8 +30,25 @@ const fn group_of(kind: Kind) -> Group {
     (kind.group, kind.version)
 }
 
-/// The plurals of the kinds that are installed, by group. One that is not in it was never answered for.
-type Installed = BTreeMap<Group, BTreeSet<String>>;
+/// What is known of kinds.
+#[derive(Clone, Debug, Default)]
+pub struct Installed {
+    /// The plurals of the kinds that are installed, by group. One that is not in it was never answered for.
+    plurals: BTreeMap<Group, BTreeSet<String>>,
+    /// Kinds that were installed, and of which something was said since that they are not.
+    doubted: BTreeSet<Kind>,
+}
+
+impl Installed {
+    fn has(&self, kind: Kind) -> Option<bool> {
+        let is_doubted = self.doubted.contains(&kind);
+        self.plurals.get(&group_of(kind)).map(|plurals| plurals.contains(kind.plural)).filter(|_| !is_doubted)
+    }
+
+    fn doubts(&self, group: Group) -> bool {
+        self.doubted.iter().any(|kind| group_of(*kind) == group)
+    }
+}
 
 /// The installed kinds of the groups that are wanted. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -60,7 +77,14 @@ impl Discovery {
         loop {
             state.mark_unchanged();
             if self.wanted.iter().any(|kind| group_of(*kind) == group && self.has(*kind) != Some(true)) {
-                tokio::time::sleep(super::jittered(pause)).await;
+                let is_doubted = self.installed.borrow().doubts(group);
+                if is_doubted {
+                    tokio::time::sleep(super::jittered(pause)).await;
+                } else if timeout(super::jittered(pause), state.wait_for(|it| it.doubts(group))).await.is_ok() {
+                    // Another one is missing for long, and about this one nobody may wait to be sure.
+                    pause = FIRST;
+                    continue;
+                }
                 let before = self.of(group);
                 self.ask(&client, group).await;
                 pause = if self.of(group) == before { longest.min(pause * 2) } else { FIRST };
@@ -77,9 +101,9 @@ impl Discovery {
         self.wanted.contains(&kind)
     }
 
-    /// Whether the kind is installed; none as long as nobody could be asked.
+    /// Whether the kind is installed; none as long as nobody could be asked, or asked again.
     pub fn has(&self, kind: Kind) -> Option<bool> {
-        self.installed.borrow().get(&group_of(kind)).map(|plurals| plurals.contains(kind.plural))
+        self.installed.borrow().has(kind)
     }
 
     /// Tells of every change from now on.
@@ -89,13 +113,12 @@ impl Discovery {
 
     /// A request for this kind was answered with "not found": ask again.
     pub fn suspect(&self, kind: Kind) {
-        self.installed.send_if_modified(|installed| {
-            installed.get_mut(&group_of(kind)).is_some_and(|plurals| plurals.remove(kind.plural))
-        });
+        self.installed
+            .send_if_modified(|installed| installed.has(kind) == Some(true) && installed.doubted.insert(kind));
     }
 
     fn of(&self, group: Group) -> Option<BTreeSet<String>> {
-        self.installed.borrow().get(&group).cloned()
+        self.installed.borrow().plurals.get(&group).cloned()
     }
 
     async fn ask(&self, client: &Client, group: Group) {
@@ -109,7 +132,10 @@ impl Discovery {
     }
 
     fn publish(&self, group: Group, plurals: BTreeSet<String>) {
-        self.installed
-            .send_if_modified(|installed| installed.insert(group, plurals.clone()).as_ref() != Some(&plurals));
+        self.installed.send_if_modified(|installed| {
+            let was_doubted = installed.doubts(group);
+            installed.doubted.retain(|kind| group_of(*kind) != group);
+            installed.plurals.insert(group, plurals.clone()).as_ref() != Some(&plurals) || was_doubted
+        });
     }
 }

@@ -51,6 +51,9 @@ const INPUTS_PAGE: u32 = 200;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// An error counts when nothing has been seen for this long: until then the first passes wait. Who lists while an API server begins or goes
+/// over to another one would tell everybody of it otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// A watch that goes on for this long without an error works. That it was accepted cannot be seen from outside of kube's
 /// watcher; that it was refused can, at once.
 const PROOF: Duration = Duration::from_secs(5);
@@ -108,6 +111,8 @@ enum Failure {
 
 /// How the attempts went so far.
 struct Attempts {
+    /// Since when nothing has worked.
+    begun: Instant,
     /// How long to wait after the next error.
     pause: Duration,
     /// The watch was refused last time, so a list alone does not show that all is well again.
@@ -115,7 +120,9 @@ struct Attempts {
 }
 
 impl Attempts {
-    const NONE: Self = Self { pause: FIRST_PAUSE, refused: false };
+    fn none() -> Self {
+        Self { begun: Instant::now(), pause: FIRST_PAUSE, refused: false }
+    }
 
     async fn wait(&mut self) {
         let pause = self.pause;
@@ -162,19 +169,19 @@ where
 
     /// Runs until the task is dropped.
     async fn run(self, context: Context) {
-        let mut attempts = Attempts::NONE;
+        let mut attempts = Attempts::none();
         loop {
             if context.discovery.follows(self.subject.kind) {
-                self.wait_for_definition(&context).await;
+                self.wait_for_definition(&context, &attempts).await;
             }
             let failure = self.follow(&context, &mut attempts).await;
-            self.fail(&context, &failure);
+            self.fail(&context, &attempts, &failure);
             attempts.wait().await;
         }
     }
 
     /// While the definition of the kind is not installed there is nothing to watch, and that is a normal state.
-    async fn wait_for_definition(&self, context: &Context) {
+    async fn wait_for_definition(&self, context: &Context, attempts: &Attempts) {
         let kind = self.subject.kind;
         let mut changes = context.discovery.changes();
         loop {
@@ -183,13 +190,17 @@ where
                 Some(false) => (Reason::CrdMissing, format!("the definition of kind {} is not installed", kind.kind)),
                 None => (Reason::ApiError, format!("whether kind {} is installed is not known yet", kind.kind)),
             };
-            self.set(context, State::Failing(Unavailable { reason, message }));
+            self.conclude(context, attempts, Unavailable { reason, message });
             if reason == Reason::CrdMissing {
                 self.sink.begin();
                 self.sink.end(self.subject.namespace.as_deref());
             }
             // The sender lives as long as the context.
-            let _ = changes.changed().await;
+            if context.board.get(&self.subject) == State::Pending {
+                let _ = timeout_at(attempts.begun + PATIENCE, changes.changed()).await;
+            } else {
+                let _ = changes.changed().await;
+            }
         }
     }
 
@@ -213,7 +224,7 @@ where
                 && Instant::now() >= proven
                 && !matches!(next, Ok(Some(Err(_))))
             {
-                *attempts = Attempts::NONE;
+                *attempts = Attempts::none();
                 self.set(context, State::Synced);
                 stage = Stage::Proven;
             }
@@ -239,7 +250,7 @@ where
                         return failure;
                     }
                     attempts.refused = true;
-                    self.fail(context, &failure);
+                    self.fail(context, attempts, &failure);
                     attempts.wait().await;
                     stage = Stage::starting();
                 }
@@ -275,27 +286,38 @@ where
         }
     }
 
-    fn fail(&self, context: &Context, failure: &Failure) {
+    fn fail(&self, context: &Context, attempts: &Attempts, failure: &Failure) {
         let kind = self.subject.kind;
         context.metrics.watch_errors.with_label_values(&[kind.kind]).inc();
         tracing::warn!(kind = kind.kind, namespace = self.subject.namespace, error = %failure, "watch failed");
         let reason = match failure {
             Failure::Request(kube::Error::Api(status)) => match status.code {
-                404 => {
+                // Whether it is gone those tell who answer for all kinds.
+                404 if context.discovery.follows(kind) => {
                     context.discovery.suspect(kind);
-                    Reason::CrdMissing
+                    Reason::ApiError
                 }
+                404 => Reason::CrdMissing,
                 401 | 403 => Reason::Forbidden,
                 _ => Reason::ApiError,
             },
             _ => Reason::ApiError,
         };
-        // What was seen before stays in use through a passing failure; being denied or gone is not passing.
-        if reason == Reason::ApiError && context.board.get(&self.subject) == State::Synced {
-            return;
-        }
         let message = format!("cannot watch {}: {failure}", kind.plural);
-        self.set(context, State::Failing(Unavailable { reason, message }));
+        self.conclude(context, attempts, Unavailable { reason, message });
+    }
+
+    /// Tells why it does not work. What was seen before stays in use through a passing failure, and what was not seen yet is tried for a while;
+    /// being denied or gone is not passing.
+    fn conclude(&self, context: &Context, attempts: &Attempts, why: Unavailable) {
+        let is_borne = match context.board.get(&self.subject) {
+            State::Synced => true,
+            State::Pending => attempts.begun.elapsed() < PATIENCE,
+            State::Failing(_) => false,
+        };
+        if why.reason != Reason::ApiError || !is_borne {
+            self.set(context, State::Failing(why));
+        }
     }
 
     fn set(&self, context: &Context, state: State) {

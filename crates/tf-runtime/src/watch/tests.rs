@@ -222,6 +222,30 @@ async fn a_list_that_begins_and_never_ends_has_had_its_say_within_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_fails_once_at_the_start_is_told_to_nobody_and_one_that_goes_on_failing_is() {
+    let tries = AtomicUsize::new(0);
+    let once = scene(move |asked, _| match asked {
+        Asked::Watch => silence(),
+        _ if tries.fetch_add(1, Ordering::SeqCst) == 0 => refusal(500),
+        _ => page(&["a"], ""),
+    })
+    .await;
+    tokio::time::timeout(PATIENCE, once.board.tried()).await.unwrap();
+    tokio::time::sleep(PROOF * 2).await;
+    assert_eq!(*once.states.lock().unwrap(), [State::Pending, State::Synced]);
+
+    let always = scene(|_, _| refusal(500)).await;
+    assert!(tokio::time::timeout(PATIENCE / 2, always.board.tried()).await.is_err());
+    tokio::time::timeout(PATIENCE * 2, always.board.tried()).await.unwrap();
+    assert_eq!(always.failing_for(), Some(Reason::ApiError));
+
+    // That it is denied is no passing failure.
+    let denied = scene(|_, _| refusal(403)).await;
+    tokio::time::timeout(FIRST_PAUSE, denied.board.tried()).await.unwrap();
+    assert_eq!(denied.failing_for(), Some(Reason::Forbidden));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_metric_of_a_kind_holds_only_if_every_watch_of_it_works() {
     let works = |asked, _| if asked == Asked::Watch { silence() } else { page(&["a"], "") };
     for (other, metric) in [(State::Synced, 1), (State::Pending, 0)] {
@@ -330,9 +354,61 @@ async fn a_kind_of_somebody_elses_that_stays_missing_is_looked_for_ever_more_rar
 async fn as_long_as_nobody_could_be_asked_a_kind_is_not_taken_for_missing() {
     let (board, _, _tasks) = foreign(&[failing, missing, served]).await;
     let state = || board.get(&Subject::work(NETWORK, None));
-    assert!(matches!(state(), State::Failing(why) if why.reason == Reason::ApiError), "{:?}", state());
+    assert_eq!(state(), State::Pending);
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(state(), State::Synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_about_which_nobody_can_be_asked_has_had_its_say_after_a_while() {
+    let (board, _, _tasks) = foreign(&[failing]).await;
+    tokio::time::timeout(PATIENCE, board.tried()).await.unwrap();
+    let state = board.get(&Subject::work(NETWORK, None));
+    assert!(matches!(&state, State::Failing(why) if why.reason == Reason::ApiError), "{state:?}");
+}
+
+/// One answer "not found" is not taken for a definition that is gone, or everybody would forget what it was used for.
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_gone_when_those_say_so_who_answer_for_all_kinds() {
+    let (lists, is_gone) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(false)));
+    let (counted, gone) = (lists.clone(), is_gone.clone());
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let is_gone = *gone.lock().unwrap();
+        let answer = if request.uri().path() == "/apis/config.openshift.io/v1" {
+            if is_gone { missing() } else { served() }
+        } else if request.uri().query().unwrap_or_default().contains("watch=true") {
+            refusal(410)
+        } else if is_gone || counted.fetch_add(1, Ordering::SeqCst) == 1 {
+            missing()
+        } else {
+            page(&["cluster"], "")
+        };
+        async move { Ok::<_, BoxError>(answer) }
+    });
+    let client = Client::new(service, "tf");
+    let (board, metrics) = (Arc::new(Board::default()), Arc::new(Metrics::new("test").unwrap()));
+    let discovery = Discovery::start(client.clone(), vec![NETWORK]).await;
+    let context = Context { board: board.clone(), boards: Arc::new(vec![board.clone()]), discovery, metrics };
+    let (cache, mut tasks) = (Arc::new(Cache::default()), JoinSet::new());
+    let watch = Watch {
+        subject: Subject::work(NETWORK, None),
+        api: dynamic::<PartialObjectMeta<DynamicObject>>(&client, NETWORK, None),
+        selector: Selector::All,
+        reduce: |object| (Key::of(&object.metadata), ()),
+        sink: Kept::new(cache.clone(), Arc::new(|_, _, _| {})),
+    };
+    watch.start(&context, &mut tasks);
+    let state = || board.get(&Subject::work(NETWORK, None));
+    board.tried().await;
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!((state(), cache.keys().len()), (State::Synced, 1));
+    }
+    assert!(lists.load(Ordering::SeqCst) > 2, "it is asked again");
+    *is_gone.lock().unwrap() = true;
+    tokio::time::sleep(LONGEST_PAUSE * 2).await;
+    assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
+    assert!(cache.keys().is_empty());
 }
