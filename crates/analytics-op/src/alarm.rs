@@ -34,7 +34,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
-    procedure,
+    procedure::{self, Told},
     registration::types::ANALYTICS_ALARM_NODE,
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA, REDIS_CA, collector_tls, collectors, configdb},
@@ -107,6 +107,10 @@ impl component::Component for Component {
 
     fn agents(cr: &AnalyticsAlarm, cluster_domain: &str) -> Option<Agents> {
         Some(agents(cr, cluster_domain))
+    }
+
+    fn told(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Option<Told> {
+        members(ALARM_GENERATOR).told(cr, observed)
     }
 
     fn plan(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Result<Plan, NotReady> {

@@ -28,7 +28,8 @@ use tf_plan::{
     nodemanager::COLLECTOR,
     observed::Observed,
     plan::{Availability, NotReady, Plan},
-    procedure, sandesh,
+    procedure::{self, Told},
+    sandesh,
     services::{CQL, Cassandra, REDIS_CA, collector_tls, collectors, dependency, over_ipv4, unusable},
 };
 
@@ -77,6 +78,10 @@ impl component::Component for Component {
 
     fn agents(cr: &QueryEngine, cluster_domain: &str) -> Option<Agents> {
         Some(agents(cr, cluster_domain))
+    }
+
+    fn told(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Option<Told> {
+        members(QUERY_ENGINE_CONTAINER).told(cr, observed)
     }
 
     fn plan(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Result<Plan, NotReady> {

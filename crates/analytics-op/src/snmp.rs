@@ -30,7 +30,7 @@ use tf_plan::{
     nodemanager::{self, NodeType},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
-    procedure,
+    procedure::{self, Told},
     registration::types::ANALYTICS_SNMP_NODE,
     sandesh,
     services::{CASSANDRA_CA, RABBITMQ_CA, collector_tls, collectors, configdb},
@@ -97,6 +97,10 @@ impl component::Component for Component {
 
     fn agents(cr: &AnalyticsSnmp, cluster_domain: &str) -> Option<Agents> {
         Some(agents(cr, cluster_domain))
+    }
+
+    fn told(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<Told> {
+        members(SNMP_COLLECTOR).told(cr, observed)
     }
 
     fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Plan, NotReady> {

@@ -36,6 +36,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::{NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -103,6 +104,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Cassandra, cluster_domain: &str) -> Option<Agents> {
         plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn told(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<Told> {
+        procedure::RING.told(cr, observed)
     }
 
     fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotReady> {

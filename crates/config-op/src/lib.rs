@@ -23,6 +23,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -81,6 +82,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Config, cluster_domain: &str) -> Option<Agents> {
         plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn told(cr: &Config, observed: &Observed<Config>) -> Option<Told> {
+        procedure::MEMBERS.told(cr, observed)
     }
 
     fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {

@@ -27,6 +27,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -95,6 +96,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Control, cluster_domain: &str) -> Option<Agents> {
         plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn told(cr: &Control, observed: &Observed<Control>) -> Option<Told> {
+        procedure::MEMBERS.told(cr, observed)
     }
 
     fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady> {

@@ -26,6 +26,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -90,6 +91,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Kubemanager, cluster_domain: &str) -> Option<Agents> {
         Some(plan::agents(cr, cluster_domain))
+    }
+
+    fn told(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<Told> {
+        procedure::MEMBERS.told(cr, observed)
     }
 
     fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {

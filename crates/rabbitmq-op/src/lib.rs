@@ -28,6 +28,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::{NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -87,6 +88,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Rabbitmq, cluster_domain: &str) -> Option<Agents> {
         plan::agents(cr, cluster_domain)
+    }
+
+    fn told(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Option<Told> {
+        procedure::CLUSTER.told(cr, observed)
     }
 
     fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {

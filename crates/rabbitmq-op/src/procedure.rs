@@ -19,7 +19,7 @@ use tf_plan::{
 use crate::{former, nodes::Node, plan::CONTAINER};
 
 /// The cluster, as the procedures of all stores see it.
-const CLUSTER: Store = Store { daemon: CONTAINER, gate: Gate::Together(gate), troubles, election: None };
+pub const CLUSTER: Store = Store { daemon: CONTAINER, gate: Gate::Together(gate), troubles, election: None };
 
 /// Completes a plan. `contents`: the configuration of the member on each node. `nodes`: what the members are called, in their order. `decided`:
 /// who is to be a member, where that can be told.

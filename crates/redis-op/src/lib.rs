@@ -23,6 +23,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -66,6 +67,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Redis, cluster_domain: &str) -> Option<Agents> {
         plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
+        procedure::told(cr, observed)
     }
 
     fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {

@@ -8,7 +8,7 @@ use tf_plan::{
     node::{ContentHash, redis::Facts},
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Gate, Store, Troubles},
+    procedure::{self, Gate, Store, Told, Troubles},
     reports::{Reports, pod_of},
 };
 
@@ -31,6 +31,15 @@ pub fn complete(
             procedure::reseat(plan, observed);
         }
         RedisMode::Sentinel => replication::complete(plan, cr, observed, contents),
+    }
+}
+
+/// What agents tell of servers that were founded as what the status says, whatever the spec asks for now.
+pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
+    let founded = cr.status.as_ref().and_then(|status| status.own.mode).unwrap_or_default();
+    match founded {
+        RedisMode::Independent => SERVERS.told(cr, observed),
+        RedisMode::Sentinel => replication::SERVERS.told(cr, observed),
     }
 }
 

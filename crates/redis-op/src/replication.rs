@@ -21,7 +21,7 @@ use tf_plan::{
 use crate::{plan::CONTAINER, procedure::facts};
 
 /// The servers, as the procedures of all stores see them.
-const SERVERS: Store = Store {
+pub const SERVERS: Store = Store {
     daemon: CONTAINER,
     gate: Gate::Together(gate),
     troubles,

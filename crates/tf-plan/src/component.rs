@@ -14,6 +14,7 @@ use crate::{
     node::launch::{self, Unusable},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
 /// Objects a resource refers to, so that the runtime can read and watch them.
@@ -129,6 +130,13 @@ pub trait Component: Send + Sync + 'static {
     /// that of cluster services.
     fn agents(cr: &Self::Cr, cluster_domain: &str) -> Option<Agents> {
         let _ = (cr, cluster_domain);
+        None
+    }
+
+    /// What the agents of the resource's pods tell: for its status, while there is no plan. None where they have not told yet, and for
+    /// components without agents.
+    fn told(cr: &Self::Cr, observed: &Observed<Self::Cr>) -> Option<Told> {
+        let _ = (cr, observed);
         None
     }
 

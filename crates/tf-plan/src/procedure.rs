@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tf_api::{
     Managed,
-    contract::{ConditionStatus, ConditionType, MemberStatus, Reason},
+    contract::{ConditionStatus, ConditionType, DaemonStatus, MemberStatus, Reason},
     kinds::CertificatesMode,
 };
 
@@ -24,6 +24,71 @@ use crate::{
 /// What is the matter with pods, by their names.
 pub type Troubles = BTreeMap<String, String>;
 
+/// What the agents of a resource's pods tell, whether or not there is a plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// What each daemon does.
+    pub daemons: Vec<DaemonStatus>,
+    /// Pods that do not serve whatever the kubelet says of them, with the cause.
+    pub troubles: Troubles,
+    /// Pods that serve without something that they should have, with what it is.
+    pub shortages: Troubles,
+}
+
+impl Told {
+    /// What they say of members, whose daemon `main` speaks for its pod; see [`daemons::told`].
+    fn of_members(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Self {
+        let daemons = daemons::told(main, wanted, reports);
+        Self { daemons, troubles: reports.troubles(), shortages: reports.shortages() }
+    }
+
+    /// The same of pods by the names of their nodes.
+    fn of_nodes(main: &str, reports: &Reports<'_>) -> Self {
+        let troubles = on_nodes(reports.pods, reports.troubles());
+        Self { daemons: daemons::told(main, None, reports), troubles, ..Self::default() }
+    }
+
+    /// The same with what else is wrong with pods.
+    fn with(mut self, troubles: Troubles) -> Self {
+        for (pod, why) in troubles {
+            self.troubles.entry(pod).or_insert(why);
+        }
+        self
+    }
+
+    fn put_into(self, plan: &mut Plan) {
+        plan.troubles = self.troubles;
+        plan.shortages = self.shortages;
+        plan.daemons = Some(self.daemons);
+    }
+}
+
+/// Whether no daemon does anything, since there is no pod.
+pub fn is_deserted<Cr>(observed: &Observed<Cr>) -> bool {
+    observed.pods.known().is_ok_and(Vec::is_empty)
+}
+
+/// What agents tell where nothing is planned; none where somebody was not asked yet, or cannot be.
+fn heard_of<Cr>(observed: &Observed<Cr>, tell: impl FnOnce(&Reports<'_>) -> Told) -> Option<Told> {
+    let reports = Reports::of_observed(observed);
+    match reports.clarity() {
+        _ if is_deserted(observed) => Some(Told::default()),
+        Clarity::Clear => Some(tell(&reports)),
+        Clarity::Blind | Clarity::Unheard => None,
+    }
+}
+
+/// What agents tell of the members that are recorded, whose daemon `main` speaks for its pod, while there is no plan.
+pub fn told<Cr: Managed>(main: &str, cr: &Cr, observed: &Observed<Cr>) -> Option<Told> {
+    let wanted = cr.contract().and_then(|contract| contract.replicas);
+    heard_of(observed, |reports| Told::of_members(main, wanted, reports))
+}
+
+/// The same of pods that are the same on every node.
+pub fn told_of_nodes<Cr>(main: &str, observed: &Observed<Cr>) -> Option<Told> {
+    heard_of(observed, |reports| Told::of_nodes(main, reports))
+}
+
 /// What distinguishes one store from another. None of it looks at anything but its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
@@ -35,6 +100,15 @@ pub struct Store {
     pub troubles: fn(&[MemberStatus], &Reports<'_>) -> Troubles,
     /// How one server is elected to lead the others. None where no server does, or it does not matter which one.
     pub election: Option<Election>,
+}
+
+impl Store {
+    /// What agents tell of the members that are recorded while there is no plan.
+    pub fn told<Cr: Managed>(&self, cr: &Cr, observed: &Observed<Cr>) -> Option<Told> {
+        let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
+        let more = (self.troubles)(members, &Reports::of_observed(observed));
+        told(self.daemon, cr, observed).map(|told| told.with(more))
+    }
 }
 
 /// What keeps a member that serves from being stopped.
@@ -76,12 +150,8 @@ pub fn complete<Cr: Managed>(
         Clarity::Blind | Clarity::Unheard => {}
         Clarity::Clear => {
             roll(store, plan, cr, observed, &reports, contents);
-            plan.troubles = reports.troubles();
-            for (pod, why) in (store.troubles)(&plan.members, &reports) {
-                plan.troubles.entry(pod).or_insert(why);
-            }
-            plan.shortages = reports.shortages();
-            plan.daemons = Some(daemons::told(store.daemon, plan.wanted(), &reports));
+            let told = Told::of_members(store.daemon, plan.wanted(), &reports);
+            told.with((store.troubles)(&plan.members, &reports)).put_into(plan);
         }
     }
 }
@@ -116,8 +186,7 @@ pub fn complete_nodes<Cr: Managed>(
             let held = decision.held().map(str::to_owned);
             plan.step = reports.step(decision, &contents);
             plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
-            plan.troubles = on_nodes(reports.pods, troubles);
-            plan.daemons = Some(daemons::told(daemon, None, &reports));
+            Told::of_nodes(daemon, &reports).put_into(plan);
         }
     }
 }
@@ -126,6 +195,7 @@ pub fn complete_nodes<Cr: Managed>(
 /// is not for them.
 fn hear<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, reports: &Reports<'_>) -> Clarity {
     let clarity = reports.clarity();
+    plan.daemons = is_deserted(observed).then(Vec::new);
     plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, reports, clarity));
     if clarity == Clarity::Unheard {
         plan.step = None;

@@ -484,6 +484,10 @@ impl<C: Component> Reconciler<C> {
         outcome: Outcome<'_>,
     ) -> Assessment {
         let empty = Vec::new();
+        let told = match outcome {
+            Outcome::Planned(..) => None,
+            _ => C::told(&subject.cr, observed),
+        };
         assess(&Situation {
             generation: subject.generation,
             paused: subject.cr.paused(),
@@ -491,6 +495,7 @@ impl<C: Component> Reconciler<C> {
             availability: C::AVAILABILITY,
             workloads: &observed.workloads,
             pods: observed.pods.known().unwrap_or(&empty),
+            told,
             operator: &self.observer.operator.version,
             now: observed.now,
             outcome,

@@ -50,6 +50,7 @@ impl<C: Component> Reconciler<C> {
             availability: C::AVAILABILITY,
             workloads: &BTreeMap::new(),
             pods: &[],
+            told: None,
             operator: &self.observer.operator.version,
             now: jiff::Timestamp::now(),
             outcome: Outcome::NotReady(&not_ready),

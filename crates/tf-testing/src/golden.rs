@@ -19,6 +19,7 @@ use tf_plan::{
     object::{CONFIG_MAP, SECRET},
     observed::Observed,
     plan::{NotReady, Plan},
+    procedure::Told,
     registration::{self, Progress, Registration, decide::decide},
     step::Step,
 };
@@ -68,7 +69,7 @@ fn check_case<C: Component>(case: &Path) -> Option<Plan> {
     let result = C::plan(&cr, &observed);
     laws::check::<C>(&name, &cr, &observed, &result);
     let result = result.map(unregistered);
-    let text = render(&cr, &observed, C::AVAILABILITY, &result);
+    let text = render(&cr, &observed, C::AVAILABILITY, C::told(&cr, &observed), &result);
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(case);
     settings.set_prepend_module_to_snapshot(false);
@@ -94,6 +95,7 @@ fn render<Cr: Managed>(
     cr: &Cr,
     observed: &Observed<Cr>,
     availability: tf_plan::plan::Availability,
+    told: Option<Told>,
     result: &Result<Plan, NotReady>,
 ) -> String {
     let applied = Applied::default();
@@ -110,6 +112,7 @@ fn render<Cr: Managed>(
         availability,
         workloads: &observed.workloads,
         pods: observed.pods.known().unwrap_or(&empty),
+        told,
         operator: &observed.operator.version,
         now: observed.now,
         outcome,

@@ -23,6 +23,7 @@ use tf_plan::{
     object::{CONFIG_MAP, DAEMON_SET, Kind, SECRET, SERVICE_ACCOUNT},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::{Told, told_of_nodes},
 };
 
 use crate::parameters::Parameters;
@@ -84,6 +85,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Vrouter, _: &str) -> Option<Agents> {
         plan::agents(cr, &Parameters::of(cr, None).ok()?).ok()
+    }
+
+    fn told(_: &Vrouter, observed: &Observed<Vrouter>) -> Option<Told> {
+        told_of_nodes(pods::AGENT, observed)
     }
 
     fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {

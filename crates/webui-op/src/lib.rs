@@ -23,6 +23,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
 /// Name of the operator.
@@ -87,6 +88,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Webui, cluster_domain: &str) -> Option<Agents> {
         Some(plan::agents(cr, cluster_domain))
+    }
+
+    fn told(cr: &Webui, observed: &Observed<Webui>) -> Option<Told> {
+        procedure::MEMBERS.told(cr, observed)
     }
 
     fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {

@@ -22,6 +22,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::{NotReady, Plan},
+    procedure::{Told, told},
 };
 
 /// Name of the operator.
@@ -63,6 +64,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Zookeeper, cluster_domain: &str) -> Option<Agents> {
         Some(plan::agents(cr, cluster_domain))
+    }
+
+    fn told(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Option<Told> {
+        told(plan::DAEMON, cr, observed)
     }
 
     fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {

@@ -20,6 +20,7 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
+    procedure,
     reports::{self, Clarity, pod_of},
     step::{self, Request, Target},
 };
@@ -58,6 +59,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     let Subject { sight, decided, .. } = subject;
     let mode = subject.certificates.mode;
     plan.drafts.push(tf_plan::certificates::condition(mode, subject.observed, &sight.reports, sight.clarity));
+    plan.daemons = procedure::is_deserted(subject.observed).then(Vec::new);
     plan.record = &RECORD;
     record(plan, subject);
     let mut changeovers = changeovers(subject);

@@ -18,9 +18,10 @@ use tf_plan::{
     keystone,
     observed::Observed,
     plan::{Availability, NotReady, Plan},
+    procedure::Told,
 };
 
-use crate::peer;
+use crate::{peer, procedure::members};
 
 /// The Analytics component.
 pub struct Component;
@@ -59,6 +60,10 @@ impl component::Component for Component {
 
     fn agents(cr: &Analytics, cluster_domain: &str) -> Option<Agents> {
         plan::agents(cr, cluster_domain).ok()
+    }
+
+    fn told(cr: &Analytics, observed: &Observed<Analytics>) -> Option<Told> {
+        members(containers::API).told(cr, observed)
     }
 
     fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotReady> {

@@ -3,11 +3,13 @@
 use crate::support::{World, control, with_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
-use tf_api::Control;
+use tf_api::{Control, contract::Reason};
 use tf_plan::{
+    component::Component as _,
     node::state::{Certificate, Health, Phase, State},
-    observed::{Agent, Observed, Pod, Source},
+    observed::{Agent, Observed, Pod, Source, Unavailable},
     plan::Plan,
+    procedure::Told,
     step::Step,
 };
 use tf_testing::three;
@@ -244,4 +246,37 @@ fn a_name_server_that_does_not_run_is_told_with_its_member() {
             "{phase:?}: {why}"
         );
     }
+}
+
+/// What is wrong with a daemon beside the one that speaks for the pod is told by members that are recorded.
+#[test]
+fn what_is_wrong_with_members_is_told_without_a_plan() {
+    let status = json!({"contract": "v1", "initialized": true, "replicas": 3, "members": three::recorded()});
+    let control = with_status(&control(json!({"serviceConfiguration": {"containers": [{"name": "dns"}]}})), status);
+    let mut observed = running();
+    let mut status = three::status(SET, "control", 1);
+    status.daemons.insert("dns".into(), State { phase: Phase::Running, ..State::default() });
+    observed.agents.insert("pod-1".into(), Agent::Says(Box::new(status)));
+    observed.agents.insert("pod-2".into(), Agent::Silent("no answer within 1.5 s".into()));
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[1].ready = false;
+        pods[1].images = [("control".to_owned(), "control:R2".to_owned())].into();
+    }
+    assert!(control_op::plan::plan(&control, &observed).is_err());
+    let told = |observed: &Observed<Control>| control_op::Component::told(&control, observed);
+    let Some(Told { daemons, troubles, .. }) = told(&observed) else { panic!("nothing is told") };
+    assert!(troubles[&format!("{SET}-1")].contains("dns or named beside it does not"), "{troubles:?}");
+    assert_eq!(troubles[&format!("{SET}-2")], "its agent does not answer: no answer within 1.5 s");
+    assert_eq!(
+        daemons.iter().map(|it| (it.name.as_str(), it.wanted, it.serving)).collect::<Vec<_>>(),
+        [("control", 3, 1)]
+    );
+    // An operator that began a moment ago concludes nothing from silence.
+    observed.agents.remove("pod-0");
+    assert_eq!(told(&observed), None);
+    observed.pods = Source::Known(Vec::new());
+    assert_eq!(told(&observed), Some(Told::default()));
+    let why = Unavailable { reason: Reason::Forbidden, message: "nobody could look".into() };
+    observed.pods = Source::Unavailable(why);
+    assert_eq!(told(&observed), None);
 }

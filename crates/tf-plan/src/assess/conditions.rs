@@ -161,8 +161,8 @@ fn hibernated(situation: &Situation<'_>) -> String {
 
 /// A pod that serves without something that it should have.
 fn shortage(situation: &Situation<'_>) -> Option<String> {
-    let Outcome::Planned(plan, _) = situation.outcome else { return None };
-    plan.shortages.first_key_value().map(|(pod, lacks)| format!("pod {pod}: {lacks}"))
+    let (_, shortages) = situation.unwell()?;
+    shortages.first_key_value().map(|(pod, lacks)| format!("pod {pod}: {lacks}"))
 }
 
 /// A pod that fails with the cause, or else those that are not ready without anybody saying why: that is news where no
@@ -170,11 +170,8 @@ fn shortage(situation: &Situation<'_>) -> Option<String> {
 fn unwell(situation: &Situation<'_>, facts: &Facts) -> Option<String> {
     let unready = || situation.pods.iter().filter(|pod| !pod.ready);
     let seen = unready().find_map(|pod| Some((&pod.name, pod.trouble.as_ref()?)));
-    let trouble = match situation.outcome {
-        Outcome::Planned(plan, _) => seen.or(plan.troubles.first_key_value()),
-        _ => seen,
-    };
-    if let Some((pod, trouble)) = trouble {
+    let told = || situation.unwell().and_then(|(troubles, _)| troubles.first_key_value());
+    if let Some((pod, trouble)) = seen.or_else(told) {
         return Some(format!("pod {pod}: {trouble}"));
     }
     let names: Vec<String> = unready().map(|pod| pod.name.clone()).collect();

@@ -38,6 +38,8 @@ pub(super) fn contract(situation: &Situation<'_>, facts: &Facts, drafts: Vec<Dra
     }
     if let Outcome::Planned(plan, _) = situation.outcome {
         plan_facts(&mut next, &previous, plan, available, ready);
+    } else if let Some(told) = &situation.told {
+        next.daemons.clone_from(&told.daemons);
     }
     next.conditions = status::merge(&previous.conditions, drafts, situation.generation, situation.now);
     next

@@ -44,7 +44,8 @@ impl Facts {
         let counted: i32 = situation.workloads.values().map(|workload| workload.ready).sum();
         // The kubelet of a lost node says nothing, and Kubernetes goes on to believe what it said last for a while. What a
         // workload's controller counted may be older than what is seen of its pods, or newer: the lesser number holds.
-        let is_well = |pod: &&Pod| pod.ready && !plan.is_some_and(|plan| plan.troubles.contains_key(&pod.name));
+        let is_well =
+            |pod: &&Pod| pod.ready && !situation.unwell().is_some_and(|(troubles, _)| troubles.contains_key(&pod.name));
         let well = situation.pods.iter().filter(is_well).count() as i32;
         let ready = if situation.pods.is_empty() { counted } else { counted.min(well) };
         let outdated = rollout.map(|rollout| outdated(situation.pods, rollout)).unwrap_or_default();

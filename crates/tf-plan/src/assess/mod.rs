@@ -22,6 +22,7 @@ use tf_api::contract::{ConditionStatus, ConditionType, Contract, Draft, Reason};
 use crate::{
     observed::{Pod, Workload},
     plan::{Availability, NotReady, Plan},
+    procedure::{Told, Troubles},
     status,
 };
 
@@ -80,12 +81,25 @@ pub struct Situation<'a> {
     pub workloads: &'a BTreeMap<String, Workload>,
     /// Pods of the resource.
     pub pods: &'a [Pod],
+    /// What their agents tell; none where it is not known anew. A plan that there is tells it itself.
+    pub told: Option<Told>,
     /// Version of the operator.
     pub operator: &'a str,
     /// Time of the pass.
     pub now: Timestamp,
     /// How the pass ended.
     pub outcome: Outcome<'a>,
+}
+
+impl Situation<'_> {
+    /// Pods that do not serve whatever the kubelet says of them, and those that serve without something, as far as it is known.
+    fn unwell(&self) -> Option<(&Troubles, &Troubles)> {
+        match (&self.outcome, &self.told) {
+            (Outcome::Planned(plan, _), _) => Some((&plan.troubles, &plan.shortages)),
+            (_, Some(told)) => Some((&told.troubles, &told.shortages)),
+            (_, None) => None,
+        }
+    }
 }
 
 /// The new status.

@@ -1,6 +1,6 @@
 //! What a status says after passes of all kinds.
 
-use tf_api::contract::invariants;
+use tf_api::contract::{DaemonStatus, invariants};
 
 use super::*;
 use crate::{hibernation::Hibernation, plan::Rollout};
@@ -19,6 +19,7 @@ fn situation<'a>(previous: Option<&'a Contract>, outcome: Outcome<'a>) -> Situat
         availability: Availability::Any,
         workloads: NONE,
         pods: &[],
+        told: None,
         operator: "test",
         now: Timestamp::UNIX_EPOCH,
         outcome,
@@ -320,4 +321,56 @@ fn members_that_serve_unregistered_are_ready_and_others_are_not() {
     assert!(
         status::is(&serves, ConditionType::Ready, "True") && status::is(&serves, ConditionType::Provisioned, "False")
     );
+}
+
+/// Whatever keeps a plan from being made, daemons go on to hang and connections to get lost.
+#[test]
+fn what_agents_tell_is_told_without_a_plan() {
+    let workload =
+        Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: 2, ..Workload::default() };
+    let workloads = BTreeMap::from([("w".to_owned(), workload)]);
+    let pods = ["a", "b"].map(|name| Pod { name: name.into(), ready: true, ..Pod::default() });
+    let daemon = |serving| DaemonStatus { name: "api".into(), wanted: 2, serving, ..DaemonStatus::default() };
+    let previous = Contract {
+        initialized: Some(true),
+        observed_generation: 1,
+        replicas: Some(2),
+        daemons: vec![daemon(2)],
+        ..Contract::default()
+    };
+    let assessed = |previous: &Contract, outcome: &Outcome<'_>, told: &Option<Told>| {
+        let situation = Situation {
+            workloads: &workloads,
+            pods: &pods,
+            told: told.clone(),
+            ..situation(Some(previous), outcome.clone())
+        };
+        let contract = assess(&situation).contract;
+        invariants::check(&contract, 1).unwrap();
+        contract
+    };
+    let why = "its schema does not serve: no answer within 2500 ms";
+    let told = Some(Told {
+        daemons: vec![daemon(1)],
+        troubles: BTreeMap::from([("b".to_owned(), why.to_owned())]),
+        shortages: BTreeMap::from([("a".to_owned(), "its api is not connected: Redis".to_owned())]),
+    });
+    let invalid = NotReady::invalid(Reason::InvalidSpec, "a mistake");
+    let waiting = NotReady::waiting(Reason::DependencyNotFound, "a store is gone");
+    for outcome in [
+        Outcome::NotReady(&invalid),
+        Outcome::NotReady(&waiting),
+        Outcome::Failed(Reason::ApiError, "a request got lost"),
+        Outcome::Deleting("what is left is taken out"),
+    ] {
+        let after = assessed(&previous, &outcome, &told);
+        assert_eq!((after.ready_replicas, &after.daemons), (Some(1), &vec![daemon(1)]), "{outcome:?}");
+        let workload = status::draft(&after, ConditionType::WorkloadReady).unwrap();
+        let expected = format!("1 of 2 members are ready; pod b: {why}; pod a: its api is not connected: Redis");
+        assert_eq!(workload.message, expected, "{outcome:?}");
+        assert_eq!(assessed(&after, &outcome, &told), after, "the same again is no news: {outcome:?}");
+        // What nobody can be asked about now is as it was.
+        assert_eq!(assessed(&after, &outcome, &None).daemons, after.daemons, "{outcome:?}");
+        assert!(assessed(&after, &outcome, &Some(Told::default())).daemons.is_empty(), "there are none: {outcome:?}");
+    }
 }
