@@ -77,6 +77,12 @@ impl<'a> Reports<'a> {
         daemons.is_some_and(|daemons| daemons.values().all(takes))
     }
 
+    /// Whether the daemons beside it run with this configuration, too, as far as their agents say what they run with. Each of them takes it by itself.
+    fn have_all(&self, pod: &Pod, wanted: &ContentHash) -> bool {
+        let daemons = self.of(pod).into_iter().flat_map(|status| status.daemons.values());
+        daemons.filter_map(|state| state.active.as_ref()).all(|active| active == wanted)
+    }
+
     /// What became of the files of a pod's node, if its agent says so.
     pub fn host_files(&self, pod: &Pod) -> Option<&'a HostFiles> {
         self.of(pod)?.host_files.as_ref()
@@ -141,7 +147,7 @@ impl<'a> Reports<'a> {
         let told = pod.active.as_deref();
         let is_told = told == Some(wanted.as_str());
         match self.active(pod, daemon) {
-            Some(active) if active == wanted => self.unused(pod).map(|unused| {
+            Some(active) if active == wanted && self.have_all(pod, wanted) => self.unused(pod).map(|unused| {
                 let is_told = pod.active_certificate.as_deref() == Some(unused.as_str());
                 if is_told { Change::UnderWay } else { Change::Certificate }
             }),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tf_api::contract::Reason;
 use tf_plan::{
     component::Component,
-    node::state::{Certificate, Health},
+    node::state::{Certificate, Health, Phase, State},
     observed::{Agent, Observed, Source, Unavailable},
     plan::Plan,
     step::Step,
@@ -73,6 +73,23 @@ impl<C: Component> Members<C> {
         assert_eq!(self.plan().under_way, None, "{what}");
     }
 
+    fn the_next_one_waits_for_each_daemon_of_the_one_before(mut self, beside: &str) {
+        let former = State { active: "f".repeat(32).parse().ok(), phase: Phase::Running, ..State::default() };
+        self.status("pod-2").daemons.insert(beside.to_owned(), former);
+        assert_eq!(self.activate().as_deref(), Some("pod-2"));
+        let daemon = self.daemon;
+        let hash = self.status("pod-2").daemons[daemon].active.clone();
+        if let Source::Known(pods) = &mut self.observed.pods {
+            pods[2].active = hash.as_ref().map(ToString::to_string);
+        }
+        let plan = self.plan();
+        assert_eq!(plan.step, None, "{beside}");
+        let held = plan.under_way.unwrap_or_default();
+        assert!(held.contains("has not changed over yet"), "{held}");
+        self.status("pod-2").daemons.get_mut(beside).unwrap().active = hash;
+        assert_eq!(self.activate().as_deref(), Some("pod-1"));
+    }
+
     fn anew_for_a_certificate_while_the_others_serve(mut self) {
         let what = self.set;
         while self.activate().is_some() {}
@@ -126,6 +143,13 @@ fn members_take_a_change_one_after_the_other_and_each_waits_until_the_others_ser
     engine().one_after_the_other_and_each_waits_for_the_others();
     snmp().one_after_the_other_and_each_waits_for_the_others();
     alarm().one_after_the_other_and_each_waits_for_the_others();
+}
+
+#[test]
+fn the_next_member_waits_until_each_daemon_of_the_one_before_has_the_change() {
+    analytics().the_next_one_waits_for_each_daemon_of_the_one_before("collector");
+    snmp().the_next_one_waits_for_each_daemon_of_the_one_before("analytics-snmp-topology");
+    alarm().the_next_one_waits_for_each_daemon_of_the_one_before("kafka");
 }
 
 #[test]
