@@ -66,6 +66,7 @@ fn carry_out(
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     selection::require(&spec.containers, &[API])?;
+    has_each_linklocal_service_once(spec)?;
     let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
@@ -252,6 +253,16 @@ fn ignored(cr: &Config, observed: &Observed<Config>) -> Vec<String> {
         .chain(dependencies)
         .chain(host_files)
         .collect()
+}
+
+/// A rule of the schema would be a narrower one than that of earlier releases.
+fn has_each_linklocal_service_once(spec: &ConfigConfiguration) -> Result<(), NotReady> {
+    let own = spec.linklocal_service_config.as_ref().map(|service| service.name.as_str());
+    if spec.linklocal_services.iter().any(|service| Some(service.name.as_str()) == own) {
+        let why = "serviceConfiguration.linklocalServices has the service of linklocalServiceConfig; give them different names";
+        return Err(NotReady::invalid(Reason::InvalidSpec, why));
+    }
+    Ok(())
 }
 
 fn manages_fabric(spec: &ConfigConfiguration) -> bool {

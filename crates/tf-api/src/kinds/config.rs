@@ -105,8 +105,6 @@ impl Default for LinklocalServiceConfig {
     rule("self.apiWorkerCount == 1 || (self.apiAdminPort + 20000 + self.apiWorkerCount <= 65535 \
         && self.apiIntrospectPort + 10000 + self.apiWorkerCount <= 65535)", "with several workers, apiAdminPort + 20000 + apiWorkerCount and apiIntrospectPort + 10000 + apiWorkerCount must be at most 65535; choose lower ports"),
     rule("self.globalASNNumber <= 65535 || (has(self.bgpEnable4Byte) && self.bgpEnable4Byte)", "a globalASNNumber above 65535 needs bgpEnable4Byte: true"),
-    rule("!has(self.linklocalServiceConfig) || !has(self.linklocalServices) \
-        || self.linklocalServices.all(s, s.name != self.linklocalServiceConfig.name)", "linklocalServices has the service of linklocalServiceConfig; give them different names"),
 ]))]
 pub struct ConfigConfiguration {
     /// Containers to run, with image and command.
