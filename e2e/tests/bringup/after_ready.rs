@@ -23,6 +23,7 @@ use tf_testing::{
     work::{self, Work},
 };
 
+use crate::picture::{nothing_is_told, one_tree_is_shown, pods_are_as_documented};
 use crate::support::{
     Chronicle, EXAMPLE, FLEET, MEMBERS, became_ready_once, each_pod_started_once, explain, lines, manifest, settled,
     writes,
@@ -73,6 +74,9 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let pods = each_pod_started_once(&chronicle.versions()?)?;
     let agents = 3 + WORKERS as usize;
     ensure!(pods == MEMBERS * 3 + agents, "{MEMBERS} services on three nodes and {agents} agents, but {pods} pods");
+    pods_are_as_documented(&cluster.client, "tf", 3, agents).await?;
+    nothing_is_told(&resources)?;
+    one_tree_is_shown(&cluster.client, "tf").await?;
 
     tokio::time::sleep(SILENCE).await;
     let end = lab.audit_mark().await?;

@@ -16,6 +16,8 @@ mod faults;
 mod grow;
 mod manifest;
 mod order;
+#[path = "../shared/picture.rs"]
+mod picture;
 mod registration;
 mod rights;
 mod secrets;

@@ -1,103 +1,18 @@
-//! Values of Webui and of the four kinds of analytics that cannot be: the definition refuses them, or a condition says which they are and what
+//! Values of Config, Control, Kubemanager, Webui and the four kinds of analytics that cannot be: the definition refuses them, or a condition says which they are and what
 //! to do. What has no effect is told of. Each resource is brought up as soon as its spec is right.
+
+mod kinds;
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
-use tf_api::{
-    KindInfo,
-    kinds::{ANALYTICS, ANALYTICS_ALARM, ANALYTICS_SNMP, QUERY_ENGINE, WEBUI},
-};
 use tf_testing::{Cluster, resources::Resource};
 
+use self::kinds::{Kind, kinds};
 use crate::{
     external,
     support::{cluster, member},
 };
-
-/// One kind, and what is wrong with its settings.
-struct Kind {
-    info: KindInfo,
-    /// The services it needs.
-    needs: &'static [&'static str],
-    /// Containers without which it is of no use.
-    containers: &'static [&'static str],
-    /// Settings that the definition refuses, with what it says.
-    refused: Vec<(Value, [&'static str; 2])>,
-    /// Settings that stall it, with what is said.
-    stalled: Vec<(Value, [&'static str; 2])>,
-    /// Settings that are ignored, with what is said.
-    ignored: Vec<(Value, [&'static str; 2])>,
-}
-
-fn kinds() -> [Kind; 5] {
-    let too_high = |field: &'static str| (json!({ field: 65536 }), [field, "less than or equal to 65535"]);
-    let zero = |field: &'static str| (json!({ field: 0 }), [field, "greater than or equal to 1"]);
-    let elsewhere = || (json!({ "logFilePath": "/tmp" }), ["logFilePath is \"/tmp\"", "/var/log"]);
-    [
-        Kind {
-            info: ANALYTICS,
-            needs: &["configDatabase", "zookeeper", "rabbitmq", "redis", "config"],
-            containers: &["analyticsapi", "collector"],
-            refused: vec![
-                too_high("analyticsPort"),
-                zero("collectorPort"),
-                (json!({ "collectorPort": 8081 }), ["analyticsPort", "must differ from each other"]),
-                (json!({ "aaaMode": "everybody" }), ["aaaMode", "cloud-admin"]),
-                (json!({ "analyticsDataTTL": -2 }), ["analyticsDataTTL", "greater than or equal to -1"]),
-            ],
-            stalled: vec![
-                (json!({ "analyticsPort": 60000 }), ["analyticsPort has to be at most 55515", "node agents"]),
-                (json!({ "collectorPort": 18101 }), ["both listen on port 18101", "collector"]),
-            ],
-            ignored: Vec::new(),
-        },
-        Kind {
-            info: ANALYTICS_ALARM,
-            needs: &["cassandra", "zookeeper", "rabbitmq", "redis", "config", "analytics"],
-            containers: &["analytics-alarm-gen", "kafka"],
-            refused: vec![too_high("alarmgenIntrospectListenPort"), zero("alarmgenPartitions")],
-            stalled: vec![
-                elsewhere(),
-                (json!({ "alarmgenIntrospectListenPort": 9092 }), ["both listen on port 9092", "kafka"]),
-            ],
-            ignored: vec![(json!({ "alarmgenPartitions": 15 }), ["alarmgenPartitions", "30 partitions"])],
-        },
-        Kind {
-            info: ANALYTICS_SNMP,
-            needs: &["cassandra", "zookeeper", "rabbitmq", "config", "analytics"],
-            containers: &["analytics-snmp-collector", "analytics-snmp-topology"],
-            refused: vec![too_high("snmpCollectorIntrospectListenPort"), zero("topologyIntrospectListenPort")],
-            stalled: vec![
-                elsewhere(),
-                (json!({ "topologyIntrospectListenPort": 5920 }), ["both listen on port 5920", "topology"]),
-            ],
-            ignored: Vec::new(),
-        },
-        Kind {
-            info: QUERY_ENGINE,
-            needs: &["cassandra", "redis", "analytics"],
-            containers: &["queryengine"],
-            refused: vec![too_high("analyticsdbPort"), zero("analyticsdbIntrospectPort")],
-            stalled: vec![(
-                json!({ "analyticsdbIntrospectPort": 18111 }),
-                ["both listen on port 18111", "queryengine"],
-            )],
-            ignored: vec![(json!({ "analyticsdbPort": 9160 }), ["analyticsdbPort", "Thrift"])],
-        },
-        Kind {
-            info: WEBUI,
-            needs: &["config", "cassandra", "redis", "control"],
-            containers: &["webuiweb"],
-            refused: vec![(json!({ "controlInstance": "control1" }), ["controlInstance", "dependencies.control"])],
-            stalled: vec![(
-                json!({ "containers": [{ "name": "webuijob" }] }),
-                ["does not list webuiweb", "remove the list"],
-            )],
-            ignored: Vec::new(),
-        },
-    ]
-}
 
 const NAME: &str = "a";
 
@@ -200,7 +115,8 @@ impl Kind {
 
 #[tokio::test]
 async fn values_that_cannot_be_are_told_and_right_ones_taken_at_once() -> Result<()> {
-    let cluster = cluster("in-values", &["analytics-op", "webui-op"]).await?;
+    let cluster =
+        cluster("in-values", &["analytics-op", "config-op", "control-op", "kubemanager-op", "webui-op"]).await?;
     cluster.nodes(1, 0).await?;
     cluster.apply_object(&external::login(&cluster.namespace)).await?;
     try_join_all(kinds().iter().map(|kind| kind.goes_through_all(&cluster))).await?;

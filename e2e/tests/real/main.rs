@@ -9,6 +9,8 @@ mod crash;
 mod faults;
 mod former;
 mod lifecycle;
+#[path = "../shared/picture.rs"]
+mod picture;
 mod pods;
 mod probes;
 mod rabbitmq;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
@@ -84,7 +84,11 @@ fn network(name: &str) -> [&str; 3] {
 }
 
 /// Who asks.
-pub struct Visitor(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub struct Visitor {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Port of the API.
+    api: u16,
+}
 
 impl Visitor {
     /// One who trusts the authority of a namespace.
@@ -106,7 +110,13 @@ impl Visitor {
         let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
         // Each question is a connection of its own: whoever begins anew is seen.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector.build());
-        Ok(Self(client))
+        Ok(Self { client, api: API })
+    }
+
+    /// The same for an API on another port than the usual one.
+    #[must_use]
+    pub fn at(self, api: u16) -> Self {
+        Self { api, ..self }
     }
 
     /// What a daemon says of itself; none if it opens no port, as those do that wait to be elected.
@@ -167,7 +177,7 @@ impl Visitor {
 
     /// The identifier in the answer to what is posted.
     async fn identifier(&self, address: Ipv4Addr, path: &str, body: Value) -> Result<String> {
-        let (code, text) = self.ask(Method::POST, address, API, path, &body.to_string()).await?;
+        let (code, text) = self.ask(Method::POST, address, self.api, path, &body.to_string()).await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let object: Value = serde_json::from_str(&text)?;
         object["uuid"].as_str().map(str::to_owned).context("no identifier")
@@ -178,7 +188,7 @@ impl Visitor {
     /// # Errors
     /// When there is none.
     pub async fn read(&self, address: Ipv4Addr, id: &str) -> Result<(Value, bool)> {
-        let (code, text) = self.ask(Method::GET, address, API, &format!("/virtual-network/{id}"), "").await?;
+        let (code, text) = self.ask(Method::GET, address, self.api, &format!("/virtual-network/{id}"), "").await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let answer: Value = serde_json::from_str(&text)?;
         Ok((answer["virtual-network"].clone(), answer["told"] == true))
@@ -189,12 +199,29 @@ impl Visitor {
     /// # Errors
     /// When there is no such list.
     pub async fn names(&self, address: Ipv4Addr, collection: &str) -> Result<Vec<String>> {
-        let (code, text) = self.ask(Method::GET, address, API, &format!("/{collection}"), "").await?;
-        ensure!(code == 200, "{address}: status {code}: {text}");
-        let answer: Value = serde_json::from_str(&text)?;
-        let objects = answer[collection].as_array().context("no list")?;
+        let objects = self.list(address, collection, "").await?;
         let name = |object: &Value| object["fq_name"].as_array()?.last()?.as_str().map(str::to_owned);
         Ok(objects.iter().filter_map(name).collect())
+    }
+
+    /// What bgp-routers are told of by the API on this node: their `bgp_router_parameters`.
+    ///
+    /// # Errors
+    /// When there is no list of them.
+    pub async fn routers(&self, address: Ipv4Addr) -> Result<Vec<Value>> {
+        const PARAMETERS: &str = "bgp_router_parameters";
+        let objects = self.list(address, "bgp-routers", &format!("?fields={PARAMETERS}")).await?;
+        Ok(objects.into_iter().map(|mut object| object[PARAMETERS].take()).collect())
+    }
+
+    async fn list(&self, address: Ipv4Addr, collection: &str, query: &str) -> Result<Vec<Value>> {
+        let (code, text) = self.ask(Method::GET, address, self.api, &format!("/{collection}{query}"), "").await?;
+        ensure!(code == 200, "{address}: status {code}: {text}");
+        let mut answer: Value = serde_json::from_str(&text)?;
+        match answer[collection].take() {
+            Value::Array(objects) => Ok(objects),
+            _ => bail!("{address} has no list of {collection}: {text}"),
+        }
     }
 
     /// Makes a bgp-router of somebody else by the API on this node.
@@ -210,7 +237,7 @@ impl Visitor {
             "parent_type": "routing-instance",
             "bgp_router_parameters": parameters,
         }});
-        let (code, text) = self.ask(Method::POST, address, API, "/bgp-routers", &body.to_string()).await?;
+        let (code, text) = self.ask(Method::POST, address, self.api, "/bgp-routers", &body.to_string()).await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         Ok(())
     }
@@ -219,7 +246,7 @@ impl Visitor {
         let uri = format!("https://{address}:{port}{path}");
         let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body.to_owned())))?;
         let asked = async {
-            let answer = self.0.request(request).await?;
+            let answer = self.client.request(request).await?;
             let code = answer.status().as_u16();
             let body = answer.into_body().collect().await?.to_bytes();
             Ok((code, String::from_utf8_lossy(&body).into_owned()))

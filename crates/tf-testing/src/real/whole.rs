@@ -7,8 +7,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
+use serde_json::{Value, json};
 
 use crate::operators::{self, Install, repository};
 use crate::real::{image, operator};
@@ -31,6 +32,9 @@ const CONTROL: &str = "      - metadata: {name: control1}\n";
 const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
 const AGENT_ALONE: &str =
     "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
+
+/// Port of the config API in [`manifest_on_moved_ports`].
+pub const MOVED_API: u16 = 9182;
 
 /// What three members of two rings on one small machine can have, as fields of `serviceConfiguration`.
 pub const SMALL_HEAP: [(&str, &str); 2] = [("minHeapSize", "64M"), ("maxHeapSize", "192M")];
@@ -82,6 +86,45 @@ pub fn manifest_of_control_nodes(count: u32) -> Result<String> {
     Ok(manifest.replace(CONTROL, &spec))
 }
 
+/// What the example has for analytics alone.
+const OF_ANALYTICS: [&str; 4] = ["analytics", "analyticsAlarm", "analyticsSnmp", "queryengine"];
+
+/// The same without analytics, and with other ports than the usual ones wherever a spec moves them.
+///
+/// # Errors
+/// As [`manifest`].
+pub fn manifest_on_moved_ports() -> Result<Value> {
+    let mut manifest: Value = serde_saphyr::from_str(&manifest()?)?;
+    let services = manifest["spec"]["services"].as_object_mut().context("examples/manager.yaml has no services")?;
+    for name in OF_ANALYTICS {
+        services.remove(name).with_context(|| format!("examples/manager.yaml has no {name}"))?;
+    }
+    let rings = services.get_mut("cassandras").and_then(Value::as_array_mut).context("no rings")?;
+    rings.retain(|ring| ring["metadata"]["name"] == "configdb1");
+    let moved = json!({
+        "cassandras": { "cqlPort": 9141, "storagePort": 7112, "sslStoragePort": 7113, "jmxLocalPort": 7301 },
+        "zookeeper": { "clientPort": 2281, "electionPort": 2988, "serverPort": 3988, "adminPort": 2282 },
+        "rabbitmq": { "port": 5683, "erlEpmdPort": 4381 },
+        "redis": { "redisPort": 6489 },
+        "config": {
+            "apiPort": MOVED_API, "apiIntrospectPort": 9184, "schemaIntrospectPort": 9187, "svcMonitorIntrospectPort": 9188,
+            "deviceManagerIntrospectPort": 9196,
+        },
+        "controls": { "bgpPort": 1179, "xmppPort": 6269, "dnsPort": 1053, "dnsIntrospectPort": 9192 },
+    });
+    for (key, ports) in moved.as_object().into_iter().flatten() {
+        let service = services.get_mut(key).with_context(|| format!("examples/manager.yaml has no {key}"))?;
+        let of_each: Vec<&mut Value> =
+            if service.is_array() { service.as_array_mut().into_iter().flatten().collect() } else { vec![service] };
+        for resource in of_each {
+            for (field, port) in ports.as_object().into_iter().flatten() {
+                resource["spec"]["serviceConfiguration"][field] = port.clone();
+            }
+        }
+    }
+    Ok(manifest)
+}
+
 /// A lab of control-plane nodes that have the images, with every operator installed from its chart.
 ///
 /// # Errors
@@ -130,8 +173,6 @@ fn values(operator: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     #[test]
@@ -163,5 +204,19 @@ mod tests {
         assert_eq!(vrouter["envVariablesConfig"]["A"], "1");
         let rings = services["cassandras"].as_array().unwrap();
         assert!(rings.iter().all(|ring| ring["spec"]["serviceConfiguration"]["maxHeapSize"] == "192M"), "{rings:?}");
+    }
+    #[test]
+    fn of_the_example_on_moved_ports_nothing_is_left_of_analytics_and_no_heap_is_lost() {
+        let manifest = manifest_on_moved_ports().unwrap();
+        let services = manifest["spec"]["services"].as_object().unwrap();
+        let kinds =
+            ["cassandras", "config", "controls", "kubemanager", "rabbitmq", "redis", "vrouters", "webui", "zookeeper"];
+        assert_eq!(services.keys().collect::<Vec<_>>(), kinds);
+        let rings = services["cassandras"].as_array().unwrap();
+        assert_eq!(rings.len(), 1);
+        let ring = &rings[0]["spec"]["serviceConfiguration"];
+        assert_eq!((&ring["cqlPort"], &ring["maxHeapSize"]), (&json!(9141), &json!("192M")));
+        assert_eq!(services["config"]["spec"]["serviceConfiguration"]["apiPort"], MOVED_API);
+        assert_eq!(services["redis"][0]["spec"]["serviceConfiguration"]["redisPort"], 6489);
     }
 }

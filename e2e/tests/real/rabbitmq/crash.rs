@@ -31,9 +31,10 @@ const NODES: Round<Common> = Round {
     other: Common::members(3).with(Configuration::Another),
 };
 
-/// Whom a server takes for its cluster, who of them runs, from whom it was cut off, what it logs, and a setting that it was started with.
+/// Whom a server takes for its cluster, who of them runs, from whom it was cut off, what it logs to its console, and a setting that it was started with.
+/// The level of all outputs together would say `info` of one that was started with less, for the log of upgrades.
 const SAYS: &str = "{length(rabbit_mnesia:cluster_nodes(all)), length(rabbit_mnesia:cluster_nodes(running)), \
-                    rabbit_node_monitor:partitions(), maps:get(level, logger:get_primary_config()), \
+                    rabbit_node_monitor:partitions(), maps:get(level, element(2, logger:get_handler_config(rmq_1_stdout))), \
                     proplists:get_value(backlog, element(2, application:get_env(rabbit, tcp_listen_options)))}.";
 
 #[derive(Default)]

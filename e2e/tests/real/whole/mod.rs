@@ -13,6 +13,7 @@ mod images;
 mod kept;
 mod losses;
 mod mistakes;
+mod moved;
 mod named;
 mod nodes;
 mod picture;
@@ -88,6 +89,8 @@ pub enum Long {
     Lost,
     /// One control node becomes three.
     Growth,
+    /// It comes up without analytics on ports of its own.
+    Moved,
 }
 
 impl Long {
@@ -99,6 +102,14 @@ impl Long {
         match self {
             Self::Growth => 1,
             _ => NODES,
+        }
+    }
+
+    /// What is to come up.
+    fn manifest(self) -> Result<String> {
+        match self {
+            Self::Moved => Ok(whole::manifest_on_moved_ports()?.to_string()),
+            _ => whole::manifest(),
         }
     }
 
@@ -119,7 +130,7 @@ impl Long {
         }
         let client = lab.client().await?;
         let begun = Instant::now();
-        lab.apply(&whole::manifest()?).await?;
+        lab.apply(&self.manifest()?).await?;
         match resources::ready(&client, MANAGER, NAMESPACE, "sdn", BRING_UP).await {
             Ok(_) => println!("Ready after {:.0?}", begun.elapsed()),
             Err(error) => return Err(CONFIG.with_testimony(error, &client).await),
