@@ -9,8 +9,8 @@
 use tf_api::{Analytics, Managed as _};
 use tf_plan::{
     build::identity,
-    credentials::{Credential, Generator},
-    files::{Ini, Settings as _, Unrepresentable, url},
+    credentials::{Credential, Generator, LONGEST},
+    files::{Ini, Settings as _, Unrepresentable},
     keystone::{self, Keystone},
     observed::Observed,
     plan::NotReady,
@@ -26,8 +26,6 @@ const USER: &str = "admin";
 const PASSWORD: &str = "password";
 /// Characters of a generated password.
 const LENGTH: usize = 32;
-/// Longest password, as for other credentials of clients.
-const LONGEST: usize = 255;
 
 /// Name of the Secret. With the type in it, since resources of other kinds may have the same name.
 pub fn secret(cr: &Analytics) -> String {
@@ -39,7 +37,11 @@ pub fn credentials(cr: &Analytics) -> Vec<Credential> {
     if keystone::is_used(cr.spec.common_configuration.auth_parameters.as_ref()) {
         return Vec::new();
     }
-    vec![Credential::new(secret(cr), PASSWORD, Generator::Alphanumeric { length: LENGTH })]
+    vec![credential(cr)]
+}
+
+fn credential(cr: &Analytics) -> Credential {
+    Credential::new(secret(cr), PASSWORD, Generator::Alphanumeric { length: LENGTH })
 }
 
 /// Who is let in.
@@ -50,17 +52,8 @@ pub fn of(cr: &Analytics, observed: &Observed<Analytics>, keystone: Option<&Keys
     if let Some(keystone) = keystone {
         return Ok(of_administrator(keystone));
     }
-    let place = format!("Secret {}/{}", cr.home(), secret(cr));
-    match observed.secrets.get(&secret(cr)).and_then(|data| data.get(PASSWORD)) {
-        Some(password) if url::is_safe(password) && password.len() <= LONGEST => {
-            Ok(Login { user: USER.to_owned(), password: password.to_owned() })
-        }
-        Some(_) => Err(NotReady::secret(format!(
-            "key {PASSWORD} of {place} has to be 1 to {LONGEST} ASCII letters, digits, `-`, `_` and `.`, because the API takes no other \
-             ones from its clients; remove it, and it is made anew"
-        ))),
-        None => Err(NotReady::secret(format!("{place} has no text under the key {PASSWORD}; add it"))),
-    }
+    let password = credential(cr).unquoted(cr, observed, LONGEST, "the API takes no other ones from its clients")?;
+    Ok(Login { user: USER.to_owned(), password: password.to_owned() })
 }
 
 /// Keystone's administrator.

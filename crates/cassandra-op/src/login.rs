@@ -8,7 +8,7 @@ use tf_plan::{
     build::{configuration, identity::Identity},
     component::References,
     credentials::{Credential, Generator},
-    files::{env, url},
+    files::env,
     node::cassandra::{self, AUTH_KEYSPACE, LOGIN_FILE},
     observed::Observed,
     plan::NotReady,
@@ -43,7 +43,11 @@ pub fn stored<'a>(cr: &Cassandra, observed: &'a Observed<Cassandra>) -> Option<&
 
 /// What has to be in the operator's own Secret.
 pub fn credential(cr: &Cassandra) -> Option<Credential> {
-    is_given(cr).then(|| Credential::new(plan::passwords_name(cr), PASSWORD, Generator::Alphanumeric { length: 32 }))
+    is_given(cr).then(|| password(cr))
+}
+
+fn password(cr: &Cassandra) -> Credential {
+    Credential::new(plan::passwords_name(cr), PASSWORD, Generator::Alphanumeric { length: 32 })
 }
 
 /// The members' files, in which the password is that the ring goes by.
@@ -80,11 +84,11 @@ impl Login {
             return Ok(None);
         }
         let place = format!("Secret {}/{}", cr.home(), plan::passwords_name(cr));
-        let stored = stored(cr, observed);
+        let usable = || password(cr).unquoted(cr, observed, LONGEST, "clients put it into files as it is");
         let mut notes = Vec::new();
         let password = match told(cr, observed).filter(|_| initialized) {
-            None => fit(stored, &place)?.to_owned(),
-            Some(told) => match fit(stored, &place) {
+            None => usable()?.to_owned(),
+            Some(told) => match usable() {
                 Ok(same) if same == told => told,
                 Err(unfit) => {
                     notes.push(format!("clients go on with the former password: {}", unfit.message));
@@ -101,7 +105,7 @@ impl Login {
         };
         let (authentication, waits) = in_force(cr, initialized, unready);
         notes.extend(waits.map(|why| format!("clients are not asked for a password yet: {why}")));
-        let stored = stored.unwrap_or(&password).to_owned();
+        let stored = stored(cr, observed).unwrap_or(&password).to_owned();
         Ok(Some(Self { password, stored, authentication, notes }))
     }
 
@@ -130,17 +134,6 @@ fn told(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
     recorded(cr)?;
     let files = observed.secrets.get(&configuration::secret_name(&Identity::of(OPERATOR, cr)))?;
     env::parse(files.get(LOGIN_FILE)?).ok()?.remove(cassandra::PASSWORD)
-}
-
-fn fit<'a>(password: Option<&'a str>, place: &str) -> Result<&'a str, NotReady> {
-    match password {
-        Some(password) if url::is_safe(password) && password.len() <= LONGEST => Ok(password),
-        Some(_) => Err(NotReady::secret(format!(
-            "key {PASSWORD} of {place} has to be 1 to {LONGEST} ASCII letters, digits, `-`, `_` and `.`, because clients put it into \
-             files as it is; remove it, and it is made anew"
-        ))),
-        None => Err(NotReady::secret(format!("{place} has no text under the key {PASSWORD}; add it"))),
-    }
 }
 
 /// How clients show who they are from now on, and why that is not what the spec says yet.

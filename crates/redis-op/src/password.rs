@@ -3,11 +3,10 @@
 //! It is generated once and kept in a Secret of the operator's own, where somebody may put another one. Clients of Tungsten Fabric get
 //! it by INI files and JavaScript, so only what needs no quotes anywhere is taken.
 
-use tf_api::{Managed, Redis, kinds::RedisMode};
+use tf_api::{Managed as _, Redis, kinds::RedisMode};
 use tf_plan::{
     build::identity,
-    credentials::{Credential, Generator},
-    files::url,
+    credentials::{Credential, Generator, LONGEST},
     observed::Observed,
     plan::NotReady,
     secret::SecretData,
@@ -19,9 +18,6 @@ pub const PASSWORD: &str = "password";
 /// Key of the password of the members, which clients are not given.
 const PEERS: &str = "peer-password";
 
-/// Longest password, as for other credentials of clients.
-const LONGEST: usize = 255;
-
 /// Name of the Secret. With the type in it, since resources of other kinds may have the same name.
 pub fn secret(cr: &Redis) -> String {
     identity::fit(&format!("{}-redis-password", cr.title()), 63)
@@ -29,11 +25,14 @@ pub fn secret(cr: &Redis) -> String {
 
 /// What has to be in the Secret.
 pub fn credentials(cr: &Redis) -> Vec<Credential> {
-    let generated = |key| Credential::new(secret(cr), key, Generator::Alphanumeric { length: 32 });
     match cr.spec.service_configuration.mode.unwrap_or_default() {
-        RedisMode::Independent => vec![generated(PASSWORD)],
-        RedisMode::Sentinel => vec![generated(PASSWORD), generated(PEERS)],
+        RedisMode::Independent => vec![credential(cr, PASSWORD)],
+        RedisMode::Sentinel => vec![credential(cr, PASSWORD), credential(cr, PEERS)],
     }
+}
+
+fn credential(cr: &Redis, key: &'static str) -> Credential {
+    Credential::new(secret(cr), key, Generator::Alphanumeric { length: 32 })
 }
 
 /// The password of a resource.
@@ -57,18 +56,9 @@ impl Password {
         Self::at(PEERS, cr, observed)
     }
 
-    fn at(key: &str, cr: &Redis, observed: &Observed<Redis>) -> Result<Self, NotReady> {
-        let place = || format!("Secret {}/{}", cr.home(), secret(cr));
-        let stored = observed.secrets.get(&secret(cr)).and_then(|data| data.get(key));
-        match stored {
-            Some(password) if url::is_safe(password) && password.len() <= LONGEST => Ok(Self(password.to_owned())),
-            Some(_) => Err(NotReady::secret(format!(
-                "key {key} of {} has to be 1 to {LONGEST} ASCII letters, digits, `-`, `_` and `.`, because clients put it \
-                 into files as it is; remove it, and it is made anew",
-                place()
-            ))),
-            None => Err(NotReady::secret(format!("{} has no text under the key {key}; add it", place()))),
-        }
+    fn at(key: &'static str, cr: &Redis, observed: &Observed<Redis>) -> Result<Self, NotReady> {
+        let password = credential(cr, key).unquoted(cr, observed, LONGEST, "clients put it into files as it is")?;
+        Ok(Self(password.to_owned()))
     }
 
     /// The text.

@@ -2,6 +2,12 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
+use tf_api::Managed;
+
+use crate::{files::url, observed::Observed, plan::NotReady};
+
+/// Longest text that clients are given, where nobody takes less.
+pub const LONGEST: usize = 255;
 
 /// The salt of [`rabbitmq_hash`].
 pub type Salt = [u8; 4];
@@ -42,6 +48,28 @@ impl Credential {
     /// A credential.
     pub fn new(secret: impl Into<String>, key: &'static str, generator: Generator) -> Self {
         Self { secret: secret.into(), key, generator }
+    }
+
+    /// What the Secret has of it, where somebody may have put another one, for clients that take at most `longest` characters, none of which is to
+    /// be quoted. `why` they do completes a sentence.
+    ///
+    /// # Errors
+    /// When there is none, or one that clients cannot be given.
+    pub fn unquoted<'a, Cr: Managed>(
+        &self,
+        cr: &Cr,
+        observed: &'a Observed<Cr>,
+        longest: usize,
+        why: &str,
+    ) -> Result<&'a str, NotReady> {
+        let (key, place) = (self.key, format!("Secret {}/{}", cr.home(), self.secret));
+        match observed.secrets.get(&self.secret).and_then(|data| data.get(key)) {
+            Some(text) if url::is_safe(text) && text.len() <= longest => Ok(text),
+            Some(_) => Err(NotReady::secret(format!(
+                "key {key} of {place} has to be 1 to {longest} ASCII letters, digits, `-`, `_` and `.`, because {why}; remove it, and it is made anew"
+            ))),
+            None => Err(NotReady::secret(format!("{place} has no text under the key {key}; add it"))),
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! current generation, is Ready and lists the endpoint. Afterwards an unusable dependency only shows in conditions: what
 //! it publishes is used as long as it publishes anything, so a flapping dependency never empties a configuration.
 //!
-//! What cannot be seen is not taken for absent, whatever it is needed for: then there is no plan, and what runs stays as it is.
+//! What cannot be seen is not taken for absent, whatever it is needed for, nor is what the spec names and is not there: then there is no plan, and
+//! what runs stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -116,15 +117,29 @@ impl Connection {
 #[derive(Clone, Debug, PartialEq)]
 struct Found {
     draft: Draft,
-    connection: Option<Connection>,
-    /// Whether it may be there although there is no connection.
-    hidden: bool,
+    connection: Result<Connection, Lack>,
 }
 
-impl Found {
-    /// One that cannot be used, or is not there, for the reason that the draft has.
-    fn without_connection(draft: Draft) -> Self {
-        Self { draft, connection: None, hidden: false }
+/// What there is no connection for want of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    /// A service, as far as can be seen, or its endpoint.
+    Service,
+    /// What the spec says or names of it is of no use, or is not there.
+    Input,
+    /// A look at it: it may be there.
+    Sight,
+}
+
+impl Lack {
+    /// Whether nothing is planned without a service that no bring-up waits for. By what was rendered with an input somebody goes: without it
+    /// what runs stays as it is.
+    fn holds_up(self, need: Need) -> bool {
+        match self {
+            Self::Service => false,
+            Self::Input => true,
+            Self::Sight => need != Need::Remembered,
+        }
     }
 }
 
@@ -176,22 +191,18 @@ pub fn resolve<Cr>(
     let mut obstacle: Option<NotReady> = None;
     let mut failing: Vec<&Draft> = Vec::new();
     let found: Vec<Found> = dependencies.iter().map(|dependency| find(dependency, home, observed)).collect();
-    for (dependency, Found { draft, connection, hidden }) in dependencies.iter().zip(&found) {
+    for (dependency, Found { draft, connection }) in dependencies.iter().zip(&found) {
         let is_needed = dependency.need == Need::BringUp;
-        // A Secret that somebody names is an input. Without it what runs stays as it is, whether bring-up needs the service or not: who has been
-        // shown its certificates would be told to go by others.
-        let lacks_input = connection.is_none() && dependency.external_secret().is_some() && is_of_secret(draft.reason);
-        let holds_up = match dependency.need {
-            Need::BringUp => connection.is_none() || !initialized && !draft.is_true(),
-            Need::Optional => *hidden || lacks_input,
-            Need::Remembered => lacks_input,
+        let holds_up = match connection {
+            Ok(_) => is_needed && !initialized && !draft.is_true(),
+            Err(lack) => is_needed || lack.holds_up(dependency.need),
         };
         if holds_up && obstacle.is_none() {
             obstacle = Some(NotReady::waiting(draft.reason, draft.message.clone()));
         }
         failing.extend(Some(draft).filter(|_| holds_up || is_needed && !draft.is_true()));
         // An optional dependency is used as soon as it is usable, and afterwards as long as it publishes anything.
-        let used = connection.as_ref().filter(|_| draft.is_true() || initialized || is_needed);
+        let used = connection.as_ref().ok().filter(|_| draft.is_true() || initialized || is_needed);
         resolved.connections.extend(used.map(|connection| (dependency.condition, connection.clone())));
         resolved.drafts.push(draft.clone());
     }
@@ -202,10 +213,6 @@ pub fn resolve<Cr>(
         Some(obstacle) => Err(obstacle.with_drafts(resolved.drafts)),
         None => Ok(resolved),
     }
-}
-
-fn is_of_secret(reason: Reason) -> bool {
-    matches!(reason, Reason::SecretNotFound | Reason::SecretInvalid)
 }
 
 /// Settings of `spec.dependencies` that have no effect, with why. The fields are called as the kinds are.
@@ -236,8 +243,10 @@ fn summary(failing: &[&Draft]) -> Draft {
 }
 
 fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Found {
-    let absent =
-        |reason, message: String| Found::without_connection(Draft::fails(dependency.condition, reason, message));
+    let without = |lack, reason, message: String| Found {
+        draft: Draft::fails(dependency.condition, reason, message),
+        connection: Err(lack),
+    };
     let source = dependency.source.clone().unwrap_or_default();
     if let Some(external) = &source.external {
         return found_external(dependency, external, observed);
@@ -245,7 +254,8 @@ fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Fou
     if let Some(map) = &source.discovery_config_map {
         return match observed.config_maps.get(&map.name) {
             Some(data) => found_in_map(dependency, &map.name, data),
-            None => absent(
+            None => without(
+                Lack::Input,
                 Reason::ConfigMapNotFound,
                 format!("ConfigMap {home}/{} does not exist; create it or name another source", map.name),
             ),
@@ -263,15 +273,19 @@ fn find<Cr>(dependency: &Dependency, home: &str, observed: &Observed<Cr>) -> Fou
         }
         return match peers.iter().find(|peer| peer.namespace == namespace && peer.name == reference.name) {
             Some(peer) => found_peer(dependency, home, peer, observed),
-            None => absent(Reason::DependencyNotFound, format!("{kind} {namespace}/{} does not exist", reference.name)),
+            None => without(
+                Lack::Service,
+                Reason::DependencyNotFound,
+                format!("{kind} {namespace}/{} does not exist", reference.name),
+            ),
         };
     }
     match by_convention(dependency, home, peers) {
         Ok(peer) => found_peer(dependency, home, peer, observed),
         Err((reason, message)) if dependency.need != Need::BringUp => {
-            Found::without_connection(Draft::unknown(dependency.condition, reason, message))
+            Found { draft: Draft::unknown(dependency.condition, reason, message), connection: Err(Lack::Service) }
         }
-        Err((reason, message)) => absent(reason, message),
+        Err((reason, message)) => without(Lack::Service, reason, message),
     }
 }
 
@@ -281,9 +295,9 @@ fn out_of_sight(dependency: &Dependency, source: &DependencySource, why: &Unavai
     let is_named = source.reference.is_some();
     if dependency.need != Need::BringUp && !is_named && why.reason == Reason::CrdMissing {
         let draft = Draft::unknown(dependency.condition, Reason::NotRequested, why.message.clone());
-        return Found::without_connection(draft);
+        return Found { draft, connection: Err(Lack::Service) };
     }
-    Found { hidden: true, ..Found::without_connection(unseen(dependency.condition, why)) }
+    Found { draft: unseen(dependency.condition, why), connection: Err(Lack::Sight) }
 }
 
 /// What is said of a service of which cannot be seen whether it is there: the cause, and what ends it.
@@ -338,11 +352,16 @@ fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &O
     };
     let secret_missing = secret.is_some() && credentials.is_none();
     let listed = peer.status.endpoint(dependency.endpoint).is_some_and(|e| !e.nodes.is_empty() || e.service.is_some());
-    let connection = (listed && !secret_missing).then(|| Connection {
-        endpoints: by_name(&peer.status.endpoints),
-        credentials: credentials.cloned().unwrap_or_default(),
-        member_nodes: peer.status.members.iter().map(|m| (m.address.clone(), m.node.clone())).collect(),
-    });
+    let connection = match (listed, secret_missing) {
+        (false, _) => Err(Lack::Service),
+        // One without its credentials is there.
+        (true, true) => Err(Lack::Sight),
+        (true, false) => Ok(Connection {
+            endpoints: by_name(&peer.status.endpoints),
+            credentials: credentials.cloned().unwrap_or_default(),
+            member_nodes: peer.status.members.iter().map(|m| (m.address.clone(), m.node.clone())).collect(),
+        }),
+    };
     let label = format!("{} {}/{}", dependency.kind.kind, peer.namespace, peer.name);
     let draft = |reason, message: String| Draft::fails(dependency.condition, reason, message);
     let ready = peer.status.condition(ConditionType::Ready.as_ref());
@@ -374,13 +393,14 @@ fn found_peer<Cr>(dependency: &Dependency, home: &str, peer: &Peer, observed: &O
     } else {
         Draft::holds(dependency.condition, Reason::Succeeded, format!("{label} is Ready"))
     };
-    // One without its credentials is there.
-    Found { draft, connection, hidden: listed && secret_missing }
+    Found { draft, connection }
 }
 
 fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, observed: &Observed<Cr>) -> Found {
-    let failed =
-        |reason, message: String| Found::without_connection(Draft::fails(dependency.condition, reason, message));
+    let failed = |reason, message: String| Found {
+        draft: Draft::fails(dependency.condition, reason, message),
+        connection: Err(Lack::Input),
+    };
     if external.endpoints.iter().all(|endpoint| endpoint.name != dependency.endpoint) {
         return failed(
             Reason::InvalidSpec,
@@ -403,12 +423,11 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
             Reason::Succeeded,
             format!("the external {} of the spec is used; it is not probed", dependency.kind.kind),
         ),
-        connection: Some(Connection {
+        connection: Ok(Connection {
             endpoints: by_name(&external.endpoints),
             credentials,
             member_nodes: BTreeMap::new(),
         }),
-        hidden: false,
     }
 }
 
@@ -435,7 +454,8 @@ fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, Stri
     let prefix = key_prefix(dependency.endpoint);
     let Some(endpoint) = endpoint_of_map(dependency.endpoint, data) else {
         let message = format!("ConfigMap {map} needs keys {prefix}_HOSTS and {prefix}_PORT");
-        return Found::without_connection(Draft::fails(dependency.condition, Reason::InvalidSpec, message));
+        let draft = Draft::fails(dependency.condition, Reason::InvalidSpec, message);
+        return Found { draft, connection: Err(Lack::Input) };
     };
     Found {
         draft: Draft::holds(
@@ -443,8 +463,7 @@ fn found_in_map(dependency: &Dependency, map: &str, data: &BTreeMap<String, Stri
             Reason::Succeeded,
             format!("endpoints come from ConfigMap {map}; they are not probed"),
         ),
-        connection: Some(Connection { endpoints: by_name(&[endpoint]), ..Connection::default() }),
-        hidden: false,
+        connection: Ok(Connection { endpoints: by_name(&[endpoint]), ..Connection::default() }),
     }
 }
 
@@ -453,194 +472,4 @@ fn by_name(endpoints: &[Endpoint]) -> BTreeMap<String, Endpoint> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use tf_api::{contract::NameReference, dependencies::ResourceReference, kinds::ZOOKEEPER};
-
-    use super::*;
-    use crate::{observed::Source, plan::Obstacle};
-
-    fn dependency(reference: Option<ResourceReference>) -> Dependency {
-        Dependency {
-            condition: ConditionType::ZookeeperReady,
-            kind: Kind::custom(ZOOKEEPER),
-            source: Some(DependencySource { reference, ..DependencySource::default() }),
-            default_name: "zookeeper1",
-            endpoint: "client",
-            secret: SecretUse::Nothing,
-            logs_in: false,
-            need: Need::BringUp,
-        }
-    }
-
-    fn reference(namespace: Option<&str>) -> ResourceReference {
-        ResourceReference { name: "zk".into(), namespace: namespace.map(str::to_owned) }
-    }
-
-    fn unavailable(reason: Reason) -> Unavailable {
-        Unavailable { reason, message: "nobody could look".into() }
-    }
-
-    fn draft(drafts: &[Draft], kind: ConditionType) -> Option<&Draft> {
-        drafts.iter().find(|draft| draft.kind == kind)
-    }
-
-    #[test]
-    fn a_namespace_that_is_not_watched_is_not_one_in_which_nothing_exists() {
-        let dependency = dependency(Some(reference(Some("c"))));
-        let mut observed = Observed::<()>::default();
-        let said = |observed: &Observed<()>| find(&dependency, "tf", observed).draft.message;
-        assert_eq!(said(&observed), "Zookeeper c/zk does not exist");
-        let message = "namespace c is not watched by this operator".to_owned();
-        let why = Unavailable { reason: Reason::DependencyNotFound, message: message.clone() };
-        observed.unseen.entry("Zookeeper".into()).or_default().insert("c".into(), why);
-        let remedy = "have the operator watch it, or name another source in spec.dependencies";
-        assert_eq!(said(&observed), format!("{message}; {remedy}"));
-    }
-
-    /// Nobody needs a kind that is not installed and was not named. About everything else that cannot be seen nothing is concluded, before
-    /// the first bring-up and after it.
-    #[test]
-    fn what_cannot_be_seen_is_waited_for_unless_somebody_remembers_it() {
-        use Reason::{ApiError, CrdMissing, DependencyNotFound, Forbidden};
-        let references = [None, Some(reference(None)), Some(reference(Some("c")))];
-        for need in [Need::BringUp, Need::Optional, Need::Remembered] {
-            for reference in &references {
-                for reason in [CrdMissing, Forbidden, ApiError, DependencyNotFound] {
-                    let elsewhere = reference.as_ref().and_then(|reference| reference.namespace.clone());
-                    let mut observed = Observed::<()>::default();
-                    match &elsewhere {
-                        Some(namespace) => {
-                            let unseen = observed.unseen.entry("Zookeeper".into()).or_default();
-                            unseen.insert(namespace.clone(), unavailable(reason));
-                        }
-                        // That a namespace is not watched is not said of one's own.
-                        None if reason == DependencyNotFound => continue,
-                        None => {
-                            let unseen = Source::Unavailable(unavailable(reason));
-                            observed.peers.insert("Zookeeper".into(), unseen);
-                        }
-                    }
-                    let dependency = Dependency { need, ..dependency(reference.clone()) };
-                    for initialized in [false, true] {
-                        let case = format!("{need:?}, {reference:?}, {reason}, {initialized}");
-                        let resolved = resolve(std::slice::from_ref(&dependency), "tf", initialized, &observed);
-                        let is_moot = reason == CrdMissing && reference.is_none();
-                        match (need, resolved) {
-                            (Need::BringUp, Err(waiting)) => is_waiting(&waiting, reason, &case),
-                            (Need::Optional, Err(waiting)) if !is_moot => is_waiting(&waiting, reason, &case),
-                            (Need::Optional, Ok(resolved)) if is_moot => is_moot_in(&resolved, &case),
-                            (Need::Remembered, Ok(resolved)) if is_moot => is_moot_in(&resolved, &case),
-                            (Need::Remembered, Ok(resolved)) => {
-                                let told = draft(&resolved.drafts, ConditionType::ZookeeperReady).unwrap();
-                                assert_eq!((told.reason, told.is_true()), (reason, false), "{case}");
-                                assert_eq!(draft(&resolved.drafts, ConditionType::DependenciesReady), None, "{case}");
-                            }
-                            (_, other) => panic!("{case}: {other:?}"),
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn is_waiting(waiting: &NotReady, reason: Reason, case: &str) {
-        assert_eq!((waiting.obstacle, waiting.reason), (Obstacle::Waiting, reason), "{case}");
-        assert!(waiting.message.starts_with("nobody could look; "), "{case}: {}", waiting.message);
-        for kind in [ConditionType::ZookeeperReady, ConditionType::DependenciesReady] {
-            let expected = Draft::fails(kind, reason, waiting.message.clone());
-            assert_eq!(draft(&waiting.drafts, kind), Some(&expected), "{case}");
-        }
-    }
-
-    fn is_moot_in(resolved: &Resolved, case: &str) {
-        let expected = Draft::unknown(ConditionType::ZookeeperReady, Reason::NotRequested, "nobody could look");
-        assert_eq!(resolved.drafts, [expected], "{case}");
-        assert!(resolved.connection(ConditionType::ZookeeperReady).is_none(), "{case}");
-    }
-
-    #[test]
-    fn one_whose_credentials_are_away_is_there() {
-        let peer = json!({
-            "namespace": "tf", "name": "zk", "generation": 1,
-            "status": {
-                "contract": CONTRACT, "observedGeneration": 1, "connectionSecretRef": {"name": "login"},
-                "endpoints": [{"name": "client", "protocol": "TCP", "port": 2181, "tls": true, "nodes": ["10.0.0.1"]}],
-            },
-        });
-        let peers = Source::Known(vec![serde_json::from_value::<Peer>(peer).unwrap()]);
-        let mut observed = Observed::<()> { peers: [("Zookeeper".into(), peers)].into(), ..Observed::default() };
-        let used = Dependency { logs_in: true, need: Need::Optional, ..dependency(None) };
-        let resolved = |observed: &Observed<()>| resolve(std::slice::from_ref(&used), "tf", true, observed);
-        assert!(resolved(&observed).is_err());
-        observed.secrets.insert("login".into(), SecretData::default());
-        assert!(resolved(&observed).unwrap().connection(ConditionType::ZookeeperReady).is_some());
-        observed.peers.insert("Zookeeper".into(), Source::Known(Vec::new()));
-        assert!(resolved(&observed).unwrap().connection(ConditionType::ZookeeperReady).is_none(), "it is gone");
-    }
-
-    #[test]
-    fn who_lacks_the_endpoint_is_told_by_those_it_has() {
-        let peer = json!({
-            "namespace": "tf", "name": "zk", "generation": 1,
-            "status": {
-                "contract": CONTRACT, "observedGeneration": 1,
-                "conditions": [{
-                    "type": "Ready", "status": "True", "reason": "Succeeded", "message": "",
-                    "lastTransitionTime": "2026-11-21T10:00:00Z",
-                }],
-                "endpoints": [{"name": "client-tls", "protocol": "TCP", "port": 2281, "tls": true, "nodes": ["10.0.0.1"]}],
-            },
-        });
-        let peers = Source::Known(vec![serde_json::from_value::<Peer>(peer).unwrap()]);
-        let observed = Observed::<()> { peers: [("Zookeeper".into(), peers)].into(), ..Observed::default() };
-        let Found { draft, connection, .. } = find(&dependency(None), "tf", &observed);
-        assert_eq!(draft.message, "Zookeeper tf/zk publishes no endpoint client, only client-tls");
-        assert!(!draft.is_true() && connection.is_none());
-    }
-
-    /// An external service with a Secret that holds this, used as far as that.
-    fn external(secret: SecretUse, need: Need, keys: &[(&str, &str)]) -> (Dependency, Observed<()>) {
-        let endpoints =
-            vec![Endpoint { name: "client".into(), nodes: vec!["192.0.2.1".into()], ..Endpoint::default() }];
-        let secret_ref = Some(NameReference { name: "outer".into() });
-        let source = DependencySource {
-            external: Some(ExternalService { endpoints, secret_ref }),
-            ..DependencySource::default()
-        };
-        let data = keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let observed = Observed { secrets: BTreeMap::from([("outer".to_owned(), data)]), ..Observed::default() };
-        (Dependency { source: Some(source), secret, need, ..dependency(None) }, observed)
-    }
-
-    #[test]
-    fn what_a_secret_has_of_no_use_is_an_input_whether_bring_up_needs_the_service_or_not() {
-        for need in [Need::BringUp, Need::Optional] {
-            let (dependency, mut observed) =
-                external(SecretUse::ShowsNothing, need, &[(foreign::CA, "no certificate")]);
-            let why = |observed: &Observed<()>| {
-                let waiting = resolve(std::slice::from_ref(&dependency), "tf", true, observed).unwrap_err();
-                (waiting.reason, waiting.message)
-            };
-            let (reason, message) = why(&observed);
-            assert_eq!(reason, Reason::SecretInvalid);
-            assert!(message.starts_with("Secret outer of the external Zookeeper: key ca.crt is not"), "{message}");
-            observed.secrets.clear();
-            assert_eq!(why(&observed).0, Reason::SecretNotFound);
-        }
-    }
-
-    #[test]
-    fn a_pair_that_nobody_shows_is_told_and_not_looked_at() {
-        let pair = [(foreign::CERTIFICATE, "no certificate"), (foreign::KEY, "no key")];
-        let (dependency, observed) = external(SecretUse::ShowsNothing, Need::BringUp, &pair);
-        let resolved = resolve(std::slice::from_ref(&dependency), "tf", false, &observed).unwrap();
-        assert!(resolved.connection(ConditionType::ZookeeperReady).unwrap().credentials.is_empty());
-        let told = ignored(std::slice::from_ref(&dependency), &observed).concat();
-        assert!(told.starts_with("spec.dependencies.zookeeper.external.secretRef: of its keys tls.crt and"), "{told}");
-        let shown = Dependency { secret: SecretUse::Everything, ..dependency };
-        assert_eq!(ignored(std::slice::from_ref(&shown), &observed), [] as [String; 0]);
-        let waiting = resolve(&[shown], "tf", false, &observed).unwrap_err();
-        assert!(waiting.message.contains("key tls.crt is not a certificate"), "{}", waiting.message);
-    }
-}
+mod tests;

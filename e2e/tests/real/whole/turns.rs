@@ -86,6 +86,7 @@ impl Watch {
 
     /// Who was stopped while who was away.
     async fn look(&mut self) -> Result<Vec<String>> {
+        let begun = Instant::now();
         // Before it is seen who is back: of whom somebody waited for, the end comes after that.
         let has_ended = |member: &Member| !member.processes.iter().all(Identity::is_alive);
         let is_at_work = |member: &Member| member.stopped.is_none() && member.unready.is_none();
@@ -102,7 +103,7 @@ impl Watch {
             let is_stopped = !is_same || (ended.contains(&place) && has_ended(member));
             if member.stopped.is_none() && is_stopped {
                 if at_work.contains(&place) {
-                    together.extend(self.others_away(&place));
+                    together.extend(self.others_away(&place, &pods, begun));
                 }
                 if let Some(member) = self.members.get_mut(&place) {
                     member.stopped = Some(Instant::now());
@@ -112,8 +113,14 @@ impl Watch {
         Ok(together)
     }
 
-    fn others_away(&self, (workload, node): &Place) -> Option<String> {
+    /// On a busy machine a member may have gone and come back between two looks: then this one, since `begun`, finds another pod that is Ready.
+    fn others_away(&self, (workload, node): &Place, pods: &BTreeMap<Place, Pod>, begun: Instant) -> Option<String> {
+        let has_come_back = |place: &Place, member: &Member| {
+            member.stopped.is_some_and(|since| since >= begun)
+                && pods.get(place).is_some_and(|pod| pod.uid() != member.uid && !is_going(pod) && is_ready(pod))
+        };
         let others = self.members.iter().filter(|((of, on), _)| of == workload && on != node);
+        let others = others.filter(|(place, member)| !has_come_back(place, member));
         let away: Vec<String> =
             others.filter_map(|((_, on), member)| Some(format!("{on} ({})", member.is_away()?))).collect();
         (!away.is_empty())
