@@ -45,11 +45,12 @@ const SETTINGS: [Setting; 15] = [
     },
     // All that its files say is its port, for which everybody who uses it is started anew, too.
     Setting { service: "redis", kind: REDIS, wish: pods, anew: &["redis"] },
+    // Without Keystone nothing stands in the API's file alone.
     Setting {
         service: "config",
         kind: CONFIG_KIND,
-        wish: || json!({"serviceConfiguration": {"apiAdminPort": 8195}}),
-        anew: &["api"],
+        wish: pods,
+        anew: &["api", "devicemanager", "dnsmasq", "schematransformer", "servicemonitor"],
     },
     Setting {
         service: "config",
