@@ -79,7 +79,8 @@ fn config() -> Kind {
 fn control() -> Kind {
     Kind {
         info: CONTROL,
-        needs: &["cassandra", "rabbitmq", "config"],
+        // Its nodes are registered in the API of the one Config, which the lab plays.
+        needs: &["cassandra", "rabbitmq"],
         containers: &["control", "dns", "named"],
         refused: vec![
             too_high("bgpPort"),

@@ -36,9 +36,9 @@ const HANGING: [(&str, &[(KindInfo, &str)]); 4] = [
     ("redis-server", &[(REDIS, "redis1")]),
 ];
 /// Who must notice that a node is cut off from the others: of each a pod is there whose agent its operator does not reach. It tells of that pod or of that
-/// node, or first of a connection that daemons on the other side lack.
+/// node, or first of what those lack that it does reach: a connection, or a quorum.
 const CUT_OFF: [(KindInfo, &str, &[&str]); 14] = [
-    (ZOOKEEPER, "zookeeper1", &[]),
+    (ZOOKEEPER, "zookeeper1", &["not part of a quorum"]),
     (CASSANDRA, "configdb1", &[]),
     (CASSANDRA, "analyticsdb1", &[]),
     (RABBITMQ, "rabbitmq1", &[]),
