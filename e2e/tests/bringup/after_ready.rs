@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde_json::Value;
-use tf_api::kinds;
+use tf_api::{contract::ConditionType, kinds};
 use tf_cli::plan::{self, Report};
 use tf_cli::rehearsal::rehearse;
 use tf_testing::{
@@ -75,7 +75,8 @@ async fn the_example_becomes_ready_once_and_then_nobody_writes_for_three_minutes
     let agents = 3 + WORKERS as usize;
     ensure!(pods == MEMBERS * 3 + agents, "{MEMBERS} services on three nodes and {agents} agents, but {pods} pods");
     pods_are_as_documented(&cluster.client, "tf", 3, agents).await?;
-    nothing_is_told(&resources)?;
+    // Simulated members ask for no certificates.
+    nothing_is_told(&resources, &[ConditionType::CertificatesReady])?;
     one_tree_is_shown(&cluster.client, "tf").await?;
 
     tokio::time::sleep(SILENCE).await;

@@ -31,7 +31,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     for resource in &found {
         resources::until(client, resource.kind, NAMESPACE, &resource.name, "well", RECOVERY, is_well).await?;
     }
-    nothing_is_told(&resources::all(client, NAMESPACE).await?)?;
+    nothing_is_told(&resources::all(client, NAMESPACE).await?, &[])?;
     println!("{}", one_tree_is_shown(client, NAMESPACE).await?.0);
 
     let visitor = Visitor::of(client, NAMESPACE).await?.at(whole::MOVED_API);

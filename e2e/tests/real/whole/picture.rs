@@ -20,7 +20,7 @@ pub async fn is_as_documented(client: &Client) -> Result<()> {
         let names: Vec<String> = daemons(&told).into_iter().map(|daemon| daemon.name).collect();
         ensure!(names == containers, "{} {name}: {names:?}", kind.kind);
     }
-    nothing_is_told(&resources::all(client, NAMESPACE).await?)?;
+    nothing_is_told(&resources::all(client, NAMESPACE).await?, &[])?;
     let (all, unwell) = one_tree_is_shown(client, NAMESPACE).await?;
     println!("{all}");
     ensure!(!unwell.contains(" serve"), "a daemon is told of that is well: {unwell}");
