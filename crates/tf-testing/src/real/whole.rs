@@ -102,7 +102,7 @@ pub fn manifest_on_moved_ports() -> Result<Value> {
     let rings = services.get_mut("cassandras").and_then(Value::as_array_mut).context("no rings")?;
     rings.retain(|ring| ring["metadata"]["name"] == "configdb1");
     let moved = json!({
-        "cassandras": { "cqlPort": 9141, "storagePort": 7112, "sslStoragePort": 7113, "jmxLocalPort": 7301 },
+        "cassandras": { "cqlPort": 9141, "sslStoragePort": 7113, "jmxLocalPort": 7301 },
         "zookeeper": { "clientPort": 2281, "electionPort": 2988, "serverPort": 3988, "adminPort": 2282 },
         "rabbitmq": { "port": 5683, "erlEpmdPort": 4381 },
         "redis": { "redisPort": 6489 },
