@@ -185,6 +185,12 @@ mod tests {
     }
 
     #[test]
+    fn it_has_no_heartbeats_whatever_the_file_says() {
+        let text = format!("{SUBNETS}[VNC]\nrabbit_health_check_interval = 10");
+        assert_eq!(read("", &text).unwrap().rabbitmq.heartbeat, 0);
+    }
+
+    #[test]
     fn a_token_decides_on_tls_and_port() {
         let ports = format!("{SUBNETS}kubernetes_api_port = 1\nkubernetes_api_secure_port = 2");
         assert_eq!(read("token = t", &ports).unwrap().kubernetes, ("localhost".to_owned(), 2));
