@@ -47,13 +47,18 @@ impl Boost {
         Ok(Self(values))
     }
 
+    /// The names of all options, as `SECTION.option`.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Whether there is nothing but these options, for daemons that take no other ones.
     ///
     /// # Errors
     /// [`Fault::Unknown`] with the first other one.
     pub fn only(&self, is_known: impl Fn(&str) -> bool) -> Result<(), Fault> {
-        match self.0.keys().find(|name| !is_known(name)) {
-            Some(name) => Err(Fault::Unknown(name.clone())),
+        match self.names().find(|name| !is_known(name)) {
+            Some(name) => Err(Fault::Unknown(name.to_owned())),
             None => Ok(()),
         }
     }

@@ -73,7 +73,6 @@ impl Cluster<'_> {
             .set("logs.level", level(self.log_level))
             .set("getDomainProjectsFromApiServer", false)
             .set("getDomainsFromApiServer", false)
-            .set("network.L2_enable", false)
             .set("jsonSchemaPath", format!("{CORE}/src/serverroot/configJsonSchemas"));
         file.render()
     }

@@ -97,7 +97,7 @@ impl Cluster<'_> {
                     .set("config_api_ssl_ca_cert", node::CA_BUNDLE)
                     .set("trace_file", format!("{LOG_DIR}/vnc_openstack-{worker}.err"));
                 self.common(defaults, *introspect);
-                self.services.stores().fill(defaults);
+                self.stores(defaults);
                 if !self.collectors().is_empty() {
                     // Any text switches this on, `False` too (upstream `vnc_api_stats.py`), as it does
                     // `enable_latency_stats_log`, which is therefore never written.

@@ -29,7 +29,7 @@ impl Cluster<'_> {
             .set("push_mode", 1);
         self.common(defaults, self.spec.device_manager_introspect_port.get());
         self.api_client(defaults);
-        self.services.stores().fill(defaults);
+        self.stores(defaults);
         if let Some((hosts, port, _)) = services::analytics_api(self.services.analytics.as_ref()) {
             defaults.list("analytics_server_ip", Comma, hosts).set("analytics_server_port", port);
         }

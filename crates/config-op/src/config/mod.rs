@@ -37,6 +37,9 @@ const DEFAULTS: &str = "DEFAULTS";
 /// The introspect server of Python daemons opens an IPv4 socket only (upstream `sandesh_http.py`), so it gets no member's
 /// address, which may be an IPv6 one.
 const EVERYWHERE: &str = "0.0.0.0";
+/// Seconds between heartbeats of the message bus, as the Go tf-operator has them. Without, the API has two minutes, and others none: those
+/// of current releases (upstream `vnc_amqp.py`, `_get_heartbeat_seconds`) would not notice a broker that is silent; earlier ones do not read it.
+const RABBITMQ_HEARTBEAT: u32 = 10;
 
 /// Everything the files of one resource depend on.
 #[derive(Clone, Debug)]
@@ -94,6 +97,12 @@ impl Cluster<'_> {
             // contrail-api reads a Python literal; to the others every text means yes.
             .set("log_local", 1)
             .list_unless_empty("collectors", Blank, self.collectors());
+    }
+
+    /// The stores, but for the login to the database.
+    fn stores(&self, defaults: &mut Section) {
+        self.services.stores().fill(defaults);
+        defaults.set("rabbit_health_check_interval", RABBITMQ_HEARTBEAT);
     }
 
     /// How a worker finds the API.

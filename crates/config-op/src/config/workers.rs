@@ -27,7 +27,7 @@ impl Cluster<'_> {
         defaults.set("host_ip", address);
         self.common(defaults, self.spec.schema_introspect_port.get());
         self.api_client(defaults);
-        self.services.stores().fill(defaults);
+        self.stores(defaults);
         self.sections(&mut file);
         file.render()
     }
@@ -43,7 +43,7 @@ impl Cluster<'_> {
         defaults.set("host_ip", address);
         self.common(defaults, self.spec.svc_monitor_introspect_port.get());
         self.api_client(defaults);
-        self.services.stores().fill(defaults);
+        self.stores(defaults);
         if let Some((.., true)) = analytics {
             let foreign = sandesh::foreign(self.services.analytics.as_ref());
             defaults

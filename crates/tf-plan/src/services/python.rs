@@ -21,10 +21,6 @@ use crate::{
 pub const CLIENT: &str = "client";
 /// Port that the Cassandra driver takes when the list names none.
 const DRIVER_PORT: u16 = 9042;
-/// Seconds between heartbeats of the message bus, as the Go tf-operator has them. Without, the API has two minutes, and others none: those
-/// of current releases (upstream `vnc_amqp.py`, `_get_heartbeat_seconds`) would not notice a broker that is silent; earlier ones do not read it.
-const RABBITMQ_HEARTBEAT: u32 = 10;
-
 /// The stores of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Stores<'a> {
@@ -50,7 +46,6 @@ impl Stores<'_> {
             .set_credential("rabbit_user", &rabbitmq.login.user)
             .set_credential("rabbit_password", &rabbitmq.login.password)
             .set_vhost("rabbit_vhost", &rabbitmq.vhost)
-            .set("rabbit_health_check_interval", RABBITMQ_HEARTBEAT)
             .set("rabbit_use_ssl", rabbitmq.tls);
         if rabbitmq.tls {
             section

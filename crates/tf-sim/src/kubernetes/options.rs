@@ -101,7 +101,8 @@ impl Options {
             introspect_pair: values.pair("introspect_ssl_enable", "sandesh_server_certfile", "sandesh_server_keyfile"),
             cassandra: values.cassandra()?,
             zookeeper: zookeeper(&values.or("zk_server_ip", "127.0.0.1:2181")),
-            rabbitmq: values.rabbitmq(0)?,
+            // It has no option for heartbeats.
+            rabbitmq: Rabbitmq { heartbeat: 0, ..values.rabbitmq(0)? },
             api: ApiServer {
                 hosts: values.or("vnc_endpoint_ip", "[127.0.0.1]").split(',').map(str::to_owned).collect(),
                 port: values.port("vnc_endpoint_port", "8082")?,
@@ -181,6 +182,12 @@ mod tests {
         }
         let commas = SUBNETS.replace("10.64.0.0/12 ", "10.64.0.0/12,");
         assert_eq!(why(&commas), (1, "ValueError: ip_fabric_subnets".into()));
+    }
+
+    #[test]
+    fn it_has_no_heartbeats_whatever_the_file_says() {
+        let text = format!("{SUBNETS}[VNC]\nrabbit_health_check_interval = 10");
+        assert_eq!(read("", &text).unwrap().rabbitmq.heartbeat, 0);
     }
 
     #[test]

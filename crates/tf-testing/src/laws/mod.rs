@@ -1,11 +1,12 @@
-//! What holds for every plan of every component, whatever the situation: [`check`]. Four laws have modules of their own:
-//! what containers may do ([`security`]), that no field of a spec lies ([`fields`]), that who sleeps loses nothing (`hibernation`), and that
-//! what cannot be seen is not taken for absent ([`unseen`]).
+//! What holds for every plan of every component, whatever the situation: [`check`]. Five laws have modules of their own:
+//! what containers may do ([`security`]), that no field of a spec lies ([`fields`]), that no file has a key which nobody reads (`keys`), that
+//! who sleeps loses nothing (`hibernation`), and that what cannot be seen is not taken for absent ([`unseen`]).
 
 #![expect(clippy::panic, reason = "a broken law is a panicking test")]
 
 pub mod fields;
 mod hibernation;
+mod keys;
 pub mod security;
 pub mod unseen;
 
@@ -60,6 +61,7 @@ pub fn check<C: Component>(name: &str, cr: &C::Cr, observed: &Observed<C::Cr>, r
         }
         labels(&format!("{name}: {label}"), declaration.operator, object);
     }
+    keys::check(name, objects);
     let Ok(plan) = result else { return };
     security::check(name, declaration.operator, plan);
     hibernation::check::<C>(name, cr, observed, plan);
@@ -93,6 +95,7 @@ pub fn sound(planned: impl Fn() -> Result<Plan, NotReady>, secrets: &[&str]) -> 
         assert!(text.len() < OBJECT_LIMIT, "{label} is too large");
         assert!(object.kind == SECRET || hidden(&text), "{label} holds a secret");
     }
+    keys::check("made-up inputs", &plan.objects);
     Some(plan)
 }
 

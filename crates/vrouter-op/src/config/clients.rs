@@ -72,7 +72,8 @@ pub fn api_tls(parameters: &Parameters) -> Result<bool, NotReady> {
     tls(parameters, Name::ConfigApiSslEnable)
 }
 
-/// `contrail-lbaas-auth.conf`. Barbican's section stands where there is a Keystone or the spec says anything about Barbican.
+/// `contrail-lbaas-auth.conf`. Barbican's section stands where there is a Keystone or the spec says anything about Barbican. The reader of
+/// Kubernetes' section ends without any of its keys (upstream `kubernetes_cert.py`); the port without TLS is used without a token.
 ///
 /// # Errors
 /// When a value means nothing to its readers, or cannot be expressed in the file.
@@ -88,26 +89,22 @@ pub fn load_balancer_file(
         let host = text(Name::KeystoneAuthHost, "127.0.0.1");
         let version = text(Name::KeystoneAuthUrlVersion, "/v3");
         let keystone = url::authority(&host, keystone_port(parameters)?);
-        let region = text(Name::KeystoneAuthRegionName, "RegionOne");
-        let section = file.section("BARBICAN");
-        section
+        file.section("BARBICAN")
             .set("admin_tenant_name", text(Name::BarbicanTenantName, "service"))
             .set("admin_user", text(Name::BarbicanUser, "barbican"))
             .set_if_some("admin_password", parameters.first(&[Name::BarbicanPassword, Name::KeystoneAuthAdminPassword]))
             .set("auth_url", format!("{}://{keystone}{version}", keystone_protocol(parameters)?))
-            .set("region", &region)
-            .set("region_name", &region)
+            .set("region", text(Name::KeystoneAuthRegionName, "RegionOne"))
             .set("user_domain_name", text(Name::KeystoneAuthUserDomainName, "Default"))
             .set("project_domain_name", text(Name::KeystoneAuthProjectDomainName, "Default"));
-        keystone_tls(section, parameters)?;
     }
     // The Service of the API server is there for everybody where the cluster names no other address.
     let (server, port) =
         cluster.endpoint.clone().unwrap_or_else(|| (format!("kubernetes.default.svc.{cluster_domain}"), 443));
     file.section("KUBERNETES")
-        .set_if_some("kubernetes_token", parameters.get(Name::K8sToken))
+        .set("kubernetes_token", parameters.get(Name::K8sToken).unwrap_or_default())
         .set("kubernetes_api_server", url::host(parameters.get(Name::KubernetesApiServer).unwrap_or(&server)))
-        .set_if_some("kubernetes_api_port", parameters.port(Name::KubernetesApiPort)?)
+        .set("kubernetes_api_port", parameters.port(Name::KubernetesApiPort)?.unwrap_or(8080))
         .set("kubernetes_api_secure_port", parameters.port(Name::KubernetesApiSecurePort)?.unwrap_or(port));
     Ok(file.render()?)
 }
