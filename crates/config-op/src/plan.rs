@@ -69,6 +69,7 @@ fn carry_out(
     has_each_linklocal_service_once(spec)?;
     let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
+    ensemble.membership.notes.extend(keystone.and_then(Keystone::note));
     let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
     if ensemble.members().len() > 1 && runs_device_manager && manages_fabric(spec) {
         ensemble.membership.notes.push(

@@ -123,6 +123,7 @@ fn carry_out(
         },
     )?;
     ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());
+    ensemble.membership.notes.extend(cluster.keystone.and_then(Keystone::note));
     let agents = agents(cr, &observed.operator.cluster_domain);
     let files = files(&ensemble, cluster, &agents)?;
     let contents = files.content_hashes(ensemble.members());

@@ -223,6 +223,18 @@ impl Keystone {
         (self.version == KeystoneVersion::V3).then_some(self.domain.as_str())
     }
 
+    /// What a person should know of an administrator as whom clients of the config API cannot log in, depending on the image: before version 2
+    /// Python's urllib3 sends texts as Latin-1, in which Keystone finds no JSON (upstream `vnc_api.py`, `_authenticate`; seen with requests
+    /// 2.27.1 and urllib3 1.26.20).
+    pub fn note(&self) -> Option<String> {
+        let texts = [&self.username, self.password.expose(), &self.tenant, self.domain().unwrap_or_default()];
+        (!texts.iter().all(|text| text.is_ascii())).then(|| {
+            "name, password, project or domain of Keystone's administrator holds a character that is not ASCII: daemons of images whose urllib3 of \
+             Python is older than 2 cannot send it, and the config API does not let them in; choose ASCII"
+                .to_owned()
+        })
+    }
+
     /// The content of [`FILE`], which holds the password.
     ///
     /// # Errors

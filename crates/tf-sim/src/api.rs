@@ -5,6 +5,7 @@
 //! told over the message bus: one that is created with `POST /virtual-networks` is read from any of them with `GET /virtual-network/ID`.
 
 use std::{
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -19,13 +20,17 @@ use tokio::{sync::mpsc, time::sleep};
 use zookeeper_client::Client;
 
 use crate::{
+    client::ApiClient,
     control,
     exit::{Exit, exception},
     http::{self, Answer, Question},
-    introspect, log,
-    options::Options,
+    introspect,
+    keystone::{Guard, TOKEN},
+    library::Library,
+    log,
+    options::{ApiServer, Options},
     rest::{self, Rest, Store},
-    status::{Peer, Status},
+    status::{Peer, State, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
 };
 
@@ -34,14 +39,18 @@ pub const KEYSPACE: &str = "config_db_uuid";
 const NAMES: &str = "/fq-name-to-uuid";
 const JSON: &str = "application/json; charset=UTF-8";
 const RETRY: Duration = Duration::from_secs(1);
+/// Between two looks at Keystone's projects, which upstream takes a minute for.
+const SYNC: Duration = Duration::from_secs(10);
 
-struct Api {
+/// One that has its stores.
+pub struct Api {
     database: Arc<Database>,
     bus: Arc<Bus>,
     zookeeper: Client,
     status: Arc<Status>,
     is_in_order: AtomicBool,
     rest: Rest<Shared>,
+    guard: Option<Arc<Guard>>,
 }
 
 /// What all members share.
@@ -101,24 +110,8 @@ fn router(key: &str, text: &str) -> Option<String> {
 /// # Errors
 /// What ends it.
 pub async fn run(options: &Options, status: &Arc<Status>, node: &str, exit: &mpsc::Sender<Exit>) -> Result<(), Exit> {
-    introspect::open(options, status).await?;
-    let client = zookeeper::connect(options.zookeeper.as_deref(), status).await;
-    let servers = options.zookeeper.clone().unwrap_or_default();
-    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone()));
-    let database = Database::connect(&options.cassandra, status).await?;
-    let bus = Bus::new(&options.rabbitmq, format!("vnc_config.{node}-{}", options.listen.1), status);
-    tokio::spawn(Arc::clone(&bus).run(exit.clone()));
-    status.wait_for(Peer::RabbitMq).await;
-
+    let api = load(options, status, node, exit).await?;
     let listener = http::listen(options.listen).await?;
-    let api = Arc::new(Api {
-        database: Arc::clone(&database),
-        bus,
-        zookeeper: client.clone(),
-        status: Arc::clone(status),
-        is_in_order: AtomicBool::new(false),
-        rest: Rest::new(Shared { database: Arc::clone(&database), zookeeper: client.clone() }),
-    });
     let answering = Arc::clone(&api);
     let answer = move |question: Question| {
         let api = Arc::clone(&answering);
@@ -126,10 +119,78 @@ pub async fn run(options: &Options, status: &Arc<Status>, node: &str, exit: &mps
     };
     tokio::spawn(http::serve(listener, options.rest.clone(), answer));
     log::say(&format!("listens on port {}", options.listen.1));
-    resync(options, &api, node).await.map_err(|error| exception(format!("{error:#}")))?;
+    serve(options, &api, node).await
+}
+
+/// Connects to everything that it does not serve without.
+///
+/// # Errors
+/// What ends it.
+pub async fn load(
+    options: &Options,
+    status: &Arc<Status>,
+    node: &str,
+    exit: &mpsc::Sender<Exit>,
+) -> Result<Arc<Api>, Exit> {
+    introspect::open(options, status).await?;
+    let client = zookeeper::connect(options.zookeeper.as_deref(), status).await;
+    let servers = options.zookeeper.clone().unwrap_or_default();
+    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone()));
+    let database = Database::connect(&options.cassandra, status).await?;
+    let bus = Bus::new(&options.rabbitmq, format!("vnc_config.{node}-{}-{}", options.listen.1, options.worker), status);
+    tokio::spawn(Arc::clone(&bus).run(exit.clone()));
+    status.wait_for(Peer::RabbitMq).await;
+
+    Ok(Arc::new(Api {
+        database: Arc::clone(&database),
+        bus,
+        zookeeper: client.clone(),
+        status: Arc::clone(status),
+        is_in_order: AtomicBool::new(false),
+        rest: Rest::new(Shared { database: Arc::clone(&database), zookeeper: client.clone() }),
+        guard: options.guard.clone(),
+    }))
+}
+
+/// Puts the database in order. Until then it answers that it has not.
+///
+/// # Errors
+/// What ends it.
+pub async fn serve(options: &Options, api: &Api, node: &str) -> Result<(), Exit> {
+    resync(options, api, node).await.map_err(|error| exception(format!("{error:#}")))?;
+    let database = Arc::clone(&api.database);
     tokio::spawn(async move { database.watch(KEYSPACE).await });
     api.is_in_order.store(true, Ordering::Release);
     log::say("serves");
+    if let Some(guard) = &options.guard {
+        projects(options, guard, Arc::clone(&api.status))?;
+    }
+    Ok(())
+}
+
+/// What the API has to do with projects of Keystone (upstream `vnc_openstack`): it asks itself for those it knows, as any client would, and Keystone
+/// for its own, again and again. Nothing is made of them.
+fn projects(options: &Options, guard: &Guard, status: Arc<Status>) -> Result<(), Exit> {
+    let library = Library::read()?;
+    let (host, port) = options.listen;
+    let host = if host.is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { host };
+    let own = ApiServer { hosts: vec![host.to_string()], port, tls: library.authorities().is_some() };
+    let client = ApiClient::new(own, &library, &options.login)?;
+    let login = guard.login().clone();
+    tokio::spawn(async move {
+        while let Err(error) = client.begin().await {
+            log::say(&format!("Connection to API server failed: {}", error.why));
+            sleep(SYNC).await;
+        }
+        loop {
+            let state = match login.token().await {
+                Ok(_) => State::Up(login.url.to_string()),
+                Err(error) => State::Down(format!("Error: {error:#}")),
+            };
+            status.set(Peer::Keystone, state);
+            sleep(SYNC).await;
+        }
+    });
     Ok(())
 }
 
@@ -146,7 +207,13 @@ async fn resync(options: &Options, api: &Api, node: &str) -> Result<()> {
 }
 
 impl Api {
-    async fn answer(&self, question: &Question) -> Answer {
+    /// Answers a question.
+    pub(crate) async fn answer(&self, question: &Question) -> Answer {
+        if let Some(guard) = &self.guard
+            && let Err(refusal) = guard.admit(&question.path, question.header(TOKEN)).await
+        {
+            return refusal;
+        }
         if !self.is_in_order.load(Ordering::Acquire) {
             let why = "Api server is Initializing:DB Resync in progress";
             return (StatusCode::SERVICE_UNAVAILABLE, "text/plain", why.into());

@@ -9,13 +9,15 @@ use tokio::{
 };
 
 use crate::{
-    analytics, api, collector, control, dnsmasq,
+    analytics,
+    api::{self, Api},
+    collector, control, dnsmasq,
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
-    hangup, kubernetes, log,
+    hangup, keystone, kubernetes, log,
     options::{Daemon, Options},
     status::{Peer, Status},
-    vrouter, webui,
+    uwsgi, vrouter, webui,
 };
 
 /// Exit code of what is not played.
@@ -53,6 +55,10 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             dnsmasq::run(&arguments).await?;
         } else if called == vrouter::NAME {
             vrouter::run(&arguments).await?;
+        } else if called == keystone::NAME {
+            keystone::run(&arguments).await?;
+        } else if called == uwsgi::NAME {
+            uwsgi::run(&arguments, &exit).await?;
         } else if called == webui::NAME {
             webui::run(&arguments).await?;
         } else if called == control::named::NAME {
@@ -98,14 +104,7 @@ async fn start(daemon: Daemon, arguments: &[String], mandate: &Mandate, exit: &m
             _ => return Err(usage(format!("unrecognized arguments: {argument}"))),
         }
     }
-    let options = Options::read(daemon, &texts(&files))?;
-    let mut peers = vec![Peer::Cassandra, Peer::RabbitMq, Peer::Zookeeper];
-    // Without collectors nobody waits for one (tf-components 1.9).
-    peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
-    peers.extend((daemon != Daemon::Api).then_some(Peer::ApiServer));
-    let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
-    let worker = worker.unwrap_or_else(|| options.worker.clone());
-    let status = Arc::new(Status::new(daemon.name(), &worker, &node, &peers));
+    let Started { options, status, node } = Started::read(daemon, &files, worker)?;
     let collectors = options.collectors.clone();
     let collectors = match daemon {
         Daemon::Api => hangup::followed(collectors, move || Ok(Options::read(daemon, &texts(&files))?.collectors))?,
@@ -116,5 +115,47 @@ async fn start(daemon: Daemon, arguments: &[String], mandate: &Mandate, exit: &m
     match daemon {
         Daemon::Api => api::run(&options, &status, &node, exit).await,
         _ => elected::run(&options, &status, &node, mandate, exit).await,
+    }
+}
+
+/// A daemon that has read its files.
+pub(crate) struct Started {
+    options: Options,
+    status: Arc<Status>,
+    node: String,
+}
+
+impl Started {
+    /// One with these files. `worker`: its number, if the command line says that.
+    fn read(daemon: Daemon, files: &[String], worker: Option<String>) -> Result<Self, Exit> {
+        let options = Options::read(daemon, &texts(files))?;
+        let mut peers = vec![Peer::Cassandra, Peer::RabbitMq, Peer::Zookeeper];
+        // Without collectors nobody waits for one (tf-components 1.9).
+        peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
+        peers.extend((daemon != Daemon::Api).then_some(Peer::ApiServer));
+        peers.extend(options.guard.as_ref().map(|_| Peer::Keystone));
+        let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
+        let worker = worker.unwrap_or_else(|| options.worker.clone());
+        let status = Arc::new(Status::new(daemon.name(), &worker, &node, &peers));
+        Ok(Self { options, status, node })
+    }
+
+    /// A worker of the API, which reports to collectors. SIGHUP is uWSGI's own.
+    pub(crate) fn worker(files: &[String]) -> Result<Self, Exit> {
+        let started = Self::read(Daemon::Api, files, None)?;
+        let Self { options, status, .. } = &started;
+        let collectors = hangup::fixed(options.collectors.clone());
+        tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(status)));
+        Ok(started)
+    }
+
+    /// Connects it to its stores.
+    pub(crate) async fn load(&self, exit: &mpsc::Sender<Exit>) -> Result<Arc<Api>, Exit> {
+        api::load(&self.options, &self.status, &self.node, exit).await
+    }
+
+    /// Puts its database in order.
+    pub(crate) async fn serve(&self, api: &Api) -> Result<(), Exit> {
+        api::serve(&self.options, api, &self.node).await
     }
 }

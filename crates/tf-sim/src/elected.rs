@@ -2,25 +2,24 @@
 //! wait and open no port (tf-components 3.2).
 
 use std::{
-    path::Path,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use tokio::{sync::mpsc, time::sleep};
+use tokio::sync::mpsc;
 use zookeeper_client::Client;
 
 use crate::{
+    client::ApiClient,
     exit::{Exit, exception},
-    http, introspect, library, log,
-    options::{ApiServer, Options},
-    status::{Peer, State, Status},
+    introspect,
+    library::Library,
+    log,
+    options::Options,
+    status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
-    tls,
 };
 
-/// Between two questions to the API.
-const PERIOD: Duration = Duration::from_secs(2);
 /// For ZooKeeper to take the mandate back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -53,7 +52,7 @@ pub async fn run(
     mandate: &Mandate,
     exit: &mpsc::Sender<Exit>,
 ) -> Result<(), Exit> {
-    let authorities = library::authorities()?;
+    let api = ApiClient::new(options.api.clone(), &Library::read()?, &options.login)?;
     let client = zookeeper::connect(options.zookeeper.as_deref(), status).await;
     let servers = options.zookeeper.clone().unwrap_or_default();
     tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone()));
@@ -63,9 +62,8 @@ pub async fn run(
     mandate.accept(client, own);
     log::say("is elected");
     introspect::open(options, status).await?;
-    let api = options.api.clone();
-    let asking = Arc::clone(status);
-    tokio::spawn(async move { ask(&api, authorities.as_deref(), &asking).await });
+    let (watching, asking) = (api.clone(), Arc::clone(status));
+    tokio::spawn(async move { watching.watch(&asking).await });
     status.wait_for(Peer::ApiServer).await;
     let database = Database::connect(&options.cassandra, status).await?;
     for keyspace in options.daemon.keyspaces() {
@@ -75,32 +73,8 @@ pub async fn run(
     tokio::spawn(async move { database.watch(keyspace).await });
     let module = options.daemon.name().trim_start_matches("contrail-");
     tokio::spawn(Bus::new(&options.rabbitmq, format!("{module}.{node}"), status).run(exit.clone()));
+    // All three change something, whose refusal they do not catch (upstream `ServiceChain.init`, `_create_default_template`, `FabricManager`).
+    let token = api.begin().await?;
+    tokio::spawn(async move { api.go_on(token).await });
     Ok(())
-}
-
-/// Looks every now and then whether one of the APIs answers. Its library copies the authorities when it begins and goes by the copy from then on
-/// (`vnc_api.py`, `getCertKeyCaBundle`).
-pub async fn ask(api: &ApiServer, authorities: Option<&Path>, status: &Status) {
-    let copied = authorities.filter(|_| api.tls).map(|authorities| tls::client(authorities, None));
-    loop {
-        let mut state = State::Down("no server is named".into());
-        for host in &api.hosts {
-            let answer = match &copied {
-                None if api.tls => Err(anyhow::anyhow!("ConnectionError: vnc_api_lib.ini names no authority")),
-                Some(Err(error)) => Err(anyhow::anyhow!("ConnectionError: {error:#}")),
-                Some(Ok(tls)) => http::get(host, api.port, Some(tls), "/").await,
-                None => http::get(host, api.port, None, "/").await,
-            };
-            match answer {
-                Ok(code) if code.is_success() => {
-                    state = State::Up(format!("{host}:{}", api.port));
-                    break;
-                }
-                Ok(code) => state = State::Down(format!("{host}: status {code}")),
-                Err(error) => state = State::Down(format!("{host}: {error:#}")),
-            }
-        }
-        status.set(Peer::ApiServer, state);
-        sleep(PERIOD).await;
-    }
 }

@@ -2,14 +2,22 @@
 
 use std::{convert::Infallible, future::Future, net::IpAddr, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{Method, Request, Response, StatusCode, body::Bytes, client, server, service::service_fn};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    client,
+    header::{CONTENT_TYPE, HeaderValue},
+    server,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    task::JoinHandle,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -25,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Of a body, in bytes.
 const LARGEST: usize = 1024 * 1024;
 
+/// The header with a token of Keystone's, as it gives one.
+const TOKEN: &str = "x-subject-token";
+
 /// What is asked: method, path with query, body, as whom.
 pub struct Question {
     /// The method.
@@ -33,12 +44,33 @@ pub struct Question {
     pub path: String,
     /// The body.
     pub body: Bytes,
-    /// The header `Authorization`, if there is one.
-    pub authorization: Option<String>,
+    /// The headers.
+    pub headers: HeaderMap,
+}
+
+impl Question {
+    /// A header, if there is one that is a text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
 }
 
 /// What is answered: status, type, text.
 pub type Answer = (StatusCode, &'static str, String);
+
+/// An answer, and the token that Keystone gives with it, if it gives one.
+pub struct Reply {
+    /// The answer.
+    pub answer: Answer,
+    /// The token.
+    pub token: Option<String>,
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self { answer, token: None }
+    }
+}
 
 /// Opens a port.
 ///
@@ -53,7 +85,7 @@ pub async fn listen(address: (IpAddr, u16)) -> Result<TcpListener, Exit> {
 pub async fn serve<F, A>(listener: TcpListener, pair: Option<Pair>, answer: F)
 where
     F: Fn(Question) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output: Into<Reply> + Send> + Send + 'static,
 {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -82,32 +114,38 @@ pub async fn converse<S, F, A>(stream: S, answer: F)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Question) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output: Into<Reply> + Send> + Send + 'static,
 {
-    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer.clone();
         async move {
             let (head, body) = request.into_parts();
             let body = Limited::new(body, LARGEST).collect().await.map(http_body_util::Collected::to_bytes);
             let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-            let authorization = head.headers.get(hyper::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
             let question = Question {
                 method: head.method.to_string(),
                 path,
                 body: body.unwrap_or_default(),
-                authorization: authorization.map(str::to_owned),
+                headers: head.headers,
             };
             // To the end, also where nobody listens any more: daemons do not stop half-way either.
-            let answered = tokio::spawn(answer(question)).await;
-            let (status, kind, text) =
-                answered.unwrap_or((StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "no answer".to_owned()));
-            let mut response = Response::new(Full::new(Bytes::from(text)));
-            *response.status_mut() = status;
-            response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));
-            Ok::<_, Infallible>(response)
+            let reply = tokio::spawn(answer(question)).await.map(Into::into);
+            let broken = (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "no answer".to_owned());
+            Ok::<_, Infallible>(response(reply.unwrap_or_else(|_| broken.into())))
         }
     });
     let _ = server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn response(reply: Reply) -> Response<Full<Bytes>> {
+    let (status, kind, text) = reply.answer;
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Some(token) = reply.token.and_then(|token| HeaderValue::from_str(&token).ok()) {
+        response.headers_mut().insert(TOKEN, token);
+    }
+    response
 }
 
 /// What is asked of a Kubernetes API.
@@ -143,18 +181,31 @@ pub async fn call(host: &str, port: u16, call: &Call<'_>) -> Result<StatusCode> 
     timeout(PATIENCE, asked).await.context("no answer")?
 }
 
-/// Asks for a page and gives back its status.
-pub async fn get(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>, path: &str) -> Result<StatusCode> {
+/// What is told with a status.
+pub struct Told {
+    /// The status.
+    pub status: StatusCode,
+    /// The token that Keystone gives, if it gives one.
+    pub token: Option<String>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Asks this, the host apart, which is that of the server, and reads what is told.
+pub async fn ask(
+    host: &str,
+    port: u16,
+    tls: Option<&Arc<ClientConfig>>,
+    mut request: Request<Full<Bytes>>,
+) -> Result<Told> {
+    request.headers_mut().insert(hyper::header::HOST, HeaderValue::from_str(host)?);
     let asked = async {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((bare, port)).await?;
-        match tls {
-            None => ask(stream, host, path).await,
-            Some(tls) => {
-                let name = ServerName::try_from(bare.to_owned())?;
-                ask(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?, host, path).await
-            }
-        }
+        let (response, _connection) = exchange(open(host, port, tls).await?, request).await?;
+        let token = response.headers().get(TOKEN).and_then(|token| token.to_str().ok()).map(str::to_owned);
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("an answer that does not end: {error}"))?.to_bytes();
+        Ok(Told { status, token, body })
     };
     timeout(PATIENCE, asked).await.context("no answer")?
 }
@@ -167,23 +218,36 @@ pub async fn get_as(server: &str, authorization: &str, path: &str) -> Result<Sta
     timeout(PATIENCE, asked).await.context("no answer")?
 }
 
-async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    host: &str,
-    path: &str,
-) -> Result<StatusCode> {
-    send(stream, Request::get(path).header("host", host).body(Full::default())?).await
+async fn open(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>) -> Result<Box<dyn tls::Stream>> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let stream = TcpStream::connect((bare, port)).await?;
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(bare.to_owned())?;
+    Ok(Box::new(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?))
 }
 
-async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
 ) -> Result<StatusCode> {
+    let (response, _connection) = exchange(stream, request).await?;
+    Ok(response.status())
+}
+
+/// A connection that ends with this.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<(Response<Incoming>, Connection)> {
     let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let task = tokio::spawn(async move { drop(connection.await) });
-    let response = sender.send_request(request).await;
-    task.abort();
-    let status = response?.status();
-    ensure!(status.as_u16() > 0, "no status");
-    Ok(status)
+    let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
+    Ok((sender.send_request(request).await?, connection))
 }

@@ -7,6 +7,8 @@
 //! kube-manager it plays as far as that goes without objects of the config API ([`kubernetes`]). The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
 //! ([`control`]), the web UI without pages ([`webui`]), those of analytics without messages and queries ([`analytics`]).
 //!
+//! Beside them it plays a Keystone, which the API asks about its clients ([`keystone`]), and uWSGI as far as it runs workers of the API ([`uwsgi`]).
+//!
 //! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
 //! the daemons: it does check the certificate of Cassandra.
 
@@ -14,6 +16,7 @@ pub mod analytics;
 mod api;
 pub mod boost;
 mod cli;
+pub mod client;
 mod collector;
 pub mod control;
 mod dnsmasq;
@@ -23,14 +26,16 @@ mod hangup;
 mod http;
 pub mod ini;
 mod introspect;
+pub mod keystone;
 pub mod kubernetes;
-mod library;
+pub mod library;
 mod log;
 pub mod options;
 pub mod rest;
 pub mod status;
 mod stores;
 mod tls;
+pub mod uwsgi;
 pub mod vrouter;
 pub mod webui;
 

@@ -1,11 +1,13 @@
 //! What the files say to contrail-api, contrail-schema, contrail-svc-monitor and contrail-device-manager, by the parsers of each value
 //! (config-daemons-observed, tf-components 1.3 to 1.5). Unknown options are ignored, as by the daemons.
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 use crate::{
     exit::{Exit, exception, usage},
     ini::{Fault, Ini},
+    keystone::Guard,
+    library::Brought,
 };
 
 /// A daemon.
@@ -98,6 +100,10 @@ pub struct Options {
     pub collector_tls: Tls,
     /// How clients of the API find it.
     pub api: ApiServer,
+    /// As whom they log in there.
+    pub login: Brought,
+    /// What stands before the API, where Keystone knows its users.
+    pub guard: Option<Arc<Guard>>,
 }
 
 /// Files of a certificate and its key.
@@ -247,7 +253,18 @@ impl Values {
                 port: self.port("api_server_port", "8082")?,
                 tls: self.is_on("api_server_use_ssl"),
             },
+            login: self.login(daemon),
+            guard: if daemon == Daemon::Api { Guard::of(self)?.map(Arc::new) } else { None },
         })
+    }
+
+    fn login(&self, daemon: Daemon) -> Brought {
+        let defaults = if daemon == Daemon::Api { [""; 3] } else { ["user1", "password1", "default-domain"] };
+        let [user, password, project] = defaults;
+        // An option that is there counts, also an empty one.
+        let read = |option: &str, default: &str| self.0.get(option).map_or(default, String::as_str).to_owned();
+        let login = [("admin_user", user), ("admin_password", password), ("admin_tenant_name", project)];
+        Brought { login: login.map(|(option, default)| read(option, default)), ..Brought::default() }
     }
 
     /// What the parser of arguments checks itself (tf-components 1.3).

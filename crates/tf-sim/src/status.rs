@@ -25,6 +25,8 @@ pub enum Peer {
     Database,
     /// What alarms are made of.
     Kafka,
+    /// Who knows the users.
+    Keystone,
     /// The message bus.
     RabbitMq,
     /// The current state.
@@ -41,6 +43,7 @@ impl Peer {
             Self::Collector => ("Collector", "Collector"),
             Self::Database => ("Database", "Global"),
             Self::Kafka => ("KafkaPub", "KafkaTopic"),
+            Self::Keystone => ("Generic Connection", "Keystone"),
             Self::RabbitMq => ("Database", "RabbitMQ"),
             Self::Redis => ("Redis-UVE", "Redis"),
             Self::Zookeeper => ("Zookeeper", "Zookeeper"),

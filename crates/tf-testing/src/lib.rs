@@ -29,6 +29,7 @@
 //! | draw what can be drawn again | [`seed`] |
 //! | try some cases of many | [`sample`] |
 //! | find secret values | [`secrets`] |
+//! | log in with files of a plan | [`logins`] |
 //! | plan for three members that run | [`three`] |
 //! | model what happens to a store | [`model`] |
 //! | wait | [`wait`] |
@@ -51,6 +52,7 @@ pub mod keystone;
 pub mod kubeconfig;
 pub mod lab;
 pub mod laws;
+pub mod logins;
 pub mod made_up;
 pub mod manifests;
 pub mod model;

@@ -31,14 +31,19 @@ pub struct Pair {
 }
 
 impl Authority {
-    /// A new CA. Its files are `ca.crt` and `ca.key`.
-    pub fn create(folder: &Folder) -> Result<Self> {
+    /// A new CA.
+    pub fn new() -> Result<Self> {
         let key = KeyPair::generate()?;
         let params = authority()?;
-        let certificate = params.self_signed(&key)?.pem();
-        write_atomically(&folder.pki("ca.crt"), certificate.as_bytes())?;
-        write_atomically(&folder.pki("ca.key"), key.serialize_pem().as_bytes())?;
-        Ok(Self { certificate, issuer: Issuer::new(params, key) })
+        Ok(Self { certificate: params.self_signed(&key)?.pem(), issuer: Issuer::new(params, key) })
+    }
+
+    /// A new CA. Its files are `ca.crt` and `ca.key`.
+    pub fn create(folder: &Folder) -> Result<Self> {
+        let authority = Self::new()?;
+        write_atomically(&folder.pki("ca.crt"), authority.certificate.as_bytes())?;
+        write_atomically(&folder.pki("ca.key"), authority.issuer.key().serialize_pem().as_bytes())?;
+        Ok(authority)
     }
 
     /// The CA of a lab that exists, for nodes that are added to it.

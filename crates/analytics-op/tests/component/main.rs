@@ -4,6 +4,7 @@ mod fields;
 mod files;
 mod foreign;
 mod goldens;
+mod keystone;
 mod login;
 mod properties;
 mod registration;

@@ -1,6 +1,6 @@
 //! Files as the daemons read them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{Planned, World, config, initialized, is_ini, plan_of};
 use serde_json::{Value, json};
@@ -353,6 +353,21 @@ fn daemons_that_are_played_strictly_take_every_file() {
             assert!(options.introspect_pair.is_some() && options.rest.is_some() == (daemon == Daemon::Api), "{file}");
         }
     }
+}
+
+#[test]
+fn uwsgi_that_is_played_strictly_runs_every_worker_on_the_port_of_the_api() {
+    let planned = plan_of(&World::default(), json!({"serviceConfiguration": {"apiWorkerCount": 3}}));
+    let uwsgi = tf_sim::uwsgi::Options::read(&planned.file("contrail-api-uwsgi.ini.10.0.0.2")).unwrap();
+    let mut ports = BTreeSet::new();
+    for worker in 0..uwsgi.workers {
+        let options =
+            Options::read(Daemon::Api, &[planned.file(&format!("contrail-api-{worker}.conf.10.0.0.2"))]).unwrap();
+        assert_eq!((options.listen, options.rest), (uwsgi.listen, Some(uwsgi.pair.clone())));
+        assert_eq!(options.worker, worker.to_string());
+        ports.insert(options.introspect.1);
+    }
+    assert_eq!((uwsgi.workers, ports.len()), (3, 3), "each worker opens a port of its own for introspection");
 }
 
 #[test]

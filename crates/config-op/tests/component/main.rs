@@ -3,6 +3,7 @@
 mod fields;
 mod files;
 mod goldens;
+mod keystone;
 mod properties;
 mod registration;
 mod support;

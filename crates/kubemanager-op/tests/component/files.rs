@@ -13,7 +13,7 @@ use tf_plan::{
     object::{SECRET, SERVICE_ACCOUNT},
     observed::{Source, Unavailable},
 };
-use tf_sim::kubernetes::options::Options;
+use tf_sim::{kubernetes::options::Options, library::Brought};
 use tf_testing::laws::unseen;
 
 const FILE: &str = "contrail-kubernetes.conf.10.0.0.2";
@@ -49,7 +49,7 @@ fn a_daemon_that_is_played_strictly_takes_the_file() {
     assert_eq!((options.api.hosts, options.api.port), (world.nodes, 8082));
     assert_eq!(options.collectors, ["10.0.0.7:8086", "10.0.0.8:8086"]);
     assert!(options.collector_tls.is_some() && options.introspect_pair.is_some());
-    assert_eq!((options.introspect.1, options.login), (8108, None));
+    assert_eq!((options.introspect.1, options.login.token_url), (8108, None));
     let pool = options.public_pool.unwrap_or_default();
     let parts = ["domain", "project", "network", "name"].map(|key| pool[key].clone());
     assert_eq!(parts, ["default-domain", "prod-default", "__public__", "__fip_pool_public__"]);
@@ -235,8 +235,9 @@ fn with_keystone_the_daemon_brings_its_login_and_the_library_has_none() {
     let keystone = json!({"address": "192.0.2.1", "adminPort": 5000, "adminPassword": password, "insecure": false});
     let auth = json!({"authMode": "keystone", "keystoneAuthParameters": keystone});
     let planned = plan_of(&World::default(), json!({"commonConfiguration": {"authParameters": auth}}));
-    let login = ["admin", password, "admin", "https://192.0.2.1:5000/v3/auth/tokens"].map(str::to_owned);
-    assert_eq!(read(&planned).login, Some(login));
+    let Brought { login, token_url, .. } = read(&planned).login;
+    assert_eq!(login, ["admin", password, "admin"].map(str::to_owned));
+    assert_eq!(token_url.as_deref(), Some("https://192.0.2.1:5000/v3/auth/tokens"));
     let library = &planned.open()["vnc_api_lib.ini"];
     assert!(library.contains("AUTHN_TYPE = keystone") && !library.contains("AUTHN_PASSWORD"), "{library}");
 }

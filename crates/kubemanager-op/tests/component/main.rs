@@ -3,6 +3,7 @@
 mod fields;
 mod files;
 mod goldens;
+mod keystone;
 mod nested;
 mod properties;
 mod rolling;

@@ -43,7 +43,7 @@ async fn serve(listener: TcpListener, own: Administration) {
 }
 
 fn answered(own: &Administration, question: &Question) -> Answer {
-    match let_in(own, question.authorization.as_deref()) {
+    match let_in(own, question.header("authorization")) {
         StatusCode::OK if question.path == PATH => (StatusCode::OK, "application/json", "[]".to_owned()),
         StatusCode::OK => (StatusCode::NOT_FOUND, "text/plain", "unknown request".to_owned()),
         refused => (refused, "text/plain", "refused".to_owned()),

@@ -23,12 +23,14 @@ use self::{
     options::{Daemon, Options},
 };
 use crate::{
+    client::ApiClient,
     collector,
-    elected::ask,
     exit::{Exit, exception, usage},
     hangup,
     http::{self, Question},
-    introspect, library, log,
+    introspect,
+    library::Library,
+    log,
     options::{Cassandra, Tls},
     status::{Peer, State, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
@@ -146,8 +148,11 @@ fn connect(options: Options, status: &Arc<Status>, exit: &mpsc::Sender<Exit>) ->
         });
     }
     if let Some(api) = options.api.clone() {
-        let (authorities, status) = (library::authorities()?, Arc::clone(status));
-        tokio::spawn(async move { ask(&api, authorities.as_deref(), &status).await });
+        let (server, brought) = api;
+        let (api, status) = (ApiClient::new(server, &Library::read()?, &brought)?, Arc::clone(status));
+        let using = api.clone();
+        tokio::spawn(async move { api.watch(&status).await });
+        tokio::spawn(async move { using.lookup().await });
     }
     if let Some(redis) = options.redis.clone() {
         tokio::spawn(redis::ask(redis, options.queries, Arc::clone(status)));

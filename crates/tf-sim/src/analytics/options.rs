@@ -11,6 +11,7 @@ use crate::{
     control::options::{cassandra, given, pair, rabbitmq, server, tls},
     exit::{Exit, exception},
     ini::Ini,
+    library::Brought,
     options::{ApiServer, Cassandra, Pair, Rabbitmq, RabbitmqTls, Tls, Values, words, zookeeper},
 };
 
@@ -171,8 +172,8 @@ pub struct Options {
     pub rabbitmq: Option<Rabbitmq>,
     /// Servers with port as ZooKeeper's client wants them, for those that use it; within, none if it could not make sense of them.
     pub zookeeper: Option<Option<String>>,
-    /// The config API, for those that ask it.
-    pub api: Option<ApiServer>,
+    /// The config API, for those that ask it, and as whom.
+    pub api: Option<(ApiServer, Brought)>,
     /// Redis, for those that use it.
     pub redis: Option<Redis>,
     /// The port on the loopback address that queries go to.
@@ -399,15 +400,20 @@ fn bus(daemon: Daemon, values: &Values) -> Result<Rabbitmq, Exit> {
     })
 }
 
-fn api(values: &Values) -> Result<ApiServer, Exit> {
+fn api(values: &Values) -> Result<(ApiServer, Brought), Exit> {
     let servers: Vec<(String, u16)> =
         words(&values.or("api_server", "127.0.0.1:8082")).iter().map(|item| server(item)).collect();
     let port = servers.first().map(|(_, port)| *port).filter(|port| *port != 0);
-    Ok(ApiServer {
+    let server = ApiServer {
         port: port.ok_or_else(|| exception("ValueError: api_server"))?,
         hosts: servers.into_iter().map(|(host, _)| host).collect(),
         tls: values.is_on("api_server_use_ssl"),
-    })
+    };
+    // Its own defaults hide what the library's file has (upstream `opserver.py`).
+    let login = [("admin_user", "admin"), ("admin_password", "contrail123"), ("admin_tenant_name", "default-domain")];
+    let keystone = [("auth_protocol", "http"), ("auth_host", "127.0.0.1"), ("auth_port", "35357")];
+    let read = |options: [(&str, &str); 3]| options.map(|(option, default)| values.or(option, default));
+    Ok((server, Brought { login: read(login), token_url: None, server: Some(read(keystone)) }))
 }
 
 #[cfg(test)]

@@ -11,12 +11,15 @@ use serde_json::json;
 use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
+    client::ApiClient,
     collector,
-    elected::{Mandate, ask},
+    elected::Mandate,
     exit::{Exit, exception, usage},
     hangup,
     http::{self, Call},
-    introspect, library, log,
+    introspect,
+    library::Library,
+    log,
     status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
 };
@@ -55,7 +58,10 @@ pub async fn run(arguments: &[String], mandate: &Mandate, exit: &mpsc::Sender<Ex
     }
     // A file that is not there is passed over, as by Python's parser.
     let options = Options::read(&fs::read_to_string(file).unwrap_or_default())?;
-    let authorities = library::authorities()?;
+    let library = Library::read()?;
+    let mut api = options.api.clone();
+    api.tls = library.authorities().is_some();
+    let api = ApiClient::new(api, &library, &options.login)?;
     let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
     let mut peers = vec![Peer::ApiServer, Peer::Cassandra, Peer::RabbitMq];
     peers.extend(options.election.as_ref().map(|_| Peer::Zookeeper));
@@ -69,16 +75,17 @@ pub async fn run(arguments: &[String], mandate: &Mandate, exit: &mpsc::Sender<Ex
     let collectors = hangup::fixed(options.collectors.clone());
     tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
     reach(&options).await;
-    let mut api = options.api.clone();
-    api.tls = authorities.is_some();
-    let asking = Arc::clone(&status);
-    tokio::spawn(async move { ask(&api, authorities.as_deref(), &asking).await });
+    let (watching, asking) = (api.clone(), Arc::clone(&status));
+    tokio::spawn(async move { watching.watch(&asking).await });
     status.wait_for(Peer::ApiServer).await;
     let database = Database::connect(&options.cassandra, &status).await?;
     tokio::spawn(async move { database.watch(crate::api::KEYSPACE).await });
     tokio::spawn(
         Bus::new(&options.rabbitmq, format!("{}-kube_manager.{node}", options.cluster), &status).run(exit.clone()),
     );
+    // It reads its domain, and does not catch that it is not let in (upstream `_wait_for_configured_domain`).
+    let token = api.begin().await?;
+    tokio::spawn(async move { api.go_on(token).await });
     tokio::spawn(async move { follow(&options).await });
     Ok(())
 }

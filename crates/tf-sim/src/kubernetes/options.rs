@@ -9,6 +9,7 @@ use std::{
 use crate::{
     exit::{Exit, exception},
     ini::Ini,
+    library::Brought,
     options::{ApiServer, Cassandra, Pair, Rabbitmq, Tls, Values, words, zookeeper},
 };
 
@@ -53,8 +54,8 @@ pub struct Options {
     pub rabbitmq: Rabbitmq,
     /// The config API. Whether it speaks TLS stands in the library's file.
     pub api: ApiServer,
-    /// With whom the daemon logs in there, where the file says.
-    pub login: Option<[String; 4]>,
+    /// As whom the daemon logs in there, and where.
+    pub login: Brought,
     /// Collectors with port.
     pub collectors: Vec<String>,
     /// How they are reached.
@@ -108,7 +109,11 @@ impl Options {
                 port: values.port("vnc_endpoint_port", "8082")?,
                 tls: false,
             },
-            login: login(&values),
+            login: Brought {
+                login: ["auth_user", "auth_password", "auth_tenant"].map(|name| values.or(name, "admin")),
+                token_url: values.given("auth_token_url"),
+                server: None,
+            },
             collectors: words(&values.or("collectors", "")),
             collector_tls: values.collector_tls(),
         })
@@ -148,13 +153,6 @@ fn name(values: &Values, option: &str, keys: &[&str]) -> Result<Option<Name>, Ex
         Some(key) => Err(exception(format!("[{key}] not specified in {option} dict string"))),
         None => Ok(Some(name)),
     }
-}
-
-/// User, password, project, and where they are shown.
-fn login(values: &Values) -> Option<[String; 4]> {
-    let url = values.given("auth_token_url")?;
-    let [user, password, project] = ["auth_user", "auth_password", "auth_tenant"].map(|name| values.or(name, "admin"));
-    Some([user, password, project, url])
 }
 
 #[cfg(test)]

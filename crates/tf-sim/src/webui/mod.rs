@@ -8,7 +8,7 @@ pub mod options;
 use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use hyper::StatusCode;
+use hyper::{Request, StatusCode, body::Bytes};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
@@ -17,13 +17,15 @@ use tokio::{
 
 use crate::{
     exit::{Exit, exception},
-    http, log,
+    http,
+    keystone::TOKEN,
+    log,
     options::Pair,
     status::{Peer, Status},
     stores::cassandra::Database,
     tls,
 };
-use options::{Api, Options};
+use options::Options;
 
 /// Name of the program that runs both.
 pub const NAME: &str = "node";
@@ -81,7 +83,7 @@ async fn web(options: Options) -> Result<(), Exit> {
     tokio::spawn(async move { database.watch(KEYSPACE).await });
     let redis = options.redis.clone();
     tokio::spawn(async move { watch(&redis).await });
-    tokio::spawn(async move { ask(&options.api).await });
+    tokio::spawn(async move { ask(&options).await });
     Ok(())
 }
 
@@ -157,16 +159,27 @@ async fn session(redis: &(String, u16)) -> Result<()> {
     timeout(PATIENCE, asked).await.context("no answer")?
 }
 
-/// Asks the config API whether it is there, and says so when that changes.
-async fn ask(api: &Api) {
+/// Asks the config API whether it is there, with Keystone as the administrator that jobs log in as, and says so when that changes.
+async fn ask(options: &Options) {
+    let Options { api, keystone, .. } = options;
     let mut last = None;
     loop {
         let mut answer = String::from("no server");
+        let token = match keystone {
+            Some(keystone) => keystone.login().token().await.map(|token| Some(token.id)),
+            None => Ok(None),
+        };
         for host in &api.server.hosts {
             let authorities = api.authorities.as_deref().filter(|_| api.server.tls);
             let asked = async {
                 let tls = authorities.map(|authorities| tls::client(authorities, None)).transpose()?;
-                http::get(host, api.server.port, tls.as_ref(), &api.page).await
+                let token = token.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                let mut request = Request::get(&api.page);
+                if let Some(token) = token {
+                    request = request.header(TOKEN, token);
+                }
+                let request = request.body(Bytes::new().into())?;
+                Ok::<_, anyhow::Error>(http::ask(host, api.server.port, tls.as_ref(), request).await?.status)
             };
             answer = match asked.await {
                 Ok(status) => format!("status {}", status.as_u16()),

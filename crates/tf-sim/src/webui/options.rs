@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::module;
 use crate::{
     exit::{Exit, exception},
+    keystone::{Identity, Login, Trust, Url, Version},
     options::{ApiServer, Cassandra, Pair},
 };
 
@@ -70,6 +71,23 @@ pub struct Keystone {
     pub regions: Value,
     /// Name, password, project, domain of the project, domain of the user.
     pub login: [String; 5],
+}
+
+impl Keystone {
+    /// How jobs log in (upstream `keystone.api.js`, `formatV2AuthTokenData`, `formatV3AuthTokenData`): one domain counts for project and user.
+    pub fn login(&self) -> Login {
+        let [user, password, project, domain, _] = self.login.clone();
+        let Api { server, is_strict, authorities, .. } = &self.server;
+        let (version, path) = match self.version.as_str() {
+            "v2.0" => (Version::V2, "/v2.0/tokens"),
+            _ => (Version::V3, "/v3/auth/tokens"),
+        };
+        let url = Url { tls: server.tls, host: server.hosts.concat(), port: server.port, path: path.to_owned() };
+        let authorities = authorities.as_ref().map(|file| file.display().to_string());
+        let identity = Identity { user, password, project, user_domain: domain.clone(), project_domain: domain };
+        let question = identity.question(version).to_string().into_bytes();
+        Login { url, trust: Trust::of(!is_strict, authorities), version, question }
+    }
 }
 
 impl Options {

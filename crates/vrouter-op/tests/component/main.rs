@@ -6,6 +6,7 @@ mod fields;
 mod files;
 mod goldens;
 mod hostile;
+mod keystone;
 mod registration;
 mod rollout;
 mod services;
