@@ -256,7 +256,9 @@ impl Keystone {
             .set("auth_type", "password")
             .set_if_some("user_domain_name", self.domain())
             .set_if_some("project_domain_name", self.domain())
-            .set("region_name", &self.region);
+            .set("region_name", &self.region)
+            // The endpoint that every Keystone has. By itself contrail-api looks for the one for administration (tf-components 1.5).
+            .set("interface", "public");
         if self.tls {
             // Without the key contrail-api accepts every certificate (upstream `vnc_cfg_api_server/utils.py`).
             section.set("insecure", self.insecure).set_if_some("cafile", self.trust());

@@ -26,9 +26,9 @@ const SECRET: &str = "keystone";
 /// The administrator's password.
 pub const PASSWORD: &str = "a&b+%<c>='#;%(d)s";
 /// The administrator's other texts: name, project, domain.
-const TEXTS: [&str; 3] = ["ad%min;'1", "#pro=ject", "Do%%main"];
+pub const TEXTS: [&str; 3] = ["ad%min;'1", "#pro=ject", "Do%%main"];
 /// Where Keystone is.
-const REGION: &str = "Region'2";
+pub const REGION: &str = "Region'2";
 
 /// A Keystone. It ends with this.
 pub struct Logins {

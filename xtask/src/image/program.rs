@@ -57,6 +57,9 @@ const OTHERS: [Program; 3] = [
             "dnsmasq",
             "tf-snmp-collector",
             "tf-topology",
+            "uwsgi",
+            // Who knows users, where a test wants one.
+            "keystone",
             // The web UI is a program for this one, which starts in the folder of the other two.
             "node",
             "/usr/src/contrail/contrail-web-core/jobServerStart.js",

@@ -19,6 +19,7 @@
 //! | what a test can do to nodes | [`power`], [`partition`], [`disk`] |
 //! | what a node has of its own, and what is the machine's | [`machine`], `e2e/lab/node/root.sh` |
 //! | every operator at once, and who asks daemons that are played | [`whole`], [`sim`] |
+//! | who knows users | [`keystone`] |
 //! | how all of it is found and ended | [`cgroup`] |
 //!
 //! All that a lab makes ends with its processes, but for empty control groups, which are removed with its folder.
@@ -30,6 +31,7 @@ pub mod config;
 pub mod disk;
 pub mod dns;
 pub mod image;
+pub mod keystone;
 pub mod machine;
 pub mod network;
 pub mod node;

@@ -88,6 +88,8 @@ pub struct Visitor {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Port of the API.
     api: u16,
+    /// What is shown there.
+    token: Option<String>,
 }
 
 impl Visitor {
@@ -110,13 +112,19 @@ impl Visitor {
         let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
         // Each question is a connection of its own: whoever begins anew is seen.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector.build());
-        Ok(Self { client, api: API })
+        Ok(Self { client, api: API, token: None })
     }
 
     /// The same for an API on another port than the usual one.
     #[must_use]
     pub fn at(self, api: u16) -> Self {
         Self { api, ..self }
+    }
+
+    /// The same with a token of Keystone.
+    #[must_use]
+    pub fn with(self, token: String) -> Self {
+        Self { token: Some(token), ..self }
     }
 
     /// What a daemon says of itself; none if it opens no port, as those do that wait to be elected.
@@ -244,7 +252,11 @@ impl Visitor {
 
     async fn ask(&self, method: Method, address: Ipv4Addr, port: u16, path: &str, body: &str) -> Result<(u16, String)> {
         let uri = format!("https://{address}:{port}{path}");
-        let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body.to_owned())))?;
+        let mut request = Request::builder().method(method).uri(uri);
+        if let Some(token) = &self.token {
+            request = request.header("x-auth-token", token);
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_owned())))?;
         let asked = async {
             let answer = self.client.request(request).await?;
             let code = answer.status().as_u16();

@@ -89,7 +89,17 @@ pub fn manifest_of_control_nodes(count: u32) -> Result<String> {
 /// What the example has for analytics alone.
 const OF_ANALYTICS: [&str; 4] = ["analytics", "analyticsAlarm", "analyticsSnmp", "queryengine"];
 
-/// The same without analytics, and with other ports than the usual ones wherever a spec moves them.
+/// The same where somebody authenticates users, as `authParameters` say.
+///
+/// # Errors
+/// As [`manifest`].
+pub fn manifest_with_users(parameters: Value) -> Result<Value> {
+    let mut manifest: Value = serde_saphyr::from_str(&manifest()?)?;
+    manifest["spec"]["commonConfiguration"]["authParameters"] = parameters;
+    Ok(manifest)
+}
+
+/// The same without analytics, with two workers of the API, and with other ports than the usual ones wherever a spec moves them.
 ///
 /// # Errors
 /// As [`manifest`].
@@ -108,7 +118,7 @@ pub fn manifest_on_moved_ports() -> Result<Value> {
         "redis": { "redisPort": 6489 },
         "config": {
             "apiPort": MOVED_API, "apiIntrospectPort": 9184, "schemaIntrospectPort": 9187, "svcMonitorIntrospectPort": 9188,
-            "deviceManagerIntrospectPort": 9196,
+            "deviceManagerIntrospectPort": 9196, "apiWorkerCount": 2,
         },
         "controls": { "bgpPort": 1179, "xmppPort": 6269, "dnsPort": 1053, "dnsIntrospectPort": 9192 },
     });

@@ -22,6 +22,7 @@ mod secret;
 mod settings;
 mod traffic;
 mod turns;
+mod users;
 mod world;
 
 use std::collections::BTreeMap;
@@ -91,6 +92,8 @@ pub enum Long {
     Growth,
     /// It comes up without analytics on ports of its own.
     Moved,
+    /// It comes up where Keystone knows users.
+    Users,
 }
 
 impl Long {
@@ -106,9 +109,10 @@ impl Long {
     }
 
     /// What is to come up.
-    fn manifest(self) -> Result<String> {
+    async fn manifest(self, lab: &Lab) -> Result<String> {
         match self {
             Self::Moved => Ok(whole::manifest_on_moved_ports()?.to_string()),
+            Self::Users => Ok(whole::manifest_with_users(users::keystone(lab).await?.parameters())?.to_string()),
             _ => whole::manifest(),
         }
     }
@@ -130,7 +134,7 @@ impl Long {
         }
         let client = lab.client().await?;
         let begun = Instant::now();
-        lab.apply(&self.manifest()?).await?;
+        lab.apply(&self.manifest(&lab).await?).await?;
         match resources::ready(&client, MANAGER, NAMESPACE, "sdn", BRING_UP).await {
             Ok(_) => println!("Ready after {:.0?}", begun.elapsed()),
             Err(error) => return Err(CONFIG.with_testimony(error, &client).await),

@@ -1,9 +1,8 @@
 //! An SDN without analytics whose services are on other ports than the usual ones: clients find each of them, and nothing is left of what is not there.
 
-use tf_api::contract::DaemonStatus;
 use tf_testing::real::sim::NodeStatus;
 
-use super::picture::daemons;
+use super::picture::are_well;
 use super::*;
 use crate::picture::{nothing_is_told, one_tree_is_shown};
 
@@ -25,12 +24,9 @@ async fn without_analytics_and_on_moved_ports_every_daemon_serves_and_nothing_is
 }
 
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
-    let is_well = |it: &Resource| it.is_ready() && daemons(it).iter().all(DaemonStatus::is_well);
     let found = resources::all(client, NAMESPACE).await?;
     ensure!(found.len() == RESOURCES, "{:?}", found.iter().map(|it| &it.name).collect::<Vec<_>>());
-    for resource in &found {
-        resources::until(client, resource.kind, NAMESPACE, &resource.name, "well", RECOVERY, is_well).await?;
-    }
+    are_well(client).await?;
     nothing_is_told(&resources::all(client, NAMESPACE).await?, &[])?;
     println!("{}", one_tree_is_shown(client, NAMESPACE).await?.0);
 
@@ -38,8 +34,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let addresses = lab.real_nodes()?.addresses()?;
     are_introspected(&visitor, &addresses).await?;
     one_writes_and_all_read(&visitor, &addresses, "moved").await?;
-    control_nodes_are_registered_with_their_ports(&visitor, &addresses).await?;
-    secret::nothing_is_told(lab, client).await
+    control_nodes_are_registered_with_their_ports(&visitor, &addresses).await
 }
 
 /// One of each daemon, and each API, answers there, connected to all that it uses: a collector is not among that.

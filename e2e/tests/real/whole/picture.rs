@@ -27,8 +27,17 @@ pub async fn is_as_documented(client: &Client) -> Result<()> {
     Ok(())
 }
 
+/// Every resource is Ready, and says that each of its daemons is well.
+pub async fn are_well(client: &Client) -> Result<()> {
+    let is_well = |it: &Resource| it.is_ready() && daemons(it).iter().all(DaemonStatus::is_well);
+    for resource in resources::all(client, NAMESPACE).await? {
+        resources::until(client, resource.kind, NAMESPACE, &resource.name, "well", RECOVERY, is_well).await?;
+    }
+    Ok(())
+}
+
 /// What a resource tells of its daemons.
-pub fn daemons(resource: &Resource) -> Vec<DaemonStatus> {
+fn daemons(resource: &Resource) -> Vec<DaemonStatus> {
     serde_json::from_value(resource.object.data["status"]["daemons"].clone()).unwrap_or_default()
 }
 

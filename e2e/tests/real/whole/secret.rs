@@ -33,9 +33,7 @@ pub async fn nothing_is_told(lab: &Lab, client: &Client) -> Result<()> {
     };
     let values = secrets::values(lab, client, secret).await?;
     for (name, key) in GENERATED {
-        let found = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(name).await?.data.unwrap_or_default();
-        let value = found.get(key).with_context(|| format!("Secret {name} has no {key}"))?;
-        ensure!(values.contains_key(std::str::from_utf8(&value.0)?), "{key} of Secret {name} is not looked for");
+        ensure!(values.contains_key(&text(client, name, key).await?), "{key} of Secret {name} is not looked for");
     }
     let mut pages = secrets::pages(&CONFIG, lab, client).await?;
     for operator in operators::ALL {
@@ -43,4 +41,11 @@ pub async fn nothing_is_told(lab: &Lab, client: &Client) -> Result<()> {
         pages.insert(format!("metrics of {operator}"), metrics);
     }
     secrets::nothing_leaks(&values, &pages)
+}
+
+/// What a Secret has under a key.
+pub async fn text(client: &Client, name: &str, key: &str) -> Result<String> {
+    let mut found = Api::<Secret>::namespaced(client.clone(), NAMESPACE).get(name).await?.data.unwrap_or_default();
+    let value = found.remove(key).with_context(|| format!("Secret {name} has no {key}"))?;
+    Ok(String::from_utf8(value.0)?)
 }
