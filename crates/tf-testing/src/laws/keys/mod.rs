@@ -69,7 +69,7 @@ fn unknown(file: &str, text: &str) -> Vec<String> {
         None => told("nobody knows who reads it (tf_testing::laws::keys)".into()),
         Some(Reader::Elsewhere) => Vec::new(),
         Some(Reader::Played(read)) => read(text).err().map(told).unwrap_or_default(),
-        Some(Reader::Lenient(sections)) => match keys(name, text) {
+        Some(Reader::Lenient(sections)) => match keys(text) {
             Err(fault) => told(fault),
             Ok(keys) => {
                 let unread = keys.iter().filter(|(section, key)| !is_read(sections, section, key));
@@ -131,9 +131,9 @@ fn query_engine(text: &str) -> Result<(), String> {
 }
 
 /// Sections and keys of a file. What has no sections has all of its keys, in paths, in one without a name.
-fn keys(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
+fn keys(text: &str) -> Result<Vec<(String, String)>, String> {
     let paths = |value: &Value| Ok(paths(value).into_iter().map(|path| (String::new(), path)).collect());
-    if name.ends_with(".js") {
+    if text.starts_with("var ") {
         return paths(&module::read(text).map_err(|exit| exit.why)?);
     }
     if text.starts_with('{') {
