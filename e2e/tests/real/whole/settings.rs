@@ -100,7 +100,7 @@ const SETTINGS: [Setting; 15] = [
     Setting {
         service: "kubemanager",
         kind: KUBEMANAGER,
-        wish: || json!({"serviceConfiguration": {"ipFabricSnat": true}}),
+        wish: || json!({"serviceConfiguration": {"ipFabricSnat": false}}),
         anew: &["kubemanager"],
     },
     // Its servers are told no level.
