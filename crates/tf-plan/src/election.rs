@@ -12,8 +12,9 @@ use crate::{
     step::Target,
 };
 
-/// Who leads is brought up to date last, and only when who is elected next is a process that runs. While nobody leads, who waits is
-/// not stopped as long as somebody is about to be elected.
+/// Who leads is brought up to date last, and only when who is elected next is a process that runs. Who leads and has hardly begun, as where all have,
+/// goes first, and so does who is elected then: their places in line go with them, and none of a process that is no more stays before the others'.
+/// While nobody leads, who waits is not stopped as long as somebody is about to be elected.
 #[derive(Clone, Copy, Debug)]
 pub struct Election {
     /// Whether a pod's server leads.
@@ -26,9 +27,7 @@ pub struct Election {
 pub(crate) struct Line<'a> {
     /// The daemon that is elected.
     pub daemon: &'static str,
-    /// Members whose nodes are there.
-    pub seats: &'a [Seat<'a>],
-    /// Their pods.
+    /// Pods of members whose nodes are there.
     pub pods: &'a [&'a Pod],
     /// What agents say.
     pub reports: &'a Reports<'a>,
@@ -39,14 +38,31 @@ pub(crate) struct Line<'a> {
 }
 
 impl Election {
+    /// Whether a pod goes last of those that serve.
+    pub(crate) fn goes_last(self, pod: &Pod, line: &Line<'_>) -> bool {
+        (self.leads)(pod, line.reports) != self.leader(line).is_some_and(|leader| self.has_hardly_begun(leader, line))
+    }
+
+    fn leader<'a>(self, line: &Line<'a>) -> Option<&'a Pod> {
+        line.pods.iter().copied().find(|pod| (self.leads)(pod, line.reports))
+    }
+
+    fn has_hardly_begun(self, pod: &Pod, line: &Line<'_>) -> bool {
+        line.started(pod).is_some_and(|begun| self.left(begun, line.now).is_some())
+    }
+
     /// For how much longer this pod is not stopped, and why. None where it may be now, or is not stopped by what is done to it.
-    pub(crate) fn turn(self, target: &Target, line: &Line<'_>) -> Option<(Duration, String)> {
-        let seat = line.seats.iter().find(|seat| seat.uid == target.uid)?;
+    pub(crate) fn turn(self, target: &Target, seats: &[Seat<'_>], line: &Line<'_>) -> Option<(Duration, String)> {
+        let seat = seats.iter().find(|seat| seat.uid == target.uid)?;
         if !seat.serves || seat.change == Some(Change::Told) {
             return None;
         }
         let session = self.session.as_secs();
-        if seat.leads {
+        let leader = self.leader(line);
+        if let Some(leader) = leader.filter(|leader| leader.uid == target.uid) {
+            if self.has_hardly_begun(leader, line) {
+                return None;
+            }
             let others = line.pods.iter().filter(|pod| pod.uid != target.uid);
             let left = others.filter_map(|pod| self.left(line.started(pod)?, line.now)).max()?;
             return Some((
@@ -54,7 +70,7 @@ impl Election {
                 format!("who leads is stopped when the others have run for {session} s, and can be elected"),
             ));
         }
-        if line.seats.iter().any(|seat| seat.leads) {
+        if leader.is_some() {
             return None;
         }
         let begun = line.pods.iter().filter_map(|pod| line.started(pod)).chain([line.since]);

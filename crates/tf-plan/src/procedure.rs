@@ -250,9 +250,12 @@ fn roll<Cr: Managed>(
         reports.pods.iter().partition(|pod| is_lost(pod, &plan.members, reports, nodes));
     let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
+    let unwell = |contract| status::since(contract, ConditionType::WorkloadReady, ConditionStatus::False);
+    let since = cr.contract().and_then(unwell).unwrap_or(observed.now);
+    let queue = Line { daemon: store.daemon, pods: &there, reports, since, now: observed.now };
     let seat = |pod| {
         let change = reports.change(pod, store.daemon, live, template, contents);
-        seat(pod, change, store.election.is_some_and(|election| (election.leads)(pod, reports)))
+        seat(pod, change, store.election.is_some_and(|election| election.goes_last(pod, &queue)))
     };
     let seats: Vec<Seat<'_>> = there.iter().copied().map(seat).collect();
     let gate = || unserving(&reports.troubles(), &lost).or_else(|| store.gate.held(&plan.members, reports, nodes));
@@ -272,10 +275,7 @@ fn roll<Cr: Managed>(
         )),
         (decision, _) => decision,
     };
-    let unwell = |contract| status::since(contract, ConditionType::WorkloadReady, ConditionStatus::False);
-    let since = cr.contract().and_then(unwell).unwrap_or(observed.now);
-    let queue = Line { daemon: store.daemon, seats: &seats, pods: &there, reports, since, now: observed.now };
-    let turn = decision.target().and_then(|target| store.election?.turn(target, &queue));
+    let turn = decision.target().and_then(|target| store.election?.turn(target, &seats, &queue));
     plan.again = turn.as_ref().map(|(left, _)| *left).or(plan.again);
     let decision = turn.map_or(decision, |(_, why)| Decision::Hold(why));
     let held = decision.held().map(str::to_owned);
@@ -340,8 +340,8 @@ pub fn heard<'m, 'a, Facts>(
     Ok(heard)
 }
 
-fn seat(pod: &Pod, change: Option<Change>, leads: bool) -> Seat<'_> {
+fn seat(pod: &Pod, change: Option<Change>, last: bool) -> Seat<'_> {
     // An agent that does not answer says nothing about the server, and one that is cut off serves whom it sees.
     let Pod { name, uid, ready, terminating, .. } = pod;
-    Seat { pod: name, uid, serves: *ready, leads, terminating: *terminating, change }
+    Seat { pod: name, uid, serves: *ready, last, terminating: *terminating, change }
 }

@@ -37,8 +37,8 @@ pub struct Seat<'a> {
     pub uid: &'a str,
     /// Whether it serves, in the best words there are: its member's, else the kubelet's.
     pub serves: bool,
-    /// Whether it leads the others.
-    pub leads: bool,
+    /// Whether it goes last of those that serve.
+    pub last: bool,
     /// Whether it is being deleted.
     pub terminating: bool,
     /// What of it is not current.
@@ -108,7 +108,7 @@ pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decisi
     if let Some(why) = disturbed.or_else(gate) {
         return Decision::Hold(format!("{} pods are not up to date, none is touched now: {why}", due.len()));
     }
-    due.sort_by_key(|seat| seat.leads);
+    due.sort_by_key(|seat| seat.last);
     due.first().map_or(Decision::Done, |seat| update(seat, "it is not up to date"))
 }
 
@@ -186,7 +186,7 @@ pub fn of_workloads(
         .into_iter()
         .map(|pod| {
             let Pod { name, uid, ready, terminating, .. } = pod;
-            Seat { pod: name, uid, serves: *ready, leads: false, terminating: *terminating, change: change(pod) }
+            Seat { pod: name, uid, serves: *ready, last: false, terminating: *terminating, change: change(pod) }
         })
         .collect();
     next(&seats, || {
@@ -235,12 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_ordinal_goes_first_and_who_leads_last() {
+    fn the_highest_ordinal_goes_first_but_for_who_goes_last() {
         let pods = [pod(0, true, "old"), pod(1, true, "old"), pod(2, true, "old")];
         assert!(matches!(of_set(&pods, workload(3)), Decision::Restart(target) if target.pod == "set-2"));
-        let seat = |pod, leads| {
+        let seat = |pod, last| {
             let change = Some(Change::Configuration);
-            Seat { pod, uid: "", serves: true, leads, terminating: false, change }
+            Seat { pod, uid: "", serves: true, last, terminating: false, change }
         };
         let led = [seat("a", false), seat("b", false), seat("c", true)];
         assert!(matches!(next(&led, || None), Decision::Activate(target) if target.pod == "b"));
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn of_members_that_serve_each_for_itself_none_follows_one_that_does_not_serve_although_it_is_up_to_date() {
-        let seat = |pod, serves, change| Seat { pod, uid: "", serves, leads: false, terminating: false, change };
+        let seat = |pod, serves, change| Seat { pod, uid: "", serves, last: false, terminating: false, change };
         let old = Some(Change::Configuration);
         let fine = || None;
         let down = [seat("a", false, old), seat("b", false, old), seat("c", false, old)];
@@ -307,8 +307,8 @@ mod tests {
             states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>(), change()), 1..7), held: bool,
         ) {
             let names: Vec<String> = (0..states.len()).map(|index| format!("pod-{index}")).collect();
-            let seats: Vec<Seat<'_>> = names.iter().zip(&states).map(|(pod, (serves, leads, terminating, change))| {
-                Seat { pod, uid: pod, serves: *serves, leads: *leads, terminating: *terminating, change: *change }
+            let seats: Vec<Seat<'_>> = names.iter().zip(&states).map(|(pod, (serves, last, terminating, change))| {
+                Seat { pod, uid: pod, serves: *serves, last: *last, terminating: *terminating, change: *change }
             }).collect();
             let busy = |seat: &Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
             let due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
@@ -318,7 +318,7 @@ mod tests {
                     prop_assert!(due(&target) && !target.terminating);
                     prop_assert!(!target.serves || !held && !seats.iter().any(busy));
                     let others = || seats.iter().filter(due).filter(|seat| seat.serves);
-                    prop_assert!(!target.serves || !target.leads || others().all(|seat| seat.leads));
+                    prop_assert!(!target.serves || !target.last || others().all(|seat| seat.last));
                 }
                 Decision::Hold(_) => {
                     prop_assert!(held || seats.iter().any(busy));

@@ -44,6 +44,30 @@ fn planned_where(conditions: &Value, observed: &Observed<Kubemanager>) -> Plan {
     kubemanager_op::plan::plan(&with_status(&kubemanager(json!({})), status), observed).unwrap()
 }
 
+/// The daemons of all members have begun now.
+fn all_have_begun(observed: &mut Observed<Kubemanager>) {
+    for agent in observed.agents.values_mut() {
+        let Agent::Says(status) = agent else { continue };
+        status.daemons.values_mut().for_each(|state| state.since = observed.now);
+    }
+}
+
+/// One member is at work now.
+fn is_elected(observed: &mut Observed<Kubemanager>, index: usize) {
+    health(observed, index, Health::new(true, ""));
+}
+
+/// One waits.
+fn stands_by(observed: &mut Observed<Kubemanager>, index: usize) {
+    health(observed, index, Health { standby: true, ..Health::new(true, "no port is open") });
+}
+
+#[expect(clippy::panic, reason = "a situation without the pod is a failing test")]
+fn health(observed: &mut Observed<Kubemanager>, index: usize, health: Health) {
+    let Some(Agent::Says(status)) = observed.agents.get_mut(&format!("pod-{index}")) else { panic!("no agent") };
+    status.health = Some(health);
+}
+
 /// The daemon of a pod is started anew with this configuration.
 #[expect(clippy::unwrap_used, clippy::panic, reason = "a situation without the pod is a failing test")]
 fn take(observed: &mut Observed<Kubemanager>, uid: &str, hash: ContentHash) {
@@ -87,6 +111,30 @@ fn the_member_at_work_goes_on_until_who_is_elected_next_is_a_process_that_runs()
     assert!(plan.under_way.unwrap().contains("can be elected"));
     observed.now += SESSION / 4 * 3;
     assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
+}
+
+/// As in a bring-up, in which the collectors come after it.
+#[test]
+fn while_who_is_at_work_has_hardly_begun_it_takes_a_change_first_and_so_does_the_next_one() {
+    let mut observed = running(None);
+    all_have_begun(&mut observed);
+    let mut order = Vec::new();
+    for (elected, next) in [(1, 2), (2, 0), (0, 1)] {
+        // Those that were stopped are the last in line, and which of the others is the first is chance.
+        is_elected(&mut observed, elected);
+        let plan = planned(&observed);
+        let Some(Step::Activate(target, hash)) = plan.step else { panic!("{:?}", plan.under_way) };
+        order.push(target.uid.clone());
+        take(&mut observed, &target.uid, hash);
+        stands_by(&mut observed, elected);
+        observed.now += Duration::from_secs(5);
+        let plan = planned(&observed);
+        assert!(plan.step.is_none(), "nobody is stopped while nobody is elected");
+        is_elected(&mut observed, next);
+    }
+    assert_eq!(order, ["pod-1", "pod-2", "pod-0"]);
+    let plan = planned(&observed);
+    assert_eq!((plan.step, plan.under_way), (None, None), "all have it, after 15 s");
 }
 
 #[test]
