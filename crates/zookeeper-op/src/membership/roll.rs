@@ -43,7 +43,7 @@ pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision:
             // An agent that does not answer says nothing about the server, and a kubelet that died neither. The probe of a
             // foreign pod knows nothing of the quorum.
             serves: seat.ready && !is_foreign || id.is_some_and(|id| view.serving.contains(&id)),
-            leads: id.is_some_and(|id| view.leader == Some(id)),
+            last: id.is_some_and(|id| view.leader == Some(id)),
             ..by_kubelet(seat)
         }
     });
@@ -87,7 +87,7 @@ fn seats<'a>(situation: &Situation<'a>, seat: impl Fn(&'a Seat) -> rollout::Seat
 /// A pod as the kubelet has it.
 fn by_kubelet(seat: &Seat) -> rollout::Seat<'_> {
     let Seat { pod, uid, ready, terminating, change, .. } = seat;
-    rollout::Seat { pod, uid, serves: *ready, leads: false, terminating: *terminating, change: *change }
+    rollout::Seat { pod, uid, serves: *ready, last: false, terminating: *terminating, change: *change }
 }
 
 fn step(due: rollout::Decision) -> Option<Step> {
