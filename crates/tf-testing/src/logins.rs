@@ -30,6 +30,12 @@ pub const TEXTS: [&str; 3] = ["ad%min;'1", "#pro=ject", "Do%%main"];
 /// Where Keystone is.
 pub const REGION: &str = "Region'2";
 
+/// The administrator.
+pub fn administrator() -> Identity {
+    let [user, project, domain] = TEXTS.map(str::to_owned);
+    Identity { user, password: PASSWORD.into(), project, user_domain: domain.clone(), project_domain: domain }
+}
+
 /// A Keystone. It ends with this.
 pub struct Logins {
     runtime: Runtime,
@@ -57,11 +63,8 @@ impl Logins {
             Pair { certificate: file("keystone.crt", &shown.certificate)?, key: file("keystone.key", &shown.key)? };
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let port = listener.local_addr()?.port();
-        let [user, project, domain] = TEXTS.map(str::to_owned);
-        let who =
-            Identity { user, password: PASSWORD.into(), project, user_domain: domain.clone(), project_domain: domain };
         let url = format!("{}://127.0.0.1:{port}", if is_tls { "https" } else { "http" });
-        let account = Account { who: Some(who), role: "admin".into(), region: REGION.into(), url };
+        let account = Account { who: Some(administrator()), role: "admin".into(), region: REGION.into(), url };
         runtime.spawn(Played::new(account).serve(listener, is_tls.then_some(pair)));
         Ok(Self { runtime, folder, port, authority: authority.certificate(), is_tls })
     }

@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use anyhow::Result;
 use serde_json::{Value, json};
 use tf_plan::files::{Ini, Settings as _};
-use tf_sim::keystone::{Identity, Login, NAME, Trust, Url, Version};
+use tf_sim::keystone::{Login, NAME, Trust, Url, Version};
 
-use crate::logins::{PASSWORD, REGION, TEXTS};
+use crate::logins::{PASSWORD, REGION, TEXTS, administrator};
 use crate::pki::Authority;
 use crate::{Lab, RealNode};
 
@@ -100,14 +100,11 @@ impl Keystone {
     /// # Errors
     /// When there is none to be had.
     pub async fn token(&self) -> Result<String> {
-        let [user, project, domain] = TEXTS.map(str::to_owned);
-        let administrator =
-            Identity { user, password: PASSWORD.into(), project, user_domain: domain.clone(), project_domain: domain };
         let login = Login {
             url: Url { tls: true, host: self.0.to_string(), port: PORT, path: "/v3/auth/tokens".into() },
             trust: Trust::Anybody,
             version: Version::V3,
-            question: administrator.question(Version::V3).to_string().into_bytes(),
+            question: administrator().question(Version::V3).to_string().into_bytes(),
         };
         Ok(login.token().await?.id)
     }

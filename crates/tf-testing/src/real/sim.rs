@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tf_api::names::AUTHORITY;
+use tf_sim::keystone::TOKEN;
 use tokio::time::timeout;
 
 /// Daemons with their introspect ports. One member's is at work of each but the first.
@@ -254,7 +255,7 @@ impl Visitor {
         let uri = format!("https://{address}:{port}{path}");
         let mut request = Request::builder().method(method).uri(uri);
         if let Some(token) = &self.token {
-            request = request.header("x-auth-token", token);
+            request = request.header(TOKEN, token);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned())))?;
         let asked = async {
