@@ -30,7 +30,8 @@ use tf_plan::{
     foreign::Foreign,
     hibernation,
     images::{Builtin, Chosen},
-    keystone, node,
+    keystone::{self, Keystone},
+    node,
     node::launch::{Identity, Probe, Unusable, file_name, port},
     nodemanager::{self, NodeType},
     observed::Observed,
@@ -100,6 +101,10 @@ impl component::Component for Component {
     fn references(cr: &AnalyticsAlarm) -> References {
         let auth = cr.spec.common_configuration.auth_parameters.as_ref();
         References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn login(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Option<Keystone> {
+        Keystone::named(cr, observed)
     }
 
     fn dependencies(cr: &AnalyticsAlarm) -> Vec<Dependency> {

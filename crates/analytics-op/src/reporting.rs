@@ -58,7 +58,7 @@ impl Surroundings {
         resolved: Result<Resolved, NotReady>,
     ) -> Result<Self, NotReady> {
         let log_dir = log_dir(log_path)?;
-        let keystone = Keystone::of(common.auth_parameters.as_ref(), cr.home(), &observed.secrets)?;
+        let keystone = Keystone::let_in(cr, observed)?;
         let resolved = resolved?;
         let mut services = Services::of(&resolved)?;
         let analytics = reachable(&resolved, &mut services.notes)?;

@@ -25,7 +25,8 @@ use tf_plan::{
     },
     hibernation,
     images::{Builtin, Chosen},
-    keystone, node,
+    keystone::{self, Keystone},
+    node,
     node::launch::{Identity, OnChange, Unusable, file_name},
     nodemanager::{self, COLLECTOR, NodeType},
     observed::Observed,
@@ -90,6 +91,10 @@ impl component::Component for Component {
     fn references(cr: &AnalyticsSnmp) -> References {
         let auth = cr.spec.common_configuration.auth_parameters.as_ref();
         References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn login(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<Keystone> {
+        Keystone::named(cr, observed)
     }
 
     fn dependencies(cr: &AnalyticsSnmp) -> Vec<Dependency> {

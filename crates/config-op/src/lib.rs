@@ -19,7 +19,7 @@ use tf_plan::{
     component::{self, Agents, References},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
-    keystone,
+    keystone::{self, Keystone},
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
@@ -74,6 +74,10 @@ impl component::Component for Component {
     fn references(cr: &Config) -> References {
         let auth = cr.spec.common_configuration.auth_parameters.as_ref();
         References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn login(cr: &Config, observed: &Observed<Config>) -> Option<Keystone> {
+        Keystone::named(cr, observed)
     }
 
     fn dependencies(cr: &Config) -> Vec<Dependency> {

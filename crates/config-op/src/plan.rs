@@ -46,10 +46,9 @@ const GRACE_SECONDS: i64 = 60;
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot
 /// be.
 pub fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let (resolved, drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let desired = || {
-        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let keystone = Keystone::let_in(cr, observed)?;
         let services = Services::of(&resolved?)?;
         carry_out(cr, observed, &services, keystone.as_ref(), drafts.clone())
     };

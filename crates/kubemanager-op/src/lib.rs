@@ -22,7 +22,7 @@ use tf_plan::{
     component::{self, Agents, References},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
-    keystone,
+    keystone::{self, Keystone},
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
@@ -83,6 +83,10 @@ impl component::Component for Component {
         let auth = cr.spec.common_configuration.auth_parameters.as_ref();
         let secrets = keystone::secret(auth).map(str::to_owned).into_iter().chain([token::secret(cr)]).collect();
         References { secrets, ..References::default() }
+    }
+
+    fn login(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<Keystone> {
+        Keystone::named(cr, observed)
     }
 
     fn dependencies(cr: &Kubemanager) -> Vec<Dependency> {

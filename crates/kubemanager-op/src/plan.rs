@@ -45,7 +45,6 @@ const GRACE_SECONDS: i64 = 60;
 /// # Errors
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let (resolved, mut drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let spec = &cr.spec.service_configuration;
     let facts = cluster::Cluster::of(&observed.facts, &observed.foreign);
@@ -60,7 +59,7 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         let kubernetes = kubernetes?;
         keeps_its_name(cr, &kubernetes.name)?;
         let objects = Objects::of(spec, &kubernetes.name)?;
-        let keystone = Keystone::of(auth, cr.home(), &observed.secrets)?;
+        let keystone = Keystone::let_in(cr, observed)?;
         let mut services = Services::of(&resolved?)?;
         services.notes.extend(facts.problems);
         let token = token::of(cr, observed)?;

@@ -14,6 +14,7 @@ use crate::{
     credentials::Credential,
     declaration::Declaration,
     dependency::Dependency,
+    keystone::Keystone,
     node::launch::{self, Unusable},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
@@ -129,6 +130,13 @@ pub trait Component: Send + Sync + 'static {
     fn references(cr: &Self::Cr) -> References {
         let _ = cr;
         References::default()
+    }
+
+    /// As whom the resource's pods log in at Keystone, so that the runtime can ask whether that is let in; none where they do not, and where
+    /// the plan says what the login lacks.
+    fn login(cr: &Self::Cr, observed: &Observed<Self::Cr>) -> Option<Keystone> {
+        let _ = (cr, observed);
+        None
     }
 
     /// Services the resource needs.

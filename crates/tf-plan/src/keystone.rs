@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use tf_api::{
+    Managed,
     common::{AuthMode, AuthParameters, KeystoneAuthParameters, KeystoneVersion},
     contract::Reason,
     schema::Sensitive,
@@ -15,6 +16,7 @@ use crate::{
     files::{Ini, Settings as _, Unrepresentable, url},
     foreign::{self, File},
     node,
+    observed::Observed,
     plan::{NotReady, Obstacle},
     secret::SecretData,
 };
@@ -201,6 +203,25 @@ impl Keystone {
             domain,
             region: text(parameters.region.as_ref(), "region", "RegionOne")?,
         }))
+    }
+
+    /// As whom a resource logs in, if the spec says so in a way that can be.
+    pub fn named<Cr: Managed>(cr: &Cr, observed: &Observed<Cr>) -> Option<Self> {
+        Self::of(cr.common().auth_parameters.as_ref(), cr.home(), &observed.secrets).ok().flatten()
+    }
+
+    /// [`of`](Self::of), for the files of pods: where Keystone refuses the login, it is not handed out, and what runs stays as it is.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of), and that Keystone refuses the login.
+    pub fn let_in<Cr: Managed>(cr: &Cr, observed: &Observed<Cr>) -> Result<Option<Self>, NotReady> {
+        let found = Self::of(cr.common().auth_parameters.as_ref(), cr.home(), &observed.secrets)?;
+        match &observed.refused_login {
+            Some(why) if found.is_some() => Err(NotReady::secret(format!(
+                "Keystone does not let in its administrator, so that nothing is changed: {why}"
+            ))),
+            _ => Ok(found),
+        }
     }
 
     /// `http` or `https`.

@@ -122,6 +122,7 @@ impl<C: Component> Controller<C> {
             work.backoff.succeeded(key);
             self.reconciler.statuses.forget(key);
             self.reconciler.registrar.forget(key);
+            self.reconciler.observer.logins.forget(key);
             self.reconciler.world.inputs.forget(key);
         }
     }

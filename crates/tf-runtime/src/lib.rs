@@ -19,6 +19,7 @@ mod finalizer;
 mod health;
 mod identity;
 mod inputs;
+mod keystone;
 mod leader;
 mod lock;
 mod managed;

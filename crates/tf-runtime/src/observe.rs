@@ -24,6 +24,7 @@ use crate::{
     credentials,
     error::RequestError,
     identity::Authorities,
+    keystone::Logins,
     object::Key,
     watch::{Board, Primary, State},
     world::World,
@@ -43,6 +44,8 @@ pub struct Observer<C: Component> {
     pub agents: Arc<Agents>,
     /// What the replacement of an authority waits for.
     pub authorities: Arc<Authorities>,
+    /// What Keystone says of logins.
+    pub logins: Arc<Logins>,
     /// The operator itself.
     pub operator: Operator,
 }
@@ -58,6 +61,7 @@ impl<C: Component> Observer<C> {
         self.read_references(key, cr, &mut observed).await?;
         self.read_credentials(key, cr, &mut observed).await?;
         self.read_facts(&mut observed).await?;
+        observed.refused_login = self.logins.refusal(key, C::login(cr, &observed)).await;
         Ok(observed)
     }
 

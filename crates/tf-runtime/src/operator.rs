@@ -20,6 +20,7 @@ use crate::{
     finalizer::Finalizer,
     health::{Health, listen, serve},
     identity::{Authorities, Signer},
+    keystone::Logins,
     leader::{Candidate, Permit, Timing, campaign},
     metrics::{Metrics, Snapshot},
     observe::Observer,
@@ -231,9 +232,9 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
     let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
     let (sender, triggers) = mpsc::unbounded_channel();
     let proxy = arguments.config_api_proxy.clone().filter(|proxy| !proxy.is_empty());
+    let logins = Arc::new(Logins::new(authorities.clone(), sender.clone(), proxy.clone()));
     let registrar =
-        Registrar::new(operator, authorities.clone(), permit.clone(), sender.clone(), metrics.clone(), proxy);
-    let registrar = Arc::new(registrar);
+        Arc::new(Registrar::new(authorities.clone(), permit.clone(), sender.clone(), metrics.clone(), proxy));
     let view = View {
         world: world.clone(),
         agents: agents.clone(),
@@ -280,6 +281,7 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
             client: guarded.clone(),
             agents: agents.clone(),
             authorities: authorities.clone(),
+            logins,
             operator: Operator {
                 version: env!("CARGO_PKG_VERSION").into(),
                 cluster_domain: arguments.cluster_domain.clone(),

@@ -4,9 +4,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tf_api::contract::{ConditionStatus, ConditionType};
 use tf_plan::{component::Component, keystone, node, observed::Observed};
 use tf_sim::{
     keystone::{Account, Guard, Identity, Login, Played},
@@ -106,17 +107,46 @@ impl Logins {
     pub fn plan<C: Component>(
         &self,
         cr: &C::Cr,
-        mut observed: Observed<C::Cr>,
+        observed: Observed<C::Cr>,
         version: &str,
         password: &str,
     ) -> Result<Planned> {
+        let (cr, observed) = self.named::<C>(cr, observed, version, password)?;
+        Ok(Planned(C::plan(&cr, &observed).map_err(|not_ready| anyhow!("{}", not_ready.message))?))
+    }
+
+    /// That a login is asked about before it is handed out, and not handed out where Keystone refuses it.
+    ///
+    /// # Errors
+    /// When it is.
+    pub fn are_withheld<C: Component>(&self, cr: &C::Cr, observed: Observed<C::Cr>) -> Result<()> {
+        let (cr, mut observed) = self.named::<C>(cr, observed, "v3", PASSWORD)?;
+        let asked = C::login(&cr, &observed).context("nobody is asked about")?;
+        ensure!(asked.port == self.port && asked.password.expose() == PASSWORD, "another one is asked about");
+        ensure!(C::plan(&cr, &observed).is_ok(), "there is no plan anyway");
+        observed.refused_login = Some("POST nowhere: 401".into());
+        let not_ready = C::plan(&cr, &observed).err().context("a refused login is handed out")?;
+        let told = not_ready.drafts.iter().find(|draft| draft.kind == ConditionType::InputsReady);
+        let told = told.context("inputs are not spoken of")?;
+        ensure!(told.status == ConditionStatus::False && told.message.contains("POST nowhere: 401"), "{told:?}");
+        ensure!(not_ready.prepared.is_empty(), "something is made");
+        Ok(())
+    }
+
+    /// The resource with this Keystone, and what is observed with the Secret that its spec names.
+    fn named<C: Component>(
+        &self,
+        cr: &C::Cr,
+        mut observed: Observed<C::Cr>,
+        version: &str,
+        password: &str,
+    ) -> Result<(C::Cr, Observed<C::Cr>)> {
         let mut cr = serde_json::to_value(cr)?;
         cr["spec"]["commonConfiguration"]["authParameters"] = self.parameters(version);
         let data = [(keystone::PASSWORD, password), (keystone::AUTHORITY, self.authority.as_str())];
         let data = data.map(|(key, value)| (key.to_owned(), value.to_owned()));
         observed.secrets.insert(SECRET.into(), data.into_iter().collect());
-        let plan = C::plan(&serde_json::from_value(cr)?, &observed);
-        Ok(Planned(plan.map_err(|not_ready| anyhow!("{}", not_ready.message))?))
+        Ok((serde_json::from_value(cr)?, observed))
     }
 
     /// A file of a plan as a daemon finds it, where a folder stands for that of its files.

@@ -21,6 +21,7 @@ use tf_plan::{
     credentials::Credential,
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
+    keystone::Keystone,
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
@@ -77,6 +78,12 @@ impl component::Component for Component {
 
     fn references(cr: &Webui) -> References {
         References { secrets: login::referenced(cr).map(str::to_owned).into_iter().collect(), ..References::default() }
+    }
+
+    fn login(cr: &Webui, observed: &Observed<Webui>) -> Option<Keystone> {
+        let keystone = Keystone::named(cr, observed)?;
+        // The web UI has one port for users and for itself.
+        Some(Keystone { port: keystone.public_port, ..keystone })
     }
 
     fn dependencies(cr: &Webui) -> Vec<Dependency> {

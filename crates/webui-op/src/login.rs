@@ -61,7 +61,7 @@ impl Login {
     /// When there is no password, or one that cannot be used.
     pub fn of(cr: &Webui, observed: &Observed<Webui>) -> Result<Self, NotReady> {
         let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-        if let Some(keystone) = Keystone::of(auth, cr.home(), &observed.secrets)? {
+        if let Some(keystone) = Keystone::let_in(cr, observed)? {
             return Ok(Self::Keystone(Box::new(keystone)));
         }
         let parameters = auth.and_then(|auth| auth.keystone_auth_parameters.as_ref());

@@ -28,7 +28,7 @@ async fn operators_log_in_at_a_real_keystone_with_a_strange_password_and_say_so_
     let parameters = json!({"address": Keystone::ADDRESS, "adminPort": keystone.port()});
     member(&cluster, CONFIG, "api", config_with_keystone(&parameters)).await?;
     let is_refused = |config: &Resource| {
-        let told = config.explain("Provisioned");
+        let told = config.explain("InputsReady");
         told.contains("401 Unauthorized") && told.contains("keystoneSecretName") && !told.contains("another one")
     };
     cluster.until(CONFIG, "api", "told that it is not let in", is_refused).await?;

@@ -16,7 +16,7 @@ use tf_plan::{
     credentials::Credential,
     declaration::Declaration,
     dependency::Dependency,
-    keystone,
+    keystone::{self, Keystone},
     observed::Observed,
     plan::{Availability, NotReady, Plan},
     procedure::Told,
@@ -57,6 +57,10 @@ impl component::Component for Component {
 
     fn credentials(cr: &Analytics) -> Vec<Credential> {
         login::credentials(cr)
+    }
+
+    fn login(cr: &Analytics, observed: &Observed<Analytics>) -> Option<Keystone> {
+        Keystone::named(cr, observed)
     }
 
     fn dependencies(cr: &Analytics) -> Vec<Dependency> {

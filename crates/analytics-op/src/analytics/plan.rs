@@ -69,8 +69,6 @@ pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
 /// # Errors
 /// When a service is not usable yet, an input is missing, there are no members to plan for, or the spec asks for what cannot be.
 pub fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotReady> {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    let home = cr.home();
     let absent = database::is_absent(cr, observed);
     let mut used = dependencies(cr);
     used.retain(|it| matches!(absent, Ok(None)) || it.condition != ConditionType::AnalyticsDatabaseReady);
@@ -78,7 +76,7 @@ pub fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotR
     drafts.extend(absent.iter().flatten().cloned());
     let desired = || {
         absent?;
-        let keystone = Keystone::of(auth, home, &observed.secrets)?;
+        let keystone = Keystone::let_in(cr, observed)?;
         let resolved = resolved?;
         let services = Services::of(&resolved)?;
         carry_out(cr, observed, &resolved, services, keystone.as_ref(), drafts.clone())

@@ -1,7 +1,7 @@
 //! The API of Analytics logs in at Keystone with the files of a plan. `tf-sim` reads the files and plays both.
 
 use crate::support::situation;
-use analytics_op::Analytics;
+use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp};
 use anyhow::{Context as _, Result, ensure};
 use tf_sim::{
     analytics::options::{Daemon, Options},
@@ -28,4 +28,15 @@ fn the_api_logs_in_with_a_strange_password_and_not_with_another_one() -> Result<
         ensure!(told.contains("401") && !told.contains("hunter2"), "{told}");
     }
     Ok(())
+}
+
+#[test]
+fn a_login_that_keystone_refuses_is_not_handed_out() -> Result<()> {
+    let logins = Logins::start(false)?;
+    let (cr, observed) = situation::<Analytics>("analytics/node-manager-and-keystone-and-other-ports");
+    logins.are_withheld::<Analytics>(&cr, observed)?;
+    let (cr, observed) = situation::<AnalyticsAlarm>("analyticsalarm/three-nodes");
+    logins.are_withheld::<AnalyticsAlarm>(&cr, observed)?;
+    let (cr, observed) = situation::<AnalyticsSnmp>("analyticssnmp/three-nodes");
+    logins.are_withheld::<AnalyticsSnmp>(&cr, observed)
 }

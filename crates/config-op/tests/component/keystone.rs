@@ -99,3 +99,8 @@ fn a_login_that_some_images_cannot_send_is_told() -> Result<()> {
     ensure!(!told(PASSWORD)? && told("pässword")? && told("€")?);
     Ok(())
 }
+
+#[test]
+fn a_login_that_keystone_refuses_is_not_handed_out() -> Result<()> {
+    Logins::start(false)?.are_withheld::<Component>(&config(json!({})), World::default().observed())
+}

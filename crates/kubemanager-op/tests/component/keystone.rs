@@ -36,3 +36,8 @@ fn a_password_that_some_images_cannot_send_is_told() -> Result<()> {
     ensure!(notes(PASSWORD)?.is_empty() && notes("pässword")?.iter().any(|note| note.contains("ASCII")));
     Ok(())
 }
+
+#[test]
+fn a_login_that_keystone_refuses_is_not_handed_out() -> Result<()> {
+    Logins::start(false)?.are_withheld::<Component>(&kubemanager(json!({})), World::default().observed())
+}

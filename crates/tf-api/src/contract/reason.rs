@@ -40,7 +40,7 @@ pub enum Reason {
     ImmutableFieldChanged,
     /// A Secret named by the spec does not exist.
     SecretNotFound,
-    /// A Secret lacks a key or its content does not parse.
+    /// A Secret lacks a key, or its content does not parse or is refused by whom it is for.
     SecretInvalid,
     /// A ConfigMap named by the spec does not exist.
     ConfigMapNotFound,

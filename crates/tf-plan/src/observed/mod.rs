@@ -267,6 +267,10 @@ pub struct Observed<Cr> {
     pub unseen: Unseen,
     /// Secrets that the resource refers to and credentials generated for it, by name. Absent means: does not exist.
     pub secrets: BTreeMap<String, SecretData>,
+    /// Why Keystone does not let in whom [`Component::login`](crate::component::Component::login) names; none where it does, does not answer,
+    /// or nobody logs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_login: Option<String>,
     /// ConfigMaps that the resource refers to, by name. Absent means: does not exist.
     pub config_maps: BTreeMap<String, BTreeMap<String, String>>,
     /// ConfigMaps of other namespaces that the component reads, by `namespace/name`.
@@ -294,6 +298,7 @@ impl<Cr> Default for Observed<Cr> {
             peers: BTreeMap::new(),
             unseen: Unseen::new(),
             secrets: BTreeMap::new(),
+            refused_login: None,
             config_maps: BTreeMap::new(),
             facts: BTreeMap::new(),
             foreign: BTreeMap::new(),

@@ -30,6 +30,7 @@ use crate::{
     events::Events,
     finalizer::Finalizer,
     identity::Authorities,
+    keystone::Logins,
     metrics::{Metrics, Snapshot},
     observe::Observer,
     registration::Registrar,
@@ -174,12 +175,14 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
     let versions = world.authorities.clone();
     let authorities = Arc::new(Authorities::new(client.clone(), "test-op", versions, events.clone()));
     let triggers = mpsc::unbounded_channel().0;
-    let registrar = Registrar::new("test-op", authorities.clone(), permit.clone(), triggers, metrics.clone(), None);
+    let logins = Arc::new(Logins::new(authorities.clone(), triggers.clone(), None));
+    let registrar = Registrar::new(authorities.clone(), permit.clone(), triggers, metrics.clone(), None);
     let reconciler = Arc::new(Reconciler::<C> {
         registrar: Arc::new(registrar),
         observer: Observer {
             agents: Arc::default(),
             authorities: authorities.clone(),
+            logins,
             world: world.clone(),
             board: board.clone(),
             applier: applier.clone(),

@@ -137,9 +137,29 @@ impl Authorities {
         Self { client, operator, versions, events, issuers, loaded, waits, owners }
     }
 
+    /// Of a cluster without any.
+    #[cfg(test)]
+    pub fn of_nobody() -> Arc<Self> {
+        let nothing = |_: http::Request<kube::client::Body>| async {
+            Ok::<_, tower::BoxError>(http::Response::new(kube::client::Body::from(b"{}".to_vec())))
+        };
+        let client = Client::new(tower::service_fn(nothing), "tf");
+        let events = Arc::new(Events::new(client.clone(), "test-op", "test"));
+        Arc::new(Self::new(client, "test-op", Arc::default(), events))
+    }
+
     /// The authorities of a namespace, if they were seen.
     pub fn of(&self, namespace: &str) -> Option<Arc<Loaded>> {
         lock(&self.loaded).get(namespace).cloned()
+    }
+
+    /// For daemons of a namespace, whose certificates its authority signed.
+    ///
+    /// # Errors
+    /// Why there is no such client yet.
+    pub fn client_of_daemons(&self, namespace: &str) -> Result<Arc<ClientConfig>, String> {
+        let loaded = self.of(namespace).ok_or("the namespace has no authority yet")?;
+        loaded.client_of_daemons(self.operator, Timestamp::now()).map_err(|error| error.to_string())
     }
 
     /// The authorities of a namespace as they are at this moment: what signs must not be what signed a while ago.

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::{
     exchange::{Answer, Connection, ExchangeError, Way},
+    keystone::token::TokenError,
     leader::Permit,
     lock::lock,
 };
@@ -43,6 +44,15 @@ pub enum Unable {
     /// Another process leads, which goes on.
     #[error("another process leads")]
     NotLeader,
+}
+
+impl From<TokenError> for Unable {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Silent(why) => Self::Silent(why),
+            TokenError::Refused(why) => Self::Unauthorised(why),
+        }
+    }
 }
 
 /// A member of the API.

@@ -8,7 +8,6 @@ mod attempt;
 mod client;
 #[cfg(test)]
 mod tests;
-mod token;
 
 use std::{
     collections::HashMap,
@@ -16,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use tf_plan::registration::{Api, Progress, Registration, decide::Wanted};
 use tokio::{
     sync::{mpsc, watch},
@@ -29,7 +27,14 @@ use self::{
     client::{Client, Unable},
 };
 use crate::{
-    exchange::Way, identity::Authorities, leader::Permit, lock::lock, metrics::Metrics, object::Key, watch::jittered,
+    exchange::Way,
+    identity::Authorities,
+    keystone::token::{token, trusting},
+    leader::Permit,
+    lock::lock,
+    metrics::Metrics,
+    object::Key,
+    watch::jittered,
     world::Trigger,
 };
 
@@ -44,8 +49,6 @@ const SILENT: u32 = 3;
 
 /// Everything that attempts need.
 pub struct Registrar {
-    /// Name of the operator.
-    pub operator: &'static str,
     /// Whom members of the API have certificates of.
     pub authorities: Arc<Authorities>,
     /// Whether this process leads.
@@ -80,14 +83,13 @@ impl Drop for Job {
 impl Registrar {
     /// One that does nothing yet.
     pub fn new(
-        operator: &'static str,
         authorities: Arc<Authorities>,
         permit: Permit,
         triggers: mpsc::UnboundedSender<Trigger>,
         metrics: Arc<Metrics>,
         proxy: Option<String>,
     ) -> Self {
-        Self { operator, authorities, permit, triggers, metrics, proxy, jobs: Mutex::default() }
+        Self { authorities, permit, triggers, metrics, proxy, jobs: Mutex::default() }
     }
 
     /// Sees to it that the API will say what a resource wants. How far that has got.
@@ -109,10 +111,11 @@ impl Registrar {
                 registration.wanted.clone_from(&present.wanted);
             }
             let is_changed = *present != registration;
-            // That members of the API come and go is no reason to ask one, unless nobody could be asked before.
+            // That members of the API come and go is no reason to ask one, unless nobody could be asked before, or by others than now.
             let is_news = present.wanted != registration.wanted
                 || present.api.hosts.is_empty()
-                || present.api.ca != registration.api.ca;
+                || present.api.ca != registration.api.ca
+                || present.api.keystone != registration.api.keystone;
             present.clone_from(&registration);
             is_changed && is_news
         });
@@ -182,22 +185,16 @@ impl Registrar {
 
     async fn client<'a>(&'a self, key: &Key, api: &Api, host: &'a str) -> Result<Client<'a>, Unable> {
         let silent = |why: String| Unable::Silent(why);
-        let checked = || {
-            let authority = self.authorities.of(&key.namespace);
-            let authority = authority.ok_or_else(|| silent("the namespace has no authority yet".into()))?;
-            authority.client_of_daemons(self.operator, Timestamp::now()).map_err(|error| silent(error.to_string()))
-        };
+        let checked = || self.authorities.client_of_daemons(&key.namespace);
         let tls = match &api.ca {
             _ if !api.tls => None,
             // It knows the operator by its token alone.
-            Some(ca) => {
-                Some(token::trusting(ca).map_err(|error| silent(format!("the config API at {host}: {error}")))?)
-            }
-            None => Some(checked()?),
+            Some(ca) => Some(trusting(ca).map_err(|error| silent(format!("the config API at {host}: {error}")))?),
+            None => Some(checked().map_err(silent)?),
         };
         let token = match &api.keystone {
             None => None,
-            Some(keystone) => Some(token::token(keystone, checked()?, self.proxy.clone()).await?),
+            Some(keystone) => Some(token(keystone, checked, self.proxy.clone()).await?),
         };
         let way = Way { tls, proxy: self.proxy.clone() };
         Ok(Client { host, port: api.port, way, token, permit: &self.permit, idle: Mutex::default() })

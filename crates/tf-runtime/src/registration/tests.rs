@@ -6,7 +6,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use kube::{Client as KubeClient, client::Body};
 use serde_json::{Value, json};
 use tf_plan::registration::{
     decide::{Scope, Seen, Within},
@@ -20,10 +19,8 @@ use tokio::{
     net::TcpListener,
     time::{self, Instant},
 };
-use tower::BoxError;
 
 use super::*;
-use crate::{events::Events, watch::Cache};
 
 /// A member of an API, and how many connections it had.
 struct Member {
@@ -90,15 +87,10 @@ async fn refusing(answer: &'static str) -> SocketAddr {
 }
 
 fn registrar() -> (Arc<Registrar>, mpsc::UnboundedReceiver<Trigger>) {
-    let service = tower::service_fn(|_: http::Request<Body>| async {
-        Ok::<_, BoxError>(http::Response::new(Body::from(b"{}".to_vec())))
-    });
-    let kube = KubeClient::new(service, "tf");
-    let events = Arc::new(Events::new(kube.clone(), "test-op", "test"));
-    let authorities = Arc::new(Authorities::new(kube, "test-op", Arc::new(Cache::default()), events));
+    let authorities = Authorities::of_nobody();
     let metrics = Arc::new(Metrics::new("test-op").unwrap());
     let (sender, triggers) = mpsc::unbounded_channel();
-    (Arc::new(Registrar::new("test-op", authorities, Permit::forever(), sender, metrics, None)), triggers)
+    (Arc::new(Registrar::new(authorities, Permit::forever(), sender, metrics, None)), triggers)
 }
 
 fn key() -> Key {

@@ -24,3 +24,8 @@ fn jobs_log_in_with_a_strange_password_and_not_with_another_one() -> Result<()> 
     }
     Ok(())
 }
+
+#[test]
+fn a_login_that_keystone_refuses_is_not_handed_out() -> Result<()> {
+    Logins::start(false)?.are_withheld::<Component>(&webui(json!({})), World::default().observed())
+}

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use rustls::{
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use tf_api::common::KeystoneVersion;
 use tf_plan::{files::url::authority, keystone::Keystone};
 
-use super::client::Unable;
 use crate::exchange::{Connection, ExchangeError, Way};
 
 /// For a connection, and for an answer.
@@ -26,19 +25,34 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Of an answer, in bytes: it lists every service of the cloud.
 const LARGEST_ANSWER: usize = 1024 * 1024;
 
-/// Asks for a token. `checked`: how certificates are checked where they are. `proxy`: on the way there.
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Keystone does not answer, or says that it cannot at the moment.
+    #[error("{0}")]
+    Silent(String),
+    /// It does not let in who asks.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks for a token. `checked`: how the certificate is checked where the login brings no authority. `proxy`: on the way there.
 ///
 /// # Errors
 /// What went wrong and what can be done.
-pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>, proxy: Option<String>) -> Result<String, Unable> {
+pub async fn token(
+    keystone: &Keystone,
+    checked: impl FnOnce() -> Result<Arc<ClientConfig>, String>,
+    proxy: Option<String>,
+) -> Result<String, TokenError> {
     let server = authority(&keystone.address, keystone.port);
     let at = format!("POST {}://{server}{}", keystone.protocol(), keystone.tokens());
-    let silent = |error: &dyn std::fmt::Display| Unable::Silent(format!("{at}: {error}"));
+    let silent = |error: &dyn std::fmt::Display| TokenError::Silent(format!("{at}: {error}"));
     let tls = match (keystone.tls, keystone.insecure) {
         (false, _) => None,
         (true, false) => Some(match &keystone.authority {
             Some(certificates) => trusting(certificates).map_err(|error| silent(&error))?,
-            None => checked,
+            None => checked().map_err(|why| silent(&why))?,
         }),
         (true, true) => Some(unchecked().map_err(|error| silent(&error))?),
     };
@@ -57,11 +71,16 @@ pub async fn token(keystone: &Keystone, checked: Arc<ClientConfig>, proxy: Optio
     });
     match (answer.status, found.flatten()) {
         (_, Some(token)) => Ok(token),
-        (status, _) if status.is_server_error() => Err(silent(&status)),
-        (status, _) => Err(Unable::Unauthorised(format!(
+        (status, _) if is_passing(status) => Err(silent(&status)),
+        (status, _) => Err(TokenError::Refused(format!(
             "{at}: {status}; correct authParameters, or the password in the Secret that keystoneSecretName names"
         ))),
     }
+}
+
+/// Whether this may be another answer in a moment, to the same question.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status)
 }
 
 fn request(keystone: &Keystone) -> Request<Full<Bytes>> {
