@@ -37,6 +37,8 @@ const QUERY: u8 = 7;
 const RESULT: u8 = 8;
 const AUTH_RESPONSE: u8 = 15;
 const AUTH_SUCCESS: u8 = 16;
+/// Errors after which the next server is asked: in the server, overloaded, bootstrapping, truncating.
+const ELSEWHERE: [i32; 4] = [0x0000, 0x1001, 0x1002, 0x1003];
 /// A result with rows.
 const ROWS: i32 = 2;
 
@@ -144,14 +146,15 @@ impl Database {
         self.within(PATIENCE, statement).await
     }
 
-    /// Asks, and asks the next server when the connection ends before there is an answer, as the driver does (cassandra-driver,
-    /// `RetryPolicy.on_request_error`).
+    /// Asks, and asks the next server when the connection ends before there is an answer, or the server says that it cannot by itself, such as
+    /// one that is shutting down; as the driver does (cassandra-driver, `ResponseFuture._set_result`, `RetryPolicy.on_request_error`).
     async fn within(&self, limit: Duration, statement: &str) -> Result<Vec<u8>> {
         let mut session = self.session.lock().await;
         let mut others = self.options.hosts.len();
+        let mut unable = None;
         loop {
             if session.is_none() {
-                match self.open().await {
+                match self.open(unable.as_deref()).await {
                     Ok(opened) => *session = Some(opened),
                     Err(error) => {
                         self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
@@ -168,9 +171,8 @@ impl Database {
                 }
                 Err(error) => {
                     self.status.set(Peer::Cassandra, State::Down(format!("{error:#}")));
-                    *session = None;
-                    let is_cut_off = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
-                    if !is_cut_off || others == 0 {
+                    unable = session.take().map(|session| session.host);
+                    if !is_for_another(&error) || others == 0 {
                         return Err(error);
                     }
                     others -= 1;
@@ -179,9 +181,12 @@ impl Database {
         }
     }
 
-    async fn open(&self) -> Result<Session> {
+    /// `unable`: who could not answer a moment ago, and is asked last.
+    async fn open(&self, unable: Option<&str>) -> Result<Session> {
         let mut last = anyhow!("no servers are named");
-        for host in &self.options.hosts {
+        let (others, itself): (Vec<_>, Vec<_>) =
+            self.options.hosts.iter().partition(|host| Some(host.as_str()) != unable);
+        for host in others.into_iter().chain(itself) {
             match timeout(PATIENCE, self.open_at(host)).await {
                 Ok(Ok(session)) => return Ok(session),
                 Ok(Err(error)) => last = error.context(host.clone()),
@@ -202,14 +207,29 @@ impl Database {
         } else {
             Box::new(stream)
         };
-        let mut session = Session { stream, server: format!("{host}:{port}") };
+        let mut session = Session { stream, host: host.to_owned(), server: format!("{host}:{port}") };
         session.begin(self.options.login.as_ref()).await?;
         Ok(session)
     }
 }
 
+/// What a server says instead of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Told {
+    code: i32,
+    text: String,
+}
+
+/// Whether another server may answer the same question.
+fn is_for_another(error: &anyhow::Error) -> bool {
+    let is_cut_off = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
+    is_cut_off || error.downcast_ref::<Told>().is_some_and(|told| ELSEWHERE.contains(&told.code))
+}
+
 struct Session {
     stream: Box<dyn Stream>,
+    host: String,
     server: String,
 }
 
@@ -256,7 +276,8 @@ impl Session {
         let mut body = vec![0; u32::from_be_bytes(length) as usize];
         self.stream.read_exact(&mut body).await?;
         if kind == ERROR {
-            bail!("{}", String::from_utf8_lossy(body.get(6..).unwrap_or_default()));
+            let code = int(&mut body.as_slice()).context("half an error")?;
+            bail!(Told { code, text: String::from_utf8_lossy(body.get(6..).unwrap_or_default()).into_owned() });
         }
         Ok((kind, body))
     }
@@ -310,6 +331,8 @@ fn take<const LENGTH: usize>(rest: &mut &[u8]) -> Option<[u8; LENGTH]> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{net::TcpListener, task::JoinHandle};
+
     use super::*;
 
     fn answer(columns: &[&str], cells: &[&[&str]]) -> Vec<u8> {
@@ -335,32 +358,67 @@ mod tests {
         bytes
     }
 
-    #[tokio::test]
-    async fn a_question_whose_connection_ends_is_asked_again() {
-        use tokio::net::TcpListener;
-
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = tokio::spawn(async move {
+    /// A server that gives these answers over one connection after the other, each with this body. It tells how many questions it had.
+    fn server(listener: TcpListener, connections: Vec<Vec<(u8, Vec<u8>)>>) -> JoinHandle<usize> {
+        tokio::spawn(async move {
             let mut asked = 0;
-            for answers in [vec![READY], vec![READY, RESULT]] {
+            for answers in connections {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                for kind in answers {
+                for (kind, body) in answers {
                     let mut head = [0; 9];
                     stream.read_exact(&mut head).await.unwrap();
                     let length = u32::from_be_bytes(head[5..].try_into().unwrap());
                     stream.read_exact(&mut vec![0; length as usize]).await.unwrap();
-                    stream.write_all(&[4, 0, 0, 0, kind, 0, 0, 0, 0]).await.unwrap();
+                    stream.write_all(&[4, 0, 0, 0, kind, 0, 0, 0, body.len() as u8]).await.unwrap();
+                    stream.write_all(&body).await.unwrap();
                     asked += usize::from(head[4] == QUERY);
                 }
             }
             asked
-        });
-        let hosts = vec!["127.0.0.1".to_owned()];
-        let options = Cassandra { hosts, port, listed: 1, tls: false, authorities: None, login: None };
+        })
+    }
+
+    fn database(hosts: &[&str], port: u16) -> Arc<Database> {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let options = Cassandra { listed: hosts.len(), hosts, port, tls: false, authorities: None, login: None };
         let status = Status::new("contrail-api", "0", "node-1", &[Peer::Cassandra]);
-        let database = Database::new(&options, &Arc::new(status));
+        Database::new(&options, &Arc::new(status))
+    }
+
+    fn error(code: i32) -> (u8, Vec<u8>) {
+        (ERROR, [&code.to_be_bytes()[..], b"\0\x17Server is shutting down"].concat())
+    }
+
+    #[tokio::test]
+    async fn a_question_whose_connection_ends_is_asked_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let database = database(&["127.0.0.1"], listener.local_addr().unwrap().port());
+        let (ready, result) = ((READY, Vec::new()), (RESULT, Vec::new()));
+        let server = server(listener, vec![vec![ready.clone()], vec![ready, result]]);
         assert_eq!(database.execute("SELECT key FROM system.local").await.unwrap(), Vec::<u8>::new());
+        assert_eq!(server.await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_next_server_is_asked_where_one_says_that_it_cannot_by_itself() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let next = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
+        let (ready, result) = ((READY, Vec::new()), (RESULT, Vec::new()));
+        let unable = server(listener, vec![vec![ready.clone(), error(0x1001)]]);
+        let able = server(next, vec![vec![ready, result]]);
+        let database = database(&["127.0.0.1", "127.0.0.2"], port);
+        assert_eq!(database.execute("SELECT key FROM system.local").await.unwrap(), Vec::<u8>::new());
+        assert_eq!((unable.await.unwrap(), able.await.unwrap()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn what_the_question_is_to_blame_for_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let database = database(&["127.0.0.1"], listener.local_addr().unwrap().port());
+        let server = server(listener, vec![vec![(READY, Vec::new()), error(0x2000)]]);
+        let told = database.execute("SELECT").await.unwrap_err();
+        assert_eq!(told.to_string(), "Server is shutting down");
         assert_eq!(server.await.unwrap(), 1);
     }
 

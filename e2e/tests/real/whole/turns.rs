@@ -103,7 +103,7 @@ impl Watch {
             let is_stopped = !is_same || (ended.contains(&place) && has_ended(member));
             if member.stopped.is_none() && is_stopped {
                 if at_work.contains(&place) {
-                    together.extend(self.others_away(&place, &pods, begun));
+                    together.extend(self.others_away(&place, &pods, begun).await);
                 }
                 if let Some(member) = self.members.get_mut(&place) {
                     member.stopped = Some(Instant::now());
@@ -113,18 +113,26 @@ impl Watch {
         Ok(together)
     }
 
-    /// On a busy machine a member may have gone and come back between two looks: then this one, since `begun`, finds another pod that is Ready.
-    fn others_away(&self, (workload, node): &Place, pods: &BTreeMap<Place, Pod>, begun: Instant) -> Option<String> {
-        let has_come_back = |place: &Place, member: &Member| {
-            member.stopped.is_some_and(|since| since >= begun)
-                && pods.get(place).is_some_and(|pod| pod.uid() != member.uid && !is_going(pod) && is_ready(pod))
-        };
-        let others = self.members.iter().filter(|((of, on), _)| of == workload && on != node);
-        let others = others.filter(|(place, member)| !has_come_back(place, member));
-        let away: Vec<String> =
-            others.filter_map(|((_, on), member)| Some(format!("{on} ({})", member.is_away()?))).collect();
+    /// Why this one should not have been stopped.
+    async fn others_away(&self, place: &Place, pods: &BTreeMap<Place, Pod>, begun: Instant) -> Option<String> {
+        let (workload, node) = place;
+        let mut away = Vec::new();
+        for (other, member) in self.members.iter().filter(|((of, on), _)| of == workload && on != node) {
+            if let Some(why) = member.is_away()
+                && !self.has_come_back(other, member, pods, begun).await
+            {
+                away.push(format!("{} ({why})", other.1));
+            }
+        }
         (!away.is_empty())
             .then(|| format!("{workload} on {node} was stopped while these were away: {}", away.join(", ")))
+    }
+
+    /// On a busy machine a member may have gone and come back between two looks: then this one, since `begun`, finds that it was stopped and that
+    /// it is at work.
+    async fn has_come_back(&self, place: &Place, member: &Member, pods: &BTreeMap<Place, Pod>, begun: Instant) -> bool {
+        let Some(pod) = pods.get(place) else { return false };
+        member.stopped.is_some_and(|since| since >= begun) && self.is_back(place, pod).await
     }
 
     /// Notes who is new or back, and who is Ready.
