@@ -34,7 +34,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let played = images(client, CONFIG_KIND).await?.remove("api").context("no API")?;
     let redis = images(client, REDIS).await?.remove("redis").context("no Redis")?;
     let mut findings = Findings::default();
-    for (service, kind) in SERVICES {
+    // Stores, whose members take longest, come last.
+    for (service, kind) in SERVICES.into_iter().rev() {
         let another = if kind == REDIS { &played } else { &redis };
         let usual = images(client, kind).await?;
         for container in usual.keys() {
