@@ -45,7 +45,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
                 images.insert(container.clone(), image.to_owned());
                 set(&mut mistaken["spec"]["services"][service], &images);
                 let before = Pods::of(lab, client, kind).await?;
-                let turns = Turns::begin(lab, client)?;
+                let turns = Turns::begin(lab, client).await?;
                 lab.apply(&mistaken.to_string()).await?;
                 findings.note(&what, is_told(client, kind, container, image, &what, &before).await);
                 lab.apply(&manifest.to_string()).await?;

@@ -26,9 +26,10 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Begins, where everything is at work.
-    pub fn begin(lab: &Lab, client: &Client) -> Result<Self> {
-        let watch = Watch { nodes: lab.real_nodes()?.all()?, client: client.clone(), members: BTreeMap::new() };
+    /// Begins, where everything is at work, and has seen it when it returns.
+    pub async fn begin(lab: &Lab, client: &Client) -> Result<Self> {
+        let mut watch = Watch { nodes: lab.real_nodes()?.all()?, client: client.clone(), members: BTreeMap::new() };
+        watch.look().await?;
         let (end, ended) = watch::channel(false);
         Ok(Self { end, task: tokio::spawn(watch.go_on(ended)) })
     }
@@ -116,11 +117,15 @@ impl Watch {
     /// Why this one should not have been stopped.
     async fn others_away(&self, place: &Place, pods: &BTreeMap<Place, Pod>, begun: Instant) -> Option<String> {
         let (workload, node) = place;
+        // It may have been the first one to be stopped.
+        if self.is_at_work(place, pods).await {
+            return None;
+        }
         let mut away = Vec::new();
         for (other, member) in self.members.iter().filter(|((of, on), _)| of == workload && on != node) {
-            if let Some(why) = member.is_away()
-                && !self.has_come_back(other, member, pods, begun).await
-            {
+            let Some(why) = member.is_away() else { continue };
+            let is_news = member.stopped.is_some_and(|since| since >= begun);
+            if !(is_news && self.is_at_work(other, pods).await) {
                 away.push(format!("{} ({why})", other.1));
             }
         }
@@ -128,11 +133,12 @@ impl Watch {
             .then(|| format!("{workload} on {node} was stopped while these were away: {}", away.join(", ")))
     }
 
-    /// On a busy machine a member may have gone and come back between two looks: then this one, since `begun`, finds that it was stopped and that
-    /// it is at work.
-    async fn has_come_back(&self, place: &Place, member: &Member, pods: &BTreeMap<Place, Pod>, begun: Instant) -> bool {
-        let Some(pod) = pods.get(place) else { return false };
-        member.stopped.is_some_and(|since| since >= begun) && self.is_back(place, pod).await
+    /// Whether a member of which a look finds that it was stopped is back already: on a busy machine that takes no longer than from look to look.
+    async fn is_at_work(&self, place: &Place, pods: &BTreeMap<Place, Pod>) -> bool {
+        match pods.get(place) {
+            Some(pod) => self.is_back(place, pod).await,
+            None => false,
+        }
     }
 
     /// Notes who is new or back, and who is Ready.

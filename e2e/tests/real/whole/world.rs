@@ -43,7 +43,7 @@ impl<'a> World<'a> {
     ) -> Result<()> {
         let begun = Instant::now();
         let traffic = Traffic::begin(self.client, &self.addresses, what);
-        let turns = Turns::begin(self.lab, self.client)?;
+        let turns = Turns::begin(self.lab, self.client).await?;
         let made = self.make(change, followers).await;
         println!("{what}: {:.0?}", begun.elapsed());
         let (told, taken) = (traffic.end(what).await, turns.end().await);
