@@ -59,7 +59,7 @@ pub struct Up {
     #[arg(long, default_value_t = 3)]
     workers: u32,
     /// So many real nodes instead: pods run. Needs root
-    #[arg(long, value_name = "NODES", conflicts_with_all = ["tier", "control_plane", "workers", "ipv6"])]
+    #[arg(long, value_name = "NODES", conflicts_with_all = ["tier", "control_plane", "workers"])]
     real: Option<u32>,
     /// Archive of images that every real node has from its start (of docker save, or an OCI layout); may be repeated
     #[arg(long, value_name = "FILE", requires = "real")]
@@ -129,12 +129,9 @@ fn options(up: Up) -> Result<Options> {
         Some(nodes) => {
             Options::real(nodes).with_images(up.image.iter().map(|file| absolute(file)).collect::<Result<Vec<_>>>()?)
         }
-        None => Options {
-            tier: up.tier.into(),
-            ip_family: if up.ipv6 { IpFamily::V6 } else { IpFamily::V4 },
-            ..Options::fleet(up.control_plane, up.workers)
-        },
+        None => Options { tier: up.tier.into(), ..Options::fleet(up.control_plane, up.workers) },
     };
+    options.ip_family = if up.ipv6 { IpFamily::V6 } else { IpFamily::V4 };
     options.node_lease_seconds = up.node_lease.unwrap_or(options.node_lease_seconds);
     options.background = true;
     Ok(options.named(up.name))

@@ -83,7 +83,7 @@ const PROCEDURES: &str = "::crash::";
 const DISTURBED: [&str; 6] = ["-p", "e2e", "--test", "real", "--", PROCEDURES];
 
 /// The long tests of stores that are not disturbed in the middle of something.
-const LIFE: [&str; 21] = [
+const LIFE: [&str; 22] = [
     "-p",
     "e2e",
     "--test",
@@ -104,6 +104,7 @@ const LIFE: [&str; 21] = [
     "rabbitmq::",
     "cassandra::",
     "redis::",
+    "ipv6::",
     "whole::",
 ];
 

@@ -32,8 +32,8 @@ pub struct Arguments {
     #[arg(long, env = "LEADER_ELECTION", default_value_t = true, action = clap::ArgAction::Set)]
     pub leader_election: bool,
 
-    /// Where health and metrics are served.
-    #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0:8080")]
+    /// Where health and metrics are served; [::] stands for every address, IPv4 ones included.
+    #[arg(long, env = "LISTEN_ADDRESS", default_value = "[::]:8080")]
     pub listen: SocketAddr,
 
     /// Domain of cluster services.

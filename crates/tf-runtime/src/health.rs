@@ -1,7 +1,7 @@
 //! `/healthz`, `/readyz` and `/metrics`.
 
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,10 +11,16 @@ use std::{
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tf_plan::object::Kind;
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::watch::Board;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// Whether the process lives and is of use.
 #[derive(Debug)]
@@ -87,12 +93,22 @@ pub async fn serve(
     axum::serve(listener, routes).with_graceful_shutdown(async move { stop.cancelled().await }).await
 }
 
-/// Listens on an address.
+/// Listens on an address. `::` stands for every address of the pod, whatever its family and whatever the machine's defaults are.
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
+    if address.ip() != Ipv6Addr::UNSPECIFIED {
+        return TcpListener::bind(address).await;
+    }
+    // A kernel may have no IPv6.
+    let Ok(socket) = TcpSocket::new_v6() else {
+        return TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await;
+    };
+    rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn verdict(good: bool) -> (StatusCode, &'static str) {
@@ -101,4 +117,26 @@ fn verdict(good: bool) -> (StatusCode, &'static str) {
 
 async fn metrics_page(State(shared): State<Shared>) -> Result<Vec<u8>, StatusCode> {
     (shared.page)().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// Kubelets of clusters that have IPv6 alone ask at an IPv6 address.
+    #[tokio::test]
+    async fn every_address_is_one_of_either_family() {
+        let port = listen("[::]:0".parse().unwrap()).await.unwrap().local_addr().unwrap().port();
+        let listener = listen(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)).await.unwrap();
+        let has_ipv6 = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        for address in ["127.0.0.1", "::1"] {
+            let reached = TcpStream::connect((address, port)).await;
+            assert!(reached.is_ok() || address == "::1" && !has_ipv6, "{address}: {reached:?}");
+        }
+        drop(listener);
+        let own = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        assert_eq!(own.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);
+    }
 }

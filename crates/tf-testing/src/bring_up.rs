@@ -48,7 +48,7 @@ pub async fn control_plane(
     folder: &Folder,
     programs: &Programs,
     options: &Options,
-    address: Ipv4Addr,
+    address: IpAddr,
 ) -> Result<BTreeMap<Component, Process>> {
     folder.path().to_str().context("the state folder's path is not UTF-8")?;
     let authority = keys(folder, options, address)?;
@@ -72,7 +72,7 @@ async fn store_and_api_server(
     programs: &Programs,
     options: &Options,
     authority: &Authority,
-    address: Ipv4Addr,
+    address: IpAddr,
 ) -> Result<(Ports, BTreeMap<Component, Process>)> {
     for _ in 0..PORT_ATTEMPTS {
         let ports = Ports::choose(address)?;
@@ -124,12 +124,12 @@ pub async fn until_ready(client: &kube::Client, running: impl Fn() -> bool) -> R
     .await
 }
 
-fn keys(folder: &Folder, options: &Options, address: Ipv4Addr) -> Result<Authority> {
+fn keys(folder: &Folder, options: &Options, address: IpAddr) -> Result<Authority> {
     let authority = Authority::create(folder)?;
     let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     write_pair(folder, "etcd", &authority.server("etcd", &loopback, &["localhost"])?)?;
     let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", SERVICE_NAME];
-    let addresses = [loopback[0], loopback[1], options.ip_family.kubernetes_service(), address.into()];
+    let addresses = [loopback[0], loopback[1], options.ip_family.kubernetes_service(), address];
     write_pair(folder, "kube-apiserver", &authority.server("kube-apiserver", &addresses, &names)?)?;
     write_pair(folder, "kubelet-client", &authority.client("lab-api-server", Some("system:masters"))?)?;
     write_service_account_key(folder)?;

@@ -1,7 +1,7 @@
 //! A laboratory: one Kubernetes of its own, started for a test or kept in the background.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -73,7 +73,7 @@ impl Lab {
         let mut lab =
             Self { folder, record, admin, processes: Mutex::default(), config_apis: None, ends_with_guard: true };
         // From here on dropping `lab` cleans up, whatever fails.
-        let mut address = Ipv4Addr::LOCALHOST;
+        let mut address = IpAddr::from(Ipv4Addr::LOCALHOST);
         if lab.record.options.tier == Tier::Real {
             let network = real::start_network(&lab.folder, &lab.record).await?;
             address = network.api_server();

@@ -21,7 +21,8 @@ pub enum Tier {
     Real,
 }
 
-/// The address family of nodes, pods and Services.
+/// The address family of nodes, pods and Services. The ranges are those of simulated nodes and their pods; what real ones
+/// have is said by [their network](crate::real::network).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IpFamily {
@@ -46,6 +47,14 @@ impl IpFamily {
         match self {
             Self::V4 => Ipv4Addr::new(10, 96, 0, 1).into(),
             Self::V6 => Ipv6Addr::new(0xfd96, 0, 0, 0, 0, 0, 0, 1).into(),
+        }
+    }
+
+    /// The address of the Service of [DNS](crate::real::dns), the usual one.
+    pub fn dns_service(self) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::new(10, 96, 0, 10).into(),
+            Self::V6 => Ipv6Addr::new(0xfd96, 0, 0, 0, 0, 0, 0, 10).into(),
         }
     }
 
@@ -75,8 +84,8 @@ pub struct Options {
     /// Archives of images (of docker save, or OCI layouts) that every real node has from its start.
     #[serde(default)]
     pub images: Vec<PathBuf>,
-    /// The address family of nodes, pods and Services. The control plane itself listens on IPv4 in any case, and real
-    /// nodes have IPv4 only.
+    /// The address family of nodes, pods and Services. Without real nodes the control plane itself listens on IPv4 in any
+    /// case.
     pub ip_family: IpFamily,
     /// Duration of the nodes' leases in seconds; a quarter of it is the time between renewals.
     /// A kubelet uses 40. Renewals are most of what an idle fleet costs (500 nodes: 50 a second, a third of a core in

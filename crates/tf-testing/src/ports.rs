@@ -1,6 +1,6 @@
 //! Free ports for a control plane.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 use rand::RngExt as _;
@@ -23,15 +23,16 @@ pub struct Ports {
 impl Ports {
     /// Ports that are free at this moment, with the API server on `address`. Another program may take one before its
     /// owner listens, so the caller tries again with other ports when a component says that its address is in use.
-    pub fn choose(address: Ipv4Addr) -> Result<Self> {
+    pub fn choose(address: IpAddr) -> Result<Self> {
         // All listeners are held until all ports are chosen, so that the three differ.
-        let listeners = [listen(Ipv4Addr::LOCALHOST)?, listen(Ipv4Addr::LOCALHOST)?, listen(address)?];
+        let local = Ipv4Addr::LOCALHOST.into();
+        let listeners = [listen(local)?, listen(local)?, listen(address)?];
         let [etcd, etcd_peer, api_server] = listeners.each_ref().map(TcpListener::local_addr);
         Ok(Self { etcd: etcd?.port(), etcd_peer: etcd_peer?.port(), api_server: api_server? })
     }
 }
 
-fn listen(address: Ipv4Addr) -> Result<TcpListener> {
+fn listen(address: IpAddr) -> Result<TcpListener> {
     (0..1000)
         .find_map(|_| TcpListener::bind((address, rand::rng().random_range(RANGE))).ok())
         .with_context(|| format!("no free port on {address} between {} and {}", RANGE.start, RANGE.end))

@@ -78,7 +78,10 @@ done
 touch opt/lab/controlplane
 mount --bind "$controlplane" opt/lab/controlplane
 
-echo 1 >/proc/sys/net/ipv4/ip_forward
+for forward in ipv4/ip_forward ipv6/conf/all/forwarding; do
+  # A machine may have no IPv6.
+  if [ -e "/proc/sys/net/$forward" ]; then echo 1 >"/proc/sys/net/$forward"; fi
+done
 pivot_root . old
 cd /
 umount -l /old

@@ -191,7 +191,7 @@ fn effects() -> Vec<Effect> {
         in_deployment("clusterDomain", &["clusterDomain=example"], "env CLUSTER_DOMAIN", json!("example")),
         in_deployment("logging.level", &["logging.level=debug"], "env LOG_LEVEL", json!("debug")),
         in_deployment("logging.format", &["logging.format=text"], "env LOG_FORMAT", json!("text")),
-        in_deployment("port", &["port=9000"], "env LISTEN_ADDRESS", json!("0.0.0.0:9000")),
+        in_deployment("port", &["port=9000"], "env LISTEN_ADDRESS", json!("[::]:9000")),
         in_deployment("port", &["port=9000"], "/spec/template/spec/containers/0/ports/0/containerPort", json!(9000)),
         effect("metrics.service", &["metrics.service=true"], ("Service", "/spec/ports/0/port"), json!(8080)),
         effect("metrics.alerts", &["metrics.alerts=true"], ("PrometheusRule", "/spec/groups/0/name"), json!(CHART)),

@@ -8,6 +8,7 @@ mod cassandra;
 mod crash;
 mod faults;
 mod former;
+mod ipv6;
 mod lifecycle;
 #[path = "../shared/picture.rs"]
 mod picture;
@@ -23,7 +24,7 @@ mod told;
 mod whole;
 mod zookeeper;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ async fn says(lab: &Lab, name: &str, what: &str) -> Result<String> {
 }
 
 /// Whether something listens on a port, as a node sees it.
-async fn reaches(node: &RealNode, address: Ipv4Addr, port: u16) -> bool {
+async fn reaches(node: &RealNode, address: IpAddr, port: u16) -> bool {
     let connect = format!("exec 3<>/dev/tcp/{address}/{port}");
     node.run("timeout", &["2", "bash", "-c", &connect]).await.is_ok()
 }

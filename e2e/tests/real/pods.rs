@@ -51,7 +51,7 @@ async fn a_pod_has_an_address_of_its_node_s_range_and_is_reached_there_from_anot
     load_tools(&lab).await?;
     let server = run(&lab, "server", "node-1", "while true; do echo hello | nc -l -p 8080; done", "").await?;
     let address = server.status.context("status")?.pod_ip.context("an address")?;
-    assert!(lab.real_nodes()?.network().pods(1).contains(&address.parse::<std::net::Ipv4Addr>()?));
+    assert!(lab.real_nodes()?.network().pods(1).contains(&address.parse::<std::net::IpAddr>()?));
 
     let script = format!("while ! nc -w 2 {address} 8080 </dev/null; do sleep 1; done; sleep 600");
     run(&lab, "client", "node-3", &script, "").await?;

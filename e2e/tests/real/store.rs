@@ -2,11 +2,12 @@
 //! what a person would look at when it fails.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt::Write as _;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, anyhow, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, LogParams, Patch, PatchParams};
@@ -23,7 +24,7 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::sample::Sample;
 use tf_testing::skip;
 use tf_testing::wait::eventually;
-use tf_testing::{Lab, RealNode, assets};
+use tf_testing::{IpFamily, Lab, Options, RealNode, assets};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{cassandra, rabbitmq, redis, whole, zookeeper};
@@ -38,6 +39,8 @@ pub const ROLL: Duration = Duration::from_mins(10);
 pub const HONEST_WITHIN: Duration = Duration::from_secs(10);
 /// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
 const ROTATION: Duration = Duration::from_mins(9);
+/// Variable with the family of the nodes' addresses, `v4` or `v6`; `v4` if there is none.
+const IP_FAMILY: &str = "TF_IP_FAMILY";
 /// Of each log, when a test failed.
 const LAST_LINES: i64 = 20;
 
@@ -82,6 +85,16 @@ impl Deref for Turn {
     }
 }
 
+/// A lab of so many nodes, with addresses of the family that [`IP_FAMILY`] names.
+pub fn options(nodes: u32) -> Result<Options> {
+    let ip_family = match env::var(IP_FAMILY).as_deref() {
+        Err(_) | Ok("v4") => IpFamily::V4,
+        Ok("v6") => IpFamily::V6,
+        Ok(other) => bail!("{IP_FAMILY} is {other:?}, neither v4 nor v6"),
+    };
+    Ok(Options { ip_family, ..Options::real(nodes) })
+}
+
 impl Store {
     /// A test in a lab of control-plane nodes with the operator installed from its chart, with further values of the chart and
     /// further images. Where the images cannot be made there is none.
@@ -92,7 +105,18 @@ impl Store {
         images: &[&str],
         test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>,
     ) -> Result<()> {
-        let Some(lab) = self.lab(nodes, values, images).await? else { return Ok(()) };
+        self.with_options(options(nodes)?, values, images, test).await
+    }
+
+    /// The same in a lab with these options.
+    pub async fn with_options(
+        &self,
+        options: Options,
+        values: &[&str],
+        images: &[&str],
+        test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>,
+    ) -> Result<()> {
+        let Some(lab) = self.lab(options, values, images).await? else { return Ok(()) };
         let client = lab.client().await?;
         match test(&lab, &client).await {
             Ok(()) => Ok(()),
@@ -101,12 +125,12 @@ impl Store {
     }
 
     /// The lab itself.
-    pub async fn lab(&self, nodes: u32, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
+    pub async fn lab(&self, options: Options, values: &[&str], images: &[&str]) -> Result<Option<Turn>> {
         let (own_images, own_values) = image::of_releases(self.images, self.values);
         let images = own_images.iter().map(String::as_str).chain(images.iter().copied());
         let Some(archives) = image::archives(images)? else { return Ok(None) };
         let values: Vec<&str> = own_values.iter().map(String::as_str).chain(values.iter().copied()).collect();
-        Turn::take(operator::installed(nodes, self.operator, NAMESPACE, &archives, &values)).await.map(Some)
+        Turn::take(operator::installed(options, self.operator, NAMESPACE, &archives, &values)).await.map(Some)
     }
 
     /// What went wrong first, since that is what is looked for, and after it what a person would look at.

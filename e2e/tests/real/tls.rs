@@ -1,6 +1,6 @@
 //! TLS as clients of Tungsten Fabric speak it: they trust the authority of the namespace, and most show nothing.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,13 +64,13 @@ impl Access {
     }
 
     /// A connection to a port of a server whose certificate is good for its address.
-    pub async fn stream(&self, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
+    pub async fn stream(&self, address: IpAddr, port: u16) -> Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect((address, port)).await?;
-        Ok(TlsConnector::from(Arc::clone(&self.tls)).connect(ServerName::from(IpAddr::from(address)), stream).await?)
+        Ok(TlsConnector::from(Arc::clone(&self.tls)).connect(ServerName::from(address), stream).await?)
     }
 
     /// Whether a port of a server keeps a connection, which it cuts when it has looked at a certificate that it does not like.
-    pub async fn is_let_in(&self, address: Ipv4Addr, port: u16) -> bool {
+    pub async fn is_let_in(&self, address: IpAddr, port: u16) -> bool {
         let Ok(mut stream) = self.stream(address, port).await else { return false };
         // It says nothing by itself.
         timeout(REFUSAL, stream.read(&mut [0; 64])).await.is_err()

@@ -21,7 +21,7 @@ use tf_api::{
     names,
 };
 use tf_testing::{
-    Lab,
+    Lab, Options,
     audit::service_account,
     real::{image, operator, whole},
     resources::{self, Resource},
@@ -95,7 +95,7 @@ pub async fn measure(store: Store, images: &Path) -> Result<Vec<Figure>> {
     let (kind, (archive, value), sizes) = (store.kind(), store.image(), store.members());
     let (most, last) = (sizes.iter().copied().max().unwrap_or(1), sizes.last().copied().unwrap_or(1));
     let archives = image::archives_in(images, &[kind.operator, "tf-node", archive])?;
-    let lab = operator::installed(most, kind.operator, NAMESPACE, &archives, &[value]).await?;
+    let lab = operator::installed(Options::real(most), kind.operator, NAMESPACE, &archives, &[value]).await?;
     let client = lab.client().await?;
     let mut bench = Bench { lab, client, store, kind, name: String::new(), level: "info", figures: Vec::new() };
     // Each in a directory of its own; the last one stays.

@@ -1,6 +1,6 @@
 //! What the node agent of a ZooKeeper member reports about its server, and the list of members in the server's own words.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, net::Ipv6Addr, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ pub struct Servers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Server {
-    /// Address that the other servers use, an IPv6 one without brackets.
+    /// Address that the other servers use. An IPv6 one is without brackets and as Kubernetes writes it (RFC 5952).
     pub address: String,
     /// Port of the leader for its followers.
     pub quorum_port: u16,
@@ -188,13 +188,15 @@ fn server(text: &str) -> Result<Server, &'static str> {
     Ok(Server { address, quorum_port, election_port, votes, client_address, client_port })
 }
 
-/// The host before the first colon, and what follows that. An IPv6 address is in brackets.
+/// The host before the first colon, and what follows that. An IPv6 address is in brackets, and a server writes it as Java does, with
+/// every zero (`Inet6Address.getHostAddress`).
 fn host(text: &str) -> Option<(String, &str)> {
     let text = text.trim();
     match text.strip_prefix('[') {
         Some(text) => {
             let (address, rest) = text.split_once(']')?;
-            Some((address.to_owned(), rest.strip_prefix(':')?))
+            let short = address.parse().map(|address: Ipv6Addr| address.to_string());
+            Some((short.unwrap_or_else(|_| address.to_owned()), rest.strip_prefix(':')?))
         }
         None => text.split_once(':').map(|(host, rest)| (host.to_owned(), rest)),
     }
@@ -233,6 +235,14 @@ mod tests {
         assert!(!list.servers[&2].votes);
         assert_eq!(list.servers[&2].client_address, "0.0.0.0");
         assert_eq!(list.voters().collect::<Vec<_>>(), [1]);
+    }
+
+    /// As a ZooKeeper 3.9 server answered that was told of `[fd10:c8:1::2]`.
+    #[test]
+    fn ipv6_addresses_are_as_kubernetes_writes_them() {
+        let text = "server.1=[fd10:c8:1:0:0:0:0:2]:2888:3888:participant;[0:0:0:0:0:0:0:1]:2181\nversion=0";
+        let list: Servers = text.parse().unwrap();
+        assert_eq!(list.servers[&1], Server { client_address: "::1".into(), ..entry("fd10:c8:1::2") });
     }
 
     #[test]

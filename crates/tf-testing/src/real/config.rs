@@ -1,9 +1,10 @@
 //! Configuration of the programs on a node. Pure: from addresses and names to files.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
+use crate::options::IpFamily;
 use crate::real::network::Network;
 
 /// containerd's, the same on every node.
@@ -29,7 +30,7 @@ pub struct NodeConfig {
     /// Duration of its lease in seconds.
     pub lease_seconds: u32,
     /// DNS servers of pods.
-    pub dns: Vec<Ipv4Addr>,
+    pub dns: Vec<IpAddr>,
 }
 
 impl NodeConfig {
@@ -109,7 +110,7 @@ impl NodeConfig {
                     "ipam": {
                         "type": "host-local",
                         "ranges": [[{"subnet": self.network.pods(self.number).to_string()}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
+                        "routes": [{"dst": self.everywhere()}],
                     },
                 },
                 {"type": "portmap", "capabilities": {"portMappings": true}},
@@ -124,11 +125,22 @@ impl NodeConfig {
 
     /// Its hosts file.
     pub fn hosts(&self) -> String {
-        format!("127.0.0.1 localhost\n{} {}\n", self.address(), self.name)
+        let own = format!("{} {}\n", self.address(), self.name);
+        match self.network.family() {
+            IpFamily::V4 => format!("127.0.0.1 localhost\n{own}"),
+            IpFamily::V6 => format!("127.0.0.1 localhost\n::1 localhost\n{own}"),
+        }
+    }
+
+    fn everywhere(&self) -> &'static str {
+        match self.network.family() {
+            IpFamily::V4 => "0.0.0.0/0",
+            IpFamily::V6 => "::/0",
+        }
     }
 
     /// Its address.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.network.node(self.number)
     }
 }

@@ -1,7 +1,7 @@
 //! A Keystone that `tf-sim` plays in a pod on a node, over TLS, with an authority of its own. Its one administrator has in name, password, project and
 //! domain what files could lose (see [`crate::logins`]).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const FOLDER: &str = "/etc/keystone";
 const PORT: u16 = 35357;
 
 /// One on a node.
-pub struct Keystone(Ipv4Addr);
+pub struct Keystone(IpAddr);
 
 impl Keystone {
     /// The one on this node, running or not.
@@ -37,7 +37,7 @@ impl Keystone {
     pub async fn start(lab: &Lab, namespace: &str, node: &RealNode) -> Result<Self> {
         let own = Self::on(node);
         let authority = Authority::new()?;
-        let shown = authority.server(NAME, &[own.0.into()], &[])?;
+        let shown = authority.server(NAME, &[own.0], &[])?;
         let meta = |name: &str| json!({ "name": name, "namespace": namespace });
         let login = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": meta(SECRET),
@@ -71,7 +71,7 @@ impl Keystone {
         file.section(NAME)
             .set("listen", self.0.to_string())
             .set("port", PORT)
-            .set("url", format!("https://{}:{PORT}", self.0))
+            .set("url", format!("https://{}", SocketAddr::new(self.0, PORT)))
             .set("region", REGION)
             .set("user", user)
             .set("password", PASSWORD)

@@ -44,11 +44,11 @@ pub mod whole;
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -57,6 +57,7 @@ use kube::api::Api;
 use crate::assets::{self, Tool};
 use crate::folder::{Folder, LabRecord, write_atomically};
 use crate::kubeconfig;
+use crate::options::IpFamily;
 use crate::pki::Authority;
 use crate::wait::eventually;
 
@@ -123,7 +124,7 @@ impl RealNodes {
     }
 
     /// Addresses of all nodes, in the same order.
-    pub fn addresses(&self) -> Result<Vec<Ipv4Addr>> {
+    pub fn addresses(&self) -> Result<Vec<IpAddr>> {
         Ok(self.all()?.iter().map(RealNode::address).collect())
     }
 
@@ -235,15 +236,16 @@ pub async fn start_network(folder: &Folder, record: &LabRecord) -> Result<Networ
     let programs = tokio::task::spawn_blocking(Programs::find).await??;
     let router = router(folder, record);
     router.boot(programs.packages.as_ref(), &programs.control_plane, None).await?;
-    let network = claim(router.pid()?).await?;
+    let network = claim(router.pid()?, record.options.ip_family).await?;
     ip_batch(&router, &network.on_router()).await?;
     ip(&["-batch", "-"], &network.on_machine()).await?;
     Ok(network)
 }
 
-async fn claim(router: i32) -> Result<Network> {
-    let table = fs::read_to_string("/proc/net/route").context("reading the routes of the machine")?;
-    for network in Network::unused(&table) {
+async fn claim(router: i32, family: IpFamily) -> Result<Network> {
+    ensure!(network::has(family), "this machine has no addresses of IPv6");
+    let table = fs::read_to_string(network::routes(family)).context("reading the routes of the machine")?;
+    for network in Network::unused(family, &table) {
         let arguments = network.claim(router);
         match ip(&arguments.each_ref().map(String::as_str), "").await {
             Ok(()) => return Ok(network),
@@ -252,7 +254,7 @@ async fn claim(router: i32) -> Result<Network> {
             Err(error) => return Err(error),
         }
     }
-    bail!("no range 10.N.0.0/16 with N from 200 to 254 is unused on this machine")
+    bail!("no range with N from 200 to 254 is unused on this machine, of 10.N.0.0/16 or with IPv6 of fd10:N::/32")
 }
 
 fn router(folder: &Folder, record: &LabRecord) -> Machine {

@@ -1,7 +1,7 @@
 //! A real node: a machine with containerd, a kubelet and kube-proxy.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,9 +20,9 @@ use crate::kubeconfig::{self, Credential, Endpoint};
 use crate::pki::Authority;
 use crate::real::Programs;
 use crate::real::config::{self, NodeConfig};
+use crate::real::disk;
 use crate::real::machine::{Machine, run};
 use crate::real::network::Network;
-use crate::real::{disk, dns};
 use crate::wait::eventually;
 
 /// How long containerd may take to listen. It needs one second when the machine is not otherwise busy.
@@ -42,7 +42,7 @@ pub struct NodeRecord {
     /// Its number in the lab's network.
     pub number: u8,
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
 }
 
 /// A node of a lab, running or not.
@@ -65,7 +65,7 @@ impl RealNode {
     }
 
     /// Its address.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.record.address
     }
 
@@ -88,7 +88,7 @@ impl RealNode {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         }
         let name = self.name();
-        let serving = authority.server(&format!("system:node:{name}"), &[self.address().into()], &[name])?;
+        let serving = authority.server(&format!("system:node:{name}"), &[self.address()], &[name])?;
         let node = authority.client(&format!("system:node:{name}"), Some("system:nodes"))?;
         let proxy = authority.client("system:kube-proxy", None)?;
         let secret = |file: &str, content: &str| write_atomically(&kubernetes.join(file), content.as_bytes());
@@ -255,7 +255,7 @@ impl RealNode {
             network: self.network,
             pods_group: self.machine.group().within("pods").name(),
             lease_seconds: self.lease_seconds,
-            dns: vec![dns::SERVICE],
+            dns: vec![self.network.family().dns_service()],
         }
     }
 }

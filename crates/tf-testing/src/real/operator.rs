@@ -13,13 +13,13 @@ use crate::{Lab, Options, RealNode};
 
 /// A lab of control-plane nodes that have these images, with an operator installed from its chart.
 pub async fn installed(
-    nodes: u32,
+    options: Options,
     operator: &str,
     namespace: &str,
     images: &[PathBuf],
     values: &[&str],
 ) -> Result<Lab> {
-    let lab = Lab::start(Options::real(nodes)).await?;
+    let lab = Lab::start(options).await?;
     for node in lab.real_nodes()?.all()? {
         label_control_plane(&lab, node.name()).await?;
     }

@@ -47,7 +47,7 @@ impl RealNodes {
 
     /// The cuts there are.
     pub async fn cuts(&self) -> Result<BTreeSet<Cut>> {
-        let mut list = self.router().command("iptables")?;
+        let mut list = self.router().command(self.network().packet_filter())?;
         list.args(["--list-rules", "FORWARD"]);
         Ok(parse(&String::from_utf8_lossy(&run(list, "").await?.stdout)))
     }
@@ -55,7 +55,7 @@ impl RealNodes {
     async fn change(&self, action: &str, cuts: impl IntoIterator<Item = &Cut>) -> Result<()> {
         let rules: String = cuts.into_iter().map(|cut| rules(action, cut)).collect();
         // All of them at the same moment.
-        let mut restore = self.router().command("iptables-restore")?;
+        let mut restore = self.router().command(&format!("{}-restore", self.network().packet_filter()))?;
         restore.arg("--noflush");
         run(restore, &format!("*filter\n{rules}COMMIT\n")).await?;
         Ok(())

@@ -2,7 +2,7 @@
 //! authority of the namespace.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -132,7 +132,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When it answers something else.
-    pub async fn status(&self, address: Ipv4Addr, port: u16) -> Result<Option<NodeStatus>> {
+    pub async fn status(&self, address: IpAddr, port: u16) -> Result<Option<NodeStatus>> {
         let asked = self.ask(Method::GET, address, port, "/Snh_SandeshUVECacheReq?x=NodeStatus", "").await;
         let Ok((code, page)) = asked else { return Ok(None) };
         ensure!(code == 200, "{address}:{port}: status {code}");
@@ -143,7 +143,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When one answers something else.
-    pub async fn statuses(&self, addresses: &[Ipv4Addr]) -> Result<BTreeMap<(&'static str, Ipv4Addr), NodeStatus>> {
+    pub async fn statuses(&self, addresses: &[IpAddr]) -> Result<BTreeMap<(&'static str, IpAddr), NodeStatus>> {
         let mut found = BTreeMap::new();
         for (daemon, port) in DAEMONS.into_iter().chain(ANALYTICS) {
             for address in addresses {
@@ -159,7 +159,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When one answers something else.
-    pub async fn agents(&self, addresses: &[Ipv4Addr]) -> Result<BTreeMap<Ipv4Addr, NodeStatus>> {
+    pub async fn agents(&self, addresses: &[IpAddr]) -> Result<BTreeMap<IpAddr, NodeStatus>> {
         let mut found = BTreeMap::new();
         for address in addresses {
             found.extend(self.status(*address, AGENT.1).await?.map(|status| (*address, status)));
@@ -171,7 +171,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When it is not made.
-    pub async fn create(&self, address: Ipv4Addr, name: &str) -> Result<String> {
+    pub async fn create(&self, address: IpAddr, name: &str) -> Result<String> {
         self.identifier(address, "/virtual-networks", json!({"fq_name": network(name)})).await
     }
 
@@ -179,13 +179,13 @@ impl Visitor {
     ///
     /// # Errors
     /// When there is none.
-    pub async fn find(&self, address: Ipv4Addr, name: &str) -> Result<String> {
+    pub async fn find(&self, address: IpAddr, name: &str) -> Result<String> {
         let question = json!({"type": "virtual-network", "fq_name": network(name)});
         self.identifier(address, "/fqname-to-id", question).await
     }
 
     /// The identifier in the answer to what is posted.
-    async fn identifier(&self, address: Ipv4Addr, path: &str, body: Value) -> Result<String> {
+    async fn identifier(&self, address: IpAddr, path: &str, body: Value) -> Result<String> {
         let (code, text) = self.ask(Method::POST, address, self.api, path, &body.to_string()).await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let object: Value = serde_json::from_str(&text)?;
@@ -196,7 +196,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When there is none.
-    pub async fn read(&self, address: Ipv4Addr, id: &str) -> Result<(Value, bool)> {
+    pub async fn read(&self, address: IpAddr, id: &str) -> Result<(Value, bool)> {
         let (code, text) = self.ask(Method::GET, address, self.api, &format!("/virtual-network/{id}"), "").await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let answer: Value = serde_json::from_str(&text)?;
@@ -207,7 +207,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When there is no such list.
-    pub async fn names(&self, address: Ipv4Addr, collection: &str) -> Result<Vec<String>> {
+    pub async fn names(&self, address: IpAddr, collection: &str) -> Result<Vec<String>> {
         let objects = self.list(address, collection, "").await?;
         let name = |object: &Value| object["fq_name"].as_array()?.last()?.as_str().map(str::to_owned);
         Ok(objects.iter().filter_map(name).collect())
@@ -217,13 +217,13 @@ impl Visitor {
     ///
     /// # Errors
     /// When there is no list of them.
-    pub async fn routers(&self, address: Ipv4Addr) -> Result<Vec<Value>> {
+    pub async fn routers(&self, address: IpAddr) -> Result<Vec<Value>> {
         const PARAMETERS: &str = "bgp_router_parameters";
         let objects = self.list(address, "bgp-routers", &format!("?fields={PARAMETERS}")).await?;
         Ok(objects.into_iter().map(|mut object| object[PARAMETERS].take()).collect())
     }
 
-    async fn list(&self, address: Ipv4Addr, collection: &str, query: &str) -> Result<Vec<Value>> {
+    async fn list(&self, address: IpAddr, collection: &str, query: &str) -> Result<Vec<Value>> {
         let (code, text) = self.ask(Method::GET, address, self.api, &format!("/{collection}{query}"), "").await?;
         ensure!(code == 200, "{address}: status {code}: {text}");
         let mut answer: Value = serde_json::from_str(&text)?;
@@ -237,7 +237,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When it is not made.
-    pub async fn make_router(&self, address: Ipv4Addr, name: &str) -> Result<()> {
+    pub async fn make_router(&self, address: IpAddr, name: &str) -> Result<()> {
         let parameters = json!({
             "router_type": "router", "vendor": "mx", "autonomous_system": 64513, "identifier": "192.0.2.1", "address": "192.0.2.1",
         });
@@ -251,8 +251,8 @@ impl Visitor {
         Ok(())
     }
 
-    async fn ask(&self, method: Method, address: Ipv4Addr, port: u16, path: &str, body: &str) -> Result<(u16, String)> {
-        let uri = format!("https://{address}:{port}{path}");
+    async fn ask(&self, method: Method, address: IpAddr, port: u16, path: &str, body: &str) -> Result<(u16, String)> {
+        let uri = format!("https://{}{path}", SocketAddr::new(address, port));
         let mut request = Request::builder().method(method).uri(uri);
         if let Some(token) = &self.token {
             request = request.header(TOKEN, token);

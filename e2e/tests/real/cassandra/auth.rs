@@ -1,7 +1,7 @@
 //! Clients that log in: a ring that asks for a password from its beginning, and one that begins to ask, and ceases, while it serves.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ struct Visitor {
 #[derive(Debug, Default)]
 struct Seen {
     let_in: Vec<String>,
-    turned_away: BTreeMap<Ipv4Addr, usize>,
+    turned_away: BTreeMap<IpAddr, usize>,
 }
 
 impl Drop for Visitor {
@@ -64,14 +64,14 @@ impl Drop for Visitor {
 }
 
 impl Visitor {
-    fn begin(client: &Client, addresses: Vec<Ipv4Addr>) -> Self {
+    fn begin(client: &Client, addresses: Vec<IpAddr>) -> Self {
         let seen = Arc::default();
         let task = tokio::spawn(visit(client.clone(), addresses, Arc::clone(&seen)));
         Self { seen, task }
     }
 
     /// Nobody was let in, and each of these turned somebody away.
-    fn end(self, addresses: &[Ipv4Addr]) -> Result<()> {
+    fn end(self, addresses: &[IpAddr]) -> Result<()> {
         let seen = self.seen.lock().unwrap();
         println!("strangers turned away: {:?}", seen.turned_away);
         ensure!(seen.let_in.is_empty(), "{seen:?}");
@@ -80,7 +80,7 @@ impl Visitor {
     }
 }
 
-async fn visit(client: Client, addresses: Vec<Ipv4Addr>, seen: Arc<Mutex<Seen>>) {
+async fn visit(client: Client, addresses: Vec<IpAddr>, seen: Arc<Mutex<Seen>>) {
     loop {
         // There is no authority at first, and no server without one.
         let Ok(access) = Access::of(&client).await else {
@@ -110,7 +110,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 }
 
 /// Whether each server asks for a password.
-async fn asks(client: &Client, addresses: &[Ipv4Addr], does: bool) -> Result<()> {
+async fn asks(client: &Client, addresses: &[IpAddr], does: bool) -> Result<()> {
     for address in addresses {
         for (who, stranger) in strangers(&Access::of(client).await?).iter().enumerate() {
             let came = stranger.connect(*address).await;

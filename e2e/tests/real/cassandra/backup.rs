@@ -1,6 +1,6 @@
 //! A backup that is made while a client writes, and another ring that begins with it.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -153,7 +153,7 @@ fn kill_operator(lab: &Lab) -> Result<()> {
 
 /// The rows are in the ring, on every member, and what else its tables were.
 async fn same(lab: &Lab, client: &Client, rows: &[i64]) -> Result<()> {
-    let members: Vec<Ipv4Addr> = ring(lab, client, 3).await?;
+    let members: Vec<IpAddr> = ring(lab, client, 3).await?;
     let access = Access::of(client).await?;
     for address in &members {
         let mut session = access.connect(*address).await?;

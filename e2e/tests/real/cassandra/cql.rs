@@ -1,7 +1,7 @@
 //! A client as Tungsten Fabric's are: CQL over TLS, without a certificate of its own, and everything with a quorum. A driver would
 //! choose servers by itself; here it is said which one is asked.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,14 +23,14 @@ const QUORUM: u16 = 4;
 
 impl Access {
     /// A session with one server.
-    pub async fn connect(&self, address: Ipv4Addr) -> Result<Session<TlsStream<TcpStream>>> {
+    pub async fn connect(&self, address: IpAddr) -> Result<Session<TlsStream<TcpStream>>> {
         let login = self.login.as_ref();
         timeout(PATIENCE, async { Session::begin(self.stream(address, CQL_PORT).await?, login).await }).await?
     }
 }
 
 /// Whether a server answers a client that does not speak TLS.
-pub async fn answers_without_tls(address: Ipv4Addr) -> Result<bool> {
+pub async fn answers_without_tls(address: IpAddr) -> Result<bool> {
     let stream = TcpStream::connect((address, CQL_PORT)).await?;
     Ok(timeout(REFUSAL, Session::begin(stream, None)).await.is_ok_and(|session| session.is_ok()))
 }

@@ -1,7 +1,7 @@
 //! What of a ring is disturbed: its sizes and its configuration.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -76,7 +76,7 @@ impl Subject for Ring {
         Ok(Writer::begin(&Access::of(&site.client).await?, &site.lab.real_nodes()?.addresses()?))
     }
 
-    async fn end(writer: Writer, servers: &[Ipv4Addr]) -> Result<String> {
+    async fn end(writer: Writer, servers: &[IpAddr]) -> Result<String> {
         let summary = writer.among(servers).end().await?;
         ensure!(summary.lost == 0, "{summary}");
         Ok(summary.to_string())

@@ -13,7 +13,7 @@ const CUT: Duration = Duration::from_secs(30);
 struct Scene<'a> {
     client: &'a Client,
     access: Access,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     victim: RealNode,
     /// The pod of its member.
     pod: String,
@@ -28,7 +28,7 @@ impl<'a> Scene<'a> {
         Ok(Self { client, access, addresses, victim, pod })
     }
 
-    fn others(&self) -> impl Iterator<Item = Ipv4Addr> {
+    fn others(&self) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(|address| *address != self.victim.address())
     }
 

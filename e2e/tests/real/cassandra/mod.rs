@@ -10,7 +10,7 @@ mod releases;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -71,10 +71,11 @@ pub enum Long {
     Asked,
     OtherPassword,
     Rest,
+    Ipv6,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Rest as usize + 1;
+    pub const ALL: usize = Self::Ipv6 as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -106,14 +107,14 @@ fn sized(replicas: u32) -> Value {
 }
 
 /// Three members that have certificates and serve.
-async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
+pub async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<IpAddr>)> {
     resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec()).await?;
     STORE.certified(client).await?;
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
 }
 
 /// Three members in a ring in which nothing is left to do, with a table.
-async fn whole(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
+async fn whole(lab: &Lab, client: &Client) -> Result<(Access, Vec<IpAddr>)> {
     let (access, addresses) = three(lab, client).await?;
     STORE.through(client, "the bring-up").await?;
     table(&access, &addresses).await?;
@@ -121,7 +122,7 @@ async fn whole(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
 }
 
 /// A table with a copy of each row on each server, of which all servers know.
-async fn table(access: &Access, addresses: &[Ipv4Addr]) -> Result<()> {
+pub async fn table(access: &Access, addresses: &[IpAddr]) -> Result<()> {
     let mut session = access.connect(addresses[0]).await?;
     // As clients of Tungsten Fabric do: as many copies as they know servers.
     let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {}}}", addresses.len());
@@ -161,7 +162,7 @@ async fn three_real_servers_form_one_ring_that_lets_in_who_speaks_tls_and_member
 }
 
 /// A keyspace that nobody has repaired yet is, and Cassandra itself says so of a table.
-async fn repaired(client: &Client, access: &Access, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn repaired(client: &Client, access: &Access, addresses: &[IpAddr]) -> Result<()> {
     let is_repaired = |cassandra: &Resource| cassandra.object.data["status"]["repairedSince"].is_string();
     let after = resources::until(client, CASSANDRA, NAMESPACE, NAME, "repaired", AGREED, is_repaired).await?;
     ensure!(after.is_ready() && after.is("Progressing", "False"), "a repair is no roll-out: {after:?}");
@@ -172,7 +173,7 @@ async fn repaired(client: &Client, access: &Access, addresses: &[Ipv4Addr]) -> R
 }
 
 /// Between members a certificate of the namespace's authority is asked for.
-async fn members_alone(client: &Client, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn members_alone(client: &Client, addresses: &[IpAddr]) -> Result<()> {
     let (authority, bundle) = (authority(client).await?, authorities(client).await?);
     let now = Timestamp::now();
     let member = authority.operator("some-member", Duration::from_hours(1), now)?;
@@ -305,13 +306,13 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
 }
 
 /// Addresses of the members, when there are so many, each row is on each of them, and nothing is left to do.
-async fn grown(lab: &Lab, client: &Client, size: usize) -> Result<Vec<Ipv4Addr>> {
+async fn grown(lab: &Lab, client: &Client, size: usize) -> Result<Vec<IpAddr>> {
     STORE.resized(client, size, RESIZED).await?;
     ring(lab, client, size).await
 }
 
 /// Addresses of the members, if they are so many in the words of each of them, and each row is on all of them.
-async fn ring(lab: &Lab, client: &Client, size: usize) -> Result<Vec<Ipv4Addr>> {
+async fn ring(lab: &Lab, client: &Client, size: usize) -> Result<Vec<IpAddr>> {
     let mut addresses = Vec::new();
     for (pod, it) in STORE.pods(client).await? {
         let status = STORE.exec(lab, &pod, &["nodetool", "-p", JMX_PORT, "status"])?;

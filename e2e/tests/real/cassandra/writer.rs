@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ impl Trust {
 /// The client.
 pub struct Writer {
     access: Access,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     account: Arc<Mutex<Account>>,
     tasks: [JoinHandle<()>; 2],
 }
@@ -96,16 +96,16 @@ impl Drop for Writer {
 
 impl Writer {
     /// Begins to write to the table, by whichever of these servers takes it.
-    pub fn begin(access: &Access, addresses: &[Ipv4Addr]) -> Self {
+    pub fn begin(access: &Access, addresses: &[IpAddr]) -> Self {
         Self::trusting(access.clone(), &Trust::Own(access.clone()), addresses)
     }
 
     /// The same of one that reads for each connection whom the namespace trusts.
-    pub async fn following(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub async fn following(client: &Client, addresses: &[IpAddr]) -> Result<Self> {
         Ok(Self::trusting(Access::of(client).await?, &Trust::Namespace(client.clone()), addresses))
     }
 
-    fn trusting(access: Access, trust: &Trust, addresses: &[Ipv4Addr]) -> Self {
+    fn trusting(access: Access, trust: &Trust, addresses: &[IpAddr]) -> Self {
         let account = Arc::<Mutex<Account>>::default();
         let tasks = [
             tokio::spawn(write(trust.clone(), addresses.to_vec(), Arc::clone(&account))),
@@ -122,7 +122,7 @@ impl Writer {
     }
 
     /// Has rows looked for on these servers.
-    pub fn among(self, addresses: &[Ipv4Addr]) -> Self {
+    pub fn among(self, addresses: &[IpAddr]) -> Self {
         let mut writer = self;
         writer.addresses = addresses.to_vec();
         writer
@@ -162,7 +162,7 @@ impl Writer {
     }
 }
 
-async fn write(trust: Trust, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+async fn write(trust: Trust, addresses: Vec<IpAddr>, account: Arc<Mutex<Account>>) {
     let mut last = None;
     // Rows of the writer before stay.
     let mut number = jiff::Timestamp::now().as_millisecond();
@@ -183,7 +183,7 @@ async fn write(trust: Trust, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Accoun
     }
 }
 
-async fn read(trust: Trust, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+async fn read(trust: Trust, addresses: Vec<IpAddr>, account: Arc<Mutex<Account>>) {
     let newest = || account.lock().unwrap().acknowledged.last().copied();
     // Not by the one who takes the writes.
     for turn in 1.. {

@@ -1,6 +1,6 @@
 //! A store whose procedures are disturbed, with the operator as a process behind a proxy.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tf_testing::wait::eventually;
 
 use super::trap::Trap;
 use super::{Disturbance, Round, Wish};
-use crate::store::{NAMESPACE, Store, Turn, members};
+use crate::store::{self, NAMESPACE, Store, Turn, members};
 
 /// More writes than any procedure has: an operator that is killed after each of them and never gets anywhere is told.
 const NO_END: usize = 500;
@@ -62,7 +62,7 @@ pub trait Subject: Default {
     async fn clients(&self, site: &Site) -> Result<Self::Clients>;
 
     /// Ends that, and fails if something was lost that these servers should have. What the clients did, for people.
-    async fn end(clients: Self::Clients, servers: &[Ipv4Addr]) -> Result<String>;
+    async fn end(clients: Self::Clients, servers: &[IpAddr]) -> Result<String>;
 
     /// The store was deleted, with its data.
     fn deleted(&mut self) {}
@@ -82,13 +82,15 @@ pub struct Stage<S: Subject> {
     subject: S,
     round: Round<S::Wish>,
     now: S::Wish,
-    servers: Vec<Ipv4Addr>,
+    servers: Vec<IpAddr>,
 }
 
 impl<S: Subject> Stage<S> {
     /// A lab with the store as it is before the round; none where its images cannot be made.
     pub async fn set(round: Round<S::Wish>) -> Result<Option<Self>> {
-        let Some(lab) = S::STORE.lab(S::NODES, &["replicaCount=0"], S::IMAGES).await? else { return Ok(None) };
+        let Some(lab) = S::STORE.lab(store::options(S::NODES)?, &["replicaCount=0"], S::IMAGES).await? else {
+            return Ok(None);
+        };
         let proxy = lab.proxy().await?;
         let how = Run {
             endpoint: Some(Endpoint { url: proxy.url(), ca: None }),
@@ -338,6 +340,6 @@ impl<S: Subject> Stage<S> {
 }
 
 /// Addresses of members.
-pub fn servers(members: &[MemberStatus]) -> Result<Vec<Ipv4Addr>> {
+pub fn servers(members: &[MemberStatus]) -> Result<Vec<IpAddr>> {
     members.iter().map(|member| Ok(member.address.parse()?)).collect()
 }

@@ -1,7 +1,7 @@
 //! What of a cluster is disturbed: its sizes, its configuration, its nodes. One server alone keeps its configuration, since its queues would end
 //! with it.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -74,7 +74,7 @@ impl Subject for Cluster {
         Traffic::begin(&Access::of(&site.client).await?, &site.lab.real_nodes()?.addresses()?).await
     }
 
-    async fn end(traffic: Traffic, _servers: &[Ipv4Addr]) -> Result<String> {
+    async fn end(traffic: Traffic, _servers: &[IpAddr]) -> Result<String> {
         let summary = traffic.end().await?;
         ensure!(summary.lost == 0, "{summary}");
         Ok(summary.to_string())

@@ -3,9 +3,9 @@
 mod adoption;
 mod crash;
 mod distribution;
-mod traffic;
+pub mod traffic;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -86,10 +86,11 @@ pub enum Long {
     Policy,
     Consumers,
     QuorumQueues,
+    Ipv6,
 }
 
 impl Long {
-    pub const ALL: usize = Self::QuorumQueues as usize + 1;
+    pub const ALL: usize = Self::Ipv6 as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -106,7 +107,7 @@ fn backlog(more: u32) -> serde_json::Value {
 }
 
 /// Three members that have certificates and serve.
-async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<Ipv4Addr>)> {
+pub async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<IpAddr>)> {
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({})).await?;
     STORE.certified(client).await?;
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
@@ -120,7 +121,7 @@ fn good(what: &str, summary: &Summary) -> Result<()> {
 }
 
 /// What each server tells Prometheus, with the headers.
-async fn pages(client: &Client, addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
+async fn pages(client: &Client, addresses: &[IpAddr]) -> Result<Vec<String>> {
     let access = tls::Access::of(client).await?;
     let mut pages = Vec::new();
     for address in addresses {
@@ -287,7 +288,7 @@ async fn a_policy_that_is_gone_is_made_anew_and_one_that_hides_it_keeps_servers_
 }
 
 /// A consumer of this queue that is connected to one server.
-async fn consumer(access: &Access, address: Ipv4Addr, queue: &str) -> Result<(Connection, Consumer)> {
+async fn consumer(access: &Access, address: IpAddr, queue: &str) -> Result<(Connection, Consumer)> {
     let connection = access.connect(address).await?;
     let channel = connection.create_channel().await?;
     channel.queue_declare(queue.into(), QueueDeclareOptions::default(), FieldTable::default()).await?;
@@ -311,7 +312,7 @@ async fn a_server_is_stopped_when_consumers_of_the_one_before_are_back_and_not_l
             // On the highest ordinal, which goes first, and does not look for another server.
             let pods = STORE.pods(client).await?;
             let last = pods.last_key_value().and_then(|(_, pod)| pod.status.as_ref()?.pod_ip.clone());
-            let last: Ipv4Addr = last.context("no address")?.parse()?;
+            let last: IpAddr = last.context("no address")?.parse()?;
             let slow = consumer(&access, last, SLOW).await?;
             // Agents list queues every 30 s.
             tokio::time::sleep(LISTED).await;
@@ -354,7 +355,7 @@ async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Re
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 1}}))
                 .await?;
             let rabbitmq = STORE.certified(client).await?;
-            let first: Ipv4Addr = members(&rabbitmq).first().context("no member")?.address.parse()?;
+            let first: IpAddr = members(&rabbitmq).first().context("no member")?.address.parse()?;
             let access = Access::of(client).await?;
             let channel = access.connect(first).await?.create_channel().await?;
             let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
@@ -486,7 +487,7 @@ async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhe
             let replicas = |count: usize| json!({"commonConfiguration": {"replicas": count}});
             resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(1)).await?;
             let rabbitmq = STORE.certified(client).await?;
-            let first: Vec<Ipv4Addr> =
+            let first: Vec<IpAddr> =
                 members(&rabbitmq).iter().filter_map(|member| member.address.parse().ok()).collect();
             ensure!(first.len() == 1, "{first:?}");
             let access = Access::of(client).await?;

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -19,6 +19,7 @@ use lapin::options::{
 };
 use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use lapin::types::FieldTable;
+use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use tf_pki::authority::Authority;
 use tf_testing::wait::eventually;
@@ -101,9 +102,12 @@ impl Access {
     }
 
     /// Connects to one server.
-    pub async fn connect(&self, address: Ipv4Addr) -> Result<Connection> {
+    pub async fn connect(&self, address: IpAddr) -> Result<Connection> {
         let Self { user, password, vhost, .. } = self;
-        let uri = format!("amqps://{user}:{password}@{address}:{AMQP_PORT}/{vhost}?heartbeat=5");
+        let mut uri: AMQPUri =
+            format!("amqps://{user}:{password}@server:{AMQP_PORT}/{vhost}?heartbeat=5").parse().map_err(Error::msg)?;
+        // Read from the text, an IPv6 address would keep its brackets, and not be found.
+        uri.authority.host = address.to_string();
         let pem = |text: &String| text.clone().into_bytes();
         let identity = self.identity.as_ref();
         let tls = OwnedTLSConfig {
@@ -111,12 +115,12 @@ impl Access {
             cert_chain: Some(self.bundle.clone()),
         };
         let runtime = lapin::runtime::default_runtime()?;
-        let connecting = Connection::connect_with_config(&uri, ConnectionProperties::default(), tls, runtime);
+        let connecting = Connection::connect_uri_with_config(uri, ConnectionProperties::default(), tls, runtime);
         Ok(timeout(PATIENCE, connecting).await??)
     }
 
     /// A channel to the first of these servers, from this one on, that takes it.
-    async fn channel(&self, addresses: &[Ipv4Addr], first: usize) -> Result<(Connection, Channel)> {
+    async fn channel(&self, addresses: &[IpAddr], first: usize) -> Result<(Connection, Channel)> {
         for turn in 0..addresses.len() {
             let Ok(connection) = self.connect(addresses[(first + turn) % addresses.len()]).await else { continue };
             let Ok(Ok(channel)) = timeout(PATIENCE, connection.create_channel()).await else { continue };
@@ -175,7 +179,7 @@ impl Drop for Traffic {
 
 impl Traffic {
     /// Consumers, one connected to each server, and when all are there a publisher.
-    pub async fn begin(access: &Access, addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub async fn begin(access: &Access, addresses: &[IpAddr]) -> Result<Self> {
         let account = Arc::new(Mutex::new(Account::default()));
         let mut tasks = Vec::new();
         for number in 0..CONSUMERS {
@@ -223,7 +227,7 @@ impl Traffic {
 /// A consumer's connection to the first of these servers, from this one on, that takes it, with its queue bound.
 async fn declared(
     access: &Access,
-    addresses: &[Ipv4Addr],
+    addresses: &[IpAddr],
     first: usize,
     number: usize,
 ) -> Result<(Connection, lapin::Consumer)> {
@@ -244,7 +248,7 @@ async fn declared(
 
 async fn consume(
     access: Access,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     number: usize,
     mut open: (Connection, lapin::Consumer),
     account: Arc<Mutex<Account>>,
@@ -267,7 +271,7 @@ async fn consume(
     }
 }
 
-async fn publish(access: Access, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+async fn publish(access: Access, addresses: Vec<IpAddr>, account: Arc<Mutex<Account>>) {
     let mut last = None;
     let mut number = 0_u64;
     for turn in 0.. {

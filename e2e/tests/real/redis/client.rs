@@ -1,6 +1,6 @@
 //! A client as Tungsten Fabric's are: TLS, a password, and requests with short answers.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -60,12 +60,12 @@ impl Login {
     }
 
     /// A session with one server.
-    pub async fn connect(&self, address: Ipv4Addr) -> Result<Session<TlsStream<TcpStream>>> {
+    pub async fn connect(&self, address: IpAddr) -> Result<Session<TlsStream<TcpStream>>> {
         self.session(address, REDIS_PORT).await
     }
 
     /// The server that takes writes, as the first Sentinel has it that answers.
-    pub async fn master(&self, addresses: &[Ipv4Addr]) -> Result<Ipv4Addr> {
+    pub async fn master(&self, addresses: &[IpAddr]) -> Result<IpAddr> {
         for address in addresses {
             let Ok(mut sentinel) = self.session(*address, SENTINEL_PORT).await else { continue };
             let answer = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).await?;
@@ -77,7 +77,7 @@ impl Login {
     }
 
     /// How many servers copy the one that takes writes, and how many Sentinels there are, as all of them have it that answer.
-    pub async fn counted(&self, addresses: &[Ipv4Addr]) -> Result<(usize, usize)> {
+    pub async fn counted(&self, addresses: &[IpAddr]) -> Result<(usize, usize)> {
         let mut counts = None;
         for address in addresses {
             let Ok(mut sentinel) = self.session(*address, SENTINEL_PORT).await else { continue };
@@ -91,7 +91,7 @@ impl Login {
         counts.context("no Sentinel answers")
     }
 
-    async fn session(&self, address: Ipv4Addr, port: u16) -> Result<Session<TlsStream<TcpStream>>> {
+    async fn session(&self, address: IpAddr, port: u16) -> Result<Session<TlsStream<TcpStream>>> {
         let stream = timeout(PATIENCE, self.access.stream(address, port)).await??;
         let mut session = Session { stream: BufStream::new(stream) };
         if let Some(password) = &self.password {
@@ -101,7 +101,7 @@ impl Login {
     }
 
     /// Whether a server answers a new client.
-    pub async fn is_served(&self, address: Ipv4Addr) -> Result<()> {
+    pub async fn is_served(&self, address: IpAddr) -> Result<()> {
         let answer = self.connect(address).await?.ask(&["PING"]).await?;
         ensure!(answer == "PONG", "{address}: {answer}");
         Ok(())
@@ -109,7 +109,7 @@ impl Login {
 }
 
 /// Whether a server answers a client that does not speak TLS.
-pub async fn answers_without_tls(address: Ipv4Addr) -> Result<bool> {
+pub async fn answers_without_tls(address: IpAddr) -> Result<bool> {
     let mut session = Session { stream: BufStream::new(TcpStream::connect((address, REDIS_PORT)).await?) };
     Ok(session.ask(&["PING"]).await.is_ok())
 }

@@ -1,6 +1,6 @@
 //! What of servers that copy one of them is disturbed: how many they are, and their configuration.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -66,7 +66,7 @@ impl Subject for Servers {
         Ok(journal)
     }
 
-    async fn end(journal: Journal, servers: &[Ipv4Addr]) -> Result<String> {
+    async fn end(journal: Journal, servers: &[IpAddr]) -> Result<String> {
         let summary = journal.among(servers).end().await?;
         ensure!(summary.lost == 0 && summary.at_once == 0, "{summary}");
         Ok(summary.to_string())

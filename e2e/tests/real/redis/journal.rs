@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// A write that was acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Acknowledged {
-    server: Ipv4Addr,
+    server: IpAddr,
     begun: Instant,
     done: Instant,
 }
@@ -36,7 +36,7 @@ type Account = Arc<Mutex<BTreeMap<String, Acknowledged>>>;
 /// The clients.
 pub struct Journal {
     login: Login,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     account: Account,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -74,10 +74,10 @@ impl Drop for Journal {
 
 impl Journal {
     /// Begins to write.
-    pub fn begin(login: &Login, addresses: &[Ipv4Addr]) -> Self {
+    pub fn begin(login: &Login, addresses: &[IpAddr]) -> Self {
         let account = Account::default();
         let run = jiff::Timestamp::now().as_millisecond();
-        let write = |address: &Ipv4Addr| tokio::spawn(write(login.clone(), *address, run, Arc::clone(&account)));
+        let write = |address: &IpAddr| tokio::spawn(write(login.clone(), *address, run, Arc::clone(&account)));
         let tasks = addresses.iter().map(write).collect();
         Self { login: login.clone(), addresses: addresses.to_vec(), account, tasks }
     }
@@ -96,7 +96,7 @@ impl Journal {
     }
 
     /// The same, when these are the servers that are left.
-    pub fn among(mut self, servers: &[Ipv4Addr]) -> Self {
+    pub fn among(mut self, servers: &[IpAddr]) -> Self {
         self.addresses = servers.to_vec();
         self
     }
@@ -128,7 +128,7 @@ impl Journal {
     }
 }
 
-async fn write(login: Login, server: Ipv4Addr, run: i64, account: Account) {
+async fn write(login: Login, server: IpAddr, run: i64, account: Account) {
     let mut number = 0;
     loop {
         let Ok(mut session) = login.connect(server).await else {

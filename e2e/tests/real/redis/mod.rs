@@ -6,7 +6,7 @@ mod journal;
 mod sentinel;
 mod visitor;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -64,10 +64,11 @@ pub enum Long {
     MasterSizes,
     MasterSecrets,
     MasterRest,
+    Ipv6,
 }
 
 impl Long {
-    pub const ALL: usize = Self::MasterRest as usize + 1;
+    pub const ALL: usize = Self::Ipv6 as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -76,7 +77,7 @@ impl Long {
 }
 
 /// Three members that have certificates and serve, with nothing left to do.
-async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<Ipv4Addr>)> {
+pub async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<IpAddr>)> {
     resources::apply(client, REDIS, NAMESPACE, NAME, json!({})).await?;
     STORE.certified(client).await?;
     through(client, "the bring-up").await?;
@@ -96,7 +97,7 @@ fn good(what: &str, summary: &Summary) -> Result<()> {
 }
 
 /// Leaves a word with every server, so that one that was started anew is known by the lack of it.
-async fn mark(login: &Login, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn mark(login: &Login, addresses: &[IpAddr]) -> Result<()> {
     for address in addresses {
         login.connect(*address).await?.ask(&["SET", "word", &address.to_string()]).await?;
     }
@@ -104,7 +105,7 @@ async fn mark(login: &Login, addresses: &[Ipv4Addr]) -> Result<()> {
 }
 
 /// Chooses another password, which all servers take in the place of the former one. Who logs in with it.
-async fn another_password(client: &Client, login: &Login, addresses: &[Ipv4Addr]) -> Result<Login> {
+async fn another_password(client: &Client, login: &Login, addresses: &[IpAddr]) -> Result<Login> {
     edit_secret(client, PASSWORD, "password", CHOSEN).await?;
     let new = login.by(Some(CHOSEN));
     for address in addresses {
@@ -119,7 +120,7 @@ async fn another_password(client: &Client, login: &Login, addresses: &[Ipv4Addr]
 /// Whoever begins after another authority took the place of the former one trusts that one alone, and is served. `log_in`: how one begins.
 async fn another_authority(
     client: &Client,
-    addresses: &[Ipv4Addr],
+    addresses: &[IpAddr],
     log_in: impl AsyncFnOnce() -> Result<Login>,
 ) -> Result<Login> {
     replace_authority(client).await?;
@@ -132,7 +133,7 @@ async fn another_authority(
 }
 
 /// How many servers have the word that was left with them, and no other server's.
-async fn marked(login: &Login, addresses: &[Ipv4Addr]) -> Result<usize> {
+async fn marked(login: &Login, addresses: &[IpAddr]) -> Result<usize> {
     let mut count = 0;
     for address in addresses {
         let word = login.connect(*address).await?.ask(&["GET", "word"]).await?;
@@ -159,7 +160,7 @@ async fn three_real_servers_each_on_its_own_let_in_who_speaks_tls_and_knows_the_
 }
 
 /// Who lacks something is not let in. `bundle`: the authorities that clients trust.
-async fn strangers(login: &Login, bundle: &str, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn strangers(login: &Login, bundle: &str, addresses: &[IpAddr]) -> Result<()> {
     let now = Timestamp::now();
     let other = Authority::generate("somebody-else", Curve::P256, AUTHORITY_LIFETIME, now)?;
     let pair = other.operator("somebody", Duration::from_hours(1), now)?;

@@ -1,6 +1,6 @@
 //! Servers that copy one of them: whatever fails, one of them takes writes, and what a copy acknowledged is there afterwards.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -38,7 +38,7 @@ fn spec(replicas: usize, level: &str) -> Value {
 }
 
 /// Three members, one of whom takes writes that the others copy.
-async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<Ipv4Addr>)> {
+async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<IpAddr>)> {
     resources::apply(client, REDIS, NAMESPACE, NAME, spec(3, "info")).await?;
     STORE.certified(client).await?;
     through(client, "the bring-up").await?;
@@ -46,7 +46,7 @@ async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<Ipv4Addr>)> {
 }
 
 /// The node of the server that takes writes.
-async fn master(lab: &Lab, login: &Login, addresses: &[Ipv4Addr]) -> Result<RealNode> {
+async fn master(lab: &Lab, login: &Login, addresses: &[IpAddr]) -> Result<RealNode> {
     let master = login.master(addresses).await?;
     let nodes = lab.real_nodes()?.all()?;
     nodes.into_iter().find(|node| node.address() == master).context("a server on no node")
@@ -114,7 +114,7 @@ async fn when_the_server_that_takes_writes_is_killed_or_its_pod_deleted_another_
         .await
 }
 
-fn after_node(lab: &Lab, address: Ipv4Addr) -> Result<RealNode> {
+fn after_node(lab: &Lab, address: IpAddr) -> Result<RealNode> {
     lab.real_nodes()?.all()?.into_iter().find(|node| node.address() == address).context("a server on no node")
 }
 

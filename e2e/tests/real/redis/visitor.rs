@@ -1,7 +1,7 @@
 //! Somebody who visits every server all the time, as a new client, and notes which of them serve.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ impl Drop for Visitor {
 
 impl Visitor {
     /// Begins to visit the servers, one after the other.
-    pub fn begin(login: &Login, addresses: &[Ipv4Addr]) -> Self {
+    pub fn begin(login: &Login, addresses: &[IpAddr]) -> Self {
         let summary = Summary { rounds: 0, fewest: addresses.len(), longest: Duration::ZERO };
         let seen = Arc::new(Mutex::new(summary));
         let task = tokio::spawn(visit(login.clone(), addresses.to_vec(), Arc::clone(&seen)));
@@ -61,7 +61,7 @@ impl Visitor {
     }
 }
 
-async fn visit(login: Login, addresses: Vec<Ipv4Addr>, seen: Arc<Mutex<Summary>>) {
+async fn visit(login: Login, addresses: Vec<IpAddr>, seen: Arc<Mutex<Summary>>) {
     let mut away: Vec<Option<Instant>> = vec![None; addresses.len()];
     loop {
         for (address, away) in addresses.iter().zip(&mut away) {

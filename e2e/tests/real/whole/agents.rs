@@ -8,7 +8,7 @@ pub async fn change_one_node_at_a_time(
     lab: &Lab,
     client: &Client,
     visitor: &Visitor,
-    addresses: &[Ipv4Addr],
+    addresses: &[IpAddr],
 ) -> Result<()> {
     let uids = async || -> Result<Vec<_>> {
         Ok(resources::pods(client, VROUTER, NAMESPACE).await?.iter().map(Pod::uid).collect())

@@ -1,6 +1,6 @@
 //! For how long nobody of those that are elected was at work: who waits for its turn opens no port.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub struct Lookout {
 
 impl Lookout {
     /// Begins. `port`: the one that who is at work opens.
-    pub fn begin(addresses: &[Ipv4Addr], port: u16) -> Self {
+    pub fn begin(addresses: &[IpAddr], port: u16) -> Self {
         let (end, ended) = watch::channel(false);
         Self { end, task: tokio::spawn(look(addresses.to_vec(), port, ended)) }
     }
@@ -38,7 +38,7 @@ impl Lookout {
     }
 }
 
-async fn look(addresses: Vec<Ipv4Addr>, port: u16, ended: watch::Receiver<bool>) -> Duration {
+async fn look(addresses: Vec<IpAddr>, port: u16, ended: watch::Receiver<bool>) -> Duration {
     let (mut longest, mut seen) = (Duration::ZERO, Instant::now());
     while !*ended.borrow() {
         let asked = addresses.iter().map(|address| timeout(PATIENCE, TcpStream::connect((*address, port))));

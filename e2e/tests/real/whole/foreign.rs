@@ -17,7 +17,7 @@ pub struct Foreign(Vec<(&'static str, Value)>);
 
 impl Foreign {
     /// Makes one of each type.
-    pub async fn make(client: &Client, address: Ipv4Addr) -> Result<Self> {
+    pub async fn make(client: &Client, address: IpAddr) -> Result<Self> {
         let mut made = Vec::new();
         for (kind, object) in objects() {
             let answer = ask(client, address, &format!("POST /{kind}s"), &json!({ kind: object }).to_string()).await?;
@@ -28,7 +28,7 @@ impl Foreign {
     }
 
     /// Fails where one is not as it was, as each of these members of the API shows it.
-    pub async fn are_as_they_were(&self, client: &Client, addresses: &[Ipv4Addr]) -> Result<()> {
+    pub async fn are_as_they_were(&self, client: &Client, addresses: &[IpAddr]) -> Result<()> {
         for address in addresses {
             for (kind, object) in &self.0 {
                 let identifier = object[kind]["uuid"].as_str().unwrap_or_default();
@@ -66,7 +66,7 @@ fn objects() -> [(&'static str, Value); 7] {
 }
 
 /// What the API on a node answers to a method and a path.
-async fn ask(client: &Client, address: Ipv4Addr, line: &str, body: &str) -> Result<Value> {
+async fn ask(client: &Client, address: IpAddr, line: &str, body: &str) -> Result<Value> {
     let mut stream = Access::of(client).await?.stream(address, CONFIG_API.get()).await?;
     let length = body.len();
     let head =

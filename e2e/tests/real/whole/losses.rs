@@ -153,7 +153,7 @@ async fn cut_off(lab: &Lab, client: &Client, findings: &mut Findings) -> Result<
     nodes.heal_all().await
 }
 
-async fn recovered(client: &Client, visitor: &Visitor, addresses: &[Ipv4Addr], begun: Instant) -> Result<()> {
+async fn recovered(client: &Client, visitor: &Visitor, addresses: &[IpAddr], begun: Instant) -> Result<()> {
     // Who ended again and again for a minute waits for as long before it begins once more.
     resources::ready(client, MANAGER, NAMESPACE, "sdn", BRING_UP).await?;
     functional(visitor, addresses).await?;

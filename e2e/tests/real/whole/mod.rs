@@ -26,7 +26,7 @@ mod users;
 mod world;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -213,7 +213,7 @@ async fn everything_is_well(client: &Client) -> Result<()> {
 }
 
 /// Every daemon at work says that it is connected to everything: each API, each of analytics, and one of each other.
-async fn functional(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn functional(visitor: &Visitor, addresses: &[IpAddr]) -> Result<()> {
     let mut last = BTreeMap::new();
     eventually("every daemon to be Functional", RECOVERY, async || {
         last = visitor.statuses(addresses).await?;
@@ -224,7 +224,7 @@ async fn functional(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
     .with_context(|| format!("{last:#?}"))
 }
 
-async fn one_writes_and_all_read(visitor: &Visitor, addresses: &[Ipv4Addr], name: &str) -> Result<()> {
+async fn one_writes_and_all_read(visitor: &Visitor, addresses: &[IpAddr], name: &str) -> Result<()> {
     let id = visitor.create(addresses[0], name).await?;
     for address in addresses {
         eventually(&format!("{address} to be told"), RECOVERY, async || {
@@ -238,7 +238,7 @@ async fn one_writes_and_all_read(visitor: &Visitor, addresses: &[Ipv4Addr], name
 }
 
 /// What each collector tells to Kafka comes to every alarm generator, so the brokers are one cluster.
-async fn alarm_generators_read_what_collectors_tell(client: &Client, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn alarm_generators_read_what_collectors_tell(client: &Client, addresses: &[IpAddr]) -> Result<()> {
     for collector in addresses {
         eventually(&format!("alarm generators to read of {collector}"), RECOVERY, async || {
             let read = format!("reads what the collector {collector} tells");
@@ -255,7 +255,7 @@ async fn loss(
     lab: &Lab,
     client: &Client,
     visitor: &Visitor,
-    addresses: &[Ipv4Addr],
+    addresses: &[IpAddr],
     (server, peer, containers): (&str, &str, &[&str]),
 ) -> Result<()> {
     let before = Daemons::of(lab, client).await?;

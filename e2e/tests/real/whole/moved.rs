@@ -38,7 +38,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 }
 
 /// One of each daemon, and each API, answers there, connected to all that it uses: a collector is not among that.
-async fn are_introspected(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn are_introspected(visitor: &Visitor, addresses: &[IpAddr]) -> Result<()> {
     for (daemon, port) in INTROSPECTION {
         let mut answers = Vec::new();
         for address in addresses {
@@ -53,7 +53,7 @@ async fn are_introspected(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<(
 }
 
 /// Agents and other control nodes go by it.
-async fn control_nodes_are_registered_with_their_ports(visitor: &Visitor, addresses: &[Ipv4Addr]) -> Result<()> {
+async fn control_nodes_are_registered_with_their_ports(visitor: &Visitor, addresses: &[IpAddr]) -> Result<()> {
     let routers = visitor.routers(addresses[0]).await?;
     ensure!(routers.len() == addresses.len() && routers.iter().all(|router| router["port"] == BGP), "{routers:#?}");
     Ok(())

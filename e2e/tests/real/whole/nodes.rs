@@ -40,7 +40,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let nodes = lab.real_nodes()?;
     let lost = nodes.all()?.pop().context("no node")?;
-    let stay: Vec<Ipv4Addr> = world.addresses.iter().copied().filter(|address| *address != lost.address()).collect();
+    let stay: Vec<IpAddr> = world.addresses.iter().copied().filter(|address| *address != lost.address()).collect();
     let foreign = Foreign::make(client, stay[0]).await?;
     let (before, told_before) = (Daemons::of(lab, client).await?, everybody(client).await?);
 

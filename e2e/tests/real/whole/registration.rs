@@ -8,12 +8,7 @@ const AGENT: &str = "contrail-vrouter-agent";
 
 /// Control nodes are in the API by the names of their nodes, whichever member is asked; one that leaves is taken out, is in it again when it
 /// comes back, and a router that somebody else made is there throughout. Agents of the vRouter read the list again each time and run on.
-pub async fn follows_control_nodes(
-    lab: &Lab,
-    client: &Client,
-    visitor: &Visitor,
-    addresses: &[Ipv4Addr],
-) -> Result<()> {
+pub async fn follows_control_nodes(lab: &Lab, client: &Client, visitor: &Visitor, addresses: &[IpAddr]) -> Result<()> {
     const FOREIGN: &str = "gateway";
     let nodes: Vec<String> = lab.real_nodes()?.all()?.iter().map(|node| node.name().to_owned()).collect();
     let registered = async |what: &str, count: usize, foreign: usize| {

@@ -3,7 +3,7 @@
 //! those clients' library (upstream `vnc_api.py`: 502 and 503).
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
@@ -60,7 +60,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Begins. `name`: what its objects are called, with a number.
-    pub fn begin(client: &kube::Client, addresses: &[Ipv4Addr], name: &str) -> Self {
+    pub fn begin(client: &kube::Client, addresses: &[IpAddr], name: &str) -> Self {
         let (end, ended) = watch::channel(false);
         let client = Client { cluster: client.clone(), addresses: addresses.to_vec(), name: name.to_owned() };
         Self { end, task: tokio::spawn(client.go_on(ended)) }
@@ -90,7 +90,7 @@ impl Traffic {
 
 struct Client {
     cluster: kube::Client,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     name: String,
 }
 
@@ -166,7 +166,7 @@ enum Question {
 
 impl Question {
     /// The identifier of what was made or shown.
-    async fn ask(&self, visitor: &Visitor, address: Ipv4Addr) -> Result<String> {
+    async fn ask(&self, visitor: &Visitor, address: IpAddr) -> Result<String> {
         match self {
             Self::Read(id) => visitor.read(address, id).await.map(|_| id.clone()),
             Self::Make(name) => match visitor.create(address, name).await {

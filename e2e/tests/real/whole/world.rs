@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct World<'a> {
     pub lab: &'a Lab,
     pub client: &'a Client,
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
 }
 
 impl<'a> World<'a> {

@@ -81,7 +81,7 @@ fn server(node: &str) -> String {
 }
 
 /// The list of members by which a server goes.
-async fn listed(address: Ipv4Addr) -> Result<String> {
+async fn listed(address: IpAddr) -> Result<String> {
     let answer = ask(address, "conf").await?;
     Ok(answer.split_once("membership:").with_context(|| format!("{address} answered {answer:?}"))?.1.trim().to_owned())
 }

@@ -36,7 +36,7 @@ async fn certified_client(client: &Client) -> Result<Arc<ClientConfig>> {
 }
 
 /// What a server answers to a client that speaks TLS with this configuration.
-async fn ask_over_tls(config: &Arc<ClientConfig>, address: Ipv4Addr, word: &str) -> Result<String> {
+async fn ask_over_tls(config: &Arc<ClientConfig>, address: IpAddr, word: &str) -> Result<String> {
     let mut stream = connect(config, address, TLS_PORT).await?;
     stream.write_all(word.as_bytes()).await?;
     let mut answer = Vec::new();
@@ -46,7 +46,7 @@ async fn ask_over_tls(config: &Arc<ClientConfig>, address: Ipv4Addr, word: &str)
 }
 
 /// The part that each server plays, sorted, asked for over TLS.
-async fn modes_over_tls(config: &Arc<ClientConfig>, addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
+async fn modes_over_tls(config: &Arc<ClientConfig>, addresses: &[IpAddr]) -> Result<Vec<String>> {
     let mut modes = Vec::new();
     for address in addresses {
         let answer = ask_over_tls(config, *address, "srvr").await?;
@@ -64,7 +64,7 @@ struct Uptimes {
 }
 
 impl Uptimes {
-    async fn ask(config: &Arc<ClientConfig>, addresses: &[Ipv4Addr]) -> Result<Self> {
+    async fn ask(config: &Arc<ClientConfig>, addresses: &[IpAddr]) -> Result<Self> {
         let (asked, mut milliseconds) = (Instant::now(), Vec::new());
         for address in addresses {
             let answer = ask_over_tls(config, *address, "mntr").await?;
@@ -87,7 +87,7 @@ impl Uptimes {
 
 /// Ways into TLS for a client that speaks none: one loopback address per server, on the port that clients use.
 struct Tunnels {
-    entrances: Vec<Ipv4Addr>,
+    entrances: Vec<IpAddr>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -98,10 +98,10 @@ impl Drop for Tunnels {
 }
 
 impl Tunnels {
-    async fn to(addresses: &[Ipv4Addr], config: &Arc<ClientConfig>) -> Result<Self> {
+    async fn to(addresses: &[IpAddr], config: &Arc<ClientConfig>) -> Result<Self> {
         let mut tunnels = Self { entrances: Vec::new(), tasks: Vec::new() };
         for (address, number) in addresses.iter().copied().zip(1..) {
-            let (entrance, config) = (Ipv4Addr::new(127, 0, 9, number), Arc::clone(config));
+            let (entrance, config) = (IpAddr::from([127, 0, 9, number]), Arc::clone(config));
             let listener = TcpListener::bind((entrance, CLIENT_PORT)).await?;
             tunnels.entrances.push(entrance);
             tunnels.tasks.push(tokio::spawn(async move {
@@ -120,10 +120,11 @@ impl Tunnels {
 }
 
 /// What a server answers on the loopback address of its own node.
-async fn ask_on_the_node(lab: &Lab, address: Ipv4Addr) -> Result<String> {
+async fn ask_on_the_node(lab: &Lab, address: IpAddr) -> Result<String> {
     let nodes = lab.real_nodes()?.all()?;
     let node = nodes.iter().find(|node| node.address() == address).context("no such node")?;
-    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{CLIENT_PORT} && printf srvr >&3 && cat <&3");
+    let loopback = if address.is_ipv6() { "::1" } else { "127.0.0.1" };
+    let script = format!("exec 3<>/dev/tcp/{loopback}/{CLIENT_PORT} && printf srvr >&3 && cat <&3");
     node.run("bash", &["-c", &script]).await
 }
 

@@ -153,7 +153,7 @@ impl Others {
     }
 
     /// Who signed the certificate that a server shows.
-    async fn signer(&self, address: Ipv4Addr) -> Signer {
+    async fn signer(&self, address: IpAddr) -> Signer {
         if tls::connect(&self.root, address, tls::TLS_PORT).await.is_ok() {
             Signer::Issuer
         } else if self.administrator.shown(address, tls::TLS_PORT).await.is_ok() {
@@ -215,7 +215,7 @@ impl Subject for Ensemble {
         Journal::begin(&site.lab.real_nodes()?.addresses()?).await
     }
 
-    async fn end(journal: Journal, servers: &[Ipv4Addr]) -> Result<String> {
+    async fn end(journal: Journal, servers: &[IpAddr]) -> Result<String> {
         let account = journal.end(servers).await?;
         Ok(format!("{} writes, longest pause {:?}", account.acknowledged.len(), account.longest_pause))
     }

@@ -103,7 +103,7 @@ struct Scene {
 
 impl Scene {
     async fn set() -> Result<Option<Self>> {
-        let Some(lab) = STORE.lab(3, &[], &[]).await? else { return Ok(None) };
+        let Some(lab) = STORE.lab(store::options(3)?, &[], &[]).await? else { return Ok(None) };
         let client = lab.client().await?;
         resources::apply(&client, ZOOKEEPER, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 3}})).await?;
         certified(&client).await?;
@@ -111,7 +111,7 @@ impl Scene {
         Ok(Some(Self { lab, client, members }))
     }
 
-    fn addresses(&self) -> Vec<Ipv4Addr> {
+    fn addresses(&self) -> Vec<IpAddr> {
         self.members.iter().map(RealNode::address).collect()
     }
 
@@ -260,7 +260,7 @@ impl Scene {
         nodes.cut(&[member.name()], &others).await?;
         let told = self.told(&pod, begun, HONEST_WITHIN).await;
         tokio::time::sleep(CUT.saturating_sub(begun.elapsed())).await;
-        let rest: Vec<Ipv4Addr> =
+        let rest: Vec<IpAddr> =
             self.members.iter().filter(|other| other.name() != member.name()).map(RealNode::address).collect();
         let serving = modes(&rest).await;
         let alone = modes(&[member.address()]).await;

@@ -39,7 +39,7 @@ impl Administrator {
     pub async fn supply(&self, node: &RealNode) -> Result<CertificateDer<'static>> {
         let address = node.address();
         let mut params = CertificateParams::default();
-        params.subject_alt_names = vec![SanType::IpAddress(address.into())];
+        params.subject_alt_names = vec![SanType::IpAddress(address)];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         put(node, "ca-certs/ca-bundle.crt", &self.authority).await?;
@@ -49,14 +49,14 @@ impl Administrator {
     }
 
     /// The certificate that a server shows, good by this authority alone.
-    pub async fn shown(&self, address: Ipv4Addr, port: u16) -> Result<CertificateDer<'static>> {
+    pub async fn shown(&self, address: IpAddr, port: u16) -> Result<CertificateDer<'static>> {
         let authority = CertificateDer::from_pem_slice(self.authority.as_bytes())?;
         let config = Arc::new(trusting_these(vec![authority])?.with_no_client_auth());
         own_certificate(&connect(&config, address, port).await?)
     }
 
     /// Waits until a server shows this certificate.
-    async fn shows(&self, address: Ipv4Addr, certificate: &CertificateDer<'static>) -> Result<()> {
+    async fn shows(&self, address: IpAddr, certificate: &CertificateDer<'static>) -> Result<()> {
         eventually(&format!("the certificate of the node on {address}"), TOLD, async || {
             Ok(self.shown(address, TLS_PORT).await.ok().filter(|shown| shown == certificate))
         })
@@ -92,7 +92,7 @@ async fn an_ensemble_goes_over_to_certificates_of_its_nodes_and_follows_them_whi
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec(true)).await?;
         certified(client).await?;
         let nodes = lab.real_nodes()?.all()?;
-        let addresses: Vec<Ipv4Addr> = nodes.iter().map(RealNode::address).collect();
+        let addresses: Vec<IpAddr> = nodes.iter().map(RealNode::address).collect();
         let administrator = Administrator::new()?;
         for node in &nodes[1..] {
             administrator.supply(node).await?;

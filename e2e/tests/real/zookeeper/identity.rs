@@ -119,7 +119,7 @@ async fn a_member_gets_its_certificate_and_forged_requests_are_denied_with_an_ev
         let own = Member {
             pod: POD.into(),
             node,
-            addresses: BTreeSet::from([address.into()]),
+            addresses: BTreeSet::from([address]),
             services: agents.services,
             lifetime_seconds: lifetime,
         };

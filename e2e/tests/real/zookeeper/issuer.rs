@@ -15,7 +15,7 @@ use super::tls::{
 use super::*;
 
 /// What each server shows to somebody who trusts this alone; an error where that is not enough.
-async fn shown(trusts: &Arc<ClientConfig>, addresses: &[Ipv4Addr]) -> Result<Vec<CertificateDer<'static>>> {
+async fn shown(trusts: &Arc<ClientConfig>, addresses: &[IpAddr]) -> Result<Vec<CertificateDer<'static>>> {
     let mut all = Vec::new();
     for address in addresses {
         all.push(own_certificate(&connect(trusts, *address, TLS_PORT).await?)?);

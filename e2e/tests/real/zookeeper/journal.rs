@@ -1,7 +1,7 @@
 //! A client that writes all the time and keeps a journal of every write that was acknowledged, to compare with at the end.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub struct Account {
 /// The client.
 pub struct Journal {
     account: Arc<Mutex<Account>>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     task: JoinHandle<()>,
 }
 
@@ -51,11 +51,11 @@ impl Drop for Journal {
 
 impl Journal {
     /// Begins to write to whichever of these servers serves.
-    pub async fn begin(addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub async fn begin(addresses: &[IpAddr]) -> Result<Self> {
         Self::begin_at(PACE, addresses).await
     }
 
-    async fn begin_at(pace: Duration, addresses: &[Ipv4Addr]) -> Result<Self> {
+    async fn begin_at(pace: Duration, addresses: &[IpAddr]) -> Result<Self> {
         let client = connect(addresses).await?;
         match client.create("/journal", b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
             Ok(_) | Err(Error::NodeExists) => {}
@@ -84,7 +84,7 @@ impl Journal {
     }
 
     /// Ends, and compares with what each of these servers has.
-    pub async fn end(self, serving: &[Ipv4Addr]) -> Result<Account> {
+    pub async fn end(self, serving: &[IpAddr]) -> Result<Account> {
         ensure!(!serving.is_empty() && self.addresses.len() >= serving.len());
         let account = self.stop();
         account.is_kept_by(serving).await?;
@@ -100,7 +100,7 @@ pub struct Writers {
 
 impl Writers {
     /// Begin to write more than a hundred times in a second.
-    pub async fn begin(addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub async fn begin(addresses: &[IpAddr]) -> Result<Self> {
         let mut journals = Vec::new();
         for _ in 0..WRITERS {
             journals.push(Journal::begin_at(BUSY, addresses).await?);
@@ -117,7 +117,7 @@ impl Writers {
     }
 
     /// End, and compare with what each of these servers has. Nobody has lost a session. The longest pause of any of them.
-    pub async fn end(self, serving: &[Ipv4Addr]) -> Result<Duration> {
+    pub async fn end(self, serving: &[IpAddr]) -> Result<Duration> {
         let (mut writes, mut pause, took) = (0, Duration::ZERO, self.begun.elapsed());
         for journal in self.journals {
             let account = journal.end(serving).await?;
@@ -134,7 +134,7 @@ impl Writers {
 impl Account {
     /// Reads everything back from one server at a time. A server without a vote is no harm; one that lacks what was acknowledged
     /// is.
-    pub async fn is_kept_by(&self, servers: &[Ipv4Addr]) -> Result<()> {
+    pub async fn is_kept_by(&self, servers: &[IpAddr]) -> Result<()> {
         for address in servers {
             let client = connect(std::slice::from_ref(address)).await?;
             // What the server has heard of last.
@@ -148,7 +148,7 @@ impl Account {
     }
 }
 
-async fn write(mut client: Client, pace: Duration, addresses: Vec<Ipv4Addr>, account: Arc<Mutex<Account>>) {
+async fn write(mut client: Client, pace: Duration, addresses: Vec<IpAddr>, account: Arc<Mutex<Account>>) {
     let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let mut last = Instant::now();
     // Another journal may have written there before.
@@ -184,8 +184,9 @@ fn acknowledged(account: &Mutex<Account>, path: String, content: String, pause: 
 }
 
 /// A session with whichever of these servers serves.
-pub async fn connect(addresses: &[Ipv4Addr]) -> Result<Client> {
-    let cluster: Vec<String> = addresses.iter().map(|address| format!("{address}:{CLIENT_PORT}")).collect();
+pub async fn connect(addresses: &[IpAddr]) -> Result<Client> {
+    let cluster: Vec<String> =
+        addresses.iter().map(|address| SocketAddr::new(*address, CLIENT_PORT).to_string()).collect();
     let cluster = cluster.join(",");
     timeout(SESSION, Client::connector().with_session_timeout(SESSION).connect(&cluster))
         .await

@@ -13,7 +13,7 @@ use super::*;
 const ONE_MOVE: Duration = Duration::from_mins(3);
 
 /// The list of members as a server has it: its version, and who has a vote.
-pub async fn list(address: Ipv4Addr) -> Result<(u64, BTreeSet<u32>)> {
+pub async fn list(address: IpAddr) -> Result<(u64, BTreeSet<u32>)> {
     let answer = ask(address, "conf").await?;
     let (_, list) = answer.split_once("membership:").with_context(|| format!("{address} answered {answer:?}"))?;
     let servers: tf_plan::node::zookeeper::Servers = list.parse()?;
@@ -21,12 +21,12 @@ pub async fn list(address: Ipv4Addr) -> Result<(u64, BTreeSet<u32>)> {
 }
 
 /// Asks for a number of members and waits until that many serve. What [`voting`] says of them.
-pub async fn resize(client: &Client, replicas: usize, limit: Duration) -> Result<(Vec<Ipv4Addr>, u64)> {
+pub async fn resize(client: &Client, replicas: usize, limit: Duration) -> Result<(Vec<IpAddr>, u64)> {
     place(client, json!({"replicas": replicas}), replicas, limit).await
 }
 
 /// Asks for members with a configuration that pods have in common and waits until so many serve.
-pub async fn place(client: &Client, common: Value, replicas: usize, limit: Duration) -> Result<(Vec<Ipv4Addr>, u64)> {
+pub async fn place(client: &Client, common: Value, replicas: usize, limit: Duration) -> Result<(Vec<IpAddr>, u64)> {
     let spec = json!({"commonConfiguration": common});
     resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
     let as_wished = |zookeeper: &Resource| zookeeper.is_ready_with(replicas);
@@ -36,9 +36,9 @@ pub async fn place(client: &Client, common: Value, replicas: usize, limit: Durat
 }
 
 /// The address of each of these members, and the version of the list by which each of them has a vote, and nobody else.
-pub async fn voting(members: &[MemberStatus]) -> Result<(Vec<Ipv4Addr>, u64)> {
+pub async fn voting(members: &[MemberStatus]) -> Result<(Vec<IpAddr>, u64)> {
     let ids: BTreeSet<u32> = members.iter().map(|member| member.id).collect();
-    let addresses: Vec<Ipv4Addr> = members.iter().filter_map(|member| member.address.parse().ok()).collect();
+    let addresses: Vec<IpAddr> = members.iter().filter_map(|member| member.address.parse().ok()).collect();
     let mut version = 0;
     for address in &addresses {
         let (its_version, voters) = list(*address).await?;

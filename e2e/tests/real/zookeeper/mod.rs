@@ -8,8 +8,8 @@ mod faults;
 mod host_files;
 mod identity;
 mod issuer;
-mod journal;
-mod membership;
+pub mod journal;
+pub mod membership;
 mod rest;
 mod rollout;
 mod secrets;
@@ -18,7 +18,7 @@ mod tls;
 mod watchman;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -122,18 +122,18 @@ async fn deleted(client: &Client) -> Result<()> {
 }
 
 /// What a server answers to a four-letter word.
-async fn ask(address: Ipv4Addr, word: &str) -> Result<String> {
+async fn ask(address: IpAddr, word: &str) -> Result<String> {
     exchange(address, CLIENT_PORT, word).await
 }
 
 /// What a server tells Prometheus, with the headers.
-async fn server_metrics(address: Ipv4Addr) -> Result<String> {
+async fn server_metrics(address: IpAddr) -> Result<String> {
     let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
     exchange(address, METRICS_PORT, &request).await
 }
 
 /// What is said until the connection is closed.
-async fn exchange(address: Ipv4Addr, port: u16, request: &str) -> Result<String> {
+async fn exchange(address: IpAddr, port: u16, request: &str) -> Result<String> {
     let answer = async {
         let mut stream = TcpStream::connect((address, port)).await?;
         stream.write_all(request.as_bytes()).await?;
@@ -145,7 +145,7 @@ async fn exchange(address: Ipv4Addr, port: u16, request: &str) -> Result<String>
 }
 
 /// The part that each server plays, sorted.
-async fn modes(addresses: &[Ipv4Addr]) -> Result<Vec<String>> {
+pub async fn modes(addresses: &[IpAddr]) -> Result<Vec<String>> {
     let mut modes = Vec::new();
     for address in addresses {
         let answer = ask(*address, "srvr").await?;
@@ -202,7 +202,7 @@ async fn an_ensemble_of_three_real_servers_forms_and_outlives_a_node_without_pow
         // Not the operator's own node: its pod is made anew elsewhere only half a minute after the loss is noticed.
         let lost = STORE.node_without_operator(lab, client).await?;
         nodes.stop(lost.name()).await?;
-        let others: Vec<Ipv4Addr> = addresses.iter().copied().filter(|address| *address != lost.address()).collect();
+        let others: Vec<IpAddr> = addresses.iter().copied().filter(|address| *address != lost.address()).collect();
         eventually("the others to serve", Duration::from_secs(30), async || {
             Ok(modes(&others).await.ok().filter(|modes| modes == &["follower", "leader"]))
         })

@@ -53,7 +53,7 @@ async fn strangers_change_no_members_and_hear_few_words_and_sessions_have_limits
             ensure!(answer.contains("not in the whitelist"), "{word} is answered with {answer:?}");
         }
         let asked = 2 * LONGEST_SESSION;
-        let cluster = format!("{address}:{CLIENT_PORT}");
+        let cluster = SocketAddr::new(address, CLIENT_PORT).to_string();
         let session = Session::connector().with_session_timeout(asked).connect(&cluster).await?;
         ensure!(session.session_timeout() == LONGEST_SESSION, "{:?}", session.session_timeout());
 

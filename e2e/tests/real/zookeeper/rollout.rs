@@ -17,7 +17,7 @@ const ROLL: Duration = Duration::from_mins(4);
 const TURN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The election that the ensemble lives by: the upper half of the last transaction's number. Every one of them counts it up.
-async fn epoch(address: Ipv4Addr) -> Result<u64> {
+async fn epoch(address: IpAddr) -> Result<u64> {
     let answer = ask(address, "srvr").await?;
     let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     Ok(u64::from_str_radix(zxid.with_context(|| format!("{address} answered {answer:?}"))?, 16)? >> 32)

@@ -21,7 +21,7 @@ spec:
 
 struct Scene<'a> {
     client: &'a Client,
-    server: Ipv4Addr,
+    server: IpAddr,
 }
 
 impl Scene<'_> {

@@ -43,7 +43,7 @@ pub async fn uids(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
 }
 
 /// Whether a server waits for more after the beginning of a message that is no TLS.
-async fn takes_plain_tcp(address: Ipv4Addr) -> Result<bool> {
+async fn takes_plain_tcp(address: IpAddr) -> Result<bool> {
     let mut stream = TcpStream::connect((address, ELECTION_PORT)).await?;
     stream.write_all(&[0; 5]).await?;
     Ok(timeout(REFUSAL, stream.read(&mut [0; 64])).await.is_err())
@@ -75,20 +75,20 @@ pub fn trusting_these(
 }
 
 /// A connection to a server whose certificate is good for its address.
-pub async fn connect(config: &Arc<ClientConfig>, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
+pub async fn connect(config: &Arc<ClientConfig>, address: IpAddr, port: u16) -> Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect((address, port)).await?;
-    let name = ServerName::from(IpAddr::from(address));
+    let name = ServerName::from(address);
     let connecting = TlsConnector::from(Arc::clone(config)).connect(name, stream);
     timeout(Duration::from_secs(10), connecting).await?.with_context(|| format!("TLS with {address}:{port}"))
 }
 
 /// The same for a client that shows nothing and trusts what it does at the moment.
-async fn tls(client: &Client, address: Ipv4Addr, port: u16) -> Result<TlsStream<TcpStream>> {
+async fn tls(client: &Client, address: IpAddr, port: u16) -> Result<TlsStream<TcpStream>> {
     connect(&Arc::new(trusting(client).await?.with_no_client_auth()), address, port).await
 }
 
 /// What a server answers to a client that speaks TLS.
-async fn ask_over_tls(client: &Client, address: Ipv4Addr, word: &str) -> Result<String> {
+async fn ask_over_tls(client: &Client, address: IpAddr, word: &str) -> Result<String> {
     let mut stream = tls(client, address, TLS_PORT).await?;
     stream.write_all(word.as_bytes()).await?;
     let mut answer = Vec::new();
@@ -141,7 +141,7 @@ async fn servers_change_over_to_tls_and_back_while_they_serve_and_keep_pods_and_
 }
 
 /// The certificate that a server shows to clients.
-async fn shown(client: &Client, address: Ipv4Addr) -> Result<CertificateDer<'static>> {
+async fn shown(client: &Client, address: IpAddr) -> Result<CertificateDer<'static>> {
     own_certificate(&tls(client, address, TLS_PORT).await?)
 }
 
@@ -158,7 +158,7 @@ pub fn is_rotating(zookeeper: &Resource) -> bool {
 }
 
 /// Milliseconds since a server was started or, where it follows, since the last election.
-async fn uptime(address: Ipv4Addr) -> Result<u64> {
+async fn uptime(address: IpAddr) -> Result<u64> {
     let answer = ask(address, "mntr").await?;
     let uptime = answer.lines().find_map(|line| line.strip_prefix("zk_uptime\t"));
     Ok(uptime.with_context(|| format!("{address} answered {answer:?}"))?.parse()?)
@@ -168,13 +168,13 @@ async fn uptime(address: Ipv4Addr) -> Result<u64> {
 pub struct Before {
     writers: Writers,
     pods: BTreeMap<String, Option<String>>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     begun: Instant,
 }
 
 impl Before {
     /// Begins to write, and looks.
-    pub async fn look(client: &Client, addresses: &[Ipv4Addr]) -> Result<Self> {
+    pub async fn look(client: &Client, addresses: &[IpAddr]) -> Result<Self> {
         let (writers, pods) = (Writers::begin(addresses).await?, uids(client).await?);
         Ok(Self { writers, pods, addresses: addresses.to_vec(), begun: Instant::now() })
     }

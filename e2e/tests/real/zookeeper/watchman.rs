@@ -2,7 +2,7 @@
 //! I1, I4, I9).
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -96,11 +96,11 @@ impl Sight {
     async fn look(client: &Client) -> Option<Self> {
         let zookeeper = resources::get(client, ZOOKEEPER, NAMESPACE, NAME).await.ok()??;
         let members = members(&zookeeper);
-        let servers: Vec<(u32, Ipv4Addr)> =
+        let servers: Vec<(u32, IpAddr)> =
             members.iter().filter_map(|member| Some((member.id, member.address.parse().ok()?))).collect();
         let answers = |word| join_all(servers.iter().map(move |(_, server)| answer(*server, word)));
         let (modes, runs) = tokio::join!(answers("srvr"), answers("ruok"));
-        let who = |answers: &[Answer], is: fn(&Answer) -> bool| -> Vec<(u32, Ipv4Addr)> {
+        let who = |answers: &[Answer], is: fn(&Answer) -> bool| -> Vec<(u32, IpAddr)> {
             servers.iter().zip(answers).filter(|(_, answer)| is(answer)).map(|(server, _)| *server).collect()
         };
         let serving = who(&modes, |answer| matches!(answer, Answer::Said(text) if text.contains("Mode: ")));
@@ -126,7 +126,7 @@ enum Answer {
     Silence,
 }
 
-async fn answer(server: Ipv4Addr, word: &str) -> Answer {
+async fn answer(server: IpAddr, word: &str) -> Answer {
     match timeout(PATIENCE, ask(server, word)).await {
         Ok(Ok(text)) => Answer::Said(text),
         Ok(Err(_)) => Answer::Refused,
