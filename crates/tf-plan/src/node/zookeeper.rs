@@ -294,7 +294,8 @@ mod tests {
             ids in prop::collection::btree_map(1_u32..255, any::<(u8, bool, u16)>(), 0..7),
         ) {
             let servers = ids.into_iter().map(|(id, (host, v6, port))| {
-                let address = if v6 { format!("fd00::{host:x}") } else { format!("10.0.0.{host}") };
+                let v6 = v6.then(|| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host.into()).to_string());
+                let address = v6.unwrap_or_else(|| format!("10.0.0.{host}"));
                 (id, Server { votes: host % 2 == 0, client_port: port, ..entry(&address) })
             });
             let list = Servers { version, servers: servers.collect() };
