@@ -125,7 +125,8 @@ impl Watch {
         for (other, member) in self.members.iter().filter(|((of, on), _)| of == workload && on != node) {
             let Some(why) = member.is_away() else { continue };
             let is_news = member.stopped.is_some_and(|since| since >= begun);
-            if !(is_news && self.is_at_work(other, pods).await) {
+            let is_back = is_another(member, pods.get(other)) || is_news && self.is_at_work(other, pods).await;
+            if !is_back {
                 away.push(format!("{} ({why})", other.1));
             }
         }
@@ -198,6 +199,11 @@ impl Watch {
         }
         Ok(found)
     }
+}
+
+/// Whether a member has another pod that is Ready: then it has been at work, whatever its agent says at this moment.
+fn is_another(member: &Member, pod: Option<&Pod>) -> bool {
+    pod.is_some_and(|pod| pod.uid() != member.uid && !is_going(pod) && is_ready(pod))
 }
 
 fn is_going(pod: &Pod) -> bool {
