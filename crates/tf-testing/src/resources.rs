@@ -158,6 +158,12 @@ pub async fn pods(client: &Client, kind: KindInfo, namespace: &str) -> Result<Ve
     Ok(pods.list(&ListParams::default().labels(&of_kind)).await?.items)
 }
 
+/// Whether a pod is Ready, as its kubelet said last.
+pub fn is_pod_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
 /// Waits until a resource satisfies `wanted`; on failure the error says what its conditions were.
 pub async fn until(
     client: &Client,

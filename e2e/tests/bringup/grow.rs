@@ -104,10 +104,8 @@ async fn restarted_on_demand(cluster: &Cluster, before: &Uids) -> Result<()> {
     ensure!(own.len() == 3, "{:?}", before.keys());
     let ready = async || {
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        let conditions = |pod: &Pod| pod.status.clone().and_then(|status| status.conditions).unwrap_or_default();
-        let is_ready = |pod: &&Pod| conditions(pod).iter().any(|it| it.type_ == "Ready" && it.status == "True");
         let list = pods.list(&ListParams::default().labels("tf_manager=zookeeper")).await?;
-        anyhow::Ok(list.iter().filter(is_ready).count())
+        anyhow::Ok(list.iter().filter(|pod| resources::is_pod_ready(pod)).count())
     };
     eventually("three other pods of ZooKeeper", Duration::from_mins(1), async || {
         let ready = ready().await?;

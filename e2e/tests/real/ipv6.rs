@@ -31,16 +31,24 @@ async fn with(store: Store, nodes: u32, test: impl AsyncFnOnce(&Lab, &Client) ->
     store.with_options(options, &[], &[], test).await
 }
 
+/// The same, as one of the long tests of its store.
+async fn drawn(
+    store: Store,
+    number: usize,
+    nodes: u32,
+    test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>,
+) -> Result<()> {
+    if store.is_drawn(number)? { with(store, nodes, test).await } else { Ok(()) }
+}
+
 /// An operator that does not answer where its kubelet asks is never Ready, and ended after a minute.
 async fn kubelet_reaches_operator(store: Store, client: &Client) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let own = ListParams::default().labels(&format!("app.kubernetes.io/name={}", store.operator));
-    let is_ready = |pod: &Pod| {
-        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    };
-    eventually("the operator to be Ready", SOON, async || Ok(pods.list(&own).await?.iter().any(is_ready).then_some(())))
-        .await
+    eventually("the operator to be Ready", SOON, async || {
+        Ok(pods.list(&own).await?.iter().any(resources::is_pod_ready).then_some(()))
+    })
+    .await
 }
 
 /// The members are where the nodes are, and so are the addresses that others are told to connect to.
@@ -75,10 +83,7 @@ async fn zookeeper_s_members_find_each_other_and_keep_what_each_was_told() -> Re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rabbitmq_s_members_form_one_cluster_that_loses_no_message() -> Result<()> {
-    if !rabbitmq::STORE.is_drawn(rabbitmq::Long::Ipv6 as usize)? {
-        return Ok(());
-    }
-    with(rabbitmq::STORE, 3, async |lab, client| {
+    drawn(rabbitmq::STORE, rabbitmq::Long::Ipv6 as usize, 3, async |lab, client| {
         let (access, addresses) = rabbitmq::three(lab, client).await?;
         is_told(&rabbitmq::STORE.through(client, "the bring-up").await?, &addresses)?;
         let summary = rabbitmq::traffic::Traffic::begin(&access, &addresses).await?.end().await?;
@@ -90,10 +95,7 @@ async fn rabbitmq_s_members_form_one_cluster_that_loses_no_message() -> Result<(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_keeps_what_it_was_told() -> Result<()> {
-    if !redis::STORE.is_drawn(redis::Long::Ipv6 as usize)? {
-        return Ok(());
-    }
-    with(redis::STORE, 1, async |lab, client| {
+    drawn(redis::STORE, redis::Long::Ipv6 as usize, 1, async |lab, client| {
         let (login, addresses) = redis::three(lab, client).await?;
         is_told(&redis::STORE.through(client, "the bring-up").await?, &addresses)?;
         let mut session = login.connect(addresses[0]).await?;
@@ -107,10 +109,7 @@ async fn redis_keeps_what_it_was_told() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cassandra_keeps_what_it_was_told() -> Result<()> {
-    if !cassandra::STORE.is_drawn(cassandra::Long::Ipv6 as usize)? {
-        return Ok(());
-    }
-    with(cassandra::STORE, 1, async |lab, client| {
+    drawn(cassandra::STORE, cassandra::Long::Ipv6 as usize, 1, async |lab, client| {
         let (access, addresses) = cassandra::three(lab, client).await?;
         is_told(&cassandra::STORE.through(client, "the bring-up").await?, &addresses)?;
         cassandra::table(&access, &addresses).await?;

@@ -158,9 +158,7 @@ pub async fn running(
 
 /// Whether it is Ready, and stays.
 fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    pod.metadata.deletion_timestamp.is_none() && resources::is_pod_ready(pod)
 }
 
 /// Whether each of these pods has been replaced by one that is Ready.

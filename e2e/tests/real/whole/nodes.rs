@@ -209,10 +209,6 @@ type Uid = (String, bool);
 /// Pods of a kind, by their nodes. One that has none yet is not among them.
 async fn uids(client: &Client, kind: KindInfo) -> Result<BTreeMap<String, Uid>> {
     let pods = resources::pods(client, kind, NAMESPACE).await?;
-    let of = |pod: Pod| {
-        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let is_ready = conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True");
-        Some((pod.spec.as_ref()?.node_name.clone()?, (pod.uid()?, is_ready)))
-    };
+    let of = |pod: Pod| Some((pod.spec.as_ref()?.node_name.clone()?, (pod.uid()?, resources::is_pod_ready(&pod))));
     Ok(pods.into_iter().filter_map(of).collect())
 }

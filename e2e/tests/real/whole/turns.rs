@@ -2,7 +2,6 @@
 //! Ready and its agent says of each daemon that it serves. While one is, no other one of its workload that is Ready may be stopped; nor while one has
 //! not been Ready for so long that its operator has to know. Whoever lost what it lives on is not Ready, was stopped by nobody, and may be.
 
-use k8s_openapi::api::core::v1::PodCondition;
 use tf_api::names::LABEL_TYPE;
 use tf_plan::node::{AGENT_PORT, READY_PATH};
 use tf_testing::identity::Identity;
@@ -157,7 +156,7 @@ impl Watch {
                 }
             }
             if let Some(member) = self.members.get_mut(place) {
-                member.unready = (!is_ready(pod)).then(|| member.unready.unwrap_or_else(Instant::now));
+                member.unready = (!resources::is_pod_ready(pod)).then(|| member.unready.unwrap_or_else(Instant::now));
             }
         }
         Ok(())
@@ -165,7 +164,7 @@ impl Watch {
 
     /// Whether its pod is Ready and its agent says that each of its daemons serves, as it tells the kubelet, which asks rarely.
     async fn is_back(&self, (_, node): &Place, pod: &Pod) -> bool {
-        if is_going(pod) || !is_ready(pod) {
+        if is_going(pod) || !resources::is_pod_ready(pod) {
             return false;
         }
         let containers: Vec<_> = pod.spec.iter().flat_map(|spec| &spec.containers).collect();
@@ -203,14 +202,9 @@ impl Watch {
 
 /// Whether a member has another pod that is Ready: then it has been at work, whatever its agent says at this moment.
 fn is_another(member: &Member, pod: Option<&Pod>) -> bool {
-    pod.is_some_and(|pod| pod.uid() != member.uid && !is_going(pod) && is_ready(pod))
+    pod.is_some_and(|pod| pod.uid() != member.uid && !is_going(pod) && resources::is_pod_ready(pod))
 }
 
 fn is_going(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|it: &PodCondition| it.type_ == "Ready" && it.status == "True")
 }
