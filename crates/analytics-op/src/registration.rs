@@ -60,6 +60,5 @@ pub fn complete<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, 
     };
     // The web UI alone goes by these objects (tf-components 10.2).
     plan.serves_unregistered = true;
-    let auth = cr.common().auth_parameters.as_ref();
-    Client { connection: config, endpoint: API, auth }.register(plan, cr, observed, wanted);
+    Client { connection: config, endpoint: API }.register(plan, cr, observed, wanted);
 }

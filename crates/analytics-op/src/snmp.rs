@@ -89,8 +89,7 @@ impl component::Component for Component {
     }
 
     fn references(cr: &AnalyticsSnmp) -> References {
-        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+        keystone::references(cr)
     }
 
     fn login(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<Keystone> {

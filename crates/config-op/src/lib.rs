@@ -72,8 +72,7 @@ impl component::Component for Component {
     }
 
     fn references(cr: &Config) -> References {
-        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+        keystone::references(cr)
     }
 
     fn login(cr: &Config, observed: &Observed<Config>) -> Option<Keystone> {

@@ -35,11 +35,10 @@ const RESTART_TIME: u16 = 300;
 /// Adds to a plan what shall be in the API. `database`: the Cassandra in use.
 pub fn complete(plan: &mut Plan, cr: &Config, observed: &Observed<Config>, database: &Connection) {
     let connection = serving(plan, observed);
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
     let wanted = wanted(plan, cr, observed, database);
     // Others wait for the API, not for what it says of its nodes; a Keystone that is away must not keep them.
     plan.serves_unregistered = true;
-    Client { connection: &connection, endpoint: ENDPOINT, auth }.register(plan, cr, observed, wanted);
+    Client { connection: &connection, endpoint: ENDPOINT }.register(plan, cr, observed, wanted);
 }
 
 /// The members that serve: before there is one, nobody is asked.

@@ -24,8 +24,7 @@ const FAMILIES: [&str; 5] = ["route-target", "inet-vpn", "e-vpn", "erm-vpn", "in
 
 /// Adds to a plan what its members are in the config API.
 pub fn complete(plan: &mut Plan, cr: &Control, observed: &Observed<Control>, services: &Services, network: &Network) {
-    let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-    let client = Client { connection: &services.config, endpoint: crate::services::API, auth };
+    let client = Client { connection: &services.config, endpoint: crate::services::API };
     // What routers are known by is an IPv4 address (tf-components 10.4).
     let addressed = plan.members.iter().filter_map(|member| Some((member, network.address(member)?)));
     let addressed: Vec<(&MemberStatus, &str)> = addressed.collect();

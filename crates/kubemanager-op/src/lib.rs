@@ -80,9 +80,9 @@ impl component::Component for Component {
     }
 
     fn references(cr: &Kubemanager) -> References {
-        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-        let secrets = keystone::secret(auth).map(str::to_owned).into_iter().chain([token::secret(cr)]).collect();
-        References { secrets, ..References::default() }
+        let mut references = keystone::references(cr);
+        references.secrets.push(token::secret(cr));
+        references
     }
 
     fn login(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<Keystone> {

@@ -13,6 +13,7 @@ use tf_api::{
 };
 
 use crate::{
+    component::References,
     files::{Ini, Settings as _, Unrepresentable, url},
     foreign::{self, File},
     node,
@@ -73,6 +74,12 @@ pub fn is_used(auth: Option<&AuthParameters>) -> bool {
 pub fn secret(auth: Option<&AuthParameters>) -> Option<&str> {
     let auth = auth.filter(|auth| uses_keystone(auth) && spec_password(auth).is_none())?;
     given(auth.keystone_secret_name.as_ref())
+}
+
+/// What a resource reads to know how to log in.
+pub fn references(cr: &impl Managed) -> References {
+    let secret = secret(cr.common().auth_parameters.as_ref());
+    References { secrets: secret.map(str::to_owned).into_iter().collect(), ..References::default() }
 }
 
 /// Settings that are set and have no effect, for every kind but Webui.

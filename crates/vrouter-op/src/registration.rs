@@ -87,8 +87,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
         }
     }
     let wanted = world.wanted(&agents)?;
-    let auth = world.cr.spec.common_configuration.auth_parameters.as_ref();
-    Client { connection: &connection, endpoint: API, auth }.register(plan, world.cr, world.observed, wanted);
+    Client { connection: &connection, endpoint: API }.register(plan, world.cr, world.observed, wanted);
     if let Some(registration) = &mut plan.registration {
         registration.is_early = Reports::of_observed(world.observed).clarity() == Clarity::Unheard;
     }

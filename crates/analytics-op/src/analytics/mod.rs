@@ -51,8 +51,7 @@ impl component::Component for Component {
     }
 
     fn references(cr: &Analytics) -> References {
-        let auth = cr.spec.common_configuration.auth_parameters.as_ref();
-        References { secrets: keystone::secret(auth).map(str::to_owned).into_iter().collect(), ..References::default() }
+        keystone::references(cr)
     }
 
     fn credentials(cr: &Analytics) -> Vec<Credential> {

@@ -15,7 +15,6 @@ pub mod types;
 
 use tf_api::{
     Managed,
-    common::AuthParameters,
     contract::{ConditionType, Draft, MemberStatus, Reason},
 };
 
@@ -74,14 +73,12 @@ pub struct Client<'a> {
     pub connection: &'a Connection,
     /// The endpoint of REST.
     pub endpoint: &'a str,
-    /// As whom it is asked.
-    pub auth: Option<&'a AuthParameters>,
 }
 
 impl Client<'_> {
-    /// Adds to a plan what shall be in the API. Without the password that is needed nothing is registered, and everything else goes on.
+    /// Adds to a plan what shall be in the API, which is asked as whom the resource logs in. Without the password that is needed nothing is registered, and everything else goes on.
     pub fn register<Cr: Managed>(&self, plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, wanted: Wanted) {
-        match Keystone::of(self.auth, cr.home(), &observed.secrets) {
+        match Keystone::of(cr.common().auth_parameters.as_ref(), cr.home(), &observed.secrets) {
             Err(not_ready) => impossible(plan, not_ready.message),
             Ok(keystone) => {
                 let api = Api {
