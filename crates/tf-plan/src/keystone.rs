@@ -3,15 +3,20 @@
 //! Defaults are those of the Go tf-operator (peer-operator 7.1), except the password: that one had the same for every
 //! installation, and here there is none.
 
+#[cfg(test)]
+mod tests;
+mod unused;
+
 use std::collections::BTreeMap;
 
 use tf_api::{
     Managed,
-    common::{AuthMode, AuthParameters, KeystoneAuthParameters, KeystoneVersion},
+    common::{AuthMode, AuthParameters, KeystoneVersion},
     contract::Reason,
     schema::Sensitive,
 };
 
+pub use self::unused::{ignored, ignored_by_webui};
 use crate::{
     component::References,
     files::{Ini, Settings as _, Unrepresentable, url},
@@ -80,88 +85,6 @@ pub fn secret(auth: Option<&AuthParameters>) -> Option<&str> {
 pub fn references(cr: &impl Managed) -> References {
     let secret = secret(cr.common().auth_parameters.as_ref());
     References { secrets: secret.map(str::to_owned).into_iter().collect(), ..References::default() }
-}
-
-/// Settings that are set and have no effect, for every kind but Webui.
-pub fn ignored(auth: Option<&AuthParameters>) -> Vec<String> {
-    let Some(auth) = auth else { return Vec::new() };
-    let parameters = auth.keystone_auth_parameters.as_ref();
-    let settings = if uses_keystone(auth) {
-        let port = parameters.is_some_and(|p| p.port.is_some());
-        let why = "the web UI alone uses it, everything else uses adminPort";
-        with_keystone(auth, (port, "keystoneAuthParameters.port", why))
-    } else {
-        let secret = given(auth.keystone_secret_name.as_ref()).is_some();
-        let any = parameters.is_some_and(|p| *p != KeystoneAuthParameters::default());
-        vec![(secret, "keystoneSecretName", UNUSED), (any, "keystoneAuthParameters", UNUSED)]
-    };
-    told(settings)
-}
-
-/// Settings that are set and have no effect, for Webui. Without Keystone name and password are those of its one user.
-pub fn ignored_by_webui(auth: Option<&AuthParameters>) -> Vec<String> {
-    let Some(auth) = auth else { return Vec::new() };
-    let parameters = auth.keystone_auth_parameters.clone().unwrap_or_default();
-    told(if uses_keystone(auth) {
-        let why = "the web UI uses port, everything else uses this one";
-        with_keystone(auth, (parameters.admin_port.is_some(), "keystoneAuthParameters.adminPort", why))
-    } else {
-        let KeystoneAuthParameters {
-            api_version,
-            address,
-            port,
-            admin_port,
-            auth_protocol,
-            admin_username: _,
-            admin_password: _,
-            admin_tenant,
-            user_domain_name,
-            project_domain_name,
-            region,
-            insecure,
-        } = parameters;
-        vec![
-            password_twice(auth),
-            (api_version.is_some(), "keystoneAuthParameters.apiVersion", UNUSED),
-            (address.is_some(), "keystoneAuthParameters.address", UNUSED),
-            (port.is_some(), "keystoneAuthParameters.port", UNUSED),
-            (admin_port.is_some(), "keystoneAuthParameters.adminPort", UNUSED),
-            (auth_protocol.is_some(), "keystoneAuthParameters.authProtocol", UNUSED),
-            (admin_tenant.is_some(), "keystoneAuthParameters.adminTenant", UNUSED),
-            (user_domain_name.is_some(), "keystoneAuthParameters.userDomainName", UNUSED),
-            (project_domain_name.is_some(), "keystoneAuthParameters.projectDomainName", UNUSED),
-            (region.is_some(), "keystoneAuthParameters.region", UNUSED),
-            (insecure.is_some(), "keystoneAuthParameters.insecure", UNUSED),
-        ]
-    })
-}
-
-/// Whether a setting has no effect, which one, and why.
-type Unused = (bool, &'static str, &'static str);
-
-const UNUSED: &str = "authMode is not keystone";
-
-fn with_keystone(auth: &AuthParameters, port: Unused) -> Vec<Unused> {
-    let parameters = auth.keystone_auth_parameters.as_ref();
-    let plain = parameters.is_some_and(|p| given(p.auth_protocol.as_ref()) == Some("http"));
-    let insecure = plain && parameters.is_some_and(|p| p.insecure.is_some());
-    let why = "there is no certificate with authProtocol http";
-    let is_v2 = parameters.is_some_and(|p| p.api_version == Some(KeystoneVersion::V2));
-    let domain = |set: bool, field| (is_v2 && set, field, "apiVersion v2.0 has no domains");
-    let of_user =
-        domain(parameters.is_some_and(|p| p.user_domain_name.is_some()), "keystoneAuthParameters.userDomainName");
-    let of_project =
-        domain(parameters.is_some_and(|p| p.project_domain_name.is_some()), "keystoneAuthParameters.projectDomainName");
-    vec![password_twice(auth), port, of_user, of_project, (insecure, "keystoneAuthParameters.insecure", why)]
-}
-
-fn password_twice(auth: &AuthParameters) -> Unused {
-    let secret = given(auth.keystone_secret_name.as_ref()).is_some();
-    (secret && spec_password(auth).is_some(), "keystoneSecretName", "adminPassword is set and wins")
-}
-
-fn told(settings: Vec<Unused>) -> Vec<String> {
-    settings.into_iter().filter(|(set, ..)| *set).map(|(_, field, why)| format!("spec.{SPEC}.{field}: {why}")).collect()
 }
 
 impl Keystone {
@@ -427,176 +350,4 @@ fn address(text: &str) -> Result<String, NotReady> {
 
 fn invalid(what: &str) -> NotReady {
     NotReady::invalid(Reason::InvalidSpec, format!("{SPEC}.{what}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use tf_api::contract::ConditionType;
-
-    use super::*;
-    use crate::files::read;
-
-    fn auth(yaml: &str) -> AuthParameters {
-        serde_saphyr::from_str(yaml).unwrap()
-    }
-
-    fn keystone(yaml: &str) -> Result<Option<Keystone>, NotReady> {
-        Keystone::of(Some(&auth(yaml)), "tf", &secrets("s3cret"))
-    }
-
-    fn secrets(password: &str) -> BTreeMap<String, SecretData> {
-        let data = [(PASSWORD.to_owned(), password.to_owned())].into_iter().collect();
-        [("keystone".to_owned(), data)].into()
-    }
-
-    #[test]
-    fn without_authentication_nothing_is_asked_for() {
-        assert_eq!(Keystone::of(None, "tf", &BTreeMap::new()), Ok(None));
-        assert_eq!(keystone("{authMode: noauth, keystoneSecretName: missing}"), Ok(None));
-        assert_eq!(secret(Some(&auth("{authMode: noauth, keystoneSecretName: missing}"))), None);
-    }
-
-    #[test]
-    fn version_2_has_other_paths_and_no_domains() {
-        let yaml = "{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {apiVersion: v2.0, userDomainName: d}}";
-        let found = keystone(&yaml.replace("userDomainName: d", "region: r")).unwrap().unwrap();
-        assert_eq!((found.tokens(), found.domain()), ("/v2.0/tokens", None));
-        let file = read::python(&found.file().unwrap()).unwrap();
-        let section = &file["KEYSTONE"];
-        assert_eq!(section["auth_url"], "https://127.0.0.1:35357/v2.0");
-        assert!(!section.contains_key("user_domain_name") && !section.contains_key("project_domain_name"));
-        let told = ignored(Some(&auth(yaml)));
-        assert!(told.iter().any(|it| it.ends_with("userDomainName: apiVersion v2.0 has no domains")), "{told:?}");
-    }
-
-    #[test]
-    fn a_keystone_of_another_authority_is_checked_against_that_unless_the_spec_says_otherwise() {
-        let of = |authority: &str, more: &str| {
-            let auth = auth(&format!(
-                "{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {{{more}}}}}"
-            ));
-            let data = [(PASSWORD, "s3cret"), (AUTHORITY, authority)];
-            let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
-            Keystone::of(Some(&auth), "tf", &[("keystone".to_owned(), data)].into())
-        };
-        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let trust = |authority, more| of(authority, more).unwrap().unwrap().trust();
-        assert_eq!(trust(pem, "").as_deref(), Some("/etc/contrail/keystone-ca.crt"));
-        assert_eq!(trust(pem, "insecure: true"), None);
-        assert_eq!(trust(pem, "authProtocol: http"), None);
-        assert_eq!(trust(" ", ""), None, "as with the Go tf-operator");
-        let refused = of("nonsense", "").unwrap_err();
-        assert_eq!((refused.obstacle, refused.reason), (Obstacle::Invalid, Reason::SecretInvalid));
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_go_tf_operator() {
-        let found = keystone("{authMode: keystone, keystoneSecretName: keystone}").unwrap().unwrap();
-        let file = read::python(&found.file().unwrap()).unwrap();
-        let section = &file["KEYSTONE"];
-        assert_eq!(section["auth_url"], "https://127.0.0.1:35357/v3");
-        assert_eq!((&*section["admin_user"], &*section["admin_tenant_name"]), ("admin", "admin"));
-        assert_eq!((&*section["user_domain_name"], &*section["project_domain_name"]), ("Default", "Default"));
-        assert_eq!((&*section["region_name"], &*section["insecure"]), ("RegionOne", "true"));
-        assert_eq!(section["admin_password"], "s3cret");
-        assert!(!section.contains_key("cafile"));
-    }
-
-    #[test]
-    fn a_checked_certificate_is_asked_for_explicitly() {
-        let found =
-            keystone("{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {insecure: false}}");
-        let file = read::python(&found.unwrap().unwrap().file().unwrap()).unwrap();
-        assert_eq!(file["KEYSTONE"]["insecure"], "false");
-        assert_eq!(file["KEYSTONE"]["cafile"], crate::node::CA_BUNDLE);
-    }
-
-    #[test]
-    fn an_ipv6_address_stands_in_brackets_whether_or_not_the_spec_has_them() {
-        for address in ["fd00::5", "[fd00::5]"] {
-            let yaml = format!(
-                "{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {{address: \"{address}\", \
-                 authProtocol: http, adminPort: 5000}}}}"
-            );
-            let file = read::python(&keystone(&yaml).unwrap().unwrap().file().unwrap()).unwrap();
-            assert_eq!(file["KEYSTONE"]["auth_url"], "http://[fd00::5]:5000/v3");
-            assert!(!file["KEYSTONE"].contains_key("insecure"));
-        }
-    }
-
-    #[test]
-    fn a_missing_password_says_which_secret_and_key() {
-        let reason = |result: Result<Option<Keystone>, NotReady>| {
-            let not_ready = result.unwrap_err();
-            assert!(not_ready.drafts.iter().any(|draft| draft.kind == ConditionType::InputsReady && !draft.is_true()));
-            (not_ready.reason, not_ready.message)
-        };
-        let named = auth("{authMode: keystone, keystoneSecretName: ks}");
-        let (why, message) = reason(Keystone::of(Some(&named), "prod", &BTreeMap::new()));
-        assert_eq!(why, Reason::SecretNotFound);
-        assert!(message.contains("Secret prod/ks") && message.contains("key password"), "{message}");
-        let empty = [("ks".to_owned(), SecretData::default())].into();
-        assert_eq!(reason(Keystone::of(Some(&named), "prod", &empty)).0, Reason::SecretInvalid);
-        let unnamed = auth("{authMode: keystone, keystoneAuthParameters: {adminPassword: \"\"}}");
-        assert_eq!(reason(Keystone::of(Some(&unnamed), "prod", &BTreeMap::new())).0, Reason::SecretNotFound);
-    }
-
-    #[test]
-    fn a_password_in_the_spec_wins_and_the_secret_is_not_read() {
-        let yaml = "{authMode: keystone, keystoneSecretName: ks, keystoneAuthParameters: {adminPassword: inline}}";
-        let auth = auth(yaml);
-        assert_eq!(secret(Some(&auth)), None);
-        let found = Keystone::of(Some(&auth), "tf", &BTreeMap::new()).unwrap().unwrap();
-        assert_eq!(found.password.expose(), "inline");
-        assert_eq!(ignored(Some(&auth)).len(), 1);
-        assert!(!format!("{found:?}").contains("inline"));
-    }
-
-    #[test]
-    fn what_clients_would_turn_into_another_login_is_refused_without_showing_it() {
-        for bad in ["a\"b", "a\\b", "secret\n", " secret"] {
-            let not_ready =
-                Keystone::of(Some(&auth("{authMode: keystone, keystoneSecretName: keystone}")), "tf", &secrets(bad))
-                    .unwrap_err();
-            assert_eq!((not_ready.reason, not_ready.obstacle), (Reason::SecretInvalid, Obstacle::Invalid));
-            assert!(!not_ready.message.contains(bad), "{}", not_ready.message);
-        }
-        for parameters in [
-            "{authProtocol: ftp}",
-            "{address: \"https://keystone\"}",
-            "{userDomainName: users}",
-            "{adminUsername: 'a\"b'}",
-        ] {
-            let yaml =
-                format!("{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {parameters}}}");
-            assert_eq!(keystone(&yaml).unwrap_err().reason, Reason::InvalidSpec, "{parameters}");
-        }
-    }
-
-    #[test]
-    fn settings_without_effect_are_told() {
-        let told = |yaml: &str| ignored(Some(&auth(yaml))).join("\n");
-        assert!(told("{authMode: keystone, keystoneAuthParameters: {port: 5001}}").contains(".port: "));
-        assert!(told("{keystoneSecretName: ks, keystoneAuthParameters: {region: r}}").lines().count() == 2);
-        assert_eq!(told("{authMode: noauth}"), "");
-        assert!(
-            told("{authMode: keystone, keystoneAuthParameters: {authProtocol: http, insecure: true}}")
-                .contains(".insecure: ")
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn every_password_that_is_accepted_reads_back(password in "[ -~é😀\"\\\\]{1,24}") {
-            let auth = auth("{authMode: keystone, keystoneSecretName: keystone}");
-            match Keystone::of(Some(&auth), "tf", &secrets(&password)) {
-                Ok(found) => {
-                    let file = read::python(&found.unwrap().file().unwrap()).unwrap();
-                    prop_assert_eq!(&file["KEYSTONE"]["admin_password"], &password);
-                }
-                Err(_) => prop_assert!(check(&password).is_err()),
-            }
-        }
-    }
 }

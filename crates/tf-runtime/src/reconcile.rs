@@ -1,38 +1,39 @@
 //! One pass over one resource: guard, observe, plan, apply, step, assess, status, next.
 
+mod leaving;
+mod objects;
+mod telling;
+
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DynamicObject;
-use serde_json::Value;
 use tf_api::{
     Managed, Resource,
     contract::{ConditionType, Reason},
 };
 use tf_plan::{
-    assess::{Applied, Assessment, Outcome, Situation, assess},
+    assess::Outcome,
     component::Component,
     hibernation::Hibernation,
-    object::{Kind, Object},
     observed::Observed,
     plan::{NotReady, Obstacle, Plan},
-    registration::{self, Progress, Registration},
+    registration::{self, Progress},
     status,
     step::Step,
 };
 
+use self::{objects::with_answers, telling::is_recorded};
 use crate::{
-    apply::{Act, Applier, ApplyError, Owner},
+    apply::{Applier, ApplyError},
     error::RequestError,
     events::Events,
-    finalizer::{Cleanup, Finalizer},
+    finalizer::Finalizer,
     identity::{Authorities, AuthorityFailure, LACKING, ROTATING},
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
     queue::SPREAD,
     registration::Registrar,
-    status::{Known, StatusError, StatusWriter, Target, Urgency, Write, kind_specific},
+    status::{Known, StatusError, StatusWriter, Target},
     step::{Stepper, Taken},
     watch::Primary,
     world::World,
@@ -292,38 +293,6 @@ impl<C: Component> Reconciler<C> {
         plan.drafts.extend(registration::draft(&progress).or_else(carried).or_else(pending));
     }
 
-    /// What of a resource that is being deleted is still in the config API. Where that goes, too, nobody asks.
-    async fn deregister(&self, key: &Key, cr: &C::Cr) -> Option<String> {
-        let observed = self.observer.observe(key, cr).await.ok();
-        let planned = observed.map(|observed| C::plan(cr, &observed));
-        let (registration, drafts, why) = match planned {
-            Some(Ok(plan)) => (plan.registration, plan.drafts, String::new()),
-            Some(Err(not_ready)) => (None, not_ready.drafts, format!(" ({})", not_ready.message)),
-            None => (None, Vec::new(), String::new()),
-        };
-        let api = drafts.into_iter().find(|draft| draft.kind == ConditionType::ConfigApiReady);
-        let is_asked_for = api.as_ref().is_none_or(|api| api.reason != Reason::NotRequested);
-        if api.is_some_and(|api| registration::is_gone(&api)) || registration.is_none() && !is_asked_for {
-            return None;
-        }
-        let Some(registration) = registration.or_else(|| self.registrar.wanted(key)) else {
-            return Some(format!("what it has in the config API, of which nothing is known{why}"));
-        };
-        let uid = cr.meta().uid.as_deref().unwrap_or_default();
-        let wanted = registration.wanted.nothing();
-        match self.registrar.want(key, uid, Registration { wanted, ..registration }) {
-            Progress::Done { notes, .. } => {
-                if !notes.is_empty() {
-                    let left = format!("what is left in the config API: {}", notes.join("; "));
-                    self.events.abandoned(&self.reference(key, cr.meta()), &left).await;
-                }
-                None
-            }
-            Progress::Unknown => Some("what it has in the config API".into()),
-            Progress::Pending(why) | Progress::Failed(why) => Some(format!("what it has in the config API ({why})")),
-        }
-    }
-
     /// Takes a step and tells of it.
     async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<Taken, PassError> {
         let taken = self.stepper.take(subject.key, step).await?;
@@ -334,294 +303,4 @@ impl<C: Component> Reconciler<C> {
         }
         Ok(taken)
     }
-
-    async fn wait(
-        &self,
-        subject: &Subject<'_, C::Cr>,
-        observed: &Observed<C::Cr>,
-        not_ready: &NotReady,
-    ) -> Result<Next, PassError> {
-        let outcome = Outcome::NotReady(not_ready);
-        self.conclude(subject, &subject.before, observed, outcome).await
-    }
-
-    /// Before the first change of a new generation: says that it was seen, and stores the members it is carried out with.
-    async fn announce(
-        &self,
-        subject: &Subject<'_, C::Cr>,
-        observed: &Observed<C::Cr>,
-        plan: &Plan,
-    ) -> Result<Known, PassError> {
-        let before = &subject.before;
-        let seen = before.contract.as_ref().is_some_and(|contract| contract.observed_generation == subject.generation);
-        if subject.cr.paused() || seen && is_recorded(plan, before) {
-            return Ok(before.clone());
-        }
-        let mut assessment = if seen {
-            // Nothing is known anew but what is recorded.
-            let contract = before.contract.clone().unwrap_or_default();
-            Assessment { contract, own: None, again: None }
-        } else {
-            self.assess(subject, before, observed, Outcome::Started)
-        };
-        assessment.contract.members.clone_from(&plan.members);
-        let mut own = kind_specific(&before.value);
-        for field in plan.record {
-            match plan.own_status.get(*field) {
-                Some(value) => own.insert((*field).to_owned(), value.clone()),
-                None => own.remove(*field),
-            };
-        }
-        assessment.own = Some(own);
-        self.write(subject, before, &assessment, Urgency::Now).await?;
-        let mut value = serde_json::to_value(&assessment.contract).unwrap_or(Value::Null);
-        if let (Some(fields), Some(own)) = (value.as_object_mut(), assessment.own) {
-            fields.extend(own);
-        }
-        // An older definition drops what it does not have.
-        let target = subject.target();
-        let stored = self.statuses.newer(target.key, target.uid, target.version).map(Known::of);
-        let lost = stored.map(|stored| unrecorded(plan, &stored)).unwrap_or_default();
-        if !lost.is_empty() {
-            return Err(PassError::Unrecorded(C::Cr::INFO.kind, lost.join(", ")));
-        }
-        Ok(Known { contract: Some(assessment.contract), value })
-    }
-
-    /// Applies the objects in order; then prunes what is ours and no longer planned.
-    async fn apply(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<Results, PassError> {
-        let results = self.apply_all(subject, &plan.objects).await?;
-        if !subject.cr.paused() {
-            self.prune(subject, plan).await?;
-        }
-        Ok(results)
-    }
-
-    async fn apply_all(&self, subject: &Subject<'_, C::Cr>, objects: &[Object]) -> Result<Results, PassError> {
-        let dry = subject.cr.paused();
-        let owner = Owner {
-            kind: self.world.declaration.primary,
-            namespace: &subject.key.namespace,
-            name: &subject.key.name,
-            uid: &subject.uid,
-        };
-        let mut results = Results::default();
-        for object in objects {
-            let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
-            let seen = self.world.child(object.kind, &key);
-            match self.applier.apply(object, owner, seen.as_ref(), dry).await {
-                Ok(Act::Unchanged) => {}
-                Ok(Act::Applied(answer)) => results.answers.push((object.kind, answer)),
-                Ok(Act::Pending) => results.report.pending.push(object.describe()),
-                Ok(Act::Terminating) => results.report.leaving.push(object.describe()),
-                Ok(Act::GivesWay) => {
-                    results.leftovers = true;
-                    results.report.leaving.push(format!("{} of another operator, without its pods", object.describe()));
-                }
-                Ok(Act::Leftover) => {
-                    results.leftovers = true;
-                    results.report.leaving.push(format!("{} of a former resource of this name", object.describe()));
-                }
-                Ok(Act::LeftBehind) => {
-                    results.leftovers = true;
-                    results.report.leaving.push(format!("{}, which stays as the resource goes", object.describe()));
-                }
-                Ok(Act::Partly(omitted)) => {
-                    results.report.conflicts.extend(omitted.held);
-                    results.report.unknown.extend(omitted.unknown);
-                }
-                // Objects that stand for themselves do not hold each other up.
-                Err(error) if object.independent && !is_ours_to_retry(&error) => {
-                    results.report.refused.push((error.reason(), error.to_string()));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(results)
-    }
-
-    async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {
-        for owned in self.world.declaration.owned.iter().filter(|owned| !owned.kind.is_kept()) {
-            for (key, child) in self.world.children_of(owned.kind, &subject.uid) {
-                let planned = plan.objects.iter().any(|object| {
-                    let namespace = object.namespace.as_deref().unwrap_or_default();
-                    object.kind == owned.kind && object.name == key.name && namespace == key.namespace
-                });
-                // What is planned may rest on whether a kind can be seen at all: nothing is removed in the dark.
-                if !planned && !child.terminating && self.world.is_synced(owned.kind, &key.namespace) {
-                    self.applier.delete(owned.kind, &key, &child.uid).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn conclude(
-        &self,
-        subject: &Subject<'_, C::Cr>,
-        before: &Known,
-        observed: &Observed<C::Cr>,
-        outcome: Outcome<'_>,
-    ) -> Result<Next, PassError> {
-        let planned = match &outcome {
-            Outcome::Planned(plan, _) => plan.again,
-            _ => None,
-        };
-        let assessment = self.assess(subject, before, observed, outcome);
-        let deferred = match self.write(subject, before, &assessment, Urgency::Usual).await? {
-            Write::Deferred(wait) => Some(wait),
-            Write::Done | Write::Unchanged => None,
-        };
-        let soonest = [assessment.again, deferred, planned].into_iter().flatten().min();
-        Ok(soonest.map_or(Next::Resync, Next::Within))
-    }
-
-    fn assess(
-        &self,
-        subject: &Subject<'_, C::Cr>,
-        before: &Known,
-        observed: &Observed<C::Cr>,
-        outcome: Outcome<'_>,
-    ) -> Assessment {
-        let empty = Vec::new();
-        let told = match outcome {
-            Outcome::Planned(..) => None,
-            _ => C::told(&subject.cr, observed),
-        };
-        assess(&Situation {
-            generation: subject.generation,
-            paused: subject.cr.paused(),
-            previous: before.contract.as_ref(),
-            availability: C::AVAILABILITY,
-            workloads: &observed.workloads,
-            pods: observed.pods.known().unwrap_or(&empty),
-            told,
-            operator: &self.observer.operator.version,
-            now: observed.now,
-            outcome,
-        })
-    }
-
-    async fn write(
-        &self,
-        subject: &Subject<'_, C::Cr>,
-        before: &Known,
-        assessment: &Assessment,
-        urgency: Urgency,
-    ) -> Result<Write, StatusError> {
-        let own = assessment.own.as_ref();
-        let write = self.statuses.write(subject.target(), before, &assessment.contract, own, urgency).await?;
-        if write == Write::Done {
-            self.events.conditions_changed(&*subject.cr, before.contract.as_ref(), &assessment.contract).await;
-        }
-        Ok(write)
-    }
-
-    /// A failure is written into status, except a first one that may be gone a moment later: a resource that is fine does
-    /// not stop being so because a request got lost.
-    async fn failed(&self, subject: &Subject<'_, C::Cr>, error: &PassError, failures: u32) -> Next {
-        if error.request().is_some_and(RequestError::is_not_leader) {
-            return Next::Rest; // Gaining the lease wakes every resource.
-        }
-        tracing::warn!(resource = %subject.key, %error, failures, "a pass failed");
-        let transient = error.request().is_some_and(RequestError::is_transient);
-        if transient && failures == 0 || matches!(error, PassError::Status(_)) {
-            return Next::Retry;
-        }
-        // The pass may have written already: the members it announced have to stay.
-        let subject = self.subject(subject.key, &subject.cr);
-        let observed = self.observer.cached(subject.key, &subject.uid);
-        let message = error.to_string();
-        let outcome = Outcome::Failed(error.reason(), &message);
-        let assessment = self.assess(&subject, &subject.before, &observed, outcome);
-        if let Err(error) = self.write(&subject, &subject.before, &assessment, Urgency::Usual).await {
-            tracing::warn!(resource = %subject.key, %error, "the failure could not be written into status");
-        }
-        Next::Retry
-    }
-
-    async fn overdue(&self, key: &Key, primary: &Primary<C::Cr>) -> Next {
-        tracing::warn!(resource = %key, "a pass did not end in time");
-        let Primary::Valid(cr) = primary else { return Next::Retry };
-        let subject = self.subject(key, cr);
-        let observed = self.observer.cached(key, &subject.uid);
-        let message = format!("a pass did not end within {} s; it is tried again", DEADLINE.as_secs());
-        let assessment = self.assess(&subject, &subject.before, &observed, Outcome::Failed(Reason::ApiError, &message));
-        let write = self.write(&subject, &subject.before, &assessment, Urgency::Usual);
-        if !matches!(tokio::time::timeout(DEADLINE / 4, write).await, Ok(Ok(_))) {
-            tracing::warn!(resource = %key, "the missed deadline could not be written into status");
-        }
-        Next::Retry
-    }
-
-    async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
-        let registered = if C::declaration().deregisters && self.finalizer.is_set(subject.cr.meta()) {
-            self.deregister(subject.key, &subject.cr).await
-        } else {
-            None
-        };
-        let (next, waiting) = self.release(subject.key, subject.cr.meta(), registered).await;
-        if let Some(message) = waiting {
-            let observed = self.observer.cached(subject.key, &subject.uid);
-            let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
-            if let Err(error) = self.write(subject, &subject.before, &assessment, Urgency::Usual).await {
-                tracing::debug!(resource = %subject.key, %error, "status of a deleted resource was not written");
-            }
-        }
-        next
-    }
-
-    /// Lets a resource go that is being deleted, or says what that waits for.
-    async fn release(&self, key: &Key, metadata: &ObjectMeta, registered: Option<String>) -> (Next, Option<String>) {
-        let uid = metadata.uid.as_deref().unwrap_or_default();
-        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier, registered).await {
-            Ok(Cleanup::Nothing | Cleanup::Finished) => (Next::Rest, None),
-            Ok(Cleanup::Abandoned(left)) => {
-                self.events.abandoned(&self.reference(key, metadata), &left).await;
-                (Next::Rest, None)
-            }
-            Ok(Cleanup::Waiting(message)) => (Next::Within(Duration::from_secs(5)), Some(message)),
-            Err(error) => {
-                tracing::warn!(resource = %key, %error, "cleaning up failed");
-                (Next::Retry, None)
-            }
-        }
-    }
-}
-
-/// What applying led to.
-#[derive(Default)]
-struct Results {
-    report: Applied,
-    /// Whether an object of a former resource or of another operator is in the way.
-    leftovers: bool,
-    answers: Vec<(Kind, Box<DynamicObject>)>,
-}
-
-/// Whether the status holds the members of a plan, and what else the next plan rests on.
-fn is_recorded(plan: &Plan, status: &Known) -> bool {
-    unrecorded(plan, status).is_empty()
-}
-
-/// Fields of which the status does not hold what the plan has.
-fn unrecorded(plan: &Plan, status: &Known) -> Vec<&'static str> {
-    let members = status.contract.as_ref().map(|contract| contract.members.as_slice()).unwrap_or_default();
-    let differs = |field: &&&str| status.value.get(**field) != plan.own_status.get(**field);
-    let own = plan.record.iter().filter(differs).copied();
-    (members != plan.members).then_some("members").into_iter().chain(own).collect()
-}
-
-/// The snapshot, with workloads as the API server answered: the watch delivers them only a moment later.
-fn with_answers<Cr: Clone>(observed: &Observed<Cr>, answers: &[(Kind, Box<DynamicObject>)]) -> Observed<Cr> {
-    let mut observed = observed.clone();
-    for (kind, answer) in answers {
-        if let Some(workload) = crate::watch::workload_of(*kind, answer) {
-            observed.workloads.insert(workload.name.clone(), workload);
-        }
-    }
-    observed
-}
-
-fn is_ours_to_retry(error: &ApplyError) -> bool {
-    matches!(error, ApplyError::Request(request) if request.is_transient())
 }

@@ -1,0 +1,116 @@
+//! Objects of a plan: applied in order, and removed when they are planned no more.
+
+use kube::core::DynamicObject;
+use tf_api::Managed;
+use tf_plan::{
+    assess::Applied,
+    component::Component,
+    object::{Kind, Object},
+    observed::Observed,
+    plan::Plan,
+};
+
+use super::{PassError, Reconciler, Subject};
+use crate::{
+    apply::{Act, ApplyError, Owner},
+    object::Key,
+    watch::workload_of,
+};
+
+impl<C: Component> Reconciler<C> {
+    /// Applies the objects in order; then prunes what is ours and no longer planned.
+    pub(super) async fn apply(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<Results, PassError> {
+        let results = self.apply_all(subject, &plan.objects).await?;
+        if !subject.cr.paused() {
+            self.prune(subject, plan).await?;
+        }
+        Ok(results)
+    }
+
+    pub(super) async fn apply_all(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        objects: &[Object],
+    ) -> Result<Results, PassError> {
+        let dry = subject.cr.paused();
+        let owner = Owner {
+            kind: self.world.declaration.primary,
+            namespace: &subject.key.namespace,
+            name: &subject.key.name,
+            uid: &subject.uid,
+        };
+        let mut results = Results::default();
+        for object in objects {
+            let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
+            let seen = self.world.child(object.kind, &key);
+            match self.applier.apply(object, owner, seen.as_ref(), dry).await {
+                Ok(Act::Unchanged) => {}
+                Ok(Act::Applied(answer)) => results.answers.push((object.kind, answer)),
+                Ok(Act::Pending) => results.report.pending.push(object.describe()),
+                Ok(Act::Terminating) => results.report.leaving.push(object.describe()),
+                Ok(Act::GivesWay) => {
+                    results.leftovers = true;
+                    results.report.leaving.push(format!("{} of another operator, without its pods", object.describe()));
+                }
+                Ok(Act::Leftover) => {
+                    results.leftovers = true;
+                    results.report.leaving.push(format!("{} of a former resource of this name", object.describe()));
+                }
+                Ok(Act::LeftBehind) => {
+                    results.leftovers = true;
+                    results.report.leaving.push(format!("{}, which stays as the resource goes", object.describe()));
+                }
+                Ok(Act::Partly(omitted)) => {
+                    results.report.conflicts.extend(omitted.held);
+                    results.report.unknown.extend(omitted.unknown);
+                }
+                // Objects that stand for themselves do not hold each other up.
+                Err(error) if object.independent && !is_ours_to_retry(&error) => {
+                    results.report.refused.push((error.reason(), error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(results)
+    }
+
+    async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {
+        for owned in self.world.declaration.owned.iter().filter(|owned| !owned.kind.is_kept()) {
+            for (key, child) in self.world.children_of(owned.kind, &subject.uid) {
+                let planned = plan.objects.iter().any(|object| {
+                    let namespace = object.namespace.as_deref().unwrap_or_default();
+                    object.kind == owned.kind && object.name == key.name && namespace == key.namespace
+                });
+                // What is planned may rest on whether a kind can be seen at all: nothing is removed in the dark.
+                if !planned && !child.terminating && self.world.is_synced(owned.kind, &key.namespace) {
+                    self.applier.delete(owned.kind, &key, &child.uid).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What applying led to.
+#[derive(Default)]
+pub(super) struct Results {
+    pub(super) report: Applied,
+    /// Whether an object of a former resource or of another operator is in the way.
+    pub(super) leftovers: bool,
+    pub(super) answers: Vec<(Kind, Box<DynamicObject>)>,
+}
+
+/// The snapshot, with workloads as the API server answered: the watch delivers them only a moment later.
+pub(super) fn with_answers<Cr: Clone>(observed: &Observed<Cr>, answers: &[(Kind, Box<DynamicObject>)]) -> Observed<Cr> {
+    let mut observed = observed.clone();
+    for (kind, answer) in answers {
+        if let Some(workload) = workload_of(*kind, answer) {
+            observed.workloads.insert(workload.name.clone(), workload);
+        }
+    }
+    observed
+}
+
+fn is_ours_to_retry(error: &ApplyError) -> bool {
+    matches!(error, ApplyError::Request(request) if request.is_transient())
+}
