@@ -7,7 +7,7 @@ use tf_api::{Managed, contract::MemberStatus};
 use crate::{
     node::{
         ContentHash,
-        state::{HostFiles, Phase, State, Status},
+        state::{HostFiles, State, Status},
     },
     observed::{Agent, Observed, Pod, Workload},
     rollout::{Change, Decision},
@@ -179,10 +179,11 @@ impl<'a> Reports<'a> {
 
 /// The daemon beside the one that members are asked about that does not run or serve, if there is one.
 fn companion(status: &Status) -> Option<String> {
-    let unwell = |(daemon, state): (&String, &State)| match (&state.unwell, state.phase) {
-        (_, Phase::Waiting | Phase::BackOff) => Some(format!("its {daemon} does not run: {}", state.down()?)),
-        (Some(why), _) => Some(format!("its {daemon} does not serve: {why}")),
-        (None, _) => None,
+    // From when it is stopped until its process has begun, too: with another configuration it has that before it runs with it.
+    let unwell = |(daemon, state): (&String, &State)| match (state.down(), &state.unwell) {
+        (Some(why), _) => Some(format!("its {daemon} does not run: {why}")),
+        (None, Some(why)) => Some(format!("its {daemon} does not serve: {why}")),
+        (None, None) => None,
     };
     status.daemons.iter().find_map(unwell)
 }

@@ -86,7 +86,16 @@ impl<C: Component> Members<C> {
         assert_eq!(plan.step, None, "{beside}");
         let held = plan.under_way.unwrap_or_default();
         assert!(held.contains("has not changed over yet"), "{held}");
-        self.status("pod-2").daemons.get_mut(beside).unwrap().active = hash;
+        // It has the configuration before it runs with it.
+        for phase in [Phase::Starting, Phase::Stopping] {
+            let state = State { active: hash.clone(), phase, ..State::default() };
+            self.status("pod-2").daemons.insert(beside.to_owned(), state);
+            let plan = self.plan();
+            assert_eq!(plan.step, None, "{beside}");
+            let held = plan.under_way.unwrap_or_default();
+            assert!(held.contains(&format!("its {beside} does not run")), "{held}");
+        }
+        self.status("pod-2").daemons.get_mut(beside).unwrap().phase = Phase::Running;
         assert_eq!(self.activate().as_deref(), Some("pod-1"));
     }
 
