@@ -1,6 +1,7 @@
 //! contrail-api: it serves once all stores are there, says 503 until its database is in order, and 200 from then on.
 //!
-//! Objects are in the database with a quorum, and their names in ZooKeeper, so that they are seen through every member ([`rest`]). A bgp-router
+//! Objects and their names are in the database with a quorum, so that they are seen through every member, and in ZooKeeper is who makes one
+//! ([`rest`]). A bgp-router
 //! is in the database by its node's name, too, where the control node of that name looks for it. Of virtual networks alone every member is
 //! told over the message bus: one that is created with `POST /virtual-networks` is read from any of them with `GET /virtual-network/ID`.
 
@@ -37,6 +38,8 @@ use crate::{
 /// Where objects are.
 pub const KEYSPACE: &str = "config_db_uuid";
 const NAMES: &str = "/fq-name-to-uuid";
+/// How long a name is kept for who is about to make something of it (upstream `stale_lock_seconds`).
+const STALE: Duration = Duration::from_secs(5);
 const JSON: &str = "application/json; charset=UTF-8";
 const RETRY: Duration = Duration::from_secs(1);
 /// Between two looks at Keystone's projects, which upstream takes a minute for.
@@ -85,11 +88,7 @@ impl Store for Shared {
     }
 
     async fn claim(&self, name: &str, uuid: &str) -> Result<bool> {
-        zookeeper::claim(&self.zookeeper, &format!("{NAMES}/{name}"), uuid).await
-    }
-
-    async fn identify(&self, name: &str) -> Result<Option<String>> {
-        zookeeper::content(&self.zookeeper, &format!("{NAMES}/{name}")).await
+        zookeeper::claim_anew(&self.zookeeper, &format!("{NAMES}/{name}"), uuid, STALE).await
     }
 
     async fn release(&self, name: &str) -> Result<()> {

@@ -10,6 +10,7 @@ mod store;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::Read as _,
     sync::{Arc, Mutex as Lock, PoisonError},
@@ -174,7 +175,7 @@ impl<S: Store> Rest<S> {
             return Err(bad(format!("Invalid parent type: {parent_type:?}")).into());
         }
         if let Some(parent_type) = parent_type {
-            if self.store.identify(&key(parent_type, parent)).await?.is_none() {
+            if self.identified(&key(parent_type, parent)).await?.is_none() {
                 return Err(bad(format!("Parent {parent_type} {} not found", parent.join(":"))).into());
             }
             let parent_type = parent_type.to_owned();
@@ -184,18 +185,28 @@ impl<S: Store> Rest<S> {
         }
         self.resolve(&mut object).await?;
         schema::check(kind, &object).map_err(bad)?;
-        let uuid = identifier()?;
-        if !self.store.claim(&key(kind.name, &name), &uuid).await? {
+        let (uuid, own) = (identifier()?, key(kind.name, &name));
+        // Only who is about to make something of a name has it without being found by it (upstream `vnc_db.py`, `set_uuid`).
+        if self.identified(&own).await?.is_some() || !self.store.claim(&own, &uuid).await? {
             let why = format!("{} {} already exists", kind.name, name.join(":"));
             return Err(Refusal::new(StatusCode::CONFLICT, why).into());
         }
         object.insert("uuid".into(), json!(uuid));
         object.insert("href".into(), json!(format!("/{}/{uuid}", kind.name)));
-        if let Err(error) = self.put(kind, &object).await {
-            self.store.release(&key(kind.name, &name)).await?;
+        let stored = async {
+            self.put(kind, &object).await?;
+            self.store.put(&named(&own), &uuid).await
+        };
+        if let Err(error) = stored.await {
+            self.store.release(&own).await?;
             return Err(error.into());
         }
         Ok(object)
+    }
+
+    /// Who is found by a name.
+    async fn identified(&self, name: &str) -> Result<Option<String>> {
+        self.store.get(&named(name)).await
     }
 
     /// Completes references with the identifiers of what they refer to, which has to exist.
@@ -206,7 +217,7 @@ impl<S: Store> Rest<S> {
                 .ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, format!("Unknown reference {property}")))?;
             for reference in references.as_array_mut().into_iter().flatten() {
                 let to: Vec<String> = serde_json::from_value(reference["to"].clone()).unwrap_or_default();
-                let uuid = self.store.identify(&key(kind.name, &to)).await?;
+                let uuid = self.identified(&key(kind.name, &to)).await?;
                 let uuid = uuid.ok_or_else(|| {
                     Refusal::new(StatusCode::NOT_FOUND, format!("{} {} not found", kind.name, to.join(":")))
                 })?;
@@ -233,7 +244,7 @@ impl<S: Store> Rest<S> {
             }
             if let Some(parents) = &parents {
                 let parent_type = object["parent_type"].as_str().unwrap_or_default();
-                let uuid = self.store.identify(&key(parent_type, above)).await?.unwrap_or_default();
+                let uuid = self.identified(&key(parent_type, above)).await?.unwrap_or_default();
                 if !parents.contains(&uuid.as_str()) {
                     continue;
                 }
@@ -311,6 +322,7 @@ impl<S: Store> Rest<S> {
             }
             self.put(other, &holder).await?;
         }
+        self.store.remove(&named(&key(kind.name, &own))).await?;
         self.store.remove(&place(kind, uuid)).await?;
         self.store.release(&key(kind.name, &own)).await?;
         Ok(label(&object))
@@ -320,7 +332,7 @@ impl<S: Store> Rest<S> {
         let name: Vec<String> =
             serde_json::from_value(body.get("fq_name").cloned().unwrap_or_default()).unwrap_or_default();
         let kind = body.get("type").and_then(Value::as_str).unwrap_or_default();
-        match self.store.identify(&key(kind, &name)).await? {
+        match self.identified(&key(kind, &name)).await? {
             Some(uuid) => Ok(json!({"uuid": uuid})),
             None => Err(Refusal::new(StatusCode::NOT_FOUND, format!("Name {name:?} not found")).into()),
         }
@@ -336,7 +348,7 @@ impl<S: Store> Rest<S> {
         let to: Vec<String> =
             serde_json::from_value(body.get("ref-fq-name").cloned().unwrap_or_default()).unwrap_or_default();
         let other = match text("ref-uuid") {
-            "" => self.store.identify(&key(target.name, &to)).await?.unwrap_or_default(),
+            "" => self.identified(&key(target.name, &to)).await?.unwrap_or_default(),
             uuid => uuid.to_owned(),
         };
         let other = self.find(target, &other).await?;
@@ -386,9 +398,14 @@ impl<S: Store> Rest<S> {
         text.map(|text| serde_json::from_str(&text).context("a stored object")).transpose()
     }
 
+    /// Those that have their names: what is made has it last.
     async fn all(&self, kind: Kind) -> Result<Vec<Map<String, Value>>> {
+        let found: BTreeSet<String> = self.store.all(&named(&key(kind.name, &[]))).await?.into_iter().collect();
         let texts = self.store.all(&place(kind, "")).await?;
-        texts.iter().map(|text| serde_json::from_str(text).context("a stored object")).collect()
+        let objects = texts.iter().map(|text| serde_json::from_str(text).context("a stored object"));
+        let objects = objects.collect::<Result<Vec<Map<String, Value>>>>()?;
+        let is_found = |object: &Map<String, Value>| object["uuid"].as_str().is_some_and(|uuid| found.contains(uuid));
+        Ok(objects.into_iter().filter(is_found).collect())
     }
 
     async fn put(&self, kind: Kind, object: &Map<String, Value>) -> Result<()> {
@@ -452,6 +469,11 @@ fn references(kind: Kind) -> String {
 /// Where an object is stored.
 fn place(kind: Kind, uuid: &str) -> String {
     format!("object:{}:{uuid}", kind.name)
+}
+
+/// Where it is stored who is found by a name.
+fn named(name: &str) -> String {
+    format!("name:{name}")
 }
 
 /// By what a name is claimed.

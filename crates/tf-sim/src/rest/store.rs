@@ -18,10 +18,8 @@ pub trait Store: Send + Sync + 'static {
     fn remove(&self, key: &str) -> impl Future<Output = Result<()>> + Send;
     /// All texts whose keys begin so.
     fn all(&self, beginning: &str) -> impl Future<Output = Result<Vec<String>>> + Send;
-    /// Gives a name to an identifier, unless another one has it.
+    /// Gives a name to an identifier, unless another one has it that is about to make something of it.
     fn claim(&self, name: &str, uuid: &str) -> impl Future<Output = Result<bool>> + Send;
-    /// Who has a name.
-    fn identify(&self, name: &str) -> impl Future<Output = Result<Option<String>>> + Send;
     /// Lets somebody else have a name.
     fn release(&self, name: &str) -> impl Future<Output = Result<()>> + Send;
 }
@@ -65,10 +63,6 @@ impl Store for Memory {
             names.insert(name.to_owned(), uuid.to_owned());
         }
         Ok(is_free)
-    }
-
-    async fn identify(&self, name: &str) -> Result<Option<String>> {
-        Ok(lock(&self.names).get(name).cloned())
     }
 
     async fn release(&self, name: &str) -> Result<()> {

@@ -46,21 +46,26 @@ async fn a_name_is_had_once_and_parents_references_and_values_have_to_be_right()
     assert_eq!(ask(&rest, "POST", "/bgp-routers", unknown).await.0, 404);
 }
 
-/// A memory that is full at first.
+/// A memory that keeps nothing at first, or says so although it does, as a database where an answer is late.
 #[derive(Debug, Default)]
-struct Full {
+struct Ailing {
     memory: Memory,
-    has_room: AtomicBool,
+    is_well: AtomicBool,
+    is_late: bool,
 }
 
-impl Store for Full {
+impl Store for Ailing {
     async fn get(&self, key: &str) -> Result<Option<String>> {
         self.memory.get(key).await
     }
 
     async fn put(&self, key: &str, text: &str) -> Result<()> {
-        anyhow::ensure!(self.has_room.load(Ordering::Relaxed), "no space left");
-        self.memory.put(key, text).await
+        let is_well = self.is_well.load(Ordering::Relaxed);
+        if is_well || self.is_late {
+            self.memory.put(key, text).await?;
+        }
+        anyhow::ensure!(is_well, "no answer");
+        Ok(())
     }
 
     async fn remove(&self, key: &str) -> Result<()> {
@@ -75,10 +80,6 @@ impl Store for Full {
         self.memory.claim(name, uuid).await
     }
 
-    async fn identify(&self, name: &str) -> Result<Option<String>> {
-        self.memory.identify(name).await
-    }
-
     async fn release(&self, name: &str) -> Result<()> {
         self.memory.release(name).await
     }
@@ -86,11 +87,20 @@ impl Store for Full {
 
 #[tokio::test]
 async fn what_could_not_be_stored_does_not_keep_its_name() {
-    let rest = Rest::new(Full::default());
-    let body = json!({"global-system-config": {"fq_name": [SYSTEM]}});
-    assert_eq!(ask(&rest, "POST", "/global-system-configs", body.clone()).await.0, 500);
-    rest.store.has_room.store(true, Ordering::Relaxed);
-    made(&rest, "/global-system-configs", body).await;
+    for is_late in [false, true] {
+        let rest = Rest::new(Ailing { is_late, ..Ailing::default() });
+        let body = json!({"global-system-config": {"fq_name": [SYSTEM]}});
+        assert_eq!(ask(&rest, "POST", "/global-system-configs", body.clone()).await.0, 500);
+        rest.store.is_well.store(true, Ordering::Relaxed);
+        let (_, list) = ask(&rest, "GET", "/global-system-configs", json!({})).await;
+        assert_eq!(list, json!({"global-system-configs": []}), "who does not have its name is not there");
+        let uuid = made(&rest, "/global-system-configs", body).await;
+        let router = json!({"virtual-router": {"fq_name": [SYSTEM, "n1"], "parent_type": "global-system-config"}});
+        made(&rest, "/virtual-routers", router).await;
+        let (_, list) = ask(&rest, "GET", "/global-system-configs", json!({})).await;
+        assert_eq!(list["global-system-configs"].as_array().map(Vec::len), Some(1));
+        assert_eq!(list["global-system-configs"][0]["uuid"], uuid);
+    }
 }
 
 #[tokio::test]

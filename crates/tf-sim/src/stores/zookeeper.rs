@@ -1,6 +1,10 @@
 //! Elections: a session, and a node in line for the lead (the recipe of kazoo).
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    future::pending,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use anyhow::{Context as _, Result};
 use tokio::{
@@ -99,16 +103,23 @@ pub async fn claim(client: &Client, path: &str, content: &str) -> Result<bool> {
     }
 }
 
-/// The content of a node, if it is there.
+/// The same where one that is older than this is somebody's who did not get further.
 ///
 /// # Errors
 /// When the session does not last.
-pub async fn content(client: &Client, path: &str) -> Result<Option<String>> {
-    match client.get_data(path).await {
-        Ok((content, _)) => Ok(Some(String::from_utf8_lossy(&content).into_owned())),
-        Err(Error::NoNode) => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("reading {path}")),
+pub async fn claim_anew(client: &Client, path: &str, content: &str, stale: Duration) -> Result<bool> {
+    if claim(client, path, content).await? {
+        return Ok(true);
     }
+    let made = match client.check_stat(path).await {
+        Ok(found) => found.map(|stat| UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs())),
+        Err(error) => return Err(error).with_context(|| format!("looking at {path}")),
+    };
+    if made.is_some_and(|made| made.elapsed().is_ok_and(|age| age < stale)) {
+        return Ok(false);
+    }
+    release(client, path).await?;
+    claim(client, path, content).await
 }
 
 /// Removes a node.
