@@ -1,8 +1,9 @@
 //! Somebody who looks all the time whether members take turns. A member is away from when its pod goes or a process of its daemons ends until its pod is
 //! Ready and its agent says of each daemon that it serves. While one is, no other one of its workload that is Ready may be stopped; nor while one has
-//! not been Ready for so long that its operator has to know. Whoever lost what it lives on is not Ready, was stopped by nobody, and may be.
+//! not been Ready for so long that its operator has to know. Whoever lost what it lives on is not Ready, was stopped by nobody, and may be; so is one
+//! whose daemons end by themselves, which its pod was not told to: one that begins to work with a password that is another one since, say.
 
-use tf_api::names::LABEL_TYPE;
+use tf_api::names::{ANNOTATION_ACTIVE_CERTIFICATE, ANNOTATION_ACTIVE_CONFIG, LABEL_TYPE};
 use tf_plan::node::{AGENT_PORT, READY_PATH};
 use tf_testing::identity::Identity;
 use tokio::sync::watch;
@@ -45,11 +46,16 @@ impl Turns {
     }
 }
 
+/// What operators tell pods to run with: files, and certificates.
+type Told = [Option<String>; 2];
+
 /// A member, as it was seen at work last.
 #[derive(Default)]
 struct Member {
     uid: Option<String>,
     processes: Vec<Identity>,
+    /// What its pod was told last to run with.
+    told: Told,
     /// When it was seen to have been stopped, if it is not back.
     stopped: Option<Instant>,
     /// Since when it was not Ready.
@@ -57,6 +63,15 @@ struct Member {
 }
 
 impl Member {
+    fn has_ended(&self) -> bool {
+        !self.processes.iter().all(Identity::is_alive)
+    }
+
+    /// Whether its daemons ended in the pod that it had, which was told nothing since.
+    fn has_ended_by_itself(&self, pod: &Pod) -> bool {
+        pod.uid() == self.uid && !is_going(pod) && told(pod) == self.told && self.has_ended()
+    }
+
     /// Why no other one may be stopped.
     fn is_away(&self) -> Option<String> {
         let stopped = self.stopped.map(|since| format!("stopped {:.1?} before", since.elapsed()));
@@ -88,10 +103,9 @@ impl Watch {
     async fn look(&mut self) -> Result<Vec<String>> {
         let begun = Instant::now();
         // Before it is seen who is back: of whom somebody waited for, the end comes after that.
-        let has_ended = |member: &Member| !member.processes.iter().all(Identity::is_alive);
         let is_at_work = |member: &Member| member.stopped.is_none() && member.unready.is_none();
         let at_work: Vec<Place> = self.members.iter().filter(|it| is_at_work(it.1)).map(|it| it.0.clone()).collect();
-        let ended: Vec<Place> = self.members.iter().filter(|it| has_ended(it.1)).map(|it| it.0.clone()).collect();
+        let ended: Vec<Place> = self.members.iter().filter(|it| it.1.has_ended()).map(|it| it.0.clone()).collect();
         let pods = self.pods().await?;
         self.greet(&pods).await?;
         let mut together = Vec::new();
@@ -99,8 +113,9 @@ impl Watch {
         for place in places {
             let Some(member) = self.members.get(&place) else { continue };
             let is_same = pods.get(&place).is_some_and(|pod| pod.uid() == member.uid && !is_going(pod));
+            let is_its_own = pods.get(&place).is_some_and(|pod| member.has_ended_by_itself(pod));
             // One that is back has other processes than those that had ended.
-            let is_stopped = !is_same || (ended.contains(&place) && has_ended(member));
+            let is_stopped = !is_same || (ended.contains(&place) && member.has_ended() && !is_its_own);
             if member.stopped.is_none() && is_stopped {
                 if at_work.contains(&place) {
                     together.extend(self.others_away(&place, &pods, begun).await);
@@ -144,7 +159,8 @@ impl Watch {
     /// Notes who is new or back, and who is Ready.
     async fn greet(&mut self, pods: &BTreeMap<Place, Pod>) -> Result<()> {
         for (place, pod) in pods {
-            let is_away = self.members.get(place).is_none_or(|member| member.stopped.is_some());
+            let is_away = |member: &Member| member.stopped.is_some() || member.has_ended_by_itself(pod);
+            let is_away = self.members.get(place).is_none_or(is_away);
             if is_away && self.is_back(place, pod).await {
                 let processes = Daemons::on(&self.nodes)?;
                 let processes = processes.of_pod(&pod.name_any());
@@ -152,7 +168,10 @@ impl Watch {
                     pod.spec.iter().flat_map(|spec| &spec.containers).all(|it| processes.contains_key(&*it.name));
                 if is_whole {
                     let processes = processes.into_values().flatten().cloned().collect();
-                    self.members.insert(place.clone(), Member { uid: pod.uid(), processes, ..Member::default() });
+                    self.members.insert(
+                        place.clone(),
+                        Member { uid: pod.uid(), processes, told: told(pod), ..Member::default() },
+                    );
                 }
             }
             if let Some(member) = self.members.get_mut(place) {
@@ -207,4 +226,8 @@ fn is_another(member: &Member, pod: Option<&Pod>) -> bool {
 
 fn is_going(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
+}
+
+fn told(pod: &Pod) -> Told {
+    [ANNOTATION_ACTIVE_CONFIG, ANNOTATION_ACTIVE_CERTIFICATE].map(|name| pod.annotations().get(name).cloned())
 }
