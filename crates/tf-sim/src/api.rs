@@ -1,9 +1,9 @@
 //! contrail-api: it serves once all stores are there, says 503 until its database is in order, and 200 from then on.
 //!
 //! Objects and their names are in the database with a quorum, so that they are seen through every member, and in ZooKeeper is who makes one
-//! ([`rest`]). A bgp-router
-//! is in the database by its node's name, too, where the control node of that name looks for it. Of virtual networks alone every member is
-//! told over the message bus: one that is created with `POST /virtual-networks` is read from any of them with `GET /virtual-network/ID`.
+//! ([`rest`]). A bgp-router is in the database by its node's name, too, where the control node of that name looks for it. Of virtual networks
+//! alone every member is told over the message bus: one that is created with `POST /virtual-networks` is read from any of them with
+//! `GET /virtual-network/ID`.
 
 use std::{
     net::IpAddr,

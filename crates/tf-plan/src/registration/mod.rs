@@ -76,7 +76,8 @@ pub struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Adds to a plan what shall be in the API, which is asked as whom the resource logs in. Without the password that is needed nothing is registered, and everything else goes on.
+    /// Adds to a plan what shall be in the API, which is asked as whom the resource logs in. Without the password that is needed nothing is
+    /// registered, and everything else goes on.
     pub fn register<Cr: Managed>(&self, plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, wanted: Wanted) {
         match Keystone::of(cr.common().auth_parameters.as_ref(), cr.home(), &observed.secrets) {
             Err(not_ready) => impossible(plan, not_ready.message),
