@@ -1,5 +1,5 @@
-//! Somebody who looks all the time whether members take turns. A member is away from when its pod goes or a process of its daemons ends until its pod is
-//! Ready and its agent says of each daemon that it serves. While one is, no other one of its workload that is Ready may be stopped; nor while one has
+//! Somebody who looks all the time whether members take turns. A member is away from when its pod goes or a process of its daemons ends until its
+//! agent says of each daemon that it serves. While one is, no other one of its workload that is Ready may be stopped; nor while one has
 //! not been Ready for so long that its operator has to know. Whoever lost what it lives on is not Ready, was stopped by nobody, and may be; so is one
 //! whose daemons end by themselves, which its pod was not told to: one that begins to work with a password that is another one since, say.
 
@@ -181,9 +181,9 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether its pod is Ready and its agent says that each of its daemons serves, as it tells the kubelet, which asks rarely.
+    /// Whether its agent says that each of its daemons serves. That is what operators go by; the kubelet asks it, too, and rarely.
     async fn is_back(&self, (_, node): &Place, pod: &Pod) -> bool {
-        if is_going(pod) || !resources::is_pod_ready(pod) {
+        if is_going(pod) {
             return false;
         }
         let containers: Vec<_> = pod.spec.iter().flat_map(|spec| &spec.containers).collect();
