@@ -69,11 +69,10 @@ fn speaker(status: &Status) -> Result<bool, String> {
 /// The same of a daemon beside it.
 fn companion(state: Option<&State>) -> Result<bool, String> {
     let Some(state) = state else { return Err("its container does not run".to_owned()) };
-    match (state.down(), &state.unwell, state.serves) {
-        (Some(why), ..) => Err(format!("it does not run: {why}")),
-        (None, Some(why), _) => Err(why.clone()),
-        (None, None, Some(false)) => Err("it does not serve yet".to_owned()),
-        (None, None, _) => Ok(state.standby),
+    match (state.amiss(), state.serves) {
+        (Some(what), _) => Err(format!("it {what}")),
+        (None, Some(false)) => Err("it does not serve yet".to_owned()),
+        (None, _) => Ok(state.standby),
     }
 }
 
@@ -161,7 +160,7 @@ mod tests {
         assert_eq!(api.connections, [ConnectionStatus { name: bus.into(), up: 1, down: 1 }]);
         assert_eq!(api.troubles, [trouble("node002", "status 503")]);
         assert_eq!((schema.serving, schema.standby, schema.is_well()), (2, Some(1), false));
-        assert_eq!(schema.troubles, [trouble("node002", "no answer")]);
+        assert_eq!(schema.troubles, [trouble("node002", "it does not serve: no answer")]);
     }
 
     #[test]

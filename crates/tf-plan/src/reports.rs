@@ -177,15 +177,9 @@ impl<'a> Reports<'a> {
     }
 }
 
-/// The daemon beside the one that members are asked about that does not run or serve, if there is one.
+/// What is amiss with a daemon beside the one that members are asked about, if something is.
 fn companion(status: &Status) -> Option<String> {
-    // From when it is stopped until its process has begun, too: with another configuration it has that before it runs with it.
-    let unwell = |(daemon, state): (&String, &State)| match (state.down(), &state.unwell) {
-        (Some(why), _) => Some(format!("its {daemon} does not run: {why}")),
-        (None, Some(why)) => Some(format!("its {daemon} does not serve: {why}")),
-        (None, None) => None,
-    };
-    status.daemons.iter().find_map(unwell)
+    status.daemons.iter().find_map(|(daemon, state)| Some(format!("its {daemon} {}", state.amiss()?)))
 }
 
 /// What is under way while agents are being asked; nothing where nobody waits for it.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::Api;
@@ -75,4 +75,10 @@ impl Access {
         // It says nothing by itself.
         timeout(REFUSAL, stream.read(&mut [0; 64])).await.is_err()
     }
+}
+
+/// The server's own one of the certificates that it shows.
+pub fn own_certificate(stream: &TlsStream<TcpStream>) -> Result<CertificateDer<'static>> {
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    certificates.first().cloned().map(CertificateDer::into_owned).context("no certificate")
 }

@@ -122,6 +122,13 @@ impl State {
         }
     }
 
+    /// What is amiss with it, as the end of a sentence that begins with its name. It is that from when it is stopped until its process has begun, too: with
+    /// another configuration it has that before it runs with it.
+    pub fn amiss(&self) -> Option<String> {
+        let unwell = || self.unwell.as_ref().map(|why| format!("does not serve: {why}"));
+        self.down().map(|why| format!("does not run: {why}")).or_else(unwell)
+    }
+
     fn ended(&self) -> String {
         match self.last_exit.as_ref().map(|last| &last.exit) {
             Some(Exit::Code(code)) => format!("ended with exit code {code}"),

@@ -12,8 +12,9 @@ use tf_testing::Lab;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 
+use super::sizes::resize;
 use super::traffic::{Access, Traffic};
-use super::{AMQP_PORT, Long, NAME, STORE, good, resize, three};
+use super::{AMQP_PORT, Long, NAME, STORE, good, three};
 use crate::store::{HONEST_WITHIN, NAMESPACE, authorities, authority, replace_authority};
 use crate::tls;
 

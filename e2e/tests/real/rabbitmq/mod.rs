@@ -1,8 +1,11 @@
 //! A real RabbitMQ on real nodes: the operator runs as a pod of its chart, the servers as the operator's pods.
 
 mod adoption;
+mod certificates;
 mod crash;
 mod distribution;
+mod faults;
+mod sizes;
 pub mod traffic;
 
 use std::net::IpAddr;
@@ -19,12 +22,11 @@ use lapin::{BasicProperties, Connection, Consumer};
 use serde_json::json;
 use tf_api::kinds::{RABBITMQ, ZOOKEEPER};
 use tf_plan::metrics;
+use tf_testing::Lab;
 use tf_testing::operators::Install;
 use tf_testing::real::image;
 use tf_testing::resources::{self, Resource};
-use tf_testing::sample::Sample;
 use tf_testing::wait::eventually;
-use tf_testing::{Lab, RealNode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -52,16 +54,12 @@ pub const STORE: Store = Store {
 };
 /// From the start of the last node until all servers serve again.
 const UP_AGAIN: Duration = Duration::from_secs(60);
-/// Until RabbitMQ has noticed that a member is cut off (`net_ticktime` and a quarter), and then some.
-const PARTED: Duration = Duration::from_secs(90);
 /// Between two messages while servers stop: less than a second on a machine that has nothing else to do, and what a busy one adds.
 const HOLE: Duration = Duration::from_secs(10);
 /// Until an agent has looked, the operator has acted on it, and its tool, which is an Erlang of its own, is done.
 const MENDED: Duration = Duration::from_secs(30);
 /// Until every agent has listed queues when nothing has changed.
 const LISTED: Duration = Duration::from_secs(35);
-/// The orders in which three nodes can get their power back.
-const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 /// Tests that take minutes each. A run tries some of them, `cargo xtask soak life` every one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +85,12 @@ pub enum Long {
     Consumers,
     QuorumQueues,
     Ipv6,
+    DiskFull,
+    Renewal,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Ipv6 as usize + 1;
+    pub const ALL: usize = Self::Renewal as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {
@@ -179,50 +179,6 @@ async fn a_cluster_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_allow
         return Ok(());
     }
     STORE.with(3, &[], &[], async |lab, client| rest::is_silent(&STORE, lab, client).await).await
-}
-
-/// Cuts a member off from the other two for longer than RabbitMQ needs to notice, and waits until the cluster is whole again by itself.
-async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
-    let spec = json!({"serviceConfiguration": {"clusterPartitionHandling": handling}});
-    resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
-    STORE.certified(client).await?;
-    STORE.through(client, handling).await?;
-    let (access, nodes) = (Access::of(client).await?, lab.real_nodes()?);
-    let all = nodes.all()?;
-    let cut = STORE.node_without_operator(lab, client).await?;
-    let others: Vec<&str> = all.iter().map(RealNode::name).filter(|name| *name != cut.name()).collect();
-    let traffic = Traffic::begin(&access, &nodes.addresses()?).await?;
-    let begun = Instant::now();
-    nodes.cut(&[cut.name()], &others).await?;
-    let told = |rabbitmq: &Resource| !rabbitmq.is_ready();
-    resources::until(client, RABBITMQ, NAMESPACE, NAME, "the cut", PARTED, told).await?;
-    println!("{handling}: told after {:.1?}", begun.elapsed());
-    tokio::time::sleep(PARTED.saturating_sub(begun.elapsed())).await;
-    nodes.heal(&[cut.name()], &others).await?;
-    let begun = Instant::now();
-    STORE.through(client, "one cluster").await?;
-    println!("{handling}: whole {:.1?} after the cut's end", begun.elapsed());
-    traffic.end().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_partition_is_told_and_heals_as_configured() -> Result<()> {
-    if !Long::Partition.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            // Whoever is alone stops serving, and has nothing that the others lack.
-            let summary = parted(lab, client, "pause_minority").await?;
-            println!("pause_minority: {summary}");
-            ensure!(summary.lost == 0, "pause_minority: {summary}");
-            // Whoever is alone goes on serving, and gives up what only it has. What that was is not promised.
-            println!("autoheal: {}", parted(lab, client, "autoheal").await?);
-            let summary =
-                Traffic::begin(&Access::of(client).await?, &lab.real_nodes()?.addresses()?).await?.end().await?;
-            good("afterwards", &summary)
-        })
-        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -346,65 +302,6 @@ async fn a_server_is_stopped_when_consumers_of_the_one_before_are_back_and_not_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Result<()> {
-    if !Long::QuorumQueues.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 1}}))
-                .await?;
-            let rabbitmq = STORE.certified(client).await?;
-            let first: IpAddr = members(&rabbitmq).first().context("no member")?.address.parse()?;
-            let access = Access::of(client).await?;
-            let channel = access.connect(first).await?.create_channel().await?;
-            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-            let mut arguments = FieldTable::default();
-            arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
-            channel.queue_declare("ledger (1)".into(), durable, arguments).await?;
-            let on = async |count: usize| {
-                let is_on = async || {
-                    let pod = STORE.pods(client).await?.into_keys().next().context("no pod")?;
-                    let list = [
-                        "rabbitmqctl",
-                        "-q",
-                        "--formatter",
-                        "json",
-                        "--vhost",
-                        access.vhost(),
-                        "list_queues",
-                        "members",
-                    ];
-                    let queues: serde_json::Value = serde_json::from_str(&STORE.exec(lab, &pod, &list)?)?;
-                    let members = queues[0]["members"].as_array().map(Vec::len);
-                    Ok((members == Some(count)).then_some(()))
-                };
-                eventually(&format!("the queue to be on {count} members"), MENDED, is_on).await
-            };
-            on(1).await?;
-            resize(client, 2).await?;
-            on(2).await?;
-            // Neither of them may be stopped. What they take as they run they take.
-            let nodes = lab.real_nodes()?.all()?;
-            let servers = || nodes.iter().map(|node| node.processes(SERVER)).collect::<Result<Vec<_>>>();
-            let (begun, before, former) = (Instant::now(), servers()?, running(client, RABBITMQ).await?);
-            let wish = json!({"spec": {"commonConfiguration": {"logLevel": "debug"}}});
-            resources::api(client, RABBITMQ, NAMESPACE)
-                .patch(NAME, &PatchParams::default(), &Patch::Merge(wish))
-                .await?;
-            followed(client, RABBITMQ, &former, ROLL).await?;
-            STORE.through(client, "another log level").await?;
-            println!("with the queue on both of two members: another log level after {:.1?}", begun.elapsed());
-            ensure!(servers()? == before, "servers were started anew: {before:?}");
-            resize(client, 3).await?;
-            on(3).await?;
-            // Nobody could be stopped if it were on fewer.
-            rolled(client, 3, 1).await
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn other_passwords_of_clients_and_agents_count_at_once_and_restart_nobody() -> Result<()> {
     if !Long::Passwords.is_drawn()? {
         return Ok(());
@@ -456,136 +353,6 @@ async fn a_restart_on_demand_replaces_one_pod_after_the_other_and_loses_no_messa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_server_is_told_and_loses_no_message() -> Result<()> {
-    if !Long::Killed.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            for node in lab.real_nodes()?.all()? {
-                let traffic = Traffic::begin(&access, &addresses).await?;
-                let begun = Instant::now();
-                node.kill("beam.smp")?;
-                STORE.told(client).await?;
-                let told = begun.elapsed();
-                STORE.through(client, "the server's return").await?;
-                good(&format!("killed, told after {told:.1?}"), &traffic.end().await?)?;
-            }
-            Ok(())
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhere() -> Result<()> {
-    if !Long::Growth.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let replicas = |count: usize| json!({"commonConfiguration": {"replicas": count}});
-            resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(1)).await?;
-            let rabbitmq = STORE.certified(client).await?;
-            let first: Vec<IpAddr> =
-                members(&rabbitmq).iter().filter_map(|member| member.address.parse().ok()).collect();
-            ensure!(first.len() == 1, "{first:?}");
-            let access = Access::of(client).await?;
-            let traffic = Traffic::begin(&access, &first).await?;
-            resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(3)).await?;
-            STORE.resized(client, 3, ROLL).await?;
-            // One that was restarted would have turned its clients away.
-            let summary = traffic.end().await?;
-            ensure!(summary.refused == 0, "the first server was restarted: {summary}");
-            good("one becomes three", &summary)?;
-            let summary = Traffic::begin(&access, &lab.real_nodes()?.addresses()?).await?.end().await?;
-            good("by three", &summary)
-        })
-        .await
-}
-
-/// Asks for a number of members and waits until the cluster has so many, and nothing is left to do.
-async fn resize(client: &Client, replicas: usize) -> Result<()> {
-    let wish = json!({"spec": {"commonConfiguration": {"replicas": replicas}}});
-    let api = resources::api(client, RABBITMQ, NAMESPACE);
-    api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-    STORE.resized(client, replicas, ROLL).await.map(drop)
-}
-
-/// Restarts every server by a change, which is held up as long as the cluster has a node that does not run.
-async fn rolled(client: &Client, replicas: usize, more: u32) -> Result<()> {
-    let spec = json!({"commonConfiguration": {"replicas": replicas}, "serviceConfiguration": backlog(more)});
-    resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
-    STORE.through(client, "a change of what is left").await.map(drop)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn three_members_become_one_and_three_again_and_no_message_and_no_stale_node_is_left() -> Result<()> {
-    if !Long::Sizes.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            let traffic = Traffic::begin(&access, &addresses).await?;
-            // The second time with what former members have on their disks, which the cluster forgot.
-            for (replicas, more) in [(1, None), (3, Some(1)), (2, Some(0)), (3, None)] {
-                let begun = Instant::now();
-                resize(client, replicas).await?;
-                println!("{replicas} members after {:.1?}", begun.elapsed());
-                traffic.goes_on().await?;
-                // Not of one server, whose queues end with it.
-                if let Some(more) = more {
-                    rolled(client, replicas, more).await?;
-                }
-            }
-            good("three, one, three, two, three", &traffic.end().await?)?;
-            for address in &addresses {
-                access.connect(*address).await.with_context(|| format!("{address}"))?;
-            }
-            Ok(())
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_stays_as_long_as_a_queue_has_its_messages_there_alone() -> Result<()> {
-    if !Long::OwnQueues.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let (access, _) = three(lab, client).await?;
-            // On the highest ordinal, which goes first, and where no policy mirrors.
-            let pods = STORE.pods(client).await?;
-            let (last, pod) = pods.last_key_value().context("no pod")?;
-            let address =
-                pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()).context("no address")?.parse()?;
-            STORE.exec(lab, last, &["rabbitmqctl", "add_vhost", "own"])?;
-            let rights = ["rabbitmqctl", "set_permissions", "-p", "own", access.user(), ".*", ".*", ".*"];
-            STORE.exec(lab, last, &rights)?;
-            let own = access.to_vhost("own");
-            let channel = own.connect(address).await?.create_channel().await?;
-            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-            channel.queue_declare("ledger".into(), durable, FieldTable::default()).await?;
-
-            let wish = json!({"spec": {"commonConfiguration": {"replicas": 1}}});
-            let api = resources::api(client, RABBITMQ, NAMESPACE);
-            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-            let is_told = |rabbitmq: &Resource| rabbitmq.explain("Ready").contains("own/ledger");
-            let told =
-                resources::until(client, RABBITMQ, NAMESPACE, NAME, "the queue to be named", ROLL, is_told).await?;
-            ensure!(members(&told).len() == 3, "{}", resources::conditions(&told));
-            own.connect(address).await.context("its server serves")?;
-
-            let channel = own.connect(address).await?.create_channel().await?;
-            channel.queue_delete("ledger".into(), QueueDeleteOptions::default()).await?;
-            resize(client, 1).await
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_hibernated_has_what_was_durable() -> Result<()> {
     const MESSAGES: u32 = 100;
     if !Long::Hibernation.is_drawn()? {
@@ -613,120 +380,6 @@ async fn a_cluster_that_hibernated_has_what_was_durable() -> Result<()> {
             let queue = channel.queue_declare("ledger".into(), passive, FieldTable::default()).await?;
             ensure!(queue.message_count() == MESSAGES, "{} of {MESSAGES} messages are there", queue.message_count());
             good("afterwards", &Traffic::begin(&access, &addresses).await?.end().await?)
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_lost_its_data_joins_again_by_itself() -> Result<()> {
-    if !Long::LostData.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            let directory = STORE.directory(client).await?.context("no directory")?;
-            let traffic = Traffic::begin(&access, &addresses).await?;
-            let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
-            node.run("rm", &["-rf", &format!("{directory}/mnesia")]).await?;
-            node.kill("beam.smp")?;
-            STORE.told(client).await?;
-            STORE.through(client, "the member's return").await?;
-            access.connect(node.address()).await?;
-            good("a member without its data", &traffic.end().await?)
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_whose_node_is_gone_for_good_is_replaced_on_another_node() -> Result<()> {
-    if !Long::Replacement.is_drawn()? {
-        return Ok(());
-    }
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = three(lab, client).await?;
-            let lost = STORE.node_without_operator(lab, client).await?;
-            let traffic = Traffic::begin(&access, &addresses).await?;
-            let new = STORE.replace_node(lab, client, &lost).await?;
-            let address = new.address().to_string();
-            let is_replaced = |rabbitmq: &Resource| {
-                rabbitmq.is_ready_with(3)
-                    && rabbitmq.is("Progressing", "False")
-                    && members(rabbitmq).iter().any(|member| member.address == address)
-            };
-            resources::until(client, RABBITMQ, NAMESPACE, NAME, "replaced", ROLL, is_replaced).await?;
-            access.connect(new.address()).await?;
-            rolled(client, 3, 1).await?;
-            let summary = traffic.end().await?;
-            println!("a node replaced: {summary}");
-            ensure!(summary.lost == 0, "{summary}");
-            Ok(())
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn all_nodes_without_power_come_back_in_any_order_and_serve() -> Result<()> {
-    if !Long::Outage.is_drawn()? {
-        return Ok(());
-    }
-    let sample = Sample::from_environment(1)?;
-    STORE
-        .with(3, &[], &[], async |lab, client| {
-            let (access, _) = three(lab, client).await?;
-            let nodes = lab.real_nodes()?;
-            let all = nodes.all()?;
-            for order in sample.draw(ORDERS.len(), 6) {
-                for node in &all {
-                    nodes.stop(node.name()).await?;
-                }
-                for index in ORDERS[order] {
-                    nodes.start(all[index].name()).await?;
-                }
-                let begun = Instant::now();
-                for node in &all {
-                    let what = format!("{} to serve, in order {:?}", node.address(), ORDERS[order]);
-                    let limit = UP_AGAIN.saturating_sub(begun.elapsed());
-                    eventually(&what, limit, async || Ok(access.connect(node.address()).await.ok())).await?;
-                }
-                println!("{:?}: all serve {:.1?} after the last node is up", ORDERS[order], begun.elapsed());
-                resources::ready(client, RABBITMQ, NAMESPACE, NAME, BRING_UP).await?;
-                let addresses = nodes.addresses()?;
-                good("afterwards", &Traffic::begin(&access, &addresses).await?.end().await?)?;
-            }
-            Ok(())
-        })
-        .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_operators_replace_the_authority_of_their_members_together_and_nobody_is_turned_away() -> Result<()> {
-    if !Long::Authority.is_drawn()? {
-        return Ok(());
-    }
-    let neighbour = Store { operator: "zookeeper-op", kind: ZOOKEEPER, name: "zookeeper1", images: &[], values: &[] };
-    STORE
-        .with(3, &[], &[neighbour.operator, image::ZOOKEEPER_ARCHIVE], async |lab, client| {
-            let values = vec!["replicaCount=1".to_owned(), image::ZOOKEEPER.to_owned()];
-            lab.install(neighbour.operator, NAMESPACE, &Install { values, ..Install::default() }).await?;
-            resources::apply(client, ZOOKEEPER, NAMESPACE, neighbour.name, json!({})).await?;
-            let (access, addresses) = three(lab, client).await?;
-            neighbour.certified(client).await?;
-            let before = [STORE.uids(client).await?, neighbour.uids(client).await?];
-            let traffic = Traffic::begin(&access, &addresses).await?;
-
-            replace_authority(client).await?;
-            // Who begins now trusts the new one alone, and shows what it signed.
-            let newcomer = Access::of(client).await?;
-            for address in &addresses {
-                newcomer.connect(*address).await.with_context(|| format!("{address}, by the new authority alone"))?;
-            }
-            STORE.certified(client).await?;
-            neighbour.certified(client).await?;
-            let after = [STORE.uids(client).await?, neighbour.uids(client).await?];
-            ensure!(after == before, "pods are the same");
-            good("another authority", &traffic.end().await?)
         })
         .await
 }

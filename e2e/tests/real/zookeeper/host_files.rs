@@ -9,8 +9,9 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
 use tf_testing::real::node::RealNode;
 
-use super::tls::{Before, CHANGE, ELECTION_PORT, TLS_PORT, connect, own_certificate, spec, trusting_these};
+use super::tls::{Before, CHANGE, ELECTION_PORT, TLS_PORT, connect, spec, trusting_these};
 use super::*;
+use crate::tls::own_certificate;
 
 /// Where the files are on each node.
 const DIRECTORY: &str = "/etc/contrail/ssl";

@@ -9,10 +9,9 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tf_api::names::AUTHORITY;
 use tf_testing::cert_manager;
 
-use super::tls::{
-    Before, ELECTION_PORT, ROTATION, TLS_PORT, connect, is_rotating, own_certificate, spec, trusting_these,
-};
+use super::tls::{Before, ELECTION_PORT, ROTATION, TLS_PORT, connect, is_rotating, spec, trusting_these};
 use super::*;
+use crate::tls::own_certificate;
 
 /// What each server shows to somebody who trusts this alone; an error where that is not enough.
 async fn shown(trusts: &Arc<ClientConfig>, addresses: &[IpAddr]) -> Result<Vec<CertificateDer<'static>>> {

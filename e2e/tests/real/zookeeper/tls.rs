@@ -15,6 +15,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use super::journal::Writers;
 use super::watchman::{Watch, Watchman};
 use super::*;
+use crate::tls::own_certificate;
 
 /// On which every server listens for elections.
 pub const ELECTION_PORT: u16 = 3888;
@@ -143,12 +144,6 @@ async fn servers_change_over_to_tls_and_back_while_they_serve_and_keep_pods_and_
 /// The certificate that a server shows to clients.
 async fn shown(client: &Client, address: IpAddr) -> Result<CertificateDer<'static>> {
     own_certificate(&tls(client, address, TLS_PORT).await?)
-}
-
-/// The server's own one of the certificates that it shows.
-pub fn own_certificate(stream: &TlsStream<TcpStream>) -> Result<CertificateDer<'static>> {
-    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    certificates.first().cloned().map(CertificateDer::into_owned).context("no certificate")
 }
 
 /// Whether the status tells that one authority replaces another.

@@ -1,0 +1,170 @@
+//! A cluster grows and shrinks, and what queues need of its members is kept.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Result<()> {
+    if !Long::QuorumQueues.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, json!({"commonConfiguration": {"replicas": 1}}))
+                .await?;
+            let rabbitmq = STORE.certified(client).await?;
+            let first: IpAddr = members(&rabbitmq).first().context("no member")?.address.parse()?;
+            let access = Access::of(client).await?;
+            let channel = access.connect(first).await?.create_channel().await?;
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            let mut arguments = FieldTable::default();
+            arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+            channel.queue_declare("ledger (1)".into(), durable, arguments).await?;
+            let on = async |count: usize| {
+                let is_on = async || {
+                    let pod = STORE.pods(client).await?.into_keys().next().context("no pod")?;
+                    let list = [
+                        "rabbitmqctl",
+                        "-q",
+                        "--formatter",
+                        "json",
+                        "--vhost",
+                        access.vhost(),
+                        "list_queues",
+                        "members",
+                    ];
+                    let queues: serde_json::Value = serde_json::from_str(&STORE.exec(lab, &pod, &list)?)?;
+                    let members = queues[0]["members"].as_array().map(Vec::len);
+                    Ok((members == Some(count)).then_some(()))
+                };
+                eventually(&format!("the queue to be on {count} members"), MENDED, is_on).await
+            };
+            on(1).await?;
+            resize(client, 2).await?;
+            on(2).await?;
+            // Neither of them may be stopped. What they take as they run they take.
+            let nodes = lab.real_nodes()?.all()?;
+            let servers = || nodes.iter().map(|node| node.processes(SERVER)).collect::<Result<Vec<_>>>();
+            let (begun, before, former) = (Instant::now(), servers()?, running(client, RABBITMQ).await?);
+            let wish = json!({"spec": {"commonConfiguration": {"logLevel": "debug"}}});
+            resources::api(client, RABBITMQ, NAMESPACE)
+                .patch(NAME, &PatchParams::default(), &Patch::Merge(wish))
+                .await?;
+            followed(client, RABBITMQ, &former, ROLL).await?;
+            STORE.through(client, "another log level").await?;
+            println!("with the queue on both of two members: another log level after {:.1?}", begun.elapsed());
+            ensure!(servers()? == before, "servers were started anew: {before:?}");
+            resize(client, 3).await?;
+            on(3).await?;
+            // Nobody could be stopped if it were on fewer.
+            rolled(client, 3, 1).await
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhere() -> Result<()> {
+    if !Long::Growth.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let replicas = |count: usize| json!({"commonConfiguration": {"replicas": count}});
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(1)).await?;
+            let rabbitmq = STORE.certified(client).await?;
+            let first: Vec<IpAddr> =
+                members(&rabbitmq).iter().filter_map(|member| member.address.parse().ok()).collect();
+            ensure!(first.len() == 1, "{first:?}");
+            let access = Access::of(client).await?;
+            let traffic = Traffic::begin(&access, &first).await?;
+            resources::apply(client, RABBITMQ, NAMESPACE, NAME, replicas(3)).await?;
+            STORE.resized(client, 3, ROLL).await?;
+            // One that was restarted would have turned its clients away.
+            let summary = traffic.end().await?;
+            ensure!(summary.refused == 0, "the first server was restarted: {summary}");
+            good("one becomes three", &summary)?;
+            let summary = Traffic::begin(&access, &lab.real_nodes()?.addresses()?).await?.end().await?;
+            good("by three", &summary)
+        })
+        .await
+}
+
+/// Asks for a number of members and waits until the cluster has so many, and nothing is left to do.
+pub async fn resize(client: &Client, replicas: usize) -> Result<()> {
+    let wish = json!({"spec": {"commonConfiguration": {"replicas": replicas}}});
+    let api = resources::api(client, RABBITMQ, NAMESPACE);
+    api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
+    STORE.resized(client, replicas, ROLL).await.map(drop)
+}
+
+/// Restarts every server by a change, which is held up as long as the cluster has a node that does not run.
+pub async fn rolled(client: &Client, replicas: usize, more: u32) -> Result<()> {
+    let spec = json!({"commonConfiguration": {"replicas": replicas}, "serviceConfiguration": backlog(more)});
+    resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
+    STORE.through(client, "a change of what is left").await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_members_become_one_and_three_again_and_no_message_and_no_stale_node_is_left() -> Result<()> {
+    if !Long::Sizes.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            // The second time with what former members have on their disks, which the cluster forgot.
+            for (replicas, more) in [(1, None), (3, Some(1)), (2, Some(0)), (3, None)] {
+                let begun = Instant::now();
+                resize(client, replicas).await?;
+                println!("{replicas} members after {:.1?}", begun.elapsed());
+                traffic.goes_on().await?;
+                // Not of one server, whose queues end with it.
+                if let Some(more) = more {
+                    rolled(client, replicas, more).await?;
+                }
+            }
+            good("three, one, three, two, three", &traffic.end().await?)?;
+            for address in &addresses {
+                access.connect(*address).await.with_context(|| format!("{address}"))?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_stays_as_long_as_a_queue_has_its_messages_there_alone() -> Result<()> {
+    if !Long::OwnQueues.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, _) = three(lab, client).await?;
+            // On the highest ordinal, which goes first, and where no policy mirrors.
+            let pods = STORE.pods(client).await?;
+            let (last, pod) = pods.last_key_value().context("no pod")?;
+            let address =
+                pod.status.as_ref().and_then(|status| status.pod_ip.as_ref()).context("no address")?.parse()?;
+            STORE.exec(lab, last, &["rabbitmqctl", "add_vhost", "own"])?;
+            let rights = ["rabbitmqctl", "set_permissions", "-p", "own", access.user(), ".*", ".*", ".*"];
+            STORE.exec(lab, last, &rights)?;
+            let own = access.to_vhost("own");
+            let channel = own.connect(address).await?.create_channel().await?;
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            channel.queue_declare("ledger".into(), durable, FieldTable::default()).await?;
+
+            let wish = json!({"spec": {"commonConfiguration": {"replicas": 1}}});
+            let api = resources::api(client, RABBITMQ, NAMESPACE);
+            api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
+            let is_told = |rabbitmq: &Resource| rabbitmq.explain("Ready").contains("own/ledger");
+            let told =
+                resources::until(client, RABBITMQ, NAMESPACE, NAME, "the queue to be named", ROLL, is_told).await?;
+            ensure!(members(&told).len() == 3, "{}", resources::conditions(&told));
+            own.connect(address).await.context("its server serves")?;
+
+            let channel = own.connect(address).await?.create_channel().await?;
+            channel.queue_delete("ledger".into(), QueueDeleteOptions::default()).await?;
+            resize(client, 1).await
+        })
+        .await
+}
