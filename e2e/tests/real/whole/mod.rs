@@ -7,6 +7,7 @@ mod changes;
 mod daemons;
 mod elected;
 mod faults;
+mod five;
 mod foreign;
 mod growth;
 mod images;
@@ -59,7 +60,7 @@ const CONTROL_NODES: &str = "control1";
 const WEB: &str = "webui1";
 /// The vRouter.
 const AGENTS: &str = "vrouter1";
-/// Nodes of the lab.
+/// Nodes of the lab, where a test needs no others.
 const NODES: usize = 3;
 /// Those of this file that take minutes.
 #[derive(Clone, Copy)]
@@ -94,17 +95,27 @@ pub enum Long {
     Moved,
     /// It comes up where Keystone knows users.
     Users,
+    /// It comes up on five control nodes.
+    Five,
 }
 
 impl Long {
     /// How many of these a run may try. The others come after them and are for soaks alone.
     pub const ALL: usize = Self::Story as usize + 1;
 
-    /// Nodes of the control plane that it begins with. The lab has [`NODES`].
+    /// Nodes of the lab.
+    const fn nodes(self) -> usize {
+        match self {
+            Self::Five => 5,
+            _ => NODES,
+        }
+    }
+
+    /// Nodes of the control plane that it begins with.
     const fn control_nodes(self) -> usize {
         match self {
             Self::Growth => 1,
-            _ => NODES,
+            _ => self.nodes(),
         }
     }
 
@@ -128,7 +139,7 @@ impl Long {
             return Ok(None);
         }
         let Some(archives) = image::archives(whole::archives())? else { return Ok(None) };
-        let lab = Turn::take(whole::installed(NODES as u32, NAMESPACE, &archives)).await?;
+        let lab = Turn::take(whole::installed(self.nodes() as u32, NAMESPACE, &archives)).await?;
         for node in lab.real_nodes()?.all()?.iter().skip(self.control_nodes()) {
             operator::unlabel_control_plane(&lab, node.name()).await?;
         }
