@@ -21,10 +21,9 @@ pub fn wanting(launch: &Launch, paths: &Paths) -> Option<String> {
 
 fn full(name: &str, directory: &Path) -> Option<String> {
     // What cannot be looked at is told by who needs it.
-    let Room { left, all } = Room::of(directory).ok()?;
-    // The kernel's own file systems have no blocks at all.
-    (left < LEAST && all > 0)
-        .then(|| format!("the disk of {name} is full: {} of {} MiB are left", left >> 20, all >> 20))
+    let room = Room::of(directory).ok()?;
+    room.is_full()
+        .then(|| format!("the disk of {name} is full: {} of {} MiB are left", room.left >> 20, room.all >> 20))
 }
 
 /// Bytes of a file system.
@@ -43,6 +42,11 @@ impl Room {
         let disk = rustix::fs::statvfs(directory)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         Ok(Self { left: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
+    }
+
+    /// Whether nothing useful can be written. The kernel's own file systems have no blocks at all.
+    pub const fn is_full(&self) -> bool {
+        self.left < LEAST && self.all > 0
     }
 }
 

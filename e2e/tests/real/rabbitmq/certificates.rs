@@ -22,7 +22,7 @@ async fn certificates_are_renewed_while_servers_and_clients_use_them_and_no_mess
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
             STORE.through(client, "the bring-up").await?;
-            let visitor = tls::Access::of(client).await?;
+            let visitor = access.tls()?;
             let (before, mut former) = (processes(lab, SERVER)?, Vec::new());
             for address in &addresses {
                 former.push(shown(&visitor, *address).await?);

@@ -28,6 +28,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{AMQP_PORT, NAME};
 use crate::store::{NAMESPACE, authorities, authority};
+use crate::tls;
 
 /// Between two messages.
 const PACE: Duration = Duration::from_millis(20);
@@ -99,6 +100,11 @@ impl Access {
     /// Who logs in.
     pub fn user(&self) -> &str {
         &self.user
+    }
+
+    /// How it speaks TLS.
+    pub fn tls(&self) -> Result<tls::Access> {
+        tls::Access::showing(&self.bundle, self.identity.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str())))
     }
 
     /// Connects to one server.

@@ -14,6 +14,7 @@ use super::{answer, line};
 use crate::{
     paths::Paths,
     probe::{Target, http::Connection},
+    room::Room,
     set::Set,
 };
 use anyhow::{Context as _, Result, bail};
@@ -35,6 +36,8 @@ const CHECKS: [&str; 2] =
     ["/api/health/checks/node-is-quorum-critical", "/api/health/checks/node-is-mirror-sync-critical"];
 /// Answers whoever may log in.
 const WHO_AM_I: &str = "/api/whoami";
+/// What a server that raised its alarm about it runs short of.
+const DISK: &str = "disk";
 /// For one command of RabbitMQ's own tools. Each starts an Erlang of its own.
 const TOOLS_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -123,6 +126,10 @@ pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, que
     // Half of it could be taken for all of it.
     match answer("management plugin", ask(target, definitions, queues, paths, &mut facts)).await {
         Ok(()) => {
+            // The server looks every ten seconds where there was much room, and tells it with its next statistics.
+            if Room::of(data).is_ok_and(|room| room.is_full()) {
+                facts.alarms.insert(DISK.to_owned());
+            }
             line::note(&data::databases(data), &facts.release);
             facts.flags = flags::are_enabled(data, &facts.release);
             facts
@@ -176,7 +183,7 @@ fn read_nodes(own: &str, nodes: Vec<Node>, facts: &mut Facts) {
     for node in nodes {
         if node.name == own {
             facts.partitions.extend(node.partitions);
-            let alarms = [(node.mem_alarm, "memory"), (node.disk_free_alarm, "disk")];
+            let alarms = [(node.mem_alarm, "memory"), (node.disk_free_alarm, DISK)];
             facts.alarms.extend(alarms.into_iter().filter(|(is_on, _)| *is_on).map(|(_, what)| what.to_owned()));
         }
         facts.nodes.insert(node.name, node.running);
