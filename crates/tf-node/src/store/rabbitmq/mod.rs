@@ -122,42 +122,39 @@ impl Management {
 
 /// Everything that can be found out. What cannot stays empty.
 pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, queues: &Queues, paths: &Paths) -> Facts {
-    let mut facts = Facts::default();
     // Half of it could be taken for all of it.
-    match answer("management plugin", ask(target, definitions, queues, paths, &mut facts)).await {
-        Ok(()) => {
-            // The server looks every ten seconds where there was much room, and tells it with its next statistics.
-            if Room::of(data).is_ok_and(|room| room.is_full()) {
-                facts.alarms.insert(DISK.to_owned());
-            }
-            line::note(&data::databases(data), &facts.release);
-            facts.flags = flags::are_enabled(data, &facts.release);
-            facts
-        }
+    match answer("management plugin", ask(target, data, definitions, queues, paths)).await {
+        Ok(facts) => facts,
         Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
     }
 }
 
 async fn ask(
     target: &Target,
+    data: &Path,
     definitions: Option<&Path>,
     queues: &Queues,
     paths: &Paths,
-    facts: &mut Facts,
-) -> Result<()> {
+) -> Result<Facts> {
     let mut management = Management::open(target, paths).await?;
     let own = management.overview().await?;
-    read_nodes(&own.node, management.nodes().await?, facts);
-    facts.release = own.rabbitmq_version;
+    let mut facts = Facts { release: own.rabbitmq_version, ..Facts::default() };
+    read_nodes(&own.node, management.nodes().await?, &mut facts);
+    // The server looks every ten seconds where there was much room, and tells it with its next statistics.
+    if Room::of(data).is_ok_and(|room| room.is_full()) {
+        facts.alarms.insert(DISK.to_owned());
+    }
     // What is on one alone has no mirror, and nobody is stopped after it.
     if let Some(clients) = definitions.filter(|_| facts.nodes.len() > 1).and_then(|file| queues::clients(file, paths)) {
-        queues.look(&mut management, &clients, facts).await?;
+        queues.look(&mut management, &clients, &mut facts).await?;
     }
     for check in CHECKS {
         let (status, body) = management.get(check).await?;
         facts.critical = facts.critical.take().or(read_check(status, &body)?);
     }
-    Ok(())
+    line::note(&data::databases(data), &facts.release);
+    facts.flags = flags::are_enabled(data, &facts.release);
+    Ok(facts)
 }
 
 /// What has to happen before the server is started.
