@@ -1,6 +1,7 @@
 //! An SDN of five control nodes: each list of servers that a file has is one of five, and each daemon is connected to what it lists.
 
 use super::picture::are_well;
+use super::world::calm;
 use super::*;
 use crate::picture::nothing_is_told;
 
@@ -12,6 +13,8 @@ async fn of_five_control_nodes_every_service_has_five_members_that_are_connected
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let addresses = lab.real_nodes()?.addresses()?;
     ensure!(addresses.len() == Long::Five.nodes(), "{addresses:?}");
+    // Analytics is told of Kafka when the Manager is Ready already.
+    calm(client).await?;
     are_well(client).await?;
     let found = resources::all(client, NAMESPACE).await?;
     nothing_is_told(&found, &[])?;
