@@ -65,10 +65,11 @@ pub enum Long {
     MasterSecrets,
     MasterRest,
     Ipv6,
+    MasterReplaced,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Ipv6 as usize + 1;
+    pub const ALL: usize = Self::MasterReplaced as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

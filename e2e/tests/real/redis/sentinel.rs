@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tf_api::kinds::REDIS;
+use tf_testing::real::operator;
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
@@ -20,7 +21,7 @@ use super::{
     Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, another_password, nothing_secret_is_told, through,
 };
 use crate::rest;
-use crate::store::NAMESPACE;
+use crate::store::{NAMESPACE, members};
 
 /// Until another server takes writes (stateful-services 5).
 pub const CONVERGED: Duration = Duration::from_secs(30);
@@ -214,6 +215,45 @@ async fn when_all_are_killed_at_once_they_agree_again_on_one_that_takes_writes()
                 ensure!(summary.at_once == 0 && summary.longest_pause < CONVERGED, "{summary}");
             }
             Ok(())
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_node_of_the_server_that_takes_writes_is_gone_for_good_another_node_has_a_copy() -> Result<()> {
+    if !Long::MasterReplaced.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (login, addresses) = three(lab, client).await?;
+            let journal = Journal::begin(&login, &addresses);
+            journal.goes_on(CONVERGED).await?;
+            let mut lost = master(lab, &login, &addresses).await?;
+            if operator::node_of(client, STORE.operator, NAMESPACE).await? == lost.name() {
+                // The operator is not to be lost with it.
+                ensure!(kill(&lost, false)?, "no server");
+                journal.goes_on(CONVERGED).await?;
+                through(client, "the killed server's return").await?;
+                lost = master(lab, &login, &addresses).await?;
+            }
+            let begun = Instant::now();
+            let new = STORE.replace_node(lab, client, &lost).await?;
+            journal.goes_on(CONVERGED).await?;
+            let address = new.address().to_string();
+            let is_replaced = |redis: &Resource| {
+                redis.is_ready_with(3)
+                    && redis.is("Progressing", "False")
+                    && members(redis).iter().any(|member| member.address == address)
+            };
+            STORE.until(client, "replaced", ROLL, is_replaced).await?;
+            println!("replaced after {:.1?}", begun.elapsed());
+            let now = lab.real_nodes()?.addresses()?;
+            ensure!(now.contains(&new.address()) && !now.contains(&lost.address()), "{now:?}");
+            // Nobody remembers the one that is gone.
+            let is_forgotten = async || Ok((login.counted(&now).await? == (2, 3)).then_some(()));
+            eventually("two copies and three Sentinels", CONVERGED, is_forgotten).await?;
+            good("a node replaced", &journal.end().await?, CONVERGED)
         })
         .await
 }
