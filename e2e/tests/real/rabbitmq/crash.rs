@@ -49,7 +49,7 @@ impl Subject for Cluster {
     const IMAGES: &'static [&'static str] = &[];
     const LIMIT: Duration = ROLL;
     // Erlang starts for each question.
-    const SAID: Duration = Duration::from_secs(30);
+    const SAID: Duration = Duration::from_mins(1);
 
     fn spec(wish: Common) -> Value {
         let mut spec = wish.spec();
