@@ -75,11 +75,17 @@ impl Drop for Journal {
 impl Journal {
     /// Begins to write.
     pub fn begin(login: &Login, addresses: &[IpAddr]) -> Self {
-        let account = Account::default();
+        let mut journal =
+            Self { login: login.clone(), addresses: Vec::new(), account: Account::default(), tasks: Vec::new() };
+        addresses.iter().for_each(|address| journal.also(*address));
+        journal
+    }
+
+    /// Writes to this server, too, from now on.
+    pub fn also(&mut self, server: IpAddr) {
         let run = jiff::Timestamp::now().as_millisecond();
-        let write = |address: &IpAddr| tokio::spawn(write(login.clone(), *address, run, Arc::clone(&account)));
-        let tasks = addresses.iter().map(write).collect();
-        Self { login: login.clone(), addresses: addresses.to_vec(), account, tasks }
+        self.tasks.push(tokio::spawn(write(self.login.clone(), server, run, Arc::clone(&self.account))));
+        self.addresses.push(server);
     }
 
     fn account(&self) -> BTreeMap<String, Acknowledged> {

@@ -227,7 +227,7 @@ async fn when_the_node_of_the_server_that_takes_writes_is_gone_for_good_another_
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let journal = Journal::begin(&login, &addresses);
+            let mut journal = Journal::begin(&login, &addresses);
             journal.goes_on(CONVERGED).await?;
             let mut lost = master(lab, &login, &addresses).await?;
             if operator::node_of(client, STORE.operator, NAMESPACE).await? == lost.name() {
@@ -239,6 +239,7 @@ async fn when_the_node_of_the_server_that_takes_writes_is_gone_for_good_another_
             }
             let begun = Instant::now();
             let new = STORE.replace_node(lab, client, &lost).await?;
+            journal.also(new.address());
             journal.goes_on(CONVERGED).await?;
             let address = new.address().to_string();
             let is_replaced = |redis: &Resource| {
