@@ -77,7 +77,9 @@ impl Journal {
     pub fn begin(login: &Login, addresses: &[IpAddr]) -> Self {
         let mut journal =
             Self { login: login.clone(), addresses: Vec::new(), account: Account::default(), tasks: Vec::new() };
-        addresses.iter().for_each(|address| journal.also(*address));
+        for address in addresses {
+            journal.also(*address);
+        }
         journal
     }
 
