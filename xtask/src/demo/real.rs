@@ -24,6 +24,8 @@ use tf_testing::{
 use super::{NAMESPACE, applied, keep};
 
 const NODES: u32 = 3;
+/// The daemon that every member has at work, in each manifest that has Config.
+const API: &str = "contrail-api";
 /// Processes whose memory is told, by what they are.
 const PROCESSES: [(&str, &str); 15] = [
     ("beam.smp", "RabbitMQ"),
@@ -89,8 +91,8 @@ async fn proof(lab: &Lab, demo: &super::Demo) -> Result<()> {
     let limit = std::time::Duration::from_secs(demo.limit);
     let statuses = eventually("every daemon to be Functional", limit, async || {
         let found = visitor.statuses(&addresses).await?;
-        let is_well = found.len() == addresses.len() + 3 && found.values().all(NodeStatus::is_functional);
-        Ok(is_well.then_some(found))
+        let every_api = addresses.iter().all(|address| found.contains_key(&(API, *address)));
+        Ok((every_api && found.values().all(NodeStatus::is_functional)).then_some(found))
     })
     .await?;
     for ((daemon, address), status) in &statuses {
