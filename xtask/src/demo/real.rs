@@ -27,22 +27,28 @@ const NODES: u32 = 3;
 /// The daemon that every member has at work, in each manifest that has Config.
 const API: &str = "contrail-api";
 /// Processes whose memory is told, by what they are.
-const PROCESSES: [(&str, &str); 15] = [
+const PROCESSES: [(&str, &str); 21] = [
     ("beam.smp", "RabbitMQ"),
+    ("contrail-alarm-", "played"),
+    ("contrail-analyt", "played"),
     ("contrail-api", "played"),
+    ("contrail-collec", "played"),
     ("contrail-contro", "played"),
     ("contrail-device", "played"),
     ("contrail-dns", "played"),
     ("contrail-kube-m", "played"),
     ("contrail-named", "played"),
+    ("contrail-query-", "played"),
     ("contrail-schema", "played"),
     ("contrail-svc-mo", "played"),
     ("contrail-vroute", "played, forwards nothing"),
     ("dnsmasq", "played"),
-    ("java", "Cassandra and ZooKeeper"),
+    ("java", "Cassandra, ZooKeeper, Kafka"),
     ("node", "played"),
     ("redis-server", "Redis"),
     ("tf-node", "node agents"),
+    ("tf-snmp-collect", "played"),
+    ("tf-topology", "played"),
 ];
 
 /// Brings a manifest up and shows that it is one system.
@@ -123,14 +129,14 @@ async fn proof(lab: &Lab, demo: &super::Demo) -> Result<()> {
 
 /// Resident memory of what runs on the nodes.
 fn memory(lab: &Lab) -> Result<()> {
-    println!("{:<16} {:<24} {:>9} {:>10}", "process", "what", "processes", "memory");
+    println!("{:<16} {:<28} {:>9} {:>10}", "process", "what", "processes", "memory");
     for (name, what) in PROCESSES {
         let mut found: Vec<Identity> = Vec::new();
         for node in lab.real_nodes()?.all()? {
             found.extend(node.processes(name)?);
         }
         let bytes: u64 = found.iter().filter_map(Identity::usage).map(|usage| usage.rss_bytes).sum();
-        println!("{name:<16} {what:<24} {:>9} {:>6} MiB", found.len(), bytes / 1024 / 1024);
+        println!("{name:<16} {what:<28} {:>9} {:>6} MiB", found.len(), bytes / 1024 / 1024);
     }
     Ok(())
 }
