@@ -24,8 +24,9 @@ use tf_testing::{
 use super::{NAMESPACE, applied, keep};
 
 const NODES: u32 = 3;
-/// The daemon that every member has at work, in each manifest that has Config.
+/// Daemons of Config: every member's API is at work, and one of each of the others.
 const API: &str = "contrail-api";
+const ELECTED: [&str; 3] = ["contrail-device-manager", "contrail-schema", "contrail-svc-monitor"];
 /// Processes whose memory is told, by what they are.
 const PROCESSES: [(&str, &str); 21] = [
     ("beam.smp", "RabbitMQ"),
@@ -98,7 +99,9 @@ async fn proof(lab: &Lab, demo: &super::Demo) -> Result<()> {
     let statuses = eventually("every daemon to be Functional", limit, async || {
         let found = visitor.statuses(&addresses).await?;
         let every_api = addresses.iter().all(|address| found.contains_key(&(API, *address)));
-        Ok((every_api && found.values().all(NodeStatus::is_functional)).then_some(found))
+        let one_of_each = ELECTED.iter().all(|daemon| found.keys().any(|(name, _)| name == daemon));
+        let is_well = every_api && one_of_each && found.values().all(NodeStatus::is_functional);
+        Ok(is_well.then_some(found))
     })
     .await?;
     for ((daemon, address), status) in &statuses {
