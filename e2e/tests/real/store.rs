@@ -180,6 +180,17 @@ impl Store {
         self.until(client, &format!("of {members} members"), limit, is_done).await
     }
 
+    /// Waits until it has so many members, one of them on this node, all of which serve, and nothing is left to do.
+    pub async fn replaced(&self, client: &Client, new: &RealNode, count: usize, limit: Duration) -> Result<Resource> {
+        let address = new.address().to_string();
+        let is_replaced = |resource: &Resource| {
+            resource.is_ready_with(count)
+                && resource.is("Progressing", "False")
+                && members(resource).iter().any(|member| member.address == address)
+        };
+        self.until(client, "replaced", limit, is_replaced).await
+    }
+
     /// Waits until it is told that a server is lost.
     pub async fn told(&self, client: &Client) -> Result<Resource> {
         self.until(client, "known to have lost a server", HONEST_WITHIN, |resource| !resource.is_ready()).await

@@ -70,7 +70,7 @@ async fn a_killed_server_is_told_and_loses_no_message() -> Result<()> {
             for node in lab.real_nodes()?.all()? {
                 let traffic = Traffic::begin(&access, &addresses).await?;
                 let begun = Instant::now();
-                node.kill("beam.smp")?;
+                node.kill(SERVER)?;
                 STORE.told(client).await?;
                 let told = begun.elapsed();
                 STORE.through(client, "the server's return").await?;
@@ -93,7 +93,7 @@ async fn a_member_that_lost_its_data_joins_again_by_itself() -> Result<()> {
             let traffic = Traffic::begin(&access, &addresses).await?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             node.run("rm", &["-rf", &format!("{directory}/mnesia")]).await?;
-            node.kill("beam.smp")?;
+            node.kill(SERVER)?;
             STORE.told(client).await?;
             STORE.through(client, "the member's return").await?;
             access.connect(node.address()).await?;
@@ -113,13 +113,7 @@ async fn a_member_whose_node_is_gone_for_good_is_replaced_on_another_node() -> R
             let lost = STORE.node_without_operator(lab, client).await?;
             let traffic = Traffic::begin(&access, &addresses).await?;
             let new = STORE.replace_node(lab, client, &lost).await?;
-            let address = new.address().to_string();
-            let is_replaced = |rabbitmq: &Resource| {
-                rabbitmq.is_ready_with(3)
-                    && rabbitmq.is("Progressing", "False")
-                    && members(rabbitmq).iter().any(|member| member.address == address)
-            };
-            resources::until(client, RABBITMQ, NAMESPACE, NAME, "replaced", ROLL, is_replaced).await?;
+            STORE.replaced(client, &new, 3, ROLL).await?;
             access.connect(new.address()).await?;
             rolled(client, 3, 1).await?;
             let summary = traffic.end().await?;

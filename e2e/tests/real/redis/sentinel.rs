@@ -21,7 +21,7 @@ use super::{
     Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, another_password, nothing_secret_is_told, through,
 };
 use crate::rest;
-use crate::store::{NAMESPACE, members};
+use crate::store::NAMESPACE;
 
 /// Until another server takes writes (stateful-services 5).
 pub const CONVERGED: Duration = Duration::from_secs(30);
@@ -241,13 +241,7 @@ async fn when_the_node_of_the_server_that_takes_writes_is_gone_for_good_another_
             let new = STORE.replace_node(lab, client, &lost).await?;
             journal.also(new.address());
             journal.goes_on(CONVERGED).await?;
-            let address = new.address().to_string();
-            let is_replaced = |redis: &Resource| {
-                redis.is_ready_with(3)
-                    && redis.is("Progressing", "False")
-                    && members(redis).iter().any(|member| member.address == address)
-            };
-            STORE.until(client, "replaced", ROLL, is_replaced).await?;
+            STORE.replaced(client, &new, 3, ROLL).await?;
             println!("replaced after {:.1?}", begun.elapsed());
             let now = lab.real_nodes()?.addresses()?;
             ensure!(now.contains(&new.address()) && !now.contains(&lost.address()), "{now:?}");
