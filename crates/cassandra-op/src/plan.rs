@@ -10,7 +10,7 @@ use k8s_openapi::{
 use serde_json::{Map, Value, json};
 use tf_api::{
     Cassandra, CassandraConfiguration, Managed as _,
-    contract::{ConditionType, Draft, MemberStatus, Protocol, Reason},
+    contract::{ConditionType, Draft, Protocol, Reason},
     kinds::ANALYTICS,
     ports as usual,
     schema::Port,
@@ -33,7 +33,7 @@ use tf_plan::{
     node::{
         self, ContentHash,
         cassandra::{
-            LOGIN_FILE, MEMBER_FILE,
+            LOGIN_FILE,
             backup::{Backup, DIRECTORY},
         },
         launch,
@@ -415,9 +415,7 @@ fn files(
     files.shared(config::LOG_FILE, config::log_file(log_level));
     files.shared_secret(node::STORES_FILE, config::stores(ring)?);
     let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
-    for MemberStatus { id, address, .. } in members {
-        files.member(MEMBER_FILE, address, format!("{uid}/{id}\n"));
-    }
+    files.identities(uid, members);
     for address in &addresses {
         let mut add = |file: &str, seeds: &[&str], door| -> Result<(), NotReady> {
             files.member_secret(file, address, ring.yaml(file, address, seeds, door)?);

@@ -5,14 +5,14 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use tf_api::{RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
+use tf_api::{PartitionHandling, RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
 use tf_plan::{
     component::Agents,
     files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
     node::{
-        KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
+        KEYSTORE_PEM, MEMBER_FILE, OTHER_MEMBERS_FILE, RUN_DIR, TRUSTSTORE_PEM,
         launch::{Drain, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
-        rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
+        rabbitmq::{FORMATION_FILE, FORMATION_NODES, PASSWORD_FILE},
     },
     nodemanager::NodeType,
 };
@@ -25,9 +25,7 @@ pub const DATA_DIR: &str = "/var/lib/rabbitmq";
 pub const LOG_DIR: &str = "/var/log/rabbitmq";
 /// The configuration.
 pub const CONFIG_FILE: &str = "rabbitmq.conf";
-/// Whom a member without data joins.
-pub const FORMATION_FILE: &str = "rabbitmq-formation.conf";
-/// The same for releases from 4.0 on, with settings that former ones do not know.
+/// [`FORMATION_FILE`] for releases from 4.0 on, with settings that former ones do not know.
 pub const FORMATION_FILE_4: &str = "rabbitmq-formation-4.conf";
 /// Where the one of the server's release is, and its definitions.
 const PLACED_FORMATION: &str = "/var/lib/rabbitmq/formation.conf";
@@ -58,6 +56,8 @@ pub const SERVERS_DELEGATES: u32 = 16;
 const STOP_SECONDS: u32 = 120;
 /// Until a server that has not come up is started anew: three times as long as it waits for others (ADR 0044).
 const LONGEST_START: u32 = 900;
+/// Until one that has served and does not any more is started anew: RabbitMQ's own `autoheal` takes some ten seconds (ADR 0044).
+const LONGEST_RECOVERY: u32 = 300;
 /// Seconds until a server that is to be stopped has moved its connections and leaders to others. It is stopped then.
 const DRAIN_SECONDS: u32 = 60;
 /// Erlang looks every second whether files with certificates are others, for what a server shows and for whom it trusts: by default
@@ -137,7 +137,7 @@ impl Cluster<'_> {
     fn formation(&self, file: &mut Sysctl) {
         file.set("cluster_formation.peer_discovery_backend", "classic_config");
         for (number, node) in (1..).zip(self.nodes) {
-            file.set(&format!("cluster_formation.classic_config.nodes.{number}"), node.name());
+            file.set(&format!("{FORMATION_NODES}{number}"), node.name());
         }
     }
 
@@ -181,7 +181,6 @@ impl Cluster<'_> {
     }
 
     fn partition_handling(&self) -> &'static str {
-        use tf_api::PartitionHandling;
         match self.spec.cluster_partition_handling {
             PartitionHandling::Ignore => "ignore",
             PartitionHandling::Autoheal => "autoheal",
@@ -268,15 +267,18 @@ fn log_level(level: LogLevel) -> &'static str {
     }
 }
 
-/// How the agent runs the server. `tls`: whether members speak TLS with each other.
+/// How the agent runs the server.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -> Result<String, Unusable> {
-    let level = log_level(level);
+pub fn launch_file(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
+    let (ports, level) = (&cluster.ports, log_level(cluster.log_level));
+    // One that is paused may be for as long as the network is cut.
+    let pauses = cluster.spec.cluster_partition_handling == PartitionHandling::PauseMinority;
     let mut launch = Launch {
         working_directory: Some(DATA_DIR.into()),
         starting: Some(LONGEST_START),
+        recovering: (!pauses).then_some(LONGEST_RECOVERY),
         files: BTreeMap::from([
             (CONFIG_FILE.into(), OnChange::Restart),
             (ENV_FILE.into(), OnChange::Restart),
@@ -292,6 +294,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -
             // For the agent.
             (PASSWORD_FILE.into(), OnChange::Nothing),
             (MEMBER_FILE.into(), OnChange::Nothing),
+            (OTHER_MEMBERS_FILE.into(), OnChange::Nothing),
         ]),
         place: vec![
             // Erlang refuses one that others could read.
@@ -321,7 +324,7 @@ pub fn launch_file(ports: &Ports, agents: &Agents, level: LogLevel, tls: bool) -
         identity: Some(agents.certificate()),
         ..Launch::new(vec!["rabbitmq-server".into()])
     };
-    if tls {
+    if cluster.tls {
         launch.files.insert(distribution::FILE.into(), OnChange::Restart);
     }
     launch.render()

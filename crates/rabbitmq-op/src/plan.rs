@@ -22,7 +22,7 @@ use tf_plan::{
     members::{Identities, Joining, Leaving, SizeRule},
     node::{
         launch,
-        rabbitmq::{MEMBER_FILE, PASSWORD_FILE},
+        rabbitmq::{FORMATION_FILE, PASSWORD_FILE},
     },
     observed::Observed,
     plan::{NotReady, Plan},
@@ -121,7 +121,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
 
     let agents = Agents::of(OPERATOR, cr, ports.agent, &observed.operator.cluster_domain);
     let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
-    files.shared(&launch::file_name(CONTAINER), config::launch_file(&ports, &agents, cluster.log_level, tls.value)?);
+    files.shared(&launch::file_name(CONTAINER), config::launch_file(&cluster, &agents)?);
     if tls.value {
         files.shared(distribution::FILE, distribution::options_file(&ensemble.identity));
     }
@@ -231,13 +231,13 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
     files.shared(config::PLUGINS_FILE, config::plugins_file());
     files.shared(config::INETRC_FILE, cluster.inetrc_file());
     files.shared(config::HOSTS_FILE, cluster.hosts_file());
-    files.shared(config::FORMATION_FILE, cluster.formation_file()?);
+    files.shared(FORMATION_FILE, cluster.formation_file()?);
     files.shared(config::FORMATION_FILE_4, cluster.formation_file_4()?);
     for (member, node) in members.iter().zip(cluster.nodes) {
         files.member(config::CONFIG_FILE, &member.address, cluster.config_file(node)?);
         files.member(config::ENV_FILE, &member.address, cluster.env_file(node)?);
-        files.member(MEMBER_FILE, &member.address, format!("{}/{}\n", cluster.uid, member.id));
     }
+    files.identities(cluster.uid, members);
     let mirrored = cluster.spec.mirrored_queue_mode.unwrap_or(MirroredQueueMode::All);
     let definitions = definitions::definitions(login, mirrored, cluster.nodes)?;
     files.shared_secret(definitions::FILE, definitions);

@@ -109,6 +109,12 @@ impl Seen {
         !self.has_answered && starting.zip(self.first).is_some_and(is_long)
     }
 
+    /// Whether it has served, and has not for longer than it takes to do so again by itself.
+    fn is_lost(&self, recovering: Option<Duration>, now: Instant) -> bool {
+        let is_long = |(recovering, since)| now.duration_since(since) >= recovering;
+        self.has_answered && recovering.zip(self.unwell_since).is_some_and(is_long)
+    }
+
     fn hangs(&self, patience: Option<Duration>, now: Instant) -> bool {
         let is_long = |since: Instant| patience.is_some_and(|patience| now.duration_since(since) >= patience);
         self.has_answered && self.silent_since.is_some_and(is_long)
@@ -203,6 +209,7 @@ impl Wellness {
                 let (mut seen, mut kubernetes) = (Seen::default(), Access::default());
                 let seconds = |of: Option<u32>| of.map(|seconds| Duration::from_secs(seconds.into()));
                 let (patience, starting) = (seconds(look.patience), seconds(look.starting));
+                let recovering = seconds(look.recovering);
                 loop {
                     let is_well = seen.unwell_since.is_none() && seen.lacks.is_none();
                     sleep(if is_well { PERIOD } else { SOON }).await;
@@ -230,7 +237,8 @@ impl Wellness {
                     connections.extend(kubernetes.connection(now));
                     let standby = health.standby;
                     let unwell = seen.is_unwell(now).then(|| health.message.clone());
-                    let hangs = pid.filter(|_| seen.hangs(patience, now) || seen.is_stuck(starting, now));
+                    let is_lost = seen.is_lost(recovering, now) && !state_file::is_draining(&paths, &daemon);
+                    let hangs = pid.filter(|_| is_lost || seen.hangs(patience, now) || seen.is_stuck(starting, now));
                     let serving = pid.filter(|_| health.serves);
                     let answered = pid.filter(|_| seen.has_answered);
                     let shown = pid.filter(|pid| seen.has_shown || told.borrow().shown == Some(*pid));
@@ -347,6 +355,22 @@ mod tests {
         let now = after(&mut seen, 1, 8, &well(), false, now);
         let now = after(&mut seen, 90, 8, &refuses(), false, now);
         assert!(!seen.is_stuck(starting, now));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_has_served_and_does_not_for_longer_than_it_may_is_lost() {
+        let recovering = Some(Duration::from_mins(1));
+        let mut seen = Seen::default();
+        let now = after(&mut seen, 90, 7, &refuses(), false, Instant::now());
+        assert!(!seen.is_lost(recovering, now), "it has never served");
+        let now = after(&mut seen, 1, 7, &well(), false, now);
+        let now = after(&mut seen, 29, 7, &refuses(), false, now);
+        assert!(!seen.is_lost(recovering, now));
+        let now = after(&mut seen, 1, 7, &well(), false, now);
+        let now = after(&mut seen, 29, 7, &refuses(), false, now);
+        assert!(!seen.is_lost(recovering, now), "it served meanwhile");
+        let now = after(&mut seen, 1, 7, &refuses(), false, now);
+        assert!(seen.is_lost(recovering, now) && !seen.is_lost(None, now));
     }
 
     #[tokio::test]

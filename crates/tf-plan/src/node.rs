@@ -61,6 +61,12 @@ pub const TRUSTSTORE: &str = "/etc/certificates/truststore.p12";
 /// Environment file among the secret files with the passwords of both stores, `KEYSTORE_PASSWORD` and
 /// `TRUSTSTORE_PASSWORD`.
 pub const STORES_FILE: &str = "stores.env";
+/// File of the launch file's set with the identity of a store's member, `<uid of the resource>/<number>`. What a server has on its disk belongs to
+/// one: another number of the same resource is a member that is none any more, and its data is put aside.
+pub const MEMBER_FILE: &str = "member";
+/// File of the launch file's set with the numbers of the other members, with blanks between them. A server is not started with the data of one of those:
+/// its volume is with the pod of another member.
+pub const OTHER_MEMBERS_FILE: &str = "other-members";
 /// Certificates the member trusts; the Go tf-operator's path.
 pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
 /// Directory of [`CA_BUNDLE`].

@@ -6,7 +6,7 @@
 //! | [`LOG_FILE`] | [`CONF_DIR`] | the server |
 //! | [`CQLSH_FILE`] | `.cassandra` in [`CONF_DIR`], the home of every process in the container | people and node managers |
 //! | `cassandra.env` ([`jvm`]) | the server's environment | the server |
-//! | `member` | nowhere: it is read by the agent, which puts aside what another member left | the agent |
+//! | `member`, `other-members` | nowhere: they are read by the agent, which puts aside what a former member left | the agent |
 //! | [`PRIVATE_FILE`] or [`JOINING_PRIVATE_FILE`], over both | the same | a server that clients log in to and that was not told with what |
 //! | `login.env` | nowhere: it is read by the agent, which tells the server what clients log in with | the agent |
 //! | `stores.env` | nowhere: it is read by the agent, which makes the stores | the agent |
@@ -26,7 +26,7 @@ use tf_plan::{
     files::{EnvFile, Ini, Settings as _, Unrepresentable},
     node::{
         self,
-        cassandra::{self, LOGIN_FILE, MEMBER_FILE, PASSWORD, SERVED_FILE, USER},
+        cassandra::{self, LOGIN_FILE, PASSWORD, SERVED_FILE, USER},
         launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
     },
 };
@@ -108,7 +108,8 @@ pub fn launch_file(
             (CQLSH_FILE.into(), OnChange::Nothing),
             // For the agent; the server has the passwords in its configuration.
             (node::STORES_FILE.into(), OnChange::Nothing),
-            (MEMBER_FILE.into(), OnChange::Nothing),
+            (node::MEMBER_FILE.into(), OnChange::Nothing),
+            (node::OTHER_MEMBERS_FILE.into(), OnChange::Nothing),
         ])
         .into_iter()
         .chain(login_file)

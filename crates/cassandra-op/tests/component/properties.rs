@@ -139,6 +139,8 @@ proptest! {
                 prop_assert!(Launch::parse(text.as_bytes()).is_ok(), "{}", text);
             } else if name.starts_with("member.") {
                 prop_assert!(text.split_once('/').is_some_and(|(_, id)| id.trim().parse::<u32>().is_ok()), "{}", text);
+            } else if name.starts_with("other-members.") {
+                prop_assert!(text.split_whitespace().all(|id| id.parse::<u32>().is_ok()), "{}", text);
             } else {
                 prop_assert_eq!(name, "logback.xml");
             }

@@ -120,7 +120,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
             decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
             return;
         }
-        Some(_) if stays && leaver.has_left() => {
+        Some(runs) if leaver.has_left() && (stays || runs && view.lacks_another(leaver)) => {
             decision.step =
                 leaver.pod.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted again")));
             return;
@@ -134,7 +134,8 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
                 return;
             }
         },
-        Some(true) => match (view.situation.gate(), leaver.pod) {
+        // One that has begun to leave serves nobody any more, and is asked again.
+        Some(true) => match (view.situation.gate().filter(|_| !leaver.has_left()), leaver.pod) {
             (Some(why), _) => {
                 // Others may have to go first.
                 decision.record.unmark(*id);

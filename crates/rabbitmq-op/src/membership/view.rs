@@ -45,7 +45,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Whether its server left as it was asked to.
+    /// Whether its server left as it was asked to, or began to: others see it run then.
     pub fn has_left(&self) -> bool {
         self.facts.is_some_and(|facts| facts.left)
     }
@@ -60,9 +60,15 @@ impl<'a> Seen<'a> {
         self.says()?.short.as_ref()
     }
 
-    /// Whether a server that does not answer has data of a cluster with others; none where nobody tells.
+    /// Whether a server that does not answer has data of a cluster with others; none where nobody can tell (ADR 0060).
     fn remembers_others(&self) -> Option<bool> {
-        Some(self.facts?.remembers.iter().any(|name| *name != self.name))
+        Some(self.facts?.remembers.as_ref()?.iter().any(|name| *name != self.name))
+    }
+}
+
+impl<'a> Absent<'a> {
+    fn of(seen: &'a Seen<'_>) -> Self {
+        Self { name: &seen.name, member: Some(seen.member.id) }
     }
 }
 
@@ -112,10 +118,14 @@ impl<'a> View<'a> {
         if let Some(silent) = present.iter().find(|other| other.says().is_none()) {
             return Some(format!("member {} does not tell how the cluster is", silent.member.id));
         }
-        let absent = |name, id| Absent { name, member: Some(id) };
-        let mut absents: Vec<Absent<'_>> = void.iter().map(|seen| absent(&seen.name, seen.member.id)).collect();
-        absents.push(absent(&without.name, without.member.id));
+        let mut absents: Vec<Absent<'_>> = void.into_iter().map(Absent::of).collect();
+        absents.push(Absent::of(without));
         procedure::fragile(self.situation.members(), self.situation.reports, &absents)
+    }
+
+    /// Whether anything is missing in the cluster besides this member, whatever it is.
+    pub fn lacks_another(&self, seen: &Seen<'_>) -> bool {
+        procedure::fragile(self.situation.members(), self.situation.reports, &[Absent::of(seen)]).is_some()
     }
 
     /// Whether a member's node is gone, and its pod with it.

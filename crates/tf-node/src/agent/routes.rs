@@ -79,21 +79,26 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
             reconfigure(context, &target, request.into_body()).await
         }
         (&Method::POST, "/v1/rabbitmq/membership", Some(Store::RabbitMq { management, data, definitions })) => {
-            let Context { paths, daemon, .. } = context;
-            let (data, definitions) = (&paths.at(data), definitions.as_deref());
-            let server = rabbitmq::Server { target: &management, paths, daemon, data, definitions };
-            let make = async |change: &Membership| membership::change(change, &server, &context.commands).await;
+            let Context { paths, daemon, commands, .. } = context.clone();
+            let data = paths.at(data);
+            let make = async move |change: Membership| {
+                let definitions = definitions.as_deref();
+                let server =
+                    rabbitmq::Server { target: &management, paths: &paths, daemon: &daemon, data: &data, definitions };
+                membership::change(&change, &server, &commands).await
+            };
             make_change(context, request.into_body(), make).await
         }
         (&Method::POST, RING, Some(Store::Cassandra(server))) => {
             let Context { paths, daemon, memory, commands, .. } = context.clone();
             let changer = Changer { server, daemon, paths, tasks: memory.tasks, commands };
-            make_change(context, request.into_body(), async |change: &Change| changer.change(change).await).await
+            make_change(context, request.into_body(), async move |change: Change| changer.change(&change).await).await
         }
         (&Method::POST, REDIS, Some(Store::Redis(server))) => {
-            let make = async |change: &redis::Change| match change {
-                redis::Change::StepDown => step_down::step_down(&server, &context.paths).await,
-                redis::Change::Recount => Ok(store::redis::recount(&server, &context.paths).await?),
+            let paths = context.paths.clone();
+            let make = async move |change| match change {
+                redis::Change::StepDown => step_down::step_down(&server, &paths).await,
+                redis::Change::Recount => Ok(store::redis::recount(&server, &paths).await?),
             };
             make_change(context, request.into_body(), make).await
         }
@@ -197,27 +202,33 @@ async fn reconfigure(context: &Context, target: &Target, body: Incoming) -> Answ
     }
 }
 
-/// Makes a change of the store, or begins it.
-async fn make_change<T: Serialize + DeserializeOwned>(
-    context: &Context,
-    body: Incoming,
-    make: impl AsyncFnOnce(&T) -> Result<(), store::Failure>,
-) -> Answer {
+/// Makes a change of the store, or begins it. It goes on to its end if nobody waits for the answer any more.
+async fn make_change<T, F>(context: &Context, body: Incoming, make: impl FnOnce(T) -> F) -> Answer
+where
+    T: Clone + Serialize + DeserializeOwned + Send + 'static,
+    F: Future<Output = Result<(), store::Failure>> + Send + 'static,
+{
     let change: T = match read(body).await {
         Ok(change) => change,
         Err(answer) => return answer,
     };
-    let Ok(_changing) = context.changing.try_lock() else { return busy() };
-    let (status, why) = match make(&change).await {
-        Ok(()) => {
-            log::info("a change is made", &json!({"change": change}));
-            return respond(StatusCode::OK, &json!({}));
-        }
-        Err(store::Failure::Refused(why)) => (StatusCode::CONFLICT, why),
-        Err(store::Failure::NotDone(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
-    };
-    log::warn("a change is not made", &json!({"change": change, "error": why}));
-    error(status, &why)
+    let Ok(changing) = Arc::clone(&context.changing).try_lock_owned() else { return busy() };
+    let work = make(change.clone());
+    let task = tokio::spawn(async move {
+        let result = work.await;
+        drop(changing);
+        let (status, why) = match result {
+            Ok(()) => {
+                log::info("a change is made", &json!({"change": change}));
+                return respond(StatusCode::OK, &json!({}));
+            }
+            Err(store::Failure::Refused(why)) => (StatusCode::CONFLICT, why),
+            Err(store::Failure::NotDone(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}")),
+        };
+        log::warn("a change is not made", &json!({"change": change, "error": why}));
+        error(status, &why)
+    });
+    task.await.unwrap_or_else(|broken| error(StatusCode::INTERNAL_SERVER_ERROR, &broken.to_string()))
 }
 
 /// What is asked for; else the answer.

@@ -5,19 +5,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use tf_plan::node::{MEMBER_FILE, OTHER_MEMBERS_FILE};
 
-use crate::atomic;
+use crate::{atomic, set::Set};
 
 /// Says whose the data is.
 pub(super) const OWNER: &str = ".member";
 
-/// Lets the data be that of this member, `<uid of the resource>/<number>`. What another member of the same resource had is put aside: the
-/// others did without that one since. Data of no member, or of a resource that is gone, is taken over.
+/// Lets the data be that of the member whose files these are. What a former member of the same resource had is put aside: the others did without that
+/// one since. Data of no member, or of a resource that is gone, is taken over.
 ///
 /// # Errors
-/// When a file cannot be read, written or moved.
-pub(super) fn belongs_to(member: &str, data: &Path, put_aside: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+/// When a file cannot be read, written or moved, or the data is that of another member.
+pub(super) fn claim(set: &Set, data: &Path, put_aside: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let text = |file| set.files.get(file).map(|file| String::from_utf8_lossy(&file.bytes));
+    let Some(member) = text(MEMBER_FILE) else { return Ok(()) };
+    // Operators of earlier releases tell nothing of others.
+    let others = text(OTHER_MEMBERS_FILE).unwrap_or_default();
+    belongs_to(member.trim(), &others.split_whitespace().collect::<Vec<_>>(), data, put_aside)
+}
+
+/// The same for a member, `<uid of the resource>/<number>`, and the numbers of the others.
+pub(super) fn belongs_to(
+    member: &str,
+    others: &[&str],
+    data: &Path,
+    put_aside: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
     let file = data.join(OWNER);
     let owner = match fs::read_to_string(&file) {
         Ok(owner) => Some(owner),
@@ -29,7 +44,14 @@ pub(super) fn belongs_to(member: &str, data: &Path, put_aside: impl FnOnce(&Path
         return Ok(());
     }
     let resource = |member: &str| member.split_once('/').map(|(resource, _)| resource.to_owned());
-    if owner.is_some_and(|owner| resource(owner) == resource(member)) {
+    if let Some((uid, number)) = owner.and_then(|owner| owner.split_once('/'))
+        && resource(member).as_deref() == Some(uid)
+    {
+        if others.contains(&number) {
+            bail!(
+                "its volume has the data of member {number}, which is on another node; delete the pods of both at once, until each is on the node of its volume"
+            );
+        }
         put_aside(data)?;
     }
     // Last: whoever is stopped before does the same again, and what has been put aside by then stays.

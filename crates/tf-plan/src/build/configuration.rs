@@ -56,6 +56,16 @@ impl Files {
         self.open.insert(key(file, address), content.into());
     }
 
+    /// Who each member of a store is, and who else is one ([`node::MEMBER_FILE`]). `uid`: that of the resource.
+    pub fn identities(&mut self, uid: &str, members: &[MemberStatus]) {
+        for MemberStatus { id, address, .. } in members {
+            let others = members.iter().map(|other| other.id).filter(|other| other != id);
+            let others: Vec<String> = others.map(|other| other.to_string()).collect();
+            self.member(node::MEMBER_FILE, address, format!("{uid}/{id}\n"));
+            self.member(node::OTHER_MEMBERS_FILE, address, format!("{}\n", others.join(" ")));
+        }
+    }
+
     /// A file all members share and that holds a secret.
     pub fn shared_secret(&mut self, file: &str, content: impl Into<String>) {
         self.secret.insert(file.to_owned(), content.into());

@@ -15,10 +15,6 @@ use backup::{Backup, Found, Restored, Saved};
 /// State of a member of the ring, as gossip has it, that holds its part of the data and is about nothing else.
 pub const NORMAL: &str = "NORMAL";
 
-/// File of the launch file's set with the identity of the member, `<uid of the resource>/<number>`. What a server has on its disk belongs
-/// to one: another number of the same resource is a member that left the ring, and its data is put aside.
-pub const MEMBER_FILE: &str = "member";
-
 /// Among a server's data, where it has served with it ([`super::launch::When::New`]).
 pub const SERVED_FILE: &str = ".tf-served";
 
@@ -204,7 +200,7 @@ pub struct Facts {
     /// Whether the data on its disk is what it fetched from a ring when it joined, and not what it founded one with.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
-    /// Number of the member that the data on its disk is of ([`MEMBER_FILE`]).
+    /// Number of the member that the data on its disk is of ([`super::MEMBER_FILE`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<u32>,
     /// Whether it has served with the data that is on its disk.

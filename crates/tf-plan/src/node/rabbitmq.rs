@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 /// [`USER`].
 pub const PASSWORD_FILE: &str = "agent-password";
 
-/// File of the launch file's set with the identity of the member, `<uid of the resource>/<number>`. What a server has on its disk belongs to
-/// one: another number of the same resource is a member that was taken out of the cluster, and its data is put aside.
-pub const MEMBER_FILE: &str = "member";
+/// File of the launch file's set with the nodes of the cluster, whom a member without data joins.
+pub const FORMATION_FILE: &str = "rabbitmq-formation.conf";
+/// Its settings with the name of a node each, before the number of the setting.
+pub const FORMATION_NODES: &str = "cluster_formation.classic_config.nodes.";
 
 /// The user as which the agent asks the server. It sees everything and may change nothing.
 pub const USER: &str = "tf-node";
@@ -60,10 +61,11 @@ pub struct Facts {
     /// Why the server could not be asked, for people. What it would have said is empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
-    /// Names of the nodes, itself included, that a server which could not be asked has on its disk as the cluster's.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub remembers: BTreeSet<String>,
-    /// Whether it was asked to leave ([`Membership::Leave`]), did, and was not started since.
+    /// Names of the nodes, itself included, that a server which could not be asked has on its disk as the cluster's; none of them where it has no
+    /// database, and nothing where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remembers: Option<BTreeSet<String>>,
+    /// Whether it was asked to leave ([`Membership::Leave`]), did or began to, and was not started since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
     /// Queues of clients that have no mirror although the definitions have a policy of that. Where their node stops, what is in them is lost.

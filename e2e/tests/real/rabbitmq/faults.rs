@@ -15,8 +15,9 @@ const FULL: Duration = Duration::from_secs(20);
 /// The orders in which three nodes can get their power back.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Cuts a member off from the other two for longer than RabbitMQ needs to notice, and waits until the cluster is whole again by itself.
-async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
+/// Cuts a member off from the other two for longer than RabbitMQ needs to notice, and waits until the cluster is whole again by itself. Whether it serves
+/// alone is what the handling says.
+async fn parted(lab: &Lab, client: &Client, handling: &str, serves_alone: bool) -> Result<Summary> {
     let spec = json!({"serviceConfiguration": {"clusterPartitionHandling": handling}});
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await?;
     STORE.certified(client).await?;
@@ -32,6 +33,8 @@ async fn parted(lab: &Lab, client: &Client, handling: &str) -> Result<Summary> {
     resources::until(client, RABBITMQ, NAMESPACE, NAME, "the cut", PARTED, told).await?;
     println!("{handling}: told after {:.1?}", begun.elapsed());
     tokio::time::sleep(PARTED.saturating_sub(begun.elapsed())).await;
+    let serves = access.connect(cut.address()).await.is_ok();
+    ensure!(serves == serves_alone, "{handling}: whether the member serves alone: {serves}");
     nodes.heal(&[cut.name()], &others).await?;
     let begun = Instant::now();
     STORE.through(client, "one cluster").await?;
@@ -47,11 +50,11 @@ async fn a_partition_is_told_and_heals_as_configured() -> Result<()> {
     STORE
         .with(3, &[], &[], async |lab, client| {
             // Whoever is alone stops serving, and has nothing that the others lack.
-            let summary = parted(lab, client, "pause_minority").await?;
+            let summary = parted(lab, client, "pause_minority", false).await?;
             println!("pause_minority: {summary}");
             ensure!(summary.lost == 0, "pause_minority: {summary}");
             // Whoever is alone goes on serving, and gives up what only it has. What that was is not promised.
-            println!("autoheal: {}", parted(lab, client, "autoheal").await?);
+            println!("autoheal: {}", parted(lab, client, "autoheal", true).await?);
             let summary =
                 Traffic::begin(&Access::of(client).await?, &lab.real_nodes()?.addresses()?).await?.end().await?;
             good("afterwards", &summary)

@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tf_plan::node::{
     cassandra::{
-        MEMBER_FILE, SERVED_FILE,
+        SERVED_FILE,
         backup::{Restored, Saved},
     },
     launch,
@@ -23,7 +23,7 @@ use tf_plan::node::{
 use super::{
     super::{
         line,
-        owner::{OWNER, belongs_to, exists},
+        owner::{self, OWNER, exists},
     },
     backup, image,
 };
@@ -136,8 +136,7 @@ pub fn prepare(data: &Path, set: &Set) -> Result<()> {
     if let Err(error) = backup::clear(&keyspaces(data)) {
         log::warn("a snapshot was not removed", &json!({"error": format!("{error:#}")}));
     }
-    let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
-    member.map_or(Ok(()), |member| belongs_to(member.trim(), data, put_aside))?;
+    owner::claim(set, data, put_aside)?;
     line::may_start(&CASSANDRA, data, image::version().as_deref())
 }
 
@@ -214,21 +213,25 @@ mod tests {
         write("data/t/1", "of the first");
         write(SERVED_FILE, "");
         for member in ["a/1", "b/1", "b/1"] {
-            belongs_to(member, data, put_aside).unwrap();
+            owner::belongs_to(member, &[], data, put_aside).unwrap();
             assert!(read("data/t/1").is_some() && has_served(data), "{member}");
         }
         // A part of it has been moved.
         write("former.part/commitlog/1", "of the first");
         write("former/data/t/1", "of an older one");
         assert_eq!(owner(data), Some(1));
-        belongs_to("b/2", data, put_aside).unwrap();
+        owner::belongs_to("b/2", &[], data, put_aside).unwrap();
         assert_eq!(owner(data), Some(2));
         assert_eq!(read("former/data/t/1").as_deref(), Some("of the first"));
         assert_eq!(read("former/commitlog/1").as_deref(), Some("of the first"));
         assert!(read("data/t/1").is_none() && !has_served(data));
+        // Of a member that is on another node nothing is touched.
+        let why = owner::belongs_to("b/3", &["1", "2"], data, put_aside).unwrap_err().to_string();
+        assert!(why.starts_with("its volume has the data of member 2, which is on another node"), "{why}");
+        assert_eq!(owner(data), Some(2));
         // Nothing takes the place of the only copy.
         write(OWNER, "b/1");
-        belongs_to("b/2", data, put_aside).unwrap();
+        owner::belongs_to("b/2", &[], data, put_aside).unwrap();
         assert_eq!(read("former/data/t/1").as_deref(), Some("of the first"));
     }
 }

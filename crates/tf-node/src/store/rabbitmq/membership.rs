@@ -49,8 +49,6 @@ pub async fn change(change: &Membership, server: &Server<'_>, commands: &Command
     let set = RunDir::new(server.paths.run_dir()).load(server.daemon)?.context("the server was never started")?;
     let tools = Tools { commands, set: &set };
     match change {
-        // It did, or is about to be stopped.
-        Membership::Leave if state_file::is_draining(server.paths, server.daemon) => Ok(()),
         Membership::Leave => leave(server, &tools).await,
         Membership::Forget { name } => forget(name, server, &tools).await,
         Membership::ImportDefinitions => {
@@ -87,14 +85,16 @@ impl Tools<'_> {
     }
 }
 
+/// It is marked before anything is done: whatever becomes of the rest, it is known not to serve as the others do, and is asked again or started anew. Each
+/// part may be done once more.
 async fn leave(server: &Server<'_>, tools: &Tools<'_>) -> Result<(), Failure> {
     has_nothing_alone("--local", tools).await?;
+    state_file::mark_draining(server.paths, server.daemon)?;
     if let Some(drain) = &tools.set.launch.drain {
         let patience = Duration::from_secs(drain.seconds.into());
         tools.commands.run(process::command(&drain.argv, tools.set), patience).await?;
     }
-    tools.run(&["rabbitmqctl", "stop_app"]).await?;
-    Ok(state_file::mark_draining(server.paths, server.daemon)?)
+    Ok(tools.run(&["rabbitmqctl", "stop_app"]).await.map(drop)?)
 }
 
 async fn forget(name: &str, server: &Server<'_>, tools: &Tools<'_>) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tf_plan::node::{
-    rabbitmq::{Facts, MEMBER_FILE, PASSWORD_FILE, USER, few},
+    rabbitmq::{Facts, PASSWORD_FILE, USER, few},
     release::RABBITMQ,
 };
 
@@ -162,8 +162,7 @@ async fn ask(
 /// # Errors
 /// When a file cannot be moved, or the server must not have the data.
 pub fn prepare(data: &Path, set: &Set) -> Result<()> {
-    let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
-    member.map_or(Ok(()), |member| data::belongs_to(member.trim(), data))?;
+    data::claim(set, data)?;
     line::may_start(&RABBITMQ, &data::databases(data), release::version().as_deref())
 }
 

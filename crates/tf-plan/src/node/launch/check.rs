@@ -62,6 +62,7 @@ impl Launch {
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
         self.patience.map_or(Ok(()), |seconds| wait("patience", seconds))?;
         self.starting.map_or(Ok(()), |seconds| wait("starting", seconds))?;
+        self.recovering.map_or(Ok(()), |seconds| wait("recovering", seconds))?;
         if let Some(Reads { token, lists, .. }) = &self.kubernetes {
             ensure("kubernetes.token", "is none of the files", self.files.contains_key(token))?;
             ensure(

@@ -91,6 +91,10 @@ pub struct Launch {
     /// Seconds within which it serves for the first time; one that does not is killed and started anew. Default: it is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting: Option<u32>,
+    /// Seconds within which it serves again, once it has; one that does not is killed and started anew, unless it is taken out of service. Default: it is
+    /// left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovering: Option<u32>,
     /// How it is taken out of service before it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
@@ -161,6 +165,7 @@ impl Launch {
             lists: None,
             patience: None,
             starting: None,
+            recovering: None,
             drain: None,
             agent: None,
             identity: None,
