@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tf_api::{
-    MirroredQueueMode, Rabbitmq,
+    MirroredQueueMode, PartitionHandling, Rabbitmq, RabbitmqConfiguration,
     contract::{MemberStatus, Protocol, Reason},
     schema::Sensitive,
 };
@@ -161,6 +161,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     record.keep(&mut plan);
     plan.record = &RECORD;
     plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
+    plan.notes.extend(pausing(spec, nodes.len()));
     hold(&mut plan, [cookie.held, epmd.held, tls.held, unasked].into_iter().flatten());
     procedure::complete(&mut plan, cr, observed, &contents, &nodes, decided);
     hibernation::finish(&mut plan);
@@ -275,6 +276,15 @@ fn hold(plan: &mut Plan, why: impl Iterator<Item = String>) {
     }
     why.extend(plan.held.take().map(|(_, other)| other));
     plan.held = Some((Reason::InvalidSpec, why.join("; ")));
+}
+
+/// What is said of two members of which neither serves without the other.
+fn pausing(spec: &RabbitmqConfiguration, members: usize) -> Option<String> {
+    let pauses = spec.cluster_partition_handling == PartitionHandling::PauseMinority;
+    (members == 2 && pauses).then(|| {
+        "with clusterPartitionHandling pause_minority one of two members does not serve while the other one is away, restarts included; three members do"
+            .to_owned()
+    })
 }
 
 fn well_known_cookie(ports: &Ports) -> String {

@@ -1,14 +1,18 @@
-//! Values of Config, Control, Kubemanager, Webui and the four kinds of analytics that cannot be: the definition refuses them, or a condition says which they are and what
+//! Values of stores, Config, Control, Kubemanager, Webui and the four kinds of analytics that cannot be: the definition refuses them, or a condition says which they are and what
 //! to do. What has no effect is told of. Each resource is brought up as soon as its spec is right.
 
 mod kinds;
+mod stores;
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tf_testing::{Cluster, resources::Resource};
 
-use self::kinds::{Kind, kinds};
+use self::{
+    kinds::{Kind, daemons},
+    stores::stores,
+};
 use crate::{
     external,
     support::{cluster, member},
@@ -17,10 +21,15 @@ use crate::{
 const NAME: &str = "a";
 
 impl Kind {
+    fn spec(&self, settings: &Value) -> Value {
+        let mut spec = if self.needs.is_empty() { json!({}) } else { external::on(self.needs) };
+        spec["serviceConfiguration"] = settings.clone();
+        spec
+    }
+
     /// Applies the spec with these settings, and these of `commonConfiguration`.
     async fn apply(&self, cluster: &Cluster, settings: &Value, common: Value) -> Result<()> {
-        let mut spec = external::on(self.needs);
-        spec["serviceConfiguration"] = settings.clone();
+        let mut spec = self.spec(settings);
         spec["commonConfiguration"] = common;
         member(cluster, self.info, NAME, spec).await
     }
@@ -71,8 +80,7 @@ impl Kind {
             self.refuses(cluster, settings, json!({}), *words).await?;
         }
 
-        let mut spec = external::on(self.needs);
-        spec["serviceConfiguration"] = json!({});
+        let mut spec = self.spec(&json!({}));
         spec["version"] = json!("0.0");
         member(cluster, self.info, NAME, spec).await?;
         self.says(cluster, STALLED, ["0.0", "version"]).await?;
@@ -101,7 +109,7 @@ impl Kind {
         }
 
         // A bad value does not disturb what runs.
-        for (settings, words) in &self.stalled {
+        for (settings, words) in self.stalled.iter().chain(&self.founded) {
             self.set(cluster, settings).await?;
             let still = self.says(cluster, STALLED, *words).await?;
             ensure!(still.is("Available", "True"), "{}: {}", self.info.kind, still.explain("Available"));
@@ -119,6 +127,14 @@ async fn values_that_cannot_be_are_told_and_right_ones_taken_at_once() -> Result
         cluster("in-values", &["analytics-op", "config-op", "control-op", "kubemanager-op", "webui-op"]).await?;
     cluster.nodes(1, 0).await?;
     cluster.apply_object(&external::login(&cluster.namespace)).await?;
-    try_join_all(kinds().iter().map(|kind| kind.goes_through_all(&cluster))).await?;
+    try_join_all(daemons().iter().map(|kind| kind.goes_through_all(&cluster))).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn values_of_stores_that_cannot_be_are_told_and_right_ones_taken_at_once() -> Result<()> {
+    let cluster = cluster("in-stores", &["cassandra-op", "rabbitmq-op", "redis-op", "zookeeper-op"]).await?;
+    cluster.nodes(1, 0).await?;
+    try_join_all(stores().iter().map(|kind| kind.goes_through_all(&cluster))).await?;
     Ok(())
 }

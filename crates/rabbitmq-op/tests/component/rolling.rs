@@ -235,6 +235,22 @@ fn a_release_without_mirrors_is_told_and_keeps_nothing() {
 }
 
 #[test]
+fn two_members_of_which_one_pauses_without_the_other_are_told() {
+    let notes = |handling: &str, replicas: u32| {
+        let spec = json!({
+            "commonConfiguration": { "replicas": replicas },
+            "serviceConfiguration": { "clusterPartitionHandling": handling },
+        });
+        let nodes = [("node-a", "10.0.0.1"), ("node-b", "10.0.0.2"), ("node-c", "10.0.0.3")];
+        let cr = resource("rabbitmq1", &spec, &json!({}));
+        plan(&cr, &observed("rabbitmq1", &nodes)).unwrap().notes
+    };
+    let is_told = |notes: &[String]| notes.iter().any(|note| note.contains("one of two members does not serve"));
+    assert!(is_told(&notes("pause_minority", 2)));
+    assert!(!is_told(&notes("pause_minority", 3)) && !is_told(&notes("autoheal", 2)));
+}
+
+#[test]
 fn pods_from_before_there_were_agents_are_replaced_one_after_the_other() {
     let mut observed = running();
     let mut pods: Vec<Pod> = (0..3).map(pod).collect();

@@ -17,22 +17,24 @@ pub struct Kind {
     pub refused: Vec<Told>,
     /// Settings that stall it, with what is said.
     pub stalled: Vec<Told>,
+    /// Settings that stall it once it has been brought up, with what is said.
+    pub founded: Vec<Told>,
     /// Settings that are ignored, with what is said.
     pub ignored: Vec<Told>,
 }
 
 /// Every kind that runs daemons of Tungsten Fabric, but for the vRouter.
-pub fn kinds() -> [Kind; 8] {
+pub fn daemons() -> [Kind; 8] {
     [config(), control(), kubemanager(), analytics(), analytics_alarm(), analytics_snmp(), query_engine(), webui()]
 }
 
-type Told = (Value, [&'static str; 2]);
+pub type Told = (Value, [&'static str; 2]);
 
-fn too_high(field: &'static str) -> Told {
+pub fn too_high(field: &'static str) -> Told {
     (json!({ field: 65536 }), [field, "less than or equal to 65535"])
 }
 
-fn zero(field: &'static str) -> Told {
+pub fn zero(field: &'static str) -> Told {
     (json!({ field: 0 }), [field, "greater than or equal to 1"])
 }
 
@@ -68,6 +70,7 @@ fn config() -> Kind {
                 ["linklocalServices has the service of linklocalServiceConfig", "different names"],
             ),
         ],
+        founded: Vec::new(),
         ignored: vec![
             (json!({ "linklocalServiceConfig": {} }), ["linklocalServiceConfig", "ipFabricServiceHost is missing"]),
             (json!({ "aaaMode": "rbac" }), ["aaaMode", "authMode is not keystone"]),
@@ -93,6 +96,7 @@ fn control() -> Kind {
             (json!({ "bgpPort": 8083 }), ["bgpPort is 8083", "introspection of contrail-control"]),
             (json!({ "dnsPort": 15289 }), ["the port 15289 of node agents", "dnsPort"]),
         ],
+        founded: Vec::new(),
         ignored: vec![(
             json!({ "containers": [{ "name": "control" }], "dnsPort": 5353 }),
             ["dnsPort", "does not list dns and named"],
@@ -118,6 +122,7 @@ fn kubemanager() -> Kind {
             (json!({ "ipFabricSubnets": "" }), ["ipFabricSubnets is empty", "remove it"]),
             (json!({ "publicFIPPool": "pool" }), ["publicFIPPool is not JSON", "write it like"]),
         ],
+        founded: Vec::new(),
         ignored: vec![
             (json!({ "kubernetesAPIPort": 8080 }), ["kubernetesAPIPort", "TLS alone"]),
             (json!({ "kubernetesTokenFile": "/tmp/token" }), ["kubernetesTokenFile", "takes the token itself"]),
@@ -142,6 +147,7 @@ fn analytics() -> Kind {
             (json!({ "analyticsPort": 60000 }), ["analyticsPort has to be at most 55515", "node agents"]),
             (json!({ "collectorPort": 18101 }), ["both listen on port 18101", "collector"]),
         ],
+        founded: Vec::new(),
         ignored: Vec::new(),
     }
 }
@@ -156,6 +162,7 @@ fn analytics_alarm() -> Kind {
             elsewhere(),
             (json!({ "alarmgenIntrospectListenPort": 9092 }), ["both listen on port 9092", "kafka"]),
         ],
+        founded: Vec::new(),
         ignored: vec![(json!({ "alarmgenPartitions": 15 }), ["alarmgenPartitions", "30 partitions"])],
     }
 }
@@ -170,6 +177,7 @@ fn analytics_snmp() -> Kind {
             elsewhere(),
             (json!({ "topologyIntrospectListenPort": 5920 }), ["both listen on port 5920", "topology"]),
         ],
+        founded: Vec::new(),
         ignored: Vec::new(),
     }
 }
@@ -181,6 +189,7 @@ fn query_engine() -> Kind {
         containers: &["queryengine"],
         refused: vec![too_high("analyticsdbPort"), zero("analyticsdbIntrospectPort")],
         stalled: vec![(json!({ "analyticsdbIntrospectPort": 18111 }), ["both listen on port 18111", "queryengine"])],
+        founded: Vec::new(),
         ignored: vec![(json!({ "analyticsdbPort": 9160 }), ["analyticsdbPort", "Thrift"])],
     }
 }
@@ -195,6 +204,7 @@ fn webui() -> Kind {
             json!({ "containers": [{ "name": "webuijob" }] }),
             ["does not list webuiweb", "remove the list"],
         )],
+        founded: Vec::new(),
         ignored: Vec::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! How the members of a cluster speak with each other: over TLS, with nobody else, and over TCP alone where that is asked for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -49,10 +50,16 @@ async fn answers(lab: &Lab, client: &Client, arguments: &[&str]) -> Result<usize
     Ok(lines("pong"))
 }
 
-/// Asks for members that speak TLS, or that do not.
-async fn wish(client: &Client, tls: bool) -> Result<()> {
-    let spec = json!({"serviceConfiguration": {"tls": {"distribution": tls}}});
+/// Asks for members that speak TLS, or that do not, and know each other by this cookie.
+async fn wish(client: &Client, tls: bool, cookie: &str) -> Result<()> {
+    let spec = json!({"serviceConfiguration": {"tls": {"distribution": tls}, "erlangCookie": cookie}});
     resources::apply(client, RABBITMQ, NAMESPACE, NAME, spec).await.map(drop)
+}
+
+/// The cookies that members know each other by.
+async fn cookies(lab: &Lab, client: &Client) -> Result<BTreeSet<String>> {
+    let read = |pod: &String| STORE.exec(lab, pod, &["cat", "/var/lib/rabbitmq/.erlang.cookie"]);
+    STORE.pods(client).await?.keys().map(read).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,17 +132,21 @@ async fn how_members_speak_stays_while_they_run_and_changes_while_the_cluster_hi
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = three(lab, client).await?;
             for tls in [false, true] {
-                let before = STORE.uids(client).await?;
-                wish(client, tls).await?;
+                let before = (STORE.uids(client).await?, cookies(lab, client).await?);
+                ensure!(before.1.len() == 1, "members know different cookies");
+                let cookie = format!("another-cookie-{tls}");
+                wish(client, tls, &cookie).await?;
                 let is_told = |rabbitmq: &Resource| {
                     let why = rabbitmq.explain("Ready");
-                    why.contains("tls.distribution") && why.contains(ANNOTATION_HIBERNATE)
+                    ["tls.distribution", "erlangCookie", ANNOTATION_HIBERNATE].iter().all(|word| why.contains(word))
                 };
                 STORE.until(client, "told what to do", HONEST_WITHIN, is_told).await?;
-                ensure!(STORE.uids(client).await? == before, "pods are the same");
+                let now = (STORE.uids(client).await?, cookies(lab, client).await?);
+                ensure!(now == before, "pods or cookies are others");
                 ensure!(answers(lab, client, &[]).await? == if tls { 3 } else { 0 }, "it changed while it served");
 
                 STORE.sleeps_and_wakes(client).await?;
+                ensure!(cookies(lab, client).await? == BTreeSet::from([cookie]), "the cookie is not the one asked for");
                 let (they, others): (&[&str], &[&str]) =
                     if tls { (&AS_MEMBERS, &[]) } else { (&[], &WITHOUT_CERTIFICATE) };
                 ensure!(answers(lab, client, they).await? == 3, "tls: {tls}: who is as members are is not answered");

@@ -87,10 +87,11 @@ pub enum Long {
     Ipv6,
     DiskFull,
     Renewal,
+    OneEdit,
 }
 
 impl Long {
-    pub const ALL: usize = Self::Renewal as usize + 1;
+    pub const ALL: usize = Self::OneEdit as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -1,6 +1,8 @@
 //! A cluster grows and shrinks, and what queues need of its members is kept.
 
 use super::*;
+use crate::whole::images::{REGISTRY, images};
+use rabbitmq_op::plan::CONTAINER;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Result<()> {
@@ -165,6 +167,37 @@ async fn a_member_stays_as_long_as_a_queue_has_its_messages_there_alone() -> Res
             let channel = own.connect(address).await?.create_channel().await?;
             channel.queue_delete("ledger".into(), QueueDeleteOptions::default()).await?;
             resize(client, 1).await
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_size_and_another_image_in_one_edit_are_both_taken_and_no_message_is_lost() -> Result<()> {
+    if !Long::OneEdit.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let own = images(client, RABBITMQ).await?.remove(CONTAINER).context("no image")?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            for (replicas, image) in [(2, format!("{REGISTRY}{own}")), (3, own)] {
+                let begun = Instant::now();
+                let spec = json!({
+                    "commonConfiguration": {"replicas": replicas},
+                    "serviceConfiguration": {"containers": [{"name": CONTAINER, "image": image}]},
+                });
+                let api = resources::api(client, RABBITMQ, NAMESPACE);
+                api.patch(NAME, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await?;
+                STORE.resized(client, replicas, ROLL).await?;
+                let pods = STORE.pods(client).await?;
+                let now = pods.into_values().filter_map(|pod| pod.spec).flat_map(|spec| spec.containers);
+                let now: Vec<Option<String>> = now.map(|container| container.image).collect();
+                ensure!(now == vec![Some(image.clone()); replicas], "{replicas} members with {image}: {now:?}");
+                println!("{replicas} members with another image after {:.1?}", begun.elapsed());
+                traffic.goes_on().await?;
+            }
+            good("sizes with images", &traffic.end().await?)
         })
         .await
 }

@@ -29,7 +29,7 @@ pub const SERVICES: [(&str, KindInfo); 13] = [
 ];
 
 /// The same image by its full name, which is another one to Kubernetes.
-const REGISTRY: &str = "docker.io/";
+pub const REGISTRY: &str = "docker.io/";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_of_each_service_change_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {

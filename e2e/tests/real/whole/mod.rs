@@ -10,7 +10,7 @@ mod faults;
 mod five;
 mod foreign;
 mod growth;
-mod images;
+pub mod images;
 mod kept;
 mod losses;
 mod mistakes;
