@@ -4,14 +4,19 @@
 //! that are told later go on to acknowledge them. So nothing is written from before until after: clients that write wait (`CLIENT
 //! PAUSE`), and then learn that the server is a copy.
 
-use std::{collections::BTreeSet, net::IpAddr, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, fs::File, net::IpAddr, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
-use tf_plan::node::redis::{Facts, Replication};
+use tf_plan::node::redis::{DIRECTORY, Facts, Replication};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{super::Failure, Server, info, open, open_as_peer, sentinel, wire::Connection};
+use super::{
+    super::Failure,
+    Server, info, open, open_as_peer, sentinel,
+    wire::{Connection, Reply},
+};
 use crate::{log, materialise::RunDir, paths::Paths, pod::Pod, probe::Target, store::Store};
 
 /// Until all copies have what was written. They tell how far they are once a second.
@@ -24,6 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: &str = "20000";
 /// Between two looks.
 const PACE: Duration = Duration::from_millis(100);
+/// Who has locked this file in [`DIRECTORY`] does it.
+const LOCK: &str = "step-down.lock";
+/// How a Sentinel's refusal begins that has begun a failover already (`sentinelCommand` in `sentinel.c`).
+const IN_PROGRESS: &str = "INPROG";
 
 /// `tf-node step-down`: before the pod is stopped.
 ///
@@ -46,9 +55,17 @@ pub async fn command(paths: &Paths, daemon: &str) -> Result<ExitCode> {
 /// # Errors
 /// When no other one took over. Then this one goes on to take them.
 pub async fn step_down(server: &Server, paths: &Paths) -> Result<(), Failure> {
+    let (server, paths) = (server.clone(), paths.clone());
+    // Whoever asked may be gone before the end, and the clients that wait are not.
+    let done = tokio::spawn(async move { step_down_alone(&server, &paths).await });
+    done.await.context("it was given up")?
+}
+
+async fn step_down_alone(server: &Server, paths: &Paths) -> Result<(), Failure> {
     let Some(replication) = &server.replication else {
         return Err(Failure::Refused("no other server copies it".to_owned()));
     };
+    let _lock = lock(paths).await?;
     let mut own = open(&server.target, paths).await?;
     let facts = info(&mut own, true).await?;
     if facts.copies.is_some() {
@@ -60,6 +77,10 @@ pub async fn step_down(server: &Server, paths: &Paths) -> Result<(), Failure> {
     own.is_done("CLIENT PAUSE", &["CLIENT", "PAUSE", PAUSE, "WRITE"]).await?;
     let result = timeout(CATCH_UP + TAKE_OVER, hand_over(&mut own, &server.target, replication, paths)).await;
     let result = result.unwrap_or_else(|_| Err(Failure::NotDone(anyhow!("the others do not answer"))));
+    // Another server may be about to take writes still: what this one took meanwhile would be lost, so the pause runs out by itself.
+    if let Err(failure @ Failure::NotDone(_)) = result {
+        return Err(failure);
+    }
     // Those that waited write, or learn that it is a copy.
     let resumed = own.is_done("CLIENT UNPAUSE", &["CLIENT", "UNPAUSE"]).await;
     let master = result?;
@@ -68,6 +89,22 @@ pub async fn step_down(server: &Server, paths: &Paths) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Waits until no other process does it, and keeps others from it: the agent, which the operator asks to, and the command that is run before the pod
+/// is stopped would each end the pause of the other one.
+async fn lock(paths: &Paths) -> Result<File, Failure> {
+    let path = paths.at(DIRECTORY).join(LOCK);
+    let lock = File::create(&path).with_context(|| format!("open {}", path.display()))?;
+    let until = Instant::now() + CATCH_UP + TAKE_OVER;
+    while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() > until {
+            return Err(Failure::Refused("another process hands over at this moment".to_owned()));
+        }
+        sleep(PACE).await;
+    }
+    Ok(lock)
+}
+
+/// Refused where certainly no Sentinel has begun.
 async fn hand_over(
     own: &mut Connection,
     target: &Target,
@@ -75,11 +112,15 @@ async fn hand_over(
     paths: &Paths,
 ) -> Result<IpAddr, Failure> {
     catch_up(own).await?;
-    let mut sentinel = begin(target.host, replication, paths).await?;
+    let leader = begin(target.host, replication, paths).await?;
     let until = Instant::now() + TAKE_OVER;
     let master = loop {
-        let said = sentinel::said(&mut sentinel, replication).await?;
-        if said.master != target.host && takes_writes(said.master, target, paths).await {
+        // It may be away for a moment.
+        let said = timeout(PATIENCE, sentinel::says(leader, replication, paths)).await;
+        if let Ok(Ok(said)) = said
+            && said.master != target.host
+            && takes_writes(said.master, target, paths).await
+        {
             break said.master;
         }
         if Instant::now() > until {
@@ -115,26 +156,36 @@ fn asked(own: IpAddr, members: &BTreeSet<IpAddr>) -> impl Iterator<Item = IpAddr
     members.iter().copied().filter(move |member| *member != own).chain([own])
 }
 
-/// Has a Sentinel begin.
-async fn begin(own: IpAddr, replication: &Replication, paths: &Paths) -> Result<Connection, Failure> {
+/// Has a Sentinel begin, and says whose.
+async fn begin(own: IpAddr, replication: &Replication, paths: &Paths) -> Result<IpAddr, Failure> {
     let mut why = String::new();
     for member in asked(own, &replication.members) {
-        match timeout(PATIENCE, begin_by(member, own, replication, paths)).await {
-            Ok(Ok(sentinel)) => return Ok(sentinel),
-            Ok(Err(error)) => why = format!("the Sentinel at {member}: {error:#}"),
-            Err(_) => why = format!("the Sentinel at {member} does not answer"),
+        match begin_by(member, own, replication, paths).await {
+            Ok(()) => return Ok(member),
+            Err(error) => why = format!("the Sentinel at {member}: {error:#}"),
         }
     }
     Err(Failure::Refused(why))
 }
 
-async fn begin_by(member: IpAddr, own: IpAddr, replication: &Replication, paths: &Paths) -> Result<Connection> {
-    let mut sentinel = sentinel::open(member, replication, paths).await?;
-    let said = sentinel::said(&mut sentinel, replication).await?;
-    if said.master == own {
-        sentinel.is_done("SENTINEL FAILOVER", &["SENTINEL", "FAILOVER", &replication.master]).await?;
+/// Has the Sentinel of a member begin; an error if it certainly did not. Where it may have no other one is asked to: two failovers at once can have one
+/// number, and make two servers the one that takes writes.
+async fn begin_by(member: IpAddr, own: IpAddr, replication: &Replication, paths: &Paths) -> Result<()> {
+    let look = async {
+        let mut sentinel = sentinel::open(member, replication, paths).await?;
+        let said = sentinel::said(&mut sentinel, replication).await?;
+        anyhow::Ok((sentinel, said))
+    };
+    let (mut sentinel, said) = timeout(PATIENCE, look).await.context("it does not answer")??;
+    if said.master != own {
+        return Ok(());
     }
-    Ok(sentinel)
+    match timeout(PATIENCE, sentinel.ask(&["SENTINEL", "FAILOVER", &replication.master])).await {
+        Ok(Ok(Reply::Refusal(why))) if !why.starts_with(IN_PROGRESS) => {
+            bail!("it answers SENTINEL FAILOVER with {why}")
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn takes_writes(host: IpAddr, target: &Target, paths: &Paths) -> bool {
