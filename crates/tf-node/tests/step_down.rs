@@ -55,6 +55,8 @@ struct World {
     /// What was done, in order.
     said: Vec<String>,
     fails_over: bool,
+    /// Whether a copy starts anew when clients wait.
+    leaves_when_paused: bool,
 }
 
 type Shared = Arc<Mutex<World>>;
@@ -151,7 +153,12 @@ fn of_server(world: &Shared, index: u8, words: &[&str]) -> Option<String> {
     Some(match words {
         ["AUTH", ..] => "+OK\r\n".into(),
         ["INFO"] => text(&info(&world, index)),
-        ["CLIENT", "PAUSE", _, "WRITE"] => done(&mut world, "pause"),
+        ["CLIENT", "PAUSE", _, "WRITE"] => {
+            if world.leaves_when_paused {
+                world.online.remove(&2);
+            }
+            done(&mut world, "pause")
+        }
         ["CLIENT", "UNPAUSE"] => done(&mut world, "unpause"),
         ["REPLICAOF", host, _] => {
             assert_eq!(*host, address(world.master).to_string());
@@ -208,6 +215,7 @@ fn members(change: impl FnOnce(&mut World)) -> (Shared, Container) {
         asked: [1, 2, 3].map(|index| (index, Asked::Begins)).into(),
         said: Vec::new(),
         fails_over: false,
+        leaves_when_paused: false,
     };
     change(&mut world);
     let world = Arc::new(Mutex::new(world));
@@ -283,5 +291,49 @@ fn clients_write_again_where_no_sentinel_begins() {
     let output = step_down(&container);
     assert!(!output.status.success());
     assert!(String::from_utf8(output.stderr).unwrap().contains("NOGOODSLAVE"));
+    assert_eq!(said(&world), ["1: pause", "1: unpause"]);
+}
+
+#[test]
+fn a_server_that_has_just_started_is_waited_for_before_clients_have_to_wait() {
+    let (world, container) = members(|world| {
+        world.online.remove(&2);
+    });
+    let starting = Arc::clone(&world);
+    thread::spawn(move || {
+        thread::sleep(Duration::from_secs(1));
+        let mut world = starting.lock().unwrap();
+        world.online.insert(2);
+        world.said.push("2: copies".into());
+    });
+    assert!(step_down(&container).status.success());
+    assert_eq!(said(&world), ["2: copies", "1: pause", "2: begins", "1: copies", "1: unpause"]);
+}
+
+#[test]
+fn a_server_that_answers_and_copies_nobody_could_be_chosen_and_nothing_is_handed_over() {
+    let (world, container) = members(|world| {
+        world.online.remove(&2);
+    });
+    let output = step_down(&container);
+    assert!(!output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("127.0.0.2 answers and does not copy it yet"));
+    assert_eq!(said(&world), <[&str; 0]>::default());
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_not_waited_for() {
+    let (world, container) = members(|world| {
+        world.online.remove(&2);
+        world.down.insert(2);
+    });
+    assert!(step_down(&container).status.success());
+    assert_eq!(said(&world), ["1: pause", "2: begins", "1: copies", "1: unpause"]);
+}
+
+#[test]
+fn a_copy_that_starts_anew_while_clients_wait_is_waited_for() {
+    let (world, container) = members(|world| world.leaves_when_paused = true);
+    assert!(!step_down(&container).status.success());
     assert_eq!(said(&world), ["1: pause", "1: unpause"]);
 }

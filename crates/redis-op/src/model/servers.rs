@@ -196,15 +196,20 @@ impl World {
             return true;
         }
         let copies = self.linked_to(own);
-        if copies.is_empty() || copies.iter().any(|it| self.server(*it).is_some_and(|it| it.data != server.data)) {
-            return false;
-        }
         let pod = self.pod_at(own).unwrap();
         let members = pod.active.map(|active| self.contents[active].members.clone()).unwrap_or_default();
+        let others: Vec<usize> = members.into_iter().filter(|it| *it != own).collect();
+        let answers = |it: &&usize| self.reaches(own, **it) && self.server(**it).is_some();
+        let has_all = |it: &usize| copies.contains(it) && self.server(*it).is_some_and(|it| it.data == server.data);
+        if copies.is_empty() || !others.iter().filter(answers).chain(&copies).all(has_all) {
+            return false;
+        }
         let begins = |it: &usize| self.reaches(own, *it) && self.sentinel(*it).is_some_and(|it| it.master == own);
-        let others = members.into_iter().filter(|it| *it != own);
-        let Some(leader) = others.chain((!is_stopped).then_some(own)).find(begins) else { return false };
-        let next = copies.into_iter().max_by_key(|it| self.server(*it).map(|server| bytes(server.data))).unwrap();
+        let Some(leader) = others.iter().copied().chain((!is_stopped).then_some(own)).find(begins) else { return false };
+        // The Sentinel may go by what a server had before it started anew.
+        let is_running = |it: &&usize| self.reaches(leader, **it) && self.server(**it).is_some();
+        let chosen = others.iter().filter(is_running).chain(&copies);
+        let next = *chosen.min_by_key(|it| self.server(**it).map(|server| bytes(server.data))).unwrap();
         self.promote(leader, next);
         let server = self.pod_at_mut(own).and_then(|pod| pod.server.as_mut()).unwrap();
         (server.copies, server.linked) = (Some(next), false);

@@ -9,8 +9,11 @@ use std::{collections::BTreeSet, fs::File, net::IpAddr, process::ExitCode, time:
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
-use tf_plan::node::redis::{DIRECTORY, Facts, Replication};
-use tokio::time::{Instant, sleep, timeout};
+use tf_plan::node::redis::{Copying, DIRECTORY, Facts, Replication};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     super::Failure,
@@ -19,7 +22,7 @@ use super::{
 };
 use crate::{log, materialise::RunDir, paths::Paths, pod::Pod, probe::Target, store::Store};
 
-/// Until all copies have what was written. They tell how far they are once a second.
+/// Until all others have what was written. They tell how far they are once a second.
 const CATCH_UP: Duration = Duration::from_secs(5);
 /// Until another server takes writes: 1.2 s where nothing else happens (stateful-services 1.4).
 const TAKE_OVER: Duration = Duration::from_secs(12);
@@ -67,13 +70,10 @@ async fn step_down_alone(server: &Server, paths: &Paths) -> Result<(), Failure> 
     };
     let _lock = lock(paths).await?;
     let mut own = open(&server.target, paths).await?;
-    let facts = info(&mut own, true).await?;
-    if facts.copies.is_some() {
+    if info(&mut own, true).await?.copies.is_some() {
         return Ok(());
     }
-    if facts.copying.is_none_or(|copying| copying.copies.is_empty()) {
-        return Err(Failure::Refused("no other server copies it at this moment".to_owned()));
-    }
+    catch_up(&mut own, &server.target, replication, paths, false).await?;
     own.is_done("CLIENT PAUSE", &["CLIENT", "PAUSE", PAUSE, "WRITE"]).await?;
     let result = timeout(CATCH_UP + TAKE_OVER, hand_over(&mut own, &server.target, replication, paths)).await;
     let result = result.unwrap_or_else(|_| Err(Failure::NotDone(anyhow!("the others do not answer"))));
@@ -111,7 +111,7 @@ async fn hand_over(
     replication: &Replication,
     paths: &Paths,
 ) -> Result<IpAddr, Failure> {
-    catch_up(own).await?;
+    catch_up(own, target, replication, paths, true).await?;
     let leader = begin(target.host, replication, paths).await?;
     let until = Instant::now() + TAKE_OVER;
     let master = loop {
@@ -134,20 +134,48 @@ async fn hand_over(
     Ok(master)
 }
 
-/// Waits until all copies have what was written.
-async fn catch_up(own: &mut Connection) -> Result<(), Failure> {
+/// Waits until the others have what this server has. `is_paused`: whether nothing is written any more.
+async fn catch_up(
+    own: &mut Connection,
+    target: &Target,
+    replication: &Replication,
+    paths: &Paths,
+    is_paused: bool,
+) -> Result<(), Failure> {
     let until = Instant::now() + CATCH_UP;
-    loop {
-        let Facts { copying, .. } = info(own, true).await?;
-        let copying = copying.unwrap_or_default();
-        let behind = copying.copies.iter().find(|(_, offset)| **offset < copying.offset);
-        let Some((copy, offset)) = behind else { return Ok(()) };
+    while let Some(why) = lacking(own, target, replication, paths, is_paused).await? {
         if Instant::now() > until {
-            let bytes = copying.offset - offset;
-            return Err(Failure::Refused(format!("the server at {copy}, which copies it, lacks {bytes} bytes")));
+            return Err(Failure::Refused(why));
         }
         sleep(PACE).await;
     }
+    Ok(())
+}
+
+/// Why another server could take writes without what this one has. One that has just started copies nobody yet, and Sentinels go by what they saw of
+/// it some seconds ago. One that does not answer is not chosen, and not waited for.
+async fn lacking(
+    own: &mut Connection,
+    target: &Target,
+    replication: &Replication,
+    paths: &Paths,
+    is_paused: bool,
+) -> Result<Option<String>> {
+    let Copying { offset, copies, .. } = info(own, true).await?.copying.unwrap_or_default();
+    if copies.is_empty() {
+        return Ok(Some("no other server copies it at this moment".to_owned()));
+    }
+    let behind = copies.iter().find(|(_, has)| is_paused && **has < offset);
+    if let Some((copy, has)) = behind {
+        return Ok(Some(format!("the server at {copy}, which copies it, lacks {} bytes", offset - has)));
+    }
+    let mut asked = JoinSet::new();
+    for host in replication.members.iter().copied().filter(|it| *it != target.host && !copies.contains_key(it)) {
+        let (target, paths) = (Target { host, ..*target }, paths.clone());
+        asked.spawn(async move { ask(&target, &paths).await.map(|_| host) });
+    }
+    let answers = asked.join_all().await.into_iter().flatten().min();
+    Ok(answers.map(|host| format!("the server at {host} answers and does not copy it yet")))
 }
 
 /// Members whose Sentinels are asked to begin: the one beside the server may be about to be stopped, too, and is the last. It is the only one left
@@ -189,8 +217,13 @@ async fn begin_by(member: IpAddr, own: IpAddr, replication: &Replication, paths:
 }
 
 async fn takes_writes(host: IpAddr, target: &Target, paths: &Paths) -> bool {
-    let ask = async { info(&mut open_as_peer(&Target { host, ..*target }, paths).await?, false).await };
-    timeout(PATIENCE, ask).await.is_ok_and(|facts| facts.is_ok_and(|facts| facts.copies.is_none()))
+    ask(&Target { host, ..*target }, paths).await.is_some_and(|facts| facts.copies.is_none())
+}
+
+/// What the server of a member says of itself, if it answers.
+async fn ask(target: &Target, paths: &Paths) -> Option<Facts> {
+    let asked = async { info(&mut open_as_peer(target, paths).await?, false).await };
+    timeout(PATIENCE, asked).await.ok()?.ok()
 }
 
 #[cfg(test)]
