@@ -35,7 +35,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = Redis;
 
-    /// Each server is on its own: whoever uses one that serves is served.
+    /// Whoever uses a server that serves is served. Where members copy one of them the plan says when nobody takes writes.
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {

@@ -39,16 +39,14 @@ pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
     let founded = cr.status.as_ref().and_then(|status| status.own.mode).unwrap_or_default();
     match founded {
         RedisMode::Independent => SERVERS.told(cr, observed),
-        RedisMode::Sentinel => replication::SERVERS.told(cr, observed),
+        RedisMode::Sentinel => replication::told(cr, observed),
     }
 }
 
 /// What keeps a member that serves from being stopped: the others have to serve, and to have read what they have. A server begins empty,
 /// and its clients fill it again; who needs the same from any of them finds it at the others meanwhile.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
-    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
-    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
-    match procedure::heard(members.iter(), reports, "server", says) {
+    match heard(members, reports) {
         Ok(heard) => heard
             .iter()
             .find(|(_, facts)| facts.loading)
@@ -68,6 +66,16 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
         ))
     };
     members.iter().filter_map(copies).collect()
+}
+
+/// What members' servers say of themselves; else why one of them is not to be counted on.
+///
+/// # Errors
+/// A member that does not serve, or whose server does not tell.
+pub fn heard<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Result<Vec<(&'a Pod, &'a Facts)>, String> {
+    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
+    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
+    procedure::heard(members.iter(), reports, "server", says)
 }
 
 /// What a pod's server says of itself, if it says anything.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use tf_api::{Redis, contract::MemberStatus};
+use tf_api::{Managed as _, Redis, contract::MemberStatus};
 use tf_plan::{
     election::Election,
     node::{
@@ -13,12 +13,15 @@ use tf_plan::{
     },
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Gate, Store, Troubles},
+    procedure::{self, Gate, Store, Told, Troubles},
     reports::{Clarity, Reports, pod_of},
     step::{Request, Step, Target},
 };
 
-use crate::{plan::CONTAINER, procedure::facts};
+use crate::{
+    plan::CONTAINER,
+    procedure::{facts, heard},
+};
 
 /// The servers, as the procedures of all stores see them.
 pub const SERVERS: Store = Store {
@@ -43,9 +46,17 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
         plan.notes.extend(praise(&plan.members, &reports));
     }
     if reports.clarity() == Clarity::Clear {
+        plan.outage = outage(&plan.members, &reports);
         step_down_first(plan, &reports);
         recount(plan, &reports);
     }
+}
+
+/// What agents tell of the members that are recorded while there is no plan.
+pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
+    let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
+    let outage = outage(members, &Reports::of_observed(observed));
+    SERVERS.told(cr, observed).map(|told| Told { outage, ..told })
 }
 
 /// A Sentinel counts for ever who made itself known to it, and more than half of those it counts have to agree. Members whose pods were there for a
@@ -102,6 +113,11 @@ fn takes_writes(facts: &Facts) -> bool {
     facts.unknown.is_none() && facts.copies.is_none()
 }
 
+/// How many copies a server lacks to take writes.
+fn lacks(facts: &Facts) -> usize {
+    facts.copying.as_ref().map(|copying| copying.lacks).unwrap_or_default()
+}
+
 /// What the server of a pod is to the others.
 struct Seen<'a> {
     pod: &'a Pod,
@@ -124,6 +140,11 @@ impl Seen<'_> {
     /// Whether its Sentinel has no majority, since most of those that it counts are gone for good. It counts them until it starts anew.
     fn is_deserted(&self, members: usize) -> bool {
         self.is_outnumbered(members) && self.facts.sentinel.as_ref().is_some_and(|it| it.refuses.is_some())
+    }
+
+    /// Whether it is in touch with the server that it copies.
+    fn is_linked(&self) -> bool {
+        self.facts.copying.as_ref().is_some_and(|copying| copying.linked)
     }
 
     fn copies_that(&self, master: IpAddr) -> bool {
@@ -208,9 +229,7 @@ fn parted(
     seen: &[Seen<'_>],
     master: Option<IpAddr>,
 ) -> Option<String> {
-    let unknown = |pod| reports.of(pod).and_then(|status| status.redis.as_ref()?.unknown.as_deref());
-    let says = |pod| facts(pod, reports).ok_or_else(|| unknown(pod));
-    if let Err(why) = procedure::heard(members.iter(), reports, "server", says) {
+    if let Err(why) = heard(members, reports) {
         return Some(why);
     }
     if let Some(one) = seen.iter().find(|one| one.facts.loading) {
@@ -236,13 +255,37 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
     seen.iter().filter_map(|one| Some((one.pod.name.clone(), trouble(one)?))).collect()
 }
 
+/// Why no server takes writes, as far as agents tell. One whose agent does not answer may, if enough of the others copy it.
+fn outage(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
+    let seen = seen(members, reports);
+    let serves = |facts: &Facts| takes_writes(facts) && lacks(facts) == 0;
+    let is_silent = |member: &&MemberStatus| reports.of_member(member).is_none();
+    let is_copied = |master: IpAddr| {
+        let copies = seen.iter().filter(|one| one.is_linked() && one.copies_that(master)).count();
+        copies >= members.len() / 2
+    };
+    let mut silent = members.iter().filter(is_silent).filter_map(|member| member.address.parse().ok());
+    if reports.pods.iter().filter_map(|pod| facts(pod, reports)).any(serves) || silent.any(is_copied) {
+        return None;
+    }
+    let Some(master) = named(&seen) else {
+        return Some("no server takes writes, and no Sentinel tells which one is to".to_owned());
+    };
+    let one = seen.iter().find(|one| one.address == Some(master));
+    let why = one.and_then(|one| of_server(one, Some(master)));
+    Some(why.unwrap_or_else(|| format!("no server takes writes: the one at {master} is to, and does not answer")))
+}
+
 /// What is the matter with a member's server, when the Sentinels have this one as the one that takes writes.
 fn of_server(one: &Seen<'_>, master: Option<IpAddr>) -> Option<String> {
-    let Facts { copying, unknown, .. } = one.facts;
     let master = master?;
     let is_it = one.address == Some(master);
-    match (unknown, one.copies(), is_it) {
+    match (&one.facts.unknown, one.copies(), is_it) {
         (Some(why), _, true) => Some(format!("no server takes writes: {why}")),
+        (None, None, true) if lacks(one.facts) > 0 => {
+            let count = lacks(one.facts);
+            Some(format!("no server takes writes: {count} more of the others have to be in touch with this one"))
+        }
         // The probe tells of it.
         (Some(_), ..) | (None, None, true) => None,
         (None, Some(other), true) => Some(format!("no server takes writes: this one is to, and copies {other}")),
@@ -251,8 +294,7 @@ fn of_server(one: &Seen<'_>, master: Option<IpAddr>) -> Option<String> {
             Some(format!("its server copies {other} and not {master}, which takes writes"))
         }
         (None, Some(_), false) => {
-            let is_linked = copying.as_ref().is_some_and(|copying| copying.linked);
-            (!is_linked).then(|| format!("its server is not in touch with {master}, which it copies"))
+            (!one.is_linked()).then(|| format!("its server is not in touch with {master}, which it copies"))
         }
     }
 }

@@ -123,6 +123,7 @@ pub fn finish(plan: &mut Plan) {
             plan.under_way = None;
             plan.held = None;
             plan.troubles.clear();
+            plan.outage = None;
             plan.shortages.clear();
             // What an issuer outside refuses is as true as before.
             let is_moot = |draft: &Draft| match draft.kind {

@@ -68,6 +68,8 @@ pub struct Plan {
     pub under_way: Option<String>,
     /// Pods that do not serve whatever the kubelet says of them, with the cause.
     pub troubles: BTreeMap<String, String>,
+    /// Why members serve nobody together, although enough of them serve each for itself.
+    pub outage: Option<String>,
     /// Pods that serve without something that they should have, with what it is: nobody is stopped for it, and the resource is not well.
     pub shortages: BTreeMap<String, String>,
     /// What each daemon does. None where nobody could be asked: what is known stays.

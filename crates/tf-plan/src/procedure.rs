@@ -33,13 +33,15 @@ pub struct Told {
     pub troubles: Troubles,
     /// Pods that serve without something that they should have, with what it is.
     pub shortages: Troubles,
+    /// Why members serve nobody together, although enough of them serve each for itself.
+    pub outage: Option<String>,
 }
 
 impl Told {
     /// What they say of members, whose daemon `main` speaks for its pod; see [`daemons::told`].
     fn of_members(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Self {
         let daemons = daemons::told(main, wanted, reports);
-        Self { daemons, troubles: reports.troubles(), shortages: reports.shortages() }
+        Self { daemons, troubles: reports.troubles(), shortages: reports.shortages(), outage: None }
     }
 
     /// The same of pods by the names of their nodes.

@@ -45,6 +45,7 @@ impl World {
                 offset: bytes(server.data),
                 linked: server.linked,
                 copies: copies.iter().filter_map(far).collect(),
+                lacks: if server.copies.is_none() { server.needs.saturating_sub(copies.len()) } else { 0 },
             };
             facts.unknown = None;
             facts.copies = server.copies.map(|master| format!("{}:6389", address(master)));

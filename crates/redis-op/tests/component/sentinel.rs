@@ -44,6 +44,7 @@ fn facts(index: usize, master: usize) -> Facts {
         copying: Some(Copying {
             offset: WRITTEN,
             linked: is_copy,
+            lacks: 0,
             copies: if is_copy { BTreeMap::new() } else { others.collect() },
         }),
         sentinel: Some(sentinel(master, 3)),
@@ -236,7 +237,8 @@ fn nobody_is_touched_while_a_copy_lacks_something_or_the_sentinels_could_not_act
 
 #[test]
 fn what_is_the_matter_is_said_of_whom_it_is_the_matter_with() {
-    let cases: [Breach; 5] = [
+    let cases: [Breach; 6] = [
+        (0, |said| said.copying.as_mut().unwrap().lacks = 1, "no server takes writes: 1 more of the others have to be"),
         (1, |said| said.copies = None, "its server takes writes besides the one at 10.0.0.1"),
         (0, |said| said.copies = Some("10.0.0.2:6389".into()), "no server takes writes: this one is to, and copies"),
         (1, |said| said.copies = Some("10.0.0.3:6389".into()), "its server copies 10.0.0.3 and not 10.0.0.1"),
@@ -257,6 +259,43 @@ fn what_is_the_matter_is_said_of_whom_it_is_the_matter_with() {
         assert_eq!(pod, &format!("{SET}-{index}"));
         assert!(told.contains(why), "{told:?} lacks {why:?}");
     }
+}
+
+#[test]
+fn where_no_server_takes_writes_the_members_are_not_available() {
+    assert_eq!(planned(&running(0)).outage, None);
+    let cases: [Breach; 3] = [
+        (0, |said| said.copying.as_mut().unwrap().lacks = 1, "no server takes writes: 1 more of the others have to be"),
+        (0, |said| said.copies = Some("10.0.0.2:6389".into()), "no server takes writes: this one is to, and copies"),
+        (0, |said| said.unknown = Some("refused".into()), "no server takes writes: refused"),
+    ];
+    for (index, breach, why) in cases {
+        let mut observed = running(0);
+        says(&mut observed, index, breach);
+        let told = planned(&observed).outage.unwrap_or_default();
+        assert!(told.contains(why), "{told:?} lacks {why:?}");
+    }
+    let mut observed = running(0);
+    says(&mut observed, 2, |said| said.copies = None);
+    assert_eq!(planned(&observed).outage, None, "two are told of elsewhere");
+    for index in 0..3 {
+        says(&mut observed, index, |said| {
+            (said.unknown, said.sentinel) = (Some("waits for the Sentinels".into()), None);
+        });
+    }
+    assert!(planned(&observed).outage.unwrap().contains("no Sentinel tells which one is to"));
+}
+
+#[test]
+fn a_server_that_nobody_hears_takes_writes_if_enough_of_the_others_copy_it() {
+    let mut observed = running(0);
+    observed.agents.insert("pod-0".into(), Agent::Silent("no answer".into()));
+    assert_eq!(planned(&observed).outage, None);
+    says(&mut observed, 1, |said| said.copying.as_mut().unwrap().linked = false);
+    assert_eq!(planned(&observed).outage, None, "one of two is enough");
+    says(&mut observed, 2, |said| said.copying.as_mut().unwrap().linked = false);
+    let told = planned(&observed).outage.unwrap();
+    assert!(told.contains("the one at 10.0.0.1 is to, and does not answer"), "{told}");
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
     } else if facts.silent {
         carried(situation, Available)
     } else if facts.initialized {
-        Draft::fails(Available, Reason::ReplicasUnavailable, facts.count())
+        let message = facts.outage.clone().unwrap_or_else(|| facts.count());
+        Draft::fails(Available, Reason::ReplicasUnavailable, message)
     } else {
         Draft::fails(Available, Reason::NotYetReported, "the first bring-up is not complete")
     });

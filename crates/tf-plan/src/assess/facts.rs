@@ -22,6 +22,8 @@ pub(super) struct Facts {
     /// Whether this is a kind without pods of its own, and this pass learned nothing about what it stands for.
     pub(super) silent: bool,
     pub(super) serving: bool,
+    /// Why nobody is served although enough members are ready.
+    pub(super) outage: Option<String>,
     /// Whether its servers are stopped, or being stopped, as the resource asks.
     pub(super) asleep: bool,
     pub(super) progressing: bool,
@@ -53,7 +55,9 @@ impl Facts {
             rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))
         });
         let asleep = is_asleep(situation);
-        let serving = !asleep && situation.availability.holds(ready, wanted);
+        let is_enough = !asleep && situation.availability.holds(ready, wanted);
+        let outage = situation.outage().filter(|_| is_enough).map(str::to_owned);
+        let serving = is_enough && outage.is_none();
         let at_rest = plan.is_some_and(|plan| plan.under_way.is_none());
         let complete = at_rest && settled && outdated.is_empty() && ready >= wanted;
         let changed = previous.is_none_or(|previous| previous.observed_generation != situation.generation);
@@ -73,7 +77,19 @@ impl Facts {
         let has_workload = rollout.is_some() || !situation.workloads.is_empty();
         let ran_pods = has_workload || previous.is_some_and(|previous| previous.replicas.is_some());
         let silent = initialized && plan.is_none() && !ran_pods;
-        Self { initialized, wanted, ready, outdated, settled, has_workload, silent, serving, asleep, progressing }
+        Self {
+            initialized,
+            wanted,
+            ready,
+            outdated,
+            settled,
+            has_workload,
+            silent,
+            serving,
+            outage,
+            asleep,
+            progressing,
+        }
     }
 
     pub(super) fn count(&self) -> String {

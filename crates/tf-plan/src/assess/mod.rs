@@ -100,6 +100,14 @@ impl Situation<'_> {
             (_, None) => None,
         }
     }
+
+    /// Why members serve nobody together, as far as it is known.
+    fn outage(&self) -> Option<&str> {
+        match (&self.outcome, &self.told) {
+            (Outcome::Planned(plan, _), _) => plan.outage.as_deref(),
+            (_, told) => told.as_ref()?.outage.as_deref(),
+        }
+    }
 }
 
 /// The new status.

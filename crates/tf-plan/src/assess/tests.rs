@@ -104,6 +104,37 @@ fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_
 }
 
 #[test]
+fn members_that_serve_nobody_together_are_not_available_with_a_plan_and_without() {
+    let pods = ["a", "b"].map(|name| Pod { name: name.into(), ready: true, ..Pod::default() });
+    let workload =
+        Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: 2, ..Workload::default() };
+    let workloads = BTreeMap::from([("w".to_owned(), workload)]);
+    let previous = Contract { initialized: Some(true), replicas: Some(2), ..Contract::default() };
+    let outage = || Some("no server takes writes".to_owned());
+    let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
+    let plan = Plan { rollout: Some(rollout), outage: outage(), ..Plan::default() };
+    let invalid = NotReady::invalid(Reason::InvalidSpec, "a mistake");
+    for (outcome, told) in [
+        (Outcome::Planned(&plan, &Applied::default()), None),
+        (Outcome::NotReady(&invalid), Some(Told { outage: outage(), ..Told::default() })),
+    ] {
+        let after = |ready: bool| {
+            let pods = pods.clone().map(|pod| Pod { ready, ..pod });
+            let situation = Situation {
+                workloads: &workloads,
+                pods: &pods,
+                told: told.clone(),
+                ..situation(Some(&previous), outcome.clone())
+            };
+            status::draft(&assess(&situation).contract, ConditionType::Available).unwrap()
+        };
+        let available = after(true);
+        assert_eq!((available.is_true(), available.message.as_str()), (false, "no server takes writes"));
+        assert_eq!(after(false).message, "0 of 2 members are ready");
+    }
+}
+
+#[test]
 fn who_is_not_ready_is_named_at_once_where_nothing_is_under_way_and_the_cause_when_it_is_known() {
     let pod = |name: &str, ready| Pod { name: name.into(), ready, ..Pod::default() };
     let workload =
@@ -354,6 +385,7 @@ fn what_agents_tell_is_told_without_a_plan() {
         daemons: vec![daemon(1)],
         troubles: BTreeMap::from([("b".to_owned(), why.to_owned())]),
         shortages: BTreeMap::from([("a".to_owned(), "its api is not connected: Redis".to_owned())]),
+        ..Told::default()
     });
     let invalid = NotReady::invalid(Reason::InvalidSpec, "a mistake");
     let waiting = NotReady::waiting(Reason::DependencyNotFound, "a store is gone");

@@ -137,6 +137,9 @@ pub struct Copying {
     /// Of servers that copy it and get what changes, how far they are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub copies: BTreeMap<IpAddr, u64>,
+    /// How many copies it lacks to take writes, if it copies no other one: those that are in touch with it have to be one less than more than half
+    /// of the members.
+    pub lacks: usize,
 }
 
 /// Bytes by which a copy may be behind: what is written in a moment.

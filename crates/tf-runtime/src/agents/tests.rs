@@ -49,7 +49,7 @@ fn what_redis_copies_at_rest_wakes_nobody_and_a_copy_that_lacks_something_does()
     let member = member();
     let copies = |sent: u64, has: u64| {
         let copy = "192.0.2.2".parse().map(|address| (address, has));
-        let copying = redis::Copying { offset: sent, linked: true, copies: copy.into_iter().collect() };
+        let copying = redis::Copying { offset: sent, linked: true, copies: copy.into_iter().collect(), lacks: 0 };
         let facts = redis::Facts { copying: Some(copying), ..redis::Facts::default() };
         Ok(Status { redis: Some(facts), ..says(true, 0) })
     };

@@ -102,34 +102,38 @@ fn password(file: &str, paths: &Paths) -> Result<String> {
 }
 
 async fn ask(server: &Server, paths: &Paths) -> Result<Facts> {
-    info(&mut open(&server.target, paths).await?, server.replication.is_some()).await
+    info(&mut open(&server.target, paths).await?, server.replication.as_ref()).await
 }
 
 /// What a server says of itself; how far it is in what is copied, where that matters.
-async fn info(server: &mut Connection, is_copied: bool) -> Result<Facts> {
+async fn info(server: &mut Connection, replication: Option<&Replication>) -> Result<Facts> {
     match server.ask(&["INFO"]).await? {
-        Reply::Text(text) => read(&text, is_copied),
+        Reply::Text(text) => read(&text, replication),
         other => bail!("the server answers INFO with {other}"),
     }
 }
 
 /// `name:value` a line, with titles between.
-fn read(info: &str, is_copied: bool) -> Result<Facts> {
+fn read(info: &str, replication: Option<&Replication>) -> Result<Facts> {
     let values: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
     let value = |name: &str| values.get(name).copied().with_context(|| format!("INFO does not tell {name}"));
     let copies = match value("role")? {
         "master" => None,
         _ => Some(format!("{}:{}", value("master_host")?, value("master_port")?)),
     };
-    let copying = || -> Result<Copying> {
+    let copying = |replication: &Replication| -> Result<Copying> {
         let name = if copies.is_some() { "slave_repl_offset" } else { "master_repl_offset" };
+        // It does not tell where somebody had it take writes without any.
+        let good = values.get("min_slaves_good_slaves").filter(|_| copies.is_none());
+        let good: Option<usize> = good.and_then(|good| good.parse().ok());
         Ok(Copying {
             offset: value(name)?.parse().with_context(|| format!("{name} is no number of bytes"))?,
             linked: copies.is_some() && value("master_link_status")? == "up",
             copies: values.iter().filter_map(|(name, value)| copy_of(name, value)).collect(),
+            lacks: good.map_or(0, |good| (replication.majority() - 1).saturating_sub(good)),
         })
     };
-    let copying = if is_copied { Some(copying()?) } else { None };
+    let copying = replication.map(copying).transpose()?;
     let release = value("redis_version")?.to_owned();
     Ok(Facts { release, loading: value("loading")? != "0", copies, copying, ..Facts::default() })
 }
@@ -152,16 +156,21 @@ mod tests {
     const INFO: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\r\n# Persistence\r\nloading:0\r\n\r\n\
                         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 
+    fn three() -> Replication {
+        let members = [2, 3, 4].map(|last| IpAddr::from([10, 0, 0, last]));
+        Replication { master: "r".into(), sentinel: std::num::NonZeroU16::MAX, members: members.into() }
+    }
+
     #[test]
     fn a_server_on_its_own_is_read() {
-        assert_eq!(read(INFO, false).unwrap(), Facts { release: "7.0.15".into(), ..Facts::default() });
+        assert_eq!(read(INFO, None).unwrap(), Facts { release: "7.0.15".into(), ..Facts::default() });
     }
 
     #[test]
     fn a_server_that_loads_and_one_that_copies_another_say_so() {
-        assert!(read(&INFO.replace("loading:0", "loading:1"), false).unwrap().loading);
+        assert!(read(&INFO.replace("loading:0", "loading:1"), None).unwrap().loading);
         let copy = INFO.replace("role:master", "role:slave\r\nmaster_host:fd00::9\r\nmaster_port:6379");
-        assert_eq!(read(&copy, false).unwrap().copies.as_deref(), Some("fd00::9:6379"));
+        assert_eq!(read(&copy, None).unwrap().copies.as_deref(), Some("fd00::9:6379"));
     }
 
     #[test]
@@ -172,34 +181,49 @@ mod tests {
              slave1:ip=fd00::3,port=6389,state=online,offset=42,lag=0\r\n\
              slave2:ip=10.0.0.4,port=6389,state=wait_bgsave,offset=0,lag=0\r\nmaster_repl_offset:42",
         );
-        let copying = read(&master, true).unwrap().copying.unwrap();
+        let copying = read(&master, Some(&three())).unwrap().copying.unwrap();
         let copies = [("10.0.0.2", 41), ("fd00::3", 42)].map(|(address, offset)| (address.parse().unwrap(), offset));
-        assert_eq!(copying, Copying { offset: 42, linked: false, copies: copies.into() });
-        assert!(read(INFO, true).is_err());
+        assert_eq!(copying, Copying { offset: 42, copies: copies.into(), ..Copying::default() });
+        assert!(read(INFO, Some(&three())).is_err());
         let copy = INFO.replace(
             "role:master",
             "role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6389\r\nmaster_link_status:up\r\nslave_repl_offset:7",
         );
         assert_eq!(
-            read(&copy, true).unwrap().copying.unwrap(),
+            read(&copy, Some(&three())).unwrap().copying.unwrap(),
             Copying { offset: 7, linked: true, ..Copying::default() }
         );
-        let cut_off = read(&copy.replace("status:up", "status:down"), true).unwrap();
+        let cut_off = read(&copy.replace("status:up", "status:down"), Some(&three())).unwrap();
         assert!(!cut_off.copying.unwrap().linked);
+    }
+
+    #[test]
+    fn a_server_with_too_few_copies_to_take_writes_tells_how_many_it_lacks() {
+        let lacks = |role: &str, good: &str| {
+            let info = INFO.replace("role:master", role).replace("connected_slaves:0", good);
+            read(&info, Some(&three())).unwrap().copying.unwrap().lacks
+        };
+        let master = "role:master\r\nmaster_repl_offset:42";
+        assert_eq!(lacks(master, "min_slaves_good_slaves:0"), 1);
+        assert_eq!(lacks(master, "min_slaves_good_slaves:1"), 0);
+        assert_eq!(lacks(master, ""), 0);
+        let copy =
+            "role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:1\r\nmaster_link_status:up\r\nslave_repl_offset:7";
+        assert_eq!(lacks(copy, "min_slaves_good_slaves:0"), 0);
     }
 
     #[test]
     fn half_of_it_is_not_taken_for_all_of_it() {
         for name in ["redis_version", "loading", "role"] {
-            assert!(read(&INFO.replace(name, "other"), false).unwrap_err().to_string().contains(name));
+            assert!(read(&INFO.replace(name, "other"), None).unwrap_err().to_string().contains(name));
         }
-        assert!(read(&INFO.replace("role:master", "role:slave"), false).is_err());
+        assert!(read(&INFO.replace("role:master", "role:slave"), None).is_err());
     }
 
     proptest! {
         #[test]
         fn whatever_it_says_is_facts_or_an_error(info in "\\PC*") {
-            let _ = (read(&info, false), read(&info, true));
+            let _ = (read(&info, None), read(&info, Some(&three())));
         }
     }
 }

@@ -70,7 +70,7 @@ async fn step_down_alone(server: &Server, paths: &Paths) -> Result<(), Failure> 
     };
     let _lock = lock(paths).await?;
     let mut own = open(&server.target, paths).await?;
-    if info(&mut own, true).await?.copies.is_some() {
+    if info(&mut own, Some(replication)).await?.copies.is_some() {
         return Ok(());
     }
     catch_up(&mut own, &server.target, replication, paths, false).await?;
@@ -161,7 +161,7 @@ async fn lacking(
     paths: &Paths,
     is_paused: bool,
 ) -> Result<Option<String>> {
-    let Copying { offset, copies, .. } = info(own, true).await?.copying.unwrap_or_default();
+    let Copying { offset, copies, .. } = info(own, Some(replication)).await?.copying.unwrap_or_default();
     if copies.is_empty() {
         return Ok(Some("no other server copies it at this moment".to_owned()));
     }
@@ -222,7 +222,7 @@ async fn takes_writes(host: IpAddr, target: &Target, paths: &Paths) -> bool {
 
 /// What the server of a member says of itself, if it answers.
 async fn ask(target: &Target, paths: &Paths) -> Option<Facts> {
-    let asked = async { info(&mut open_as_peer(target, paths).await?, false).await };
+    let asked = async { info(&mut open_as_peer(target, paths).await?, None).await };
     timeout(PATIENCE, asked).await.ok()?.ok()
 }
 
