@@ -58,7 +58,7 @@ pub fn size_rule(mode: RedisMode) -> SizeRule {
     match mode {
         // Clients on a node use the server beside them (tf-components 2.4).
         RedisMode::Independent => SizeRule::EveryNode,
-        RedisMode::Sentinel => SizeRule::Exactly(DEFAULT_SIZE),
+        RedisMode::Sentinel => SizeRule::OddFrom(DEFAULT_SIZE),
     }
 }
 
@@ -70,12 +70,15 @@ pub fn leaving(mode: RedisMode, cr: &Redis, observed: &Observed<Redis>) -> Leavi
     let placement = Placement::from_selector(&cr.common().node_selector, Placement::ControlPlane);
     let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
     let matching = nodes.iter().filter(|node| placement.matches(node) && node.address.is_some()).count();
-    let wanted = cr.common().replicas.unwrap_or(DEFAULT_SIZE);
+    // Of an even number of nodes one is of no use.
+    let useful = matching.saturating_sub(usize::from(matching.is_multiple_of(2)));
+    let wanted = usize::try_from(cr.common().replicas.unwrap_or(DEFAULT_SIZE)).unwrap_or_default();
+    // More than there are come when there are nodes for them, and those that there are do not wait for that.
+    let present = cr.contract().map(|contract| contract.members.len()).unwrap_or_default();
     if mode == RedisMode::Independent {
         Leaving::Dropped
-    } else if usize::try_from(wanted).is_ok_and(|wanted| matching >= wanted) {
-        // Of an even number of nodes one is of no use.
-        Leaving::DroppedTo(fewest(cr, observed).min(matching - usize::from(matching.is_multiple_of(2))))
+    } else if matching >= wanted.min(useful.max(present)) {
+        Leaving::DroppedTo(fewest(cr, observed).min(useful))
     } else {
         Leaving::Kept
     }

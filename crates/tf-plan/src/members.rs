@@ -20,6 +20,9 @@ pub enum SizeRule {
     EveryNode,
     /// So many, however many nodes match.
     Exactly(i32),
+    /// So many where nobody states a number, and an odd number of at least so many in any case: a node that would make it even waits for the next
+    /// one.
+    OddFrom(i32),
     /// The largest odd number that nodes allow, up to a limit: an even one tolerates no more losses than the odd one
     /// below it.
     OddUpTo(i32),
@@ -30,11 +33,21 @@ impl SizeRule {
     pub fn default_size(self, matching: i32) -> i32 {
         match self {
             Self::EveryNode => matching,
-            Self::Exactly(size) => size,
+            Self::Exactly(size) | Self::OddFrom(size) => size,
             Self::OddUpTo(limit) => {
                 let size = matching.min(limit);
                 if size > 1 && size % 2 == 0 { size - 1 } else { size }
             }
+        }
+    }
+
+    /// How many of so many nodes become members beside those that there are.
+    fn joining(self, members: usize, nodes: usize) -> usize {
+        let count = members + nodes;
+        let is_one_too_many = |least| i32::try_from(count).is_ok_and(|count| count > least && count % 2 == 0);
+        match self {
+            Self::OddFrom(least) if is_one_too_many(least) => nodes.saturating_sub(1),
+            _ => nodes,
         }
     }
 }
@@ -146,7 +159,8 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
         let ids = wish.identities.given(previous, &result.members);
         let joining: Vec<&&Node> =
             matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
-        result.members.extend(joining.iter().take(room).zip(ids).map(|(node, id)| MemberStatus {
+        let count = wish.rule.joining(result.members.len(), joining.len().min(room));
+        result.members.extend(joining.iter().take(count).zip(ids).map(|(node, id)| MemberStatus {
             id,
             node: node.name.clone(),
             address: node.address.clone().unwrap_or_default(),
@@ -206,8 +220,14 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
     let (members, matching) = (result.members.len() as i32, matching.len() as i32);
     let is_founded = wish.joining == Joining::OneByOne && members > 0 && matching >= result.wanted;
     if members < result.wanted && !is_founded {
+        let is_odd = matches!(wish.rule, SizeRule::OddFrom(_)) && matching > members;
+        let odd = if is_odd {
+            format!(", of which {members} are used, since members have to be odd in number")
+        } else {
+            String::new()
+        };
         result.held = Some(format!(
-            "{} members are wanted and {matching} nodes match ({}); add nodes or lower replicas",
+            "{} members are wanted and {matching} nodes match ({}){odd}; add nodes or lower replicas",
             result.wanted,
             wish.placement.describe()
         ));
@@ -318,6 +338,21 @@ mod tests {
         let membership = choose(&[], &twelve, &wish(None, SizeRule::OddUpTo(5), Leaving::Kept));
         assert_eq!((membership.members.len(), membership.wanted), (5, 5));
         assert_eq!(choose(&[], &twelve, &wish(None, SizeRule::EveryNode, Leaving::Dropped)).members.len(), 12);
+    }
+
+    #[test]
+    fn a_node_that_would_make_the_members_even_in_number_waits_for_the_next_one() {
+        let rule = |replicas| wish(replicas, SizeRule::OddFrom(3), Leaving::Dropped);
+        let three = choose(&[], &nodes(&["1", "2", "3", "4"]), &rule(None));
+        assert_eq!((three.members.len(), &three.held), (3, &None));
+        let four = choose(&three.members, &nodes(&["1", "2", "3", "4"]), &rule(Some(5)));
+        assert_eq!(names(&four), names(&three));
+        let held = four.held.unwrap();
+        assert!(held.contains("4 nodes match (any node), of which 3 are used"), "{held}");
+        assert_eq!(choose(&three.members, &nodes(&["1", "2", "3", "4", "5"]), &rule(Some(5))).members.len(), 5);
+        let replaced = choose(&three.members, &nodes(&["1", "2", "4", "5"]), &rule(Some(5)));
+        assert_eq!(names(&replaced), [(1, "1"), (2, "2"), (4, "4")]);
+        assert_eq!(choose(&[], &nodes(&["1", "2"]), &rule(None)).members.len(), 2, "who needs three tells of two");
     }
 
     #[test]

@@ -53,7 +53,10 @@ impl World {
     /// Whether everything is as wanted.
     pub fn rests(&self) -> bool {
         let matching = self.machines.iter().filter(|machine| machine.exists).count();
-        let default = if self.mode == RedisMode::Sentinel { 3 } else { matching };
+        let wanted = match self.mode {
+            RedisMode::Independent => self.wanted.unwrap_or(matching),
+            RedisMode::Sentinel => self.wanted.unwrap_or(3).min(matching - usize::from(matching.is_multiple_of(2))),
+        };
         let members: BTreeSet<usize> = self.recorded.iter().map(|member| machine(&member.node)).collect();
         let pods: BTreeSet<usize> = self.pods.iter().filter_map(|pod| pod.at).collect();
         let is_current = |pod: &Pod| {
@@ -61,7 +64,7 @@ impl World {
             pod.template == self.template && pod.active == self.files && told && pod.leaving.is_none()
         };
         let current = self.pods.len() == members.len() && self.pods.iter().all(is_current);
-        members.len() == self.wanted.unwrap_or(default)
+        members.len() == wanted
             && members == pods
             && current
             && self.running().len() == members.len()

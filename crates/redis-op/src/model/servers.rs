@@ -205,7 +205,9 @@ impl World {
             return false;
         }
         let begins = |it: &usize| self.reaches(own, *it) && self.sentinel(*it).is_some_and(|it| it.master == own);
-        let Some(leader) = others.iter().copied().chain((!is_stopped).then_some(own)).find(begins) else { return false };
+        let Some(leader) = others.iter().copied().chain((!is_stopped).then_some(own)).find(begins) else {
+            return false;
+        };
         // The Sentinel may go by what a server had before it started anew.
         let is_running = |it: &&usize| self.reaches(leader, **it) && self.server(**it).is_some();
         let chosen = others.iter().filter(is_running).chain(&copies);

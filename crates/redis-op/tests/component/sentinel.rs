@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use redis_op::plan::plan;
 use serde_json::json;
-use tf_api::Redis;
+use tf_api::{Redis, contract::Reason};
 use tf_plan::{
     node::{
         redis::{Change, Copying, Facts, Sentinel},
@@ -366,6 +366,30 @@ fn sentinels_that_began_with_different_servers_are_brought_to_one_mind_before_th
     // One that takes writes has something to lose.
     says(&mut observed, 0, |said| said.copies = None);
     assert_eq!(planned(&observed).step, None);
+}
+
+#[test]
+fn members_go_on_as_so_many_as_there_are_nodes_for_where_more_are_asked_for() {
+    let nodes: Vec<(String, String)> = (1..6).map(|it| (format!("cp{it}"), format!("10.0.0.{it}"))).collect();
+    let nodes: Vec<(&str, &str)> = nodes.iter().map(|(node, address)| (node.as_str(), address.as_str())).collect();
+    let plan = |nodes: &[(&str, &str)]| {
+        let status = json!({
+            "contract": "v1", "initialized": true, "mode": "Sentinel", "members": three::recorded(),
+        });
+        let spec = json!({"commonConfiguration": {"replicas": 5}, "serviceConfiguration": {"mode": "Sentinel"}});
+        let observed = observed("redis1", nodes, "password");
+        let plan = plan(&resource("redis1", &spec, &status), &observed).unwrap();
+        (plan.members.iter().map(|member| member.node.clone()).collect::<Vec<_>>(), plan.held)
+    };
+    let (members, held) = plan(&nodes[..4]);
+    assert_eq!(members, ["cp1", "cp2", "cp3"]);
+    let (reason, why) = held.unwrap();
+    assert_eq!(reason, Reason::NoMatchingNodes);
+    assert!(why.contains("5 members are wanted and 4 nodes match") && why.contains("of which 3 are used"), "{why}");
+    // A lost one is replaced meanwhile.
+    assert_eq!(plan(&[nodes[0], nodes[1], nodes[3]]).0, ["cp1", "cp2", "cp4"]);
+    assert_eq!(plan(&nodes[..2]).0, ["cp1", "cp2", "cp3"], "no other node can take its place");
+    assert_eq!(plan(&nodes).0.len(), 5);
 }
 
 #[test]
