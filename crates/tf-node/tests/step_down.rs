@@ -130,9 +130,10 @@ fn info(world: &World, index: u8) -> String {
     if index == *master {
         lines.extend(["role:master".into(), "master_repl_offset:42".into()]);
         let copies = online.iter().zip(0..);
-        lines.extend(copies.map(|(copy, at)| {
-            format!("slave{at}:ip={},port={port},state=online,offset=42,lag=0", address(*copy))
-        }));
+        lines.extend(
+            copies
+                .map(|(copy, at)| format!("slave{at}:ip={},port={port},state=online,offset=42,lag=0", address(*copy))),
+        );
     } else {
         let host = address(*master);
         lines.extend(["role:slave".into(), format!("master_host:{host}"), format!("master_port:{port}")]);
