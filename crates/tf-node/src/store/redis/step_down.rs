@@ -58,13 +58,6 @@ pub async fn command(paths: &Paths, daemon: &str) -> Result<ExitCode> {
 /// # Errors
 /// When no other one took over. Then this one goes on to take them.
 pub async fn step_down(server: &Server, paths: &Paths) -> Result<(), Failure> {
-    let (server, paths) = (server.clone(), paths.clone());
-    // Whoever asked may be gone before the end, and the clients that wait are not.
-    let done = tokio::spawn(async move { step_down_alone(&server, &paths).await });
-    done.await.context("it was given up")?
-}
-
-async fn step_down_alone(server: &Server, paths: &Paths) -> Result<(), Failure> {
     let Some(replication) = &server.replication else {
         return Err(Failure::Refused("no other server copies it".to_owned()));
     };
