@@ -160,8 +160,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let mut plan = ensemble.plan(additions)?;
     record.keep(&mut plan);
     plan.record = &RECORD;
-    plan.notes.extend((cookie.value == WELL_KNOWN_COOKIE).then(|| well_known_cookie(&ports)));
-    plan.notes.extend(pausing(spec, nodes.len()));
+    plan.notes.extend(well_known_cookie(cookie.value, &ports).into_iter().chain(pausing(spec, nodes.len())));
     hold(&mut plan, [cookie.held, epmd.held, tls.held, unasked].into_iter().flatten());
     procedure::complete(&mut plan, cr, observed, &contents, &nodes, decided);
     hibernation::finish(&mut plan);
@@ -287,10 +286,13 @@ fn pausing(spec: &RabbitmqConfiguration, members: usize) -> Option<String> {
     })
 }
 
-fn well_known_cookie(ports: &Ports) -> String {
-    format!(
-        "the Erlang cookie is the one that every installation of the Go tf-operator shares, and whoever knows it and \
-         reaches port {} controls the members; keep that port closed to others",
-        ports.distribution
-    )
+/// What is said of a cookie that others know.
+fn well_known_cookie(cookie: &str, ports: &Ports) -> Option<String> {
+    (cookie == WELL_KNOWN_COOKIE).then(|| {
+        format!(
+            "the Erlang cookie is the one that every installation of the Go tf-operator shares, and whoever knows it and \
+             reaches port {} controls the members; keep that port closed to others",
+            ports.distribution
+        )
+    })
 }

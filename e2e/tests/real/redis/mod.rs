@@ -4,6 +4,7 @@ mod client;
 mod crash;
 mod journal;
 mod sentinel;
+mod stops;
 mod visitor;
 
 use std::net::IpAddr;
@@ -66,10 +67,14 @@ pub enum Long {
     MasterRest,
     Ipv6,
     MasterReplaced,
+    MasterHangs,
+    CopiesHang,
+    HandOvers,
+    Hibernation,
 }
 
 impl Long {
-    pub const ALL: usize = Self::MasterReplaced as usize + 1;
+    pub const ALL: usize = Self::Hibernation as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -26,7 +26,7 @@ use crate::store::NAMESPACE;
 /// Until another server takes writes (stateful-services 5).
 pub const CONVERGED: Duration = Duration::from_secs(30);
 /// Longest time without a write when nothing fails: another server takes them within two seconds, and the machine is a busy one.
-const HANDED_OVER: Duration = Duration::from_secs(10);
+pub const HANDED_OVER: Duration = Duration::from_secs(10);
 
 /// A spec whose members copy one of them.
 pub fn with_sentinels(mut spec: Value) -> Value {
@@ -39,7 +39,7 @@ fn spec(replicas: usize, level: &str) -> Value {
 }
 
 /// Three members, one of whom takes writes that the others copy.
-async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<IpAddr>)> {
+pub async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<IpAddr>)> {
     resources::apply(client, REDIS, NAMESPACE, NAME, spec(3, "info")).await?;
     STORE.certified(client).await?;
     through(client, "the bring-up").await?;
@@ -47,26 +47,31 @@ async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<IpAddr>)> {
 }
 
 /// The node of the server that takes writes.
-async fn master(lab: &Lab, login: &Login, addresses: &[IpAddr]) -> Result<RealNode> {
+pub async fn master(lab: &Lab, login: &Login, addresses: &[IpAddr]) -> Result<RealNode> {
     let master = login.master(addresses).await?;
     let nodes = lab.real_nodes()?.all()?;
     nodes.into_iter().find(|node| node.address() == master).context("a server on no node")
 }
 
-/// Kills a node's server or Sentinel, which have the same name; false where there is none at this moment.
+/// Kills a node's server or Sentinel; false where there is none at this moment.
 fn kill(node: &RealNode, sentinel: bool) -> Result<bool> {
+    signal(node, sentinel, Signal::KILL)
+}
+
+/// Sends a signal to a node's server or Sentinel, which have the same name; false where there is none at this moment.
+pub fn signal(node: &RealNode, sentinel: bool, signal: Signal) -> Result<bool> {
     for process in node.processes("redis-server")? {
         let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
         if String::from_utf8_lossy(&line).contains("[sentinel]") == sentinel {
             let pid = Pid::from_raw(process.pid).context("a process without a number")?;
-            return Ok(kill_process(pid, Signal::KILL).is_ok());
+            return Ok(kill_process(pid, signal).is_ok());
         }
     }
     Ok(false)
 }
 
 /// Nothing that was acknowledged is lost, one server at a time took writes, and soon enough.
-fn good(what: &str, summary: &Summary, within: Duration) -> Result<()> {
+pub fn good(what: &str, summary: &Summary, within: Duration) -> Result<()> {
     println!("{what}: {summary}");
     ensure!(summary.lost == 0 && summary.at_once == 0, "{what}: {summary}");
     ensure!(summary.longest_pause < within, "{what}: {summary}");
