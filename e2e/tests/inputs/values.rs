@@ -84,7 +84,7 @@ impl Kind {
         spec["version"] = json!("0.0");
         member(cluster, self.info, NAME, spec).await?;
         self.says(cluster, STALLED, ["0.0", "version"]).await?;
-        for (settings, words) in &self.stalled {
+        for (settings, words) in self.stalled.iter().chain(&self.beginning) {
             self.set(cluster, settings).await?;
             self.says(cluster, STALLED, *words).await?;
         }

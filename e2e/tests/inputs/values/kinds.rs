@@ -17,10 +17,28 @@ pub struct Kind {
     pub refused: Vec<Told>,
     /// Settings that stall it, with what is said.
     pub stalled: Vec<Told>,
+    /// Settings that stall it before it has been brought up, with what is said.
+    pub beginning: Vec<Told>,
     /// Settings that stall it once it has been brought up, with what is said.
     pub founded: Vec<Told>,
     /// Settings that are ignored, with what is said.
     pub ignored: Vec<Told>,
+}
+
+impl Kind {
+    /// One about which nothing is said.
+    pub fn of(info: KindInfo) -> Self {
+        Self {
+            info,
+            needs: &[],
+            containers: &[],
+            refused: Vec::new(),
+            stalled: Vec::new(),
+            beginning: Vec::new(),
+            founded: Vec::new(),
+            ignored: Vec::new(),
+        }
+    }
 }
 
 /// Every kind that runs daemons of Tungsten Fabric, but for the vRouter.
@@ -47,7 +65,6 @@ fn config() -> Kind {
     let service = |name: &str| json!({ "name": name, "ip": "169.254.169.253", "port": 53, "ipFabricServiceHosts": ["192.0.2.9"], "ipFabricServicePort": 53 });
     let own = json!({ "name": "metadata", "ipFabricServiceHost": "192.0.2.9" });
     Kind {
-        info: CONFIG,
         needs: &["cassandra", "zookeeper", "rabbitmq"],
         containers: &["api", "schematransformer", "servicemonitor", "devicemanager", "dnsmasq"],
         refused: vec![
@@ -70,18 +87,17 @@ fn config() -> Kind {
                 ["linklocalServices has the service of linklocalServiceConfig", "different names"],
             ),
         ],
-        founded: Vec::new(),
         ignored: vec![
             (json!({ "linklocalServiceConfig": {} }), ["linklocalServiceConfig", "ipFabricServiceHost is missing"]),
             (json!({ "aaaMode": "rbac" }), ["aaaMode", "authMode is not keystone"]),
             (json!({ "apiAdminPort": 9095 }), ["apiAdminPort", "Keystone"]),
         ],
+        ..Kind::of(CONFIG)
     }
 }
 
 fn control() -> Kind {
     Kind {
-        info: CONTROL,
         // Its nodes are registered in the API of the one Config, which the lab plays.
         needs: &["cassandra", "rabbitmq"],
         containers: &["control", "dns", "named"],
@@ -96,17 +112,16 @@ fn control() -> Kind {
             (json!({ "bgpPort": 8083 }), ["bgpPort is 8083", "introspection of contrail-control"]),
             (json!({ "dnsPort": 15289 }), ["the port 15289 of node agents", "dnsPort"]),
         ],
-        founded: Vec::new(),
         ignored: vec![(
             json!({ "containers": [{ "name": "control" }], "dnsPort": 5353 }),
             ["dnsPort", "does not list dns and named"],
         )],
+        ..Kind::of(CONTROL)
     }
 }
 
 fn kubemanager() -> Kind {
     Kind {
-        info: KUBEMANAGER,
         needs: &["cassandra", "zookeeper", "rabbitmq", "config"],
         containers: &["kubemanager"],
         refused: vec![
@@ -122,18 +137,17 @@ fn kubemanager() -> Kind {
             (json!({ "ipFabricSubnets": "" }), ["ipFabricSubnets is empty", "remove it"]),
             (json!({ "publicFIPPool": "pool" }), ["publicFIPPool is not JSON", "write it like"]),
         ],
-        founded: Vec::new(),
         ignored: vec![
             (json!({ "kubernetesAPIPort": 8080 }), ["kubernetesAPIPort", "TLS alone"]),
             (json!({ "kubernetesTokenFile": "/tmp/token" }), ["kubernetesTokenFile", "takes the token itself"]),
             (json!({ "cloudOrchestrator": "mesos" }), ["cloudOrchestrator", "none of"]),
         ],
+        ..Kind::of(KUBEMANAGER)
     }
 }
 
 fn analytics() -> Kind {
     Kind {
-        info: ANALYTICS,
         needs: &["configDatabase", "zookeeper", "rabbitmq", "redis", "config"],
         containers: &["analyticsapi", "collector"],
         refused: vec![
@@ -147,14 +161,12 @@ fn analytics() -> Kind {
             (json!({ "analyticsPort": 60000 }), ["analyticsPort has to be at most 55515", "node agents"]),
             (json!({ "collectorPort": 18101 }), ["both listen on port 18101", "collector"]),
         ],
-        founded: Vec::new(),
-        ignored: Vec::new(),
+        ..Kind::of(ANALYTICS)
     }
 }
 
 fn analytics_alarm() -> Kind {
     Kind {
-        info: ANALYTICS_ALARM,
         needs: &["cassandra", "zookeeper", "rabbitmq", "redis", "config", "analytics"],
         containers: &["analytics-alarm-gen", "kafka"],
         refused: vec![too_high("alarmgenIntrospectListenPort"), zero("alarmgenPartitions")],
@@ -162,14 +174,13 @@ fn analytics_alarm() -> Kind {
             elsewhere(),
             (json!({ "alarmgenIntrospectListenPort": 9092 }), ["both listen on port 9092", "kafka"]),
         ],
-        founded: Vec::new(),
         ignored: vec![(json!({ "alarmgenPartitions": 15 }), ["alarmgenPartitions", "30 partitions"])],
+        ..Kind::of(ANALYTICS_ALARM)
     }
 }
 
 fn analytics_snmp() -> Kind {
     Kind {
-        info: ANALYTICS_SNMP,
         needs: &["cassandra", "zookeeper", "rabbitmq", "config", "analytics"],
         containers: &["analytics-snmp-collector", "analytics-snmp-topology"],
         refused: vec![too_high("snmpCollectorIntrospectListenPort"), zero("topologyIntrospectListenPort")],
@@ -177,26 +188,23 @@ fn analytics_snmp() -> Kind {
             elsewhere(),
             (json!({ "topologyIntrospectListenPort": 5920 }), ["both listen on port 5920", "topology"]),
         ],
-        founded: Vec::new(),
-        ignored: Vec::new(),
+        ..Kind::of(ANALYTICS_SNMP)
     }
 }
 
 fn query_engine() -> Kind {
     Kind {
-        info: QUERY_ENGINE,
         needs: &["cassandra", "redis", "analytics"],
         containers: &["queryengine"],
         refused: vec![too_high("analyticsdbPort"), zero("analyticsdbIntrospectPort")],
         stalled: vec![(json!({ "analyticsdbIntrospectPort": 18111 }), ["both listen on port 18111", "queryengine"])],
-        founded: Vec::new(),
         ignored: vec![(json!({ "analyticsdbPort": 9160 }), ["analyticsdbPort", "Thrift"])],
+        ..Kind::of(QUERY_ENGINE)
     }
 }
 
 fn webui() -> Kind {
     Kind {
-        info: WEBUI,
         needs: &["config", "cassandra", "redis", "control"],
         containers: &["webuiweb"],
         refused: vec![(json!({ "controlInstance": "control1" }), ["controlInstance", "dependencies.control"])],
@@ -204,7 +212,6 @@ fn webui() -> Kind {
             json!({ "containers": [{ "name": "webuijob" }] }),
             ["does not list webuiweb", "remove the list"],
         )],
-        founded: Vec::new(),
-        ignored: Vec::new(),
+        ..Kind::of(WEBUI)
     }
 }

@@ -14,8 +14,6 @@ fn cassandra() -> Kind {
     let volume = json!({ "hostPath": { "path": "/var/lib/backups" } });
     let backup = json!({ "name": "other", "backup": "b1" });
     Kind {
-        info: CASSANDRA,
-        needs: &[],
         containers: &["cassandra"],
         refused: vec![
             too_high("cqlPort"),
@@ -35,25 +33,25 @@ fn cassandra() -> Kind {
                 ["minHeapSize 2G is larger than maxHeapSize 1G", "swap"],
             ),
             (json!({ "backup": {} }), ["serviceConfiguration.backup", "has to name one volume"]),
+        ],
+        beginning: vec![
             (json!({ "restoreFrom": backup }), ["restoreFrom: there is no volume", "serviceConfiguration.backup"]),
             (
                 json!({ "restoreFrom": { "name": "../other", "backup": "b1" }, "backup": volume }),
                 ["restoreFrom", "no backup can be called so"],
             ),
         ],
-        founded: Vec::new(),
         ignored: vec![
             (json!({ "restoreFrom": backup, "backup": volume }), ["restoreFrom", "was brought up before"]),
             (json!({ "listenAddress": "192.0.2.1" }), ["listenAddress", "address of their node"]),
             (json!({ "reaperEnabled": true }), ["reaperEnabled", "automaticRepair"]),
         ],
+        ..Kind::of(CASSANDRA)
     }
 }
 
 fn rabbitmq() -> Kind {
     Kind {
-        info: RABBITMQ,
-        needs: &[],
         containers: &["rabbitmq"],
         refused: vec![
             too_high("erlEpmdPort"),
@@ -63,20 +61,21 @@ fn rabbitmq() -> Kind {
             (json!({ "clusterPartitionHandling": "panic" }), ["clusterPartitionHandling", "supported values"]),
         ],
         stalled: vec![
-            (json!({ "erlEpmdPort": 15692 }), ["erlEpmdPort is 15692, which", "choose another"]),
             (json!({ "user": "tf-node" }), ["clients cannot be called tf-node", "choose another"]),
             (json!({ "user": "who:ever" }), ["serviceConfiguration.user", "ASCII letters"]),
             (json!({ "vhost": "ho st" }), ["serviceConfiguration.vhost", "ASCII letters"]),
         ],
-        founded: Vec::new(),
-        ignored: Vec::new(),
+        beginning: vec![(json!({ "erlEpmdPort": 15692 }), ["erlEpmdPort is 15692, which", "choose another"])],
+        founded: vec![
+            (json!({ "erlEpmdPort": 15692 }), ["erlEpmdPort differs from what the members run with", "set it back"]),
+            (json!({ "erlangCookie": "ANOTHER" }), ["erlangCookie differs", "set it back or remove it"]),
+        ],
+        ..Kind::of(RABBITMQ)
     }
 }
 
 fn redis() -> Kind {
     Kind {
-        info: REDIS,
-        needs: &[],
         containers: &["redis"],
         refused: vec![
             too_high("redisPort"),
@@ -86,13 +85,12 @@ fn redis() -> Kind {
         stalled: vec![(json!({ "redisPort": 60000 }), ["redisPort has to be at most 55515", "node agents"])],
         founded: vec![(json!({ "mode": "Sentinel" }), ["founded as Independent", "set it back"])],
         ignored: vec![(json!({ "clusterName": "redis" }), ["clusterName", "no cluster"])],
+        ..Kind::of(REDIS)
     }
 }
 
 fn zookeeper() -> Kind {
     Kind {
-        info: ZOOKEEPER,
-        needs: &[],
         containers: &["zookeeper"],
         refused: vec![
             too_high("clientPort"),
@@ -101,10 +99,10 @@ fn zookeeper() -> Kind {
             (json!({ "adminEnabled": "yes" }), ["adminEnabled", "boolean"]),
         ],
         stalled: vec![(
-            json!({ "tls": { "clientPort": 2182 } }),
-            ["agentPort: 2182 is used for something else", "set another port"],
+            json!({ "tls": { "clientPort": 2183 } }),
+            ["agentPort: 2183 is used for something else", "set another port"],
         )],
-        founded: Vec::new(),
-        ignored: vec![(json!({ "adminPort": 2190 }), ["adminPort", "adminEnabled is false"])],
+        ignored: vec![(json!({ "adminEnabled": false, "adminPort": 2190 }), ["adminPort", "adminEnabled is false"])],
+        ..Kind::of(ZOOKEEPER)
     }
 }
