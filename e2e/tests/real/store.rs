@@ -211,6 +211,16 @@ impl Store {
         self.through(client, "the restart").await.map(drop)
     }
 
+    /// Kills its operator, which is started again.
+    pub fn kill_operator(&self, lab: &Lab) -> Result<()> {
+        for node in lab.real_nodes()?.all()? {
+            if !node.processes(self.operator)?.is_empty() {
+                return node.kill(self.operator);
+            }
+        }
+        bail!("no operator runs")
+    }
+
     /// Puts it to sleep, and wakes it when no pod is left. The same members serve then, from the same nodes.
     pub async fn sleeps_and_wakes(&self, client: &Client) -> Result<()> {
         let api = resources::api(client, self.kind, NAMESPACE);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::{Lab, RealNode};
 
 use super::writer::Writer;
-use super::{Long, NAME, OPERATOR, STORE, good, on_a_small_machine, ring, table};
+use super::{Long, NAME, STORE, good, on_a_small_machine, ring, table};
 use crate::store::{BRING_UP, NAMESPACE, Store};
 use crate::tls::Access;
 
@@ -95,7 +95,7 @@ async fn backed_up(lab: &Lab, client: &Client) -> Result<Vec<i64>> {
     // Whoever is killed goes on.
     let is_begun = |it: &Resource| it.object.data["status"]["backups"][0]["name"] == BACKUP;
     STORE.until(client, "making a backup", MADE, is_begun).await?;
-    kill_operator(lab)?;
+    STORE.kill_operator(lab)?;
     let is_made = |it: &Resource| it.object.data["status"]["backups"][0]["state"] == "Complete";
     let made = STORE.until(client, "backed up", MADE, is_made).await?;
     println!("backed up after {:.1?}: {}", begun.elapsed(), made.object.data["status"]["backups"][0]);
@@ -139,16 +139,7 @@ async fn disturbed(lab: &Lab, client: &Client) -> Result<()> {
     let nodes = lab.real_nodes()?.all()?;
     nodes.first().context("no node")?.kill("tf-node")?;
     COPY.until(client, "told that a server is lost", BRING_UP, |it| !it.is_ready()).await?;
-    kill_operator(lab)
-}
-
-fn kill_operator(lab: &Lab) -> Result<()> {
-    for node in lab.real_nodes()?.all()? {
-        if !node.processes(OPERATOR)?.is_empty() {
-            return node.kill(OPERATOR);
-        }
-    }
-    bail!("no operator runs")
+    STORE.kill_operator(lab)
 }
 
 /// The rows are in the ring, on every member, and what else its tables were.

@@ -88,10 +88,11 @@ pub enum Long {
     DiskFull,
     Renewal,
     OneEdit,
+    CutShort,
 }
 
 impl Long {
-    pub const ALL: usize = Self::OneEdit as usize + 1;
+    pub const ALL: usize = Self::CutShort as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

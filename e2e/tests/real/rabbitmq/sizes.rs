@@ -92,10 +92,16 @@ async fn one_member_becomes_three_without_a_restart_and_messages_arrive_everywhe
 
 /// Asks for a number of members and waits until the cluster has so many, and nothing is left to do.
 pub async fn resize(client: &Client, replicas: usize) -> Result<()> {
+    self::replicas(client, replicas).await?;
+    STORE.resized(client, replicas, ROLL).await.map(drop)
+}
+
+/// Asks for a number of members.
+async fn replicas(client: &Client, replicas: usize) -> Result<()> {
     let wish = json!({"spec": {"commonConfiguration": {"replicas": replicas}}});
     let api = resources::api(client, RABBITMQ, NAMESPACE);
     api.patch(NAME, &PatchParams::default(), &Patch::Merge(wish)).await?;
-    STORE.resized(client, replicas, ROLL).await.map(drop)
+    Ok(())
 }
 
 /// Restarts every server by a change, which is held up as long as the cluster has a node that does not run.
@@ -198,6 +204,38 @@ async fn another_size_and_another_image_in_one_edit_are_both_taken_and_no_messag
                 traffic.goes_on().await?;
             }
             good("sizes with images", &traffic.end().await?)
+        })
+        .await
+}
+
+/// Where the agent of a member that was asked to leave notes that.
+const LEAVES: &str = "/tf-node/state/rabbitmq.draining";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_leaves_or_is_back_when_the_operator_is_killed_while_it_leaves() -> Result<()> {
+    if !Long::CutShort.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            // It goes on to leave; or it is wanted again, and is back.
+            for wished in [2, 3] {
+                resize(client, 3).await?;
+                let pods = STORE.pods(client).await?;
+                let (last, _) = pods.last_key_value().context("no pod")?;
+                replicas(client, 2).await?;
+                let leaves = async || Ok(STORE.exec(lab, last, &["ls", LEAVES]).ok());
+                eventually("a member to leave", ROLL, leaves).await?;
+                STORE.kill_operator(lab)?;
+                let begun = Instant::now();
+                resize(client, wished).await?;
+                println!("{wished} members {:.1?} after the operator was killed", begun.elapsed());
+                traffic.goes_on().await?;
+            }
+            rolled(client, 3, 1).await?;
+            good("an operator that is killed while a member leaves", &traffic.end().await?)
         })
         .await
 }
