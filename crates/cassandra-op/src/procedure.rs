@@ -26,7 +26,7 @@ const JOINING: &str = "BOOT";
 pub const RING: Store = Store { daemon: DAEMON, gate: Gate::Together(gate), troubles: divided, election: None };
 
 /// The configuration that the member on each node is to run with. What it was founded with lacks nothing but what a new disk needs, and
-/// a pod with a new disk takes the newest one by itself: nobody goes over to another configuration for that alone.
+/// a new pod takes the newest one by itself: nobody goes over to another configuration for that alone, but one whose disk was emptied beside it.
 pub fn wanted(
     contents: BTreeMap<String, ContentHash>,
     founding: &BTreeMap<String, ContentHash>,
@@ -35,7 +35,10 @@ pub fn wanted(
     let reports = Reports::of_observed(observed);
     let active = |node: &String| {
         let pod = reports.pods.iter().find(|pod| !pod.terminating && pod.node.as_ref() == Some(node))?;
-        reports.active(pod, DAEMON).filter(|active| founding.get(node) == Some(active)).cloned()
+        let active = reports.active(pod, DAEMON).filter(|active| founding.get(node) == Some(active))?;
+        let is_empty = |facts: &Facts| facts.founds && !facts.has_served && facts.host_id.is_empty();
+        let facts = reports.of(pod).and_then(|status| status.cassandra.as_ref());
+        (!facts.is_some_and(is_empty)).then(|| active.clone())
     };
     contents.into_iter().map(|(node, newest)| (node.clone(), active(&node).unwrap_or(newest))).collect()
 }

@@ -93,12 +93,13 @@ fn copy(place: &Place, bytes: &[u8], is_secret: bool, target: &Path) -> Result<(
     }
 }
 
-/// Notes among a daemon's data that it has served with it, for [`When::New`].
+/// Notes among a daemon's data that it has served with it, for [`When::New`]. Where it is not noted that the daemon began with that data, the disk was
+/// emptied beside it.
 pub fn note_served(launch: &Launch, paths: &Paths) -> Result<()> {
     for place in &launch.place {
         let When::New { served } = &place.when else { continue };
-        let path = paths.at(served);
-        if fs::symlink_metadata(&path).is_err() {
+        let (path, begun) = (paths.at(served), paths.at(&launch::begun(served)));
+        if fs::symlink_metadata(&path).is_err() && fs::symlink_metadata(&begun).is_ok() {
             atomic::replace(&path, b"", 0o644)?;
         }
     }
@@ -206,6 +207,12 @@ mod tests {
             note_served(&launch, &Paths::below(root.path())).unwrap();
             assert_eq!(placed(), "usual");
         }
+        // Its disk is emptied while it runs.
+        for file in [".served", ".served.begun"] {
+            fs::remove_file(root.path().join("data").join(file)).unwrap();
+        }
+        note_served(&launch, &Paths::below(root.path())).unwrap();
+        assert_eq!(placed(), "new");
     }
 
     #[test]

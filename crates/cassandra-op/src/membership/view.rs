@@ -137,9 +137,11 @@ impl<'a> View<'a> {
         seen.pod.is_none() && !room.is_usable(&seen.member.node) && room.goes(seen.member)
     }
 
-    /// Whether a member's server does not start, has no data, and is in the ring as the others have it.
+    /// Whether a member's server does not start, has no data, and is in the ring as the others have it. One that would not look for them is not taken
+    /// out of it before it has other files: it would be back at once, and hide what it lacks.
     fn has_lost_data(&self, seen: &Seen<'_>) -> bool {
-        seen.failed && seen.facts.is_some_and(|facts| !facts.has_served && !facts.left) && self.is_unheard(seen)
+        let is_empty = |facts: &Facts| !facts.has_served && !facts.left && !facts.founds;
+        seen.failed && seen.facts.is_some_and(is_empty) && self.is_unheard(seen)
     }
 
     /// Whether a member's data is of no use any more: everybody else tells, and has it in the ring no longer.

@@ -184,6 +184,33 @@ fn what_a_ring_was_founded_with_is_no_reason_for_a_change_when_it_is_brought_up(
 }
 
 #[test]
+fn a_founder_whose_disk_was_emptied_takes_the_files_with_which_it_joins_before_it_is_taken_out_of_the_ring() {
+    let unheard = |change: &dyn Fn(&mut Facts)| {
+        let mut observed = settled();
+        for (index, peer) in [(0, 1), (2, 1)] {
+            let peers = &mut says(&mut observed, index).cassandra.as_mut().unwrap().peers;
+            peers.insert(THREE[peer].1.parse().unwrap(), Peer { heard: Some(false), ..heard() });
+        }
+        let status = says(&mut observed, 1);
+        status.daemons.get_mut("cassandra").unwrap().phase = state::Phase::BackOff;
+        let mut facts = Facts { founds: true, ..Facts::default() };
+        change(&mut facts);
+        status.cassandra = Some(facts);
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[1].ready = false;
+        }
+        planned(&observed)
+    };
+    let empty = unheard(&|_| {});
+    assert!(matches!(&empty.step, Some(Step::Activate(target, _)) if target.uid == "pod-1"), "{empty:?}");
+    assert_eq!(empty.own_status.get("leaving"), None);
+    let full = unheard(&|facts| facts.has_served = true);
+    assert_eq!((full.step, full.own_status.get("leaving")), (None, None), "it has its data");
+    let new = unheard(&|facts| facts.founds = false);
+    assert_eq!(new.own_status.get("leaving"), Some(&json!([2])));
+}
+
+#[test]
 fn a_server_that_does_not_tell_for_a_moment_is_no_change_that_goes_on() {
     let mut observed = settled();
     let unknown = Facts { unknown: Some("no answer within 1200 ms".into()), ..Facts::default() };

@@ -14,7 +14,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use anyhow::{Result, bail};
 use tf_plan::node::{
     cassandra::LOGIN_FILE,
-    launch::{Launch, Probe},
+    launch::{Launch, Probe, When},
     state::Status,
 };
 use tokio::time::timeout;
@@ -94,7 +94,8 @@ impl Store {
             }),
             Probe::Cassandra { port, jmx, data, .. } => {
                 let clients = Target { host: address, port: port.get(), tls: true };
-                Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone() }))
+                let founds = !launch.place.iter().any(|place| matches!(place.when, When::New { .. }));
+                Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone(), founds }))
             }
             Probe::Redis { port, replication } => {
                 let target = Target { host: address, port: port.get(), tls: true };

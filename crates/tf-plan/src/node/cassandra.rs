@@ -206,6 +206,9 @@ pub struct Facts {
     /// Whether it has served with the data that is on its disk.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_served: bool,
+    /// Whether its files are those that a ring is founded with: without data it would be a seed of its own, and join without fetching any.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub founds: bool,
     /// Why nothing could be found out, for people. What it would have said is empty then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,

@@ -138,6 +138,7 @@ impl Changer {
             // What is deleted meanwhile is not in it.
             let (data, begun) = (this.paths.at(&this.server.data), Timestamp::now());
             this.nodetool(&["repair", "-full", &keyspace]).await?;
+            ensure!(disk::has_served(&data), "its data directory was emptied meanwhile");
             if !routine {
                 disk::note_repaired(&data, &keyspace, factor)?;
             }

@@ -117,6 +117,14 @@ pub(super) fn has_served(data: &Path) -> bool {
     data.join(SERVED_FILE).exists()
 }
 
+/// Notes that the server has served with this data. Where its owner is not noted ([`prepare`]) the data is not what the server was started with: the
+/// disk was emptied beside it. What cannot be written is tried again at the next look.
+pub(super) fn note_served(data: &Path) {
+    if owner(data).is_some() && !has_served(data) {
+        let _ = atomic::replace(&data.join(SERVED_FILE), b"", 0o644);
+    }
+}
+
 /// Whether the server joined a ring with this data.
 pub(super) fn joined(data: &Path) -> bool {
     data.join(launch::begun(SERVED_FILE)).exists()
@@ -183,6 +191,16 @@ mod tests {
         assert_eq!(repaired(root.path()), BTreeMap::from([("a".into(), 3), ("b".into(), 3)]));
         fs::write(root.path().join(REPAIRED), "{").unwrap();
         assert_eq!(repaired(root.path()), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_server_has_served_with_what_it_was_started_with_and_not_with_what_came_in_its_place() {
+        let root = tempfile::tempdir().unwrap();
+        note_served(root.path());
+        assert!(!has_served(root.path()), "the disk was emptied beside it");
+        belongs_to("a/1", root.path(), put_aside).unwrap();
+        note_served(root.path());
+        assert!(has_served(root.path()));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Server {
     pub jmx: u16,
     /// Its data directory, as the daemon sees it.
     pub data: String,
+    /// Whether its files are those that a ring is founded with.
+    pub founds: bool,
 }
 
 /// Everything that can be found out. What cannot stays empty.
@@ -54,8 +56,11 @@ pub async fn facts(changer: &Changer) -> Facts {
     let unknown = |why| Facts { unknown: Some(why), ..Facts::default() };
     let mut facts = answer("server", ask(changer)).await.unwrap_or_else(unknown);
     line::note(&data, &facts.release);
+    if !facts.host_id.is_empty() {
+        disk::note_served(&data);
+    }
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
-    facts.has_served = disk::has_served(&data);
+    (facts.has_served, facts.founds) = (disk::has_served(&data), server.founds);
     (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
     facts.has_login = login::is_known(&data, paths);
