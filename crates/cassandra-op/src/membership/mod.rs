@@ -135,7 +135,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let is_lost = view.is_lost(leaver);
     let is_wanted = !is_lost && !view.situation.room.is_one_too_many(leaver.member);
     let waits = match (view.listed_by_others(leaver), leaver.says()) {
-        (None, None) => "nobody tells how the ring is".to_owned(),
+        (None, None) => view.unclear(),
         (Some(false), None) => {
             decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
             return;

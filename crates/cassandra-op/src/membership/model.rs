@@ -18,8 +18,9 @@ use tf_api::{
 };
 use tf_plan::{
     node::{
+        ContentHash,
         cassandra::{Facts, Failed, NORMAL, Peer, backup::Saved},
-        state::{Health, Status},
+        state::{Health, State, Status},
     },
     observed::{self, Observed, Source},
     plan::Plan,
@@ -48,8 +49,15 @@ const SOON: i64 = 6;
 #[derive(Clone, Debug, Default)]
 struct Machine {
     exists: bool,
+    /// How often its address was changed, and how often as the ring has it.
+    moved: usize,
+    listed: usize,
+    /// Whether its server cannot start: it has no room, say.
+    cramped: bool,
     server: Server,
     has_data: bool,
+    /// Whether its pod has what the ring was founded with: without data it would join as a seed of its own.
+    founds: bool,
     /// The member that the data is of.
     owner: Option<u32>,
     repaired: Option<u32>,
@@ -72,6 +80,12 @@ enum Event {
     Comes,
     Ends(usize),
     EmptyDisk(usize),
+    /// A node has another address when it is back.
+    Moves(usize),
+    /// A server cannot start any more.
+    Cramped(usize),
+    /// All can.
+    Roomy,
     PodDeleted(usize),
     /// A client that knows so many servers makes the keyspace.
     Keyspace(u32),
@@ -113,8 +127,13 @@ struct World {
     last: String,
 }
 
-fn address(at: usize) -> String {
-    format!("10.0.0.{at}")
+fn address(at: usize, moved: usize) -> String {
+    format!("10.0.{moved}.{at}")
+}
+
+/// What the pods of a ring's founders have, and what others have.
+fn content(founds: bool) -> ContentHash {
+    if founds { "a" } else { "b" }.repeat(32).parse().unwrap()
 }
 
 impl Machine {
@@ -143,15 +162,23 @@ impl World {
             last: String::new(),
         };
         for at in 0..members {
-            world.record.add(&Self::place(at));
-            let data = Machine { has_data: true, owner: Some(at as u32 + 1), ..world.machines[at].clone() };
+            let place = world.place(at);
+            world.record.add(&place);
+            let data = Machine { has_data: true, founds: true, owner: Some(at as u32 + 1), ..world.machines[at].clone() };
             world.machines[at] = data;
         }
         world
     }
 
-    fn place(at: usize) -> observed::Node {
-        observed::Node { name: node(at), address: Some(address(at)), ..observed::Node::default() }
+    fn place(&self, at: usize) -> observed::Node {
+        let address = address(at, self.machines[at].moved);
+        observed::Node { name: node(at), address: Some(address), ..observed::Node::default() }
+    }
+
+    /// Whether the ring has a machine at the address that it has now.
+    fn is_known(&self, at: usize) -> bool {
+        let Machine { moved, listed, .. } = self.machines[at];
+        !self.ring.contains(&at) || moved == listed
     }
 
     fn host_id(&self, at: usize) -> String {
@@ -166,7 +193,9 @@ impl World {
     fn can_lose(&self, at: usize) -> bool {
         let others = self.ring.iter().all(|other| *other == at || self.runs(*other) && self.machines[*other].has_data);
         let has_copies = self.factor.is_none_or(|factor| factor > 1);
-        !self.ring.contains(&at) || self.ring.len() > 1 && others && has_copies && self.unrepaired.is_empty()
+        // One that never said where it is now is for a person to take out.
+        let can = self.ring.len() > 1 && others && has_copies && self.unrepaired.is_empty() && self.is_known(at);
+        !self.ring.contains(&at) || can
     }
 
     fn happens(&mut self, event: &Event) {
@@ -176,7 +205,8 @@ impl World {
             Event::Dies(index) => {
                 let at = index % count;
                 if self.can_lose(at) {
-                    self.machines[at] = Machine { joined: self.machines[at].joined, ..Machine::default() };
+                    let Machine { joined, moved, listed, .. } = self.machines[at];
+                    self.machines[at] = Machine { joined, moved, listed, ..Machine::default() };
                     self.pods.lose(at);
                 }
             }
@@ -190,6 +220,20 @@ impl World {
                     self.machines[at].owner = None;
                 }
             }
+            Event::Moves(index) => {
+                let at = index % count;
+                // One that has lost what it has and cannot say where it is now is for a person to take out.
+                if self.machines[at].has_data || !self.ring.contains(&at) {
+                    self.machines[at].moved += 1;
+                    self.stop(at);
+                }
+            }
+            Event::Cramped(index) => {
+                let at = index % count;
+                self.machines[at].cramped = true;
+                self.stop(at);
+            }
+            Event::Roomy => self.machines.iter_mut().for_each(|machine| machine.cramped = false),
             Event::PodDeleted(ordinal) => self.end_pod(*ordinal),
             Event::Keyspace(factor) if self.factor.is_none() && !self.ring.is_empty() => {
                 self.factor = Some((*factor).min(self.ring.len() as u32));
@@ -228,8 +272,14 @@ impl World {
 
     fn end_pod(&mut self, ordinal: usize) {
         if let Some(at) = self.pods.end(ordinal) {
-            self.stop(at);
+            self.ends_with_pod(at);
         }
+    }
+
+    /// Its next pod takes the newest configuration.
+    fn ends_with_pod(&mut self, at: usize) {
+        self.machines[at].founds = false;
+        self.stop(at);
     }
 
     /// What controllers, kubelets and servers do.
@@ -238,7 +288,7 @@ impl World {
             self.carry_out(&step);
         }
         for at in self.pods.resize(self.record.members.len()) {
-            self.stop(at);
+            self.ends_with_pod(at);
         }
         self.pods.place(&self.record.members, |at| self.machines[at].exists);
         for Placed { at, .. } in self.pods.iter().collect::<Vec<_>>() {
@@ -257,9 +307,14 @@ impl World {
             self.machines[at].loses_data();
         }
         let (listed, has_data) = (self.ring.contains(&at), self.machines[at].has_data);
+        assert!(listed || has_data || !self.machines[at].founds, "a member joins without data: {self:#?}");
         // Who has none fetches it from all others.
-        let joins = !listed && !has_data && self.ring.iter().all(|other| self.runs(*other));
-        let starts = listed && has_data || joins;
+        let is_able = !listed && !has_data && !self.machines[at].cramped;
+        let joins = is_able && self.ring.iter().all(|other| self.runs(*other));
+        let starts = listed && has_data && !self.machines[at].cramped || joins;
+        if starts {
+            self.machines[at].listed = self.machines[at].moved;
+        }
         if joins {
             self.ring.push(at);
             self.machines[at].joined += 1;
@@ -313,6 +368,7 @@ impl World {
         let Some((ordinal, Placed { at, .. })) = self.pods.target(step) else { return };
         match step {
             Step::Restart(_) => self.end_pod(ordinal),
+            Step::Activate(..) => self.ends_with_pod(at),
             Step::Ask(_, Request::Ring(change)) if self.runs(at) && self.machines[at].doing.is_none() => match change {
                 Change::Replicate { from, to, .. } if self.factor == Some(*from) => {
                     (self.factor, self.unrepaired) = (Some(*to), self.ring.iter().copied().collect());
@@ -336,7 +392,8 @@ impl World {
         let peer = |it: &usize| {
             let heard = Some(self.runs(*it));
             let state = if self.machines[*it].stuck { LEAVING } else { NORMAL };
-            (address(*it).parse().unwrap(), Peer { state: Some(state.into()), heard, host_id: Some(self.host_id(*it)) })
+            let address = address(*it, self.machines[*it].listed).parse().unwrap();
+            (address, Peer { state: Some(state.into()), heard, host_id: Some(self.host_id(*it)) })
         };
         let keyspace = |factor: Option<u32>| factor.map(|factor| (KEYSPACE.to_owned(), factor)).into_iter().collect();
         let mut facts = Facts {
@@ -350,6 +407,7 @@ impl World {
             doing: doing.as_ref().map(|(change, ..)| change.clone()),
             left: *server == Server::Left,
             has_served: *has_data,
+            founds: self.machines[at].founds,
             owner: self.machines[at].owner,
             joined: self.machines[at].joined > 0,
             failed: failed.clone().or_else(|| {
@@ -362,7 +420,8 @@ impl World {
             facts.peers = self.ring.iter().filter(|it| **it != at).map(peer).collect();
             facts.keyspaces = keyspace(self.factor);
         }
-        let daemons = BTreeMap::from([(DAEMON.to_owned(), server.state())]);
+        let active = Some(content(self.machines[at].founds));
+        let daemons = BTreeMap::from([(DAEMON.to_owned(), State { active, ..server.state() })]);
         let health = Some(Health::new(self.runs(at), "as it is"));
         Status { node: node(at), daemons, health, cassandra: Some(facts), ..Status::default() }
     }
@@ -389,7 +448,11 @@ impl World {
     /// One pass of the operator. Whether there is something left to do.
     fn decides(&mut self) -> Result<bool, TestCaseError> {
         let nodes: Vec<observed::Node> =
-            (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(Self::place).collect();
+            (0..self.machines.len()).filter(|at| self.machines[*at].exists).map(|at| self.place(at)).collect();
+        for member in &mut self.record.members {
+            let place = nodes.iter().find(|place| place.name == member.node);
+            member.address = place.and_then(|place| place.address.clone()).unwrap_or_else(|| member.address.clone());
+        }
         let places: Vec<&observed::Node> = nodes.iter().collect();
         let pods = self.pods.observed(|at| self.runs(at));
         let agents = self.pods.agents(|pod| self.status(pod.at));
@@ -408,7 +471,12 @@ impl World {
             reports: &reports,
         });
         let mut plan = Plan { members: decision.record.members.clone(), ..Plan::default() };
-        look_after(&mut plan, &cr, &observed, &BTreeMap::new(), Some(decision.clone()), Some(&self.record), None);
+        let contents = |founds| {
+            let content = |member: &MemberStatus| (member.node.clone(), content(founds));
+            self.record.members.iter().map(content).collect()
+        };
+        let contents = procedure::wanted(contents(false), &contents(true), &observed);
+        look_after(&mut plan, &cr, &observed, &contents, Some(decision.clone()), Some(&self.record), None);
         let decision = Decision { step: plan.step.take(), waits: plan.under_way.take(), ..decision };
         let backups: Vec<BackupStatus> = plan
             .own_status
@@ -547,6 +615,9 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Comes),
         2 => (0_usize..16).prop_map(Event::Ends),
         1 => (0_usize..16).prop_map(Event::EmptyDisk),
+        1 => (0_usize..16).prop_map(Event::Moves),
+        1 => (0_usize..16).prop_map(Event::Cramped),
+        1 => Just(Event::Roomy),
         1 => (0_usize..5).prop_map(Event::PodDeleted),
         2 => (1_u32..6).prop_map(Event::Keyspace),
         2 => (1_usize..6).prop_map(Event::Late),
@@ -575,6 +646,7 @@ proptest! {
         }
         world.late.heal();
         world.is_killed = false;
+        world.happens(&Event::Roomy);
         while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.record.members.len()) {
             world.happens(&Event::Comes);
         }

@@ -91,11 +91,48 @@ impl<'a> View<'a> {
         self.situation.room.wanted.is_some_and(|wanted| self.all.len() < wanted)
     }
 
-    /// Whether anybody else has a member in its ring; none where nobody tells. Servers keep that on their disks, so one that does not
-    /// tell would say the same, or learns of it later.
+    /// Whether anybody else has a member in its ring; none where that is not known: not everybody tells who holds anything, or there is somebody
+    /// in it who may be that member, at an address that it no longer has.
     pub fn listed_by_others(&self, seen: &Seen<'_>) -> Option<bool> {
-        let telling = self.others(seen).filter(|other| other.says().is_some());
-        telling.map(|other| other.peer(seen).is_some()).reduce(|one, other| one || other)
+        if self.is_listed(seen) {
+            return Some(true);
+        }
+        let is_silent = |other: &Seen<'_>| other.says().is_none() && !self.is_lost(other) && !self.is_outside(other);
+        let is_known = self.others(seen).any(|other| other.says().is_some()) && self.stranger().is_none();
+        (is_known && !self.others(seen).any(is_silent)).then_some(false)
+    }
+
+    fn is_listed(&self, seen: &Seen<'_>) -> bool {
+        self.others(seen).any(|other| other.peer(seen).is_some())
+    }
+
+    /// Whether a member has not joined yet, or was taken out of the ring, and has nothing: nobody who tells has it.
+    fn is_outside(&self, seen: &Seen<'_>) -> bool {
+        seen.says().is_none() && !self.is_listed(seen) && !seen.facts.is_some_and(|facts| facts.has_served)
+    }
+
+    /// Somebody whom a server has in its ring and who is no member, as far as is known: a member that has not been heard at its new address yet, or
+    /// one that was never taken out.
+    fn stranger(&self) -> Option<String> {
+        let is_member = |address: &IpAddr| self.all.iter().any(|seen| seen.address == Some(*address));
+        self.all.iter().find_map(|seen| {
+            let peers = &seen.says()?.peers;
+            // Whom gossip has forgotten can stand in the table of peers for ever.
+            let is_untold = peers.values().all(|peer| peer.state.is_none());
+            let is_there = |(address, peer): &(&IpAddr, &Peer)| !is_member(address) && (is_untold || peer.state.is_some());
+            let (address, peer) = peers.iter().find(is_there)?;
+            let host_id = peer.host_id.as_deref().unwrap_or("unknown");
+            Some(format!(
+                "{address} (host id {host_id}) is in the ring of pod {} and is the address of no member; where it is that of one that cannot come back, \
+                 take it out with nodetool removenode",
+                seen.pod?.name
+            ))
+        })
+    }
+
+    /// Why it is not known whether a member is in the ring.
+    pub fn unclear(&self) -> String {
+        self.stranger().unwrap_or_else(|| "not all others tell whether it is in the ring".to_owned())
     }
 
     /// Whether those who tell of a member do not hear it.
@@ -107,8 +144,9 @@ impl<'a> View<'a> {
     /// What is missing in the ring besides this member and those that are of no use to it, if anything is.
     pub fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
         // One that has not joined yet may be waiting for this member's end.
-        let is_outside = |other: &Seen<'_>| other.says().is_none() && self.listed_by_others(other) == Some(false);
-        let void = self.others(without).filter(|other| self.is_lost(other) || is_outside(other));
+        let is_out = |other: &Seen<'_>| other.says().is_none() && self.listed_by_others(other) == Some(false);
+        let is_void = |other: &Seen<'_>| self.is_lost(other) || self.is_outside(other) || is_out(other);
+        let void = self.others(without).filter(|other| is_void(other));
         let absent: Vec<&MemberStatus> = void.map(|other| other.member).chain([without.member]).collect();
         if absent.len() == self.all.len() {
             return Some("there is no other one".to_owned());
