@@ -44,6 +44,11 @@ impl Room {
         Ok(Self { left: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
     }
 
+    /// What a server keeps free where it has its data: a tenth, 10 GiB at most.
+    pub fn reserve(&self) -> u64 {
+        (self.all / 10).min(10 << 30)
+    }
+
     /// Whether nothing useful can be written. The kernel's own file systems have no blocks at all.
     pub const fn is_full(&self) -> bool {
         self.left < LEAST && self.all > 0
@@ -60,6 +65,12 @@ mod tests {
         assert_eq!(full("/data", folder.path()), None);
         assert_eq!(full("/proc", Path::new("/proc")), None);
         assert_eq!(full("/data", &folder.path().join("missing")), None);
+    }
+
+    #[test]
+    fn a_tenth_of_a_small_file_system_and_some_of_a_large_one_is_kept_free() {
+        let reserve = |all| Room { left: 0, all }.reserve();
+        assert_eq!((reserve(0), reserve(50 << 30), reserve(4 << 40)), (0, 5 << 30, 10 << 30));
     }
 
     #[test]

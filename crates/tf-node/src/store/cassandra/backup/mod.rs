@@ -13,7 +13,7 @@ use std::{
     fmt::Write as _,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     thread,
 };
@@ -163,15 +163,24 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Fails if a file system has no room for so many bytes.
-fn make_sure_of_room(directory: &Path, bytes: u64) -> Result<()> {
+/// Fails if a file system has no room for so many bytes. `data`: the server's data directory; where that is on the same one, some is kept free for
+/// it.
+fn make_sure_of_room(directory: &Path, data: &Path, bytes: u64) -> Result<()> {
+    let look = |path: &Path| fs::metadata(path).with_context(|| format!("look at {}", path.display()));
     let room = Room::of(directory).with_context(|| format!("look at {}", directory.display()))?;
-    has_room(directory, bytes, room.left)
+    // Others write at the same time, each beside its own data.
+    let kept = if look(directory)?.dev() == look(data)?.dev() { room.reserve() } else { 0 };
+    has_room(directory, bytes, room.left, kept)
 }
 
-fn has_room(directory: &Path, bytes: u64, free: u64) -> Result<()> {
+fn has_room(directory: &Path, bytes: u64, free: u64, kept: u64) -> Result<()> {
     let directory = directory.display();
     ensure!(bytes < free, "{directory}: {bytes} bytes are needed and {free} are free; make room there");
+    ensure!(
+        bytes < free.saturating_sub(kept),
+        "{directory}: {bytes} bytes are needed and {free} are free, and {kept} of them are kept for the server, whose data is on the same file system; make \
+         room there, or name another volume"
+    );
     Ok(())
 }
 
@@ -186,9 +195,12 @@ mod tests {
 
     #[test]
     fn a_file_system_without_room_is_named_with_what_is_needed() {
-        assert!(has_room(Path::new("/backup"), 5, 6).is_ok());
-        let why = has_room(Path::new("/backup"), 7, 6).unwrap_err().to_string();
-        assert!(why.contains("/backup: 7 bytes are needed and 6 are free"), "{why}");
+        let has_room = |bytes, free, kept| has_room(Path::new("/backup"), bytes, free, kept);
+        assert!(has_room(5, 6, 0).is_ok() && has_room(5, 16, 10).is_ok());
+        let why = has_room(7, 6, 0).unwrap_err().to_string();
+        assert!(why.contains("/backup: 7 bytes are needed and 6 are free; make room"), "{why}");
+        let why = has_room(5, 15, 10).unwrap_err().to_string();
+        assert!(why.contains("15 are free, and 10 of them are kept for the server"), "{why}");
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub(in super::super) fn stage(volume: &Path, of: &Backup, number: u32, data: &Pa
     let (manifest, sums) = whole(&folder, of, number)?;
     let staging = data.join(STAGING);
     remove(&staging)?;
-    make_sure_of_room(data, manifest.bytes)?;
+    make_sure_of_room(data, data, manifest.bytes)?;
     let staging = staging.join(number.to_string());
     for sum in sums.iter().filter(|sum| !is_description(&sum.path)) {
         let (from, to) = (folder.join(&sum.path), staging.join(&sum.path));

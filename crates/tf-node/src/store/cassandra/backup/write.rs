@@ -44,6 +44,8 @@ struct Source {
     from: PathBuf,
     /// Where it is in the folder.
     path: String,
+    /// Bytes of it.
+    size: u64,
 }
 
 /// Copies the snapshots below a server's data directory. What was half done before is removed, what is complete is left as it is.
@@ -60,9 +62,9 @@ pub(in super::super) fn write(volume: &Path, data: &Path, request: &Request) -> 
     let part = parent.join(format!(".{}.part", request.member));
     remove(&part)?;
     let (files, bytes) = sources(data, request.keyspaces.keys())?;
-    make_sure_of_room(&parent, bytes)?;
+    make_sure_of_room(&parent, data, bytes)?;
     make_directory(&part)?;
-    let manifest = fill(&part, request, &files)?;
+    let manifest = fill(&part, data, request, &files)?;
     fs::rename(&part, &folder).with_context(|| format!("rename {}", part.display()))?;
     sync(&parent)?;
     Ok(Saved { resource: manifest.resource, at: manifest.at, bytes: manifest.bytes })
@@ -83,9 +85,11 @@ fn present(folder: &Path, request: &Request) -> Result<Option<Saved>> {
 }
 
 /// Copies the files, and tells of them last.
-fn fill(part: &Path, request: &Request, files: &[Source]) -> Result<Manifest> {
+fn fill(part: &Path, data: &Path, request: &Request, files: &[Source]) -> Result<Manifest> {
     let (mut sums, mut bytes) = (Vec::new(), 0);
-    for Source { from, path } in files {
+    for Source { from, path, size } in files {
+        // The server writes, too.
+        make_sure_of_room(part, data, *size)?;
         let to = part.join(path);
         to.parent().map_or(Ok(()), make_directory)?;
         let (size, hash) = copy(from, &to)?;
@@ -116,8 +120,9 @@ fn sources<'a>(data: &Path, keyspaces: impl Iterator<Item = &'a String>) -> Resu
                 let found = fs::symlink_metadata(&from).with_context(|| format!("look at {}", from.display()))?;
                 if found.is_file() {
                     let file = from.file_name().unwrap_or_default().to_string_lossy();
-                    bytes += found.len();
-                    sources.push(Source { path: format!("{keyspace}/{name}/{file}"), from });
+                    let size = found.len();
+                    bytes += size;
+                    sources.push(Source { path: format!("{keyspace}/{name}/{file}"), from, size });
                 }
             }
         }
