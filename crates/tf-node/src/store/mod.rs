@@ -14,7 +14,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use anyhow::{Result, bail};
 use tf_plan::node::{
     cassandra::LOGIN_FILE,
-    launch::{Launch, Probe, When},
+    launch::{Launch, Probe},
     state::Status,
 };
 use tokio::time::timeout;
@@ -94,8 +94,8 @@ impl Store {
             }),
             Probe::Cassandra { port, jmx, data, .. } => {
                 let clients = Target { host: address, port: port.get(), tls: true };
-                let founds = !launch.place.iter().any(|place| matches!(place.when, When::New { .. }));
-                Some(Self::Cassandra(cassandra::Server { clients, jmx: jmx.get(), data: data.clone(), founds }))
+                let (jmx, data, founds) = (jmx.get(), data.clone(), cassandra::founds(launch));
+                Some(Self::Cassandra(cassandra::Server { clients, jmx, data, founds }))
             }
             Probe::Redis { port, replication } => {
                 let target = Target { host: address, port: port.get(), tls: true };
@@ -208,7 +208,7 @@ pub fn prepare(set: &Set, paths: &Paths) -> Result<()> {
     match (&set.launch.ready, &set.launch.working_directory) {
         (Probe::RabbitMq { .. }, Some(data)) => rabbitmq::prepare(&paths.at(data), set),
         (Probe::Sentinel { .. }, _) => redis::sentinel::prepare(set, paths),
-        (Probe::Cassandra { data, .. }, _) => cassandra::prepare(&paths.at(data), set),
+        (Probe::Cassandra { data, .. }, _) => cassandra::prepare(&paths.at(data), set, paths),
         _ => Ok(()),
     }
 }

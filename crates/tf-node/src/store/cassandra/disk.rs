@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -25,9 +25,9 @@ use super::{
         line,
         owner::{self, OWNER, exists},
     },
-    backup, image,
+    backup, founds, image,
 };
-use crate::{atomic, log, set::Set};
+use crate::{atomic, log, paths::Paths, set::Set};
 
 /// Keyspaces that were repaired, each with the number of members that its rows were to be on.
 const REPAIRED: &str = ".tf-repaired";
@@ -39,6 +39,8 @@ const BACKUPS: &str = ".tf-backups";
 const NOTED_BACKUPS: usize = 10;
 /// What was taken in of a backup.
 const RESTORED: &str = ".tf-restored";
+/// Among the states of the pod's daemons, where the server has served in this pod.
+const SERVED: &str = "served";
 /// Where the server has its keyspaces.
 const KEYSPACES: &str = "data";
 /// Where data of a former member is. One generation is kept.
@@ -119,10 +121,23 @@ pub(super) fn has_served(data: &Path) -> bool {
 
 /// Notes that the server has served with this data. Where its owner is not noted ([`prepare`]) the data is not what the server was started with: the
 /// disk was emptied beside it. What cannot be written is tried again at the next look.
-pub(super) fn note_served(data: &Path) {
-    if owner(data).is_some() && !has_served(data) {
-        let _ = atomic::replace(&data.join(SERVED_FILE), b"", 0o644);
+pub(super) fn note_served(data: &Path, paths: &Paths) {
+    let in_pod = paths.state_dir().join(SERVED);
+    let lacking = [data.join(SERVED_FILE), in_pod].into_iter().filter(|file| !file.exists());
+    for file in lacking.filter(|_| owner(data).is_some()) {
+        let _ = atomic::replace(&file, b"", 0o644);
     }
+}
+
+/// Fails if the data that a founder has served with is gone: it would be back in the ring without, as a seed of its own.
+fn has_what_it_served_with(data: &Path, set: &Set, paths: &Paths) -> Result<()> {
+    let is_gone = founds(&set.launch) && paths.state_dir().join(SERVED).exists() && !has_served(data);
+    let directory = data.display();
+    ensure!(
+        !is_gone,
+        "{directory} was emptied after the server had served; it begins anew with other files, or in another pod"
+    );
+    Ok(())
 }
 
 /// Whether the server joined a ring with this data.
@@ -139,7 +154,8 @@ pub(super) fn owner(data: &Path) -> Option<u32> {
 ///
 /// # Errors
 /// When a file cannot be moved, or the server must not have the data.
-pub fn prepare(data: &Path, set: &Set) -> Result<()> {
+pub fn prepare(data: &Path, set: &Set, paths: &Paths) -> Result<()> {
+    has_what_it_served_with(data, set, paths)?;
     // Of an agent that was stopped while it made a backup. They keep files that the server has no more.
     if let Err(error) = backup::clear(&keyspaces(data)) {
         log::warn("a snapshot was not removed", &json!({"error": format!("{error:#}")}));
@@ -180,7 +196,10 @@ fn entries(data: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use tf_plan::node::launch::{Launch, Place, When};
+
     use super::*;
+    use crate::set::tests::content;
 
     #[test]
     fn repairs_are_noted_by_keyspace_and_nonsense_counts_for_none() {
@@ -196,11 +215,30 @@ mod tests {
     #[test]
     fn a_server_has_served_with_what_it_was_started_with_and_not_with_what_came_in_its_place() {
         let root = tempfile::tempdir().unwrap();
-        note_served(root.path());
-        assert!(!has_served(root.path()), "the disk was emptied beside it");
-        belongs_to("a/1", root.path(), put_aside).unwrap();
-        note_served(root.path());
-        assert!(has_served(root.path()));
+        let (paths, data) = (Paths::below(root.path()), root.path().join("data"));
+        let set = |place: Vec<Place>| {
+            let text = Launch { place, ..Launch::new(vec!["d".into()]) }.render().unwrap();
+            Set::select(&content(&[("d.launch", text.as_bytes()), ("conf", b"")]), "d", "n").unwrap()
+        };
+        let new = When::New { served: "/data/.tf-served".into() };
+        let joining = set(vec![Place { file: "conf".into(), to: "/data/conf".into(), when: new, private: false }]);
+        let founding = set(Vec::new());
+        fs::create_dir_all(paths.state_dir()).unwrap();
+        fs::create_dir(&data).unwrap();
+        prepare(&data, &founding, &paths).unwrap();
+        note_served(&data, &paths);
+        assert!(!has_served(&data), "the disk was emptied beside it");
+        belongs_to("a/1", &data, put_aside).unwrap();
+        note_served(&data, &paths);
+        assert!(has_served(&data));
+        prepare(&data, &founding, &paths).unwrap();
+        fs::remove_dir_all(&data).unwrap();
+        fs::create_dir(&data).unwrap();
+        note_served(&data, &paths);
+        assert!(!has_served(&data));
+        let why = prepare(&data, &founding, &paths).unwrap_err().to_string();
+        assert!(why.contains("was emptied after the server had served"), "{why}");
+        prepare(&data, &joining, &paths).unwrap();
     }
 
     #[test]

@@ -18,7 +18,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tf_plan::node::cassandra::{AUTH_KEYSPACE, Facts, Peer};
+use tf_plan::node::{
+    cassandra::{AUTH_KEYSPACE, Facts, Peer},
+    launch::{Launch, When},
+};
 
 pub use self::disk::prepare;
 use self::{
@@ -48,6 +51,11 @@ pub struct Server {
     pub founds: bool,
 }
 
+/// Whether a server's files are those that a ring is founded with: nothing else is in store for one without data.
+pub(super) fn founds(launch: &Launch) -> bool {
+    !launch.place.iter().any(|place| matches!(place.when, When::New { .. }))
+}
+
 /// Everything that can be found out. What cannot stays empty.
 pub async fn facts(changer: &Changer) -> Facts {
     let Changer { server, paths, .. } = changer;
@@ -57,7 +65,7 @@ pub async fn facts(changer: &Changer) -> Facts {
     let mut facts = answer("server", ask(changer)).await.unwrap_or_else(unknown);
     line::note(&data, &facts.release);
     if !facts.host_id.is_empty() {
-        disk::note_served(&data);
+        disk::note_served(&data, paths);
     }
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     (facts.has_served, facts.founds) = (disk::has_served(&data), server.founds);
