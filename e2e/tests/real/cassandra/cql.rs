@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_secs(30);
 /// For a server to turn away what it does not understand.
 const REFUSAL: Duration = Duration::from_secs(3);
+const ONE: u16 = 1;
 const QUORUM: u16 = 4;
 
 impl Access {
@@ -78,6 +79,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(i64::from_be_bytes(last(&answer)?))
     }
 
+    /// The same in the words of one server.
+    pub async fn count_at_one(&mut self, which: &str) -> Result<i64> {
+        let answer = self.asking(ONE, PATIENCE, &format!("SELECT count(*) FROM {which}")).await?;
+        Ok(i64::from_be_bytes(last(&answer)?))
+    }
+
     /// On how many servers each row of a keyspace is to be.
     pub async fn factor(&mut self, keyspace: &str) -> Result<String> {
         let which = format!("system_schema.keyspaces WHERE keyspace_name = '{keyspace}'");
@@ -93,9 +100,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 
     async fn within(&mut self, limit: Duration, statement: &str) -> Result<Vec<u8>> {
+        self.asking(QUORUM, limit, statement).await
+    }
+
+    async fn asking(&mut self, servers: u16, limit: Duration, statement: &str) -> Result<Vec<u8>> {
         let mut body = (statement.len() as u32).to_be_bytes().to_vec();
         body.extend(statement.as_bytes());
-        body.extend(QUORUM.to_be_bytes());
+        body.extend(servers.to_be_bytes());
         body.push(0);
         let (opcode, body) = timeout(limit, self.ask(7, &body)).await??;
         ensure!(opcode == 8, "{statement}: message {opcode}");

@@ -1,6 +1,5 @@
 //! What of a ring is disturbed: its sizes and its configuration.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -9,13 +8,10 @@ use serde_json::Value;
 use tf_api::contract::MemberStatus;
 
 use super::writer::Writer;
-use super::{COMPACTORS, JMX_PORT, STORE, on_a_small_machine, ring, table, with_compactors};
+use super::{COMPACTORS, JMX_PORT, STORE, on_a_small_machine, repairs, ring, table, with_compactors};
 use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of};
 use crate::store::Store;
 use crate::tls::Access;
-
-/// Where the agent notes what a server has repaired.
-const REPAIRED: &str = "/var/lib/cassandra/.tf-repaired";
 
 /// Grow by two, and shrink by one, twice.
 const SIZES: Round<Common> = Round {
@@ -54,7 +50,6 @@ impl Subject for Ring {
         // What was founded anew has none yet.
         table(&Access::of(&site.client).await?, &servers(members)?).await?;
         ring(&site.lab, &site.client, members.len()).await?;
-        let mut repaired = Vec::new();
         for pod in STORE.pods(&site.client).await?.keys() {
             let (level, number) = (wish.configuration.level(), COMPACTORS + wish.configuration.number());
             let compactors = STORE.exec(&site.lab, pod, &["nodetool", "-p", JMX_PORT, "getconcurrentcompactors"])?;
@@ -62,10 +57,8 @@ impl Subject for Ring {
             let levels = STORE.exec(&site.lab, pod, &["nodetool", "-p", JMX_PORT, "getlogginglevels"])?;
             let root = levels.lines().find_map(|line| line.strip_prefix("ROOT")).context("no root logger")?;
             ensure!(root.trim().eq_ignore_ascii_case(level), "{pod} logs {root}, not {level}");
-            // There is none before the first repair.
-            let noted = STORE.exec(&site.lab, pod, &["cat", REPAIRED]).unwrap_or_else(|_| "{}".to_owned());
-            repaired.push(serde_json::from_str::<BTreeMap<String, usize>>(&noted)?.get("lab").copied());
         }
+        let repaired = repairs(&site.lab, &site.client).await?;
         // A keyspace that was made with all of these members there needs none.
         let is_whole = repaired.iter().all(|factor| *factor == repaired[0]);
         ensure!(is_whole && repaired[0].is_none_or(|factor| factor == members.len()), "repaired: {repaired:?}");
