@@ -248,6 +248,8 @@ pub(crate) fn look_after(
     let is_changing = decided.as_ref().is_some_and(|decision| Some(&decision.record) != kept);
     let routine = backup.or(repair).filter(|_| !is_changing);
     procedure::complete(plan, cr, observed, contents, decided, upgrade, routine);
+    let again = membership::again(&plan.members, &Reports::of_observed(observed), observed.now);
+    plan.again = plan.again.into_iter().chain(again).min();
     restore::take_in(plan, cr, observed, source);
 }
 
@@ -358,7 +360,8 @@ fn decided(
         return None;
     }
     let places = ensemble.places();
-    Some(membership::decide(&Situation { room: ensemble.room(&places, &reports), record, reports: &reports }))
+    let room = ensemble.room(&places, &reports);
+    Some(membership::decide(&Situation { room, record, reports: &reports, now: observed.now }))
 }
 
 /// Who is recorded as a member.

@@ -6,6 +6,7 @@
 //! - replicate: each row is to be on every member. The number changes by one, after each member has repaired what it holds, and then each
 //!   repairs again: so a quorum always meets what an earlier quorum wrote.
 //! - grow: when all that is done, one more member is recorded, gets a pod and fetches its part of the data.
+//! - take back: whoever is one too many, has not joined and does not run is marked and struck off, whatever else waits for it.
 //! - shrink: rows are first to be on one member less. Then the member on the highest ordinal, since a StatefulSet takes no other, is marked, hands over
 //!   what it holds, leaves, is struck off the record, and its pod goes.
 //! - retry: whoever began to hand over and could not is restarted: until then its server takes part in nothing else.
@@ -18,6 +19,9 @@ mod model;
 mod replication;
 mod view;
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use tf_api::contract::MemberStatus;
 use tf_plan::{
     node::cassandra::Change,
@@ -40,6 +44,8 @@ pub struct Situation<'a> {
     pub record: &'a Record,
     /// The pods, with what their agents say.
     pub reports: &'a Reports<'a>,
+    /// The present.
+    pub now: Timestamp,
 }
 
 impl Situation<'_> {
@@ -57,6 +63,12 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         None => decision,
         waits => Decision { record: situation.record.clone(), step: None, waits },
     }
+}
+
+/// When something may be due although nothing happens.
+pub fn again(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Option<Duration> {
+    let answering = procedure::answering(members, reports);
+    answering.iter().filter_map(|(_, facts)| replication::pause(facts, now)?.try_into().ok()).min()
 }
 
 fn due(situation: &Situation<'_>) -> Decision {
@@ -112,6 +124,10 @@ fn grow(place: &Node, view: &View<'_>, decision: &mut Decision) {
 }
 
 fn shrink(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+    if view.is_outside(leaver) && view.listed_by_others(leaver) == Some(false) && leaver.is_idle() {
+        decision.record.leaving.push(leaver.member.id);
+        return;
+    }
     decision.waits = view.placed_on_more_than(view.all.len() - 1);
     if decision.waits.is_none() && replicate(view.all.len() - 1, view, decision) {
         mark(leaver, view, decision);
@@ -136,6 +152,8 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let is_wanted = !is_lost && !view.situation.room.is_one_too_many(leaver.member);
     let waits = match (view.listed_by_others(leaver), leaver.says()) {
         (None, None) => view.unclear(),
+        // It may be about to join.
+        (Some(false), None) if !leaver.is_idle() => "its server starts".to_owned(),
         (Some(false), None) => {
             decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
             return;

@@ -56,7 +56,7 @@ struct Machine {
     cramped: bool,
     server: Server,
     has_data: bool,
-    /// Whether its pod has what the ring was founded with: without data it would join as a seed of its own.
+    /// Whether its pod has what the ring was founded with, with which it does not join.
     founds: bool,
     /// The member that the data is of.
     owner: Option<u32>,
@@ -164,7 +164,8 @@ impl World {
         for at in 0..members {
             let place = world.place(at);
             world.record.add(&place);
-            let data = Machine { has_data: true, founds: true, owner: Some(at as u32 + 1), ..world.machines[at].clone() };
+            let data =
+                Machine { has_data: true, founds: true, owner: Some(at as u32 + 1), ..world.machines[at].clone() };
             world.machines[at] = data;
         }
         world
@@ -307,9 +308,9 @@ impl World {
             self.machines[at].loses_data();
         }
         let (listed, has_data) = (self.ring.contains(&at), self.machines[at].has_data);
-        assert!(listed || has_data || !self.machines[at].founds, "a member joins without data: {self:#?}");
         // Who has none fetches it from all others.
-        let is_able = !listed && !has_data && !self.machines[at].cramped;
+        // Its agent starts no founder that has lost what it served with.
+        let is_able = !listed && !has_data && !self.machines[at].cramped && !self.machines[at].founds;
         let joins = is_able && self.ring.iter().all(|other| self.runs(*other));
         let starts = listed && has_data && !self.machines[at].cramped || joins;
         if starts {
@@ -469,6 +470,7 @@ impl World {
             },
             record: &self.record,
             reports: &reports,
+            now: self.now,
         });
         let mut plan = Plan { members: decision.record.members.clone(), ..Plan::default() };
         let contents = |founds| {
@@ -593,6 +595,16 @@ impl World {
         self.now.duration_since(self.calm_since).as_hours() > SOON
     }
 
+    /// All servers can start, but for one that is not wanted and has not joined: it is not waited for.
+    fn get_room(&mut self) {
+        let last = self.pods.iter().last().filter(|_| self.pods.iter().count() == self.record.members.len());
+        let is_unwanted = self.record.members.len() > self.wanted;
+        for (at, machine) in self.machines.iter_mut().enumerate() {
+            let is_last = last.is_some_and(|last| last.at == at);
+            machine.cramped &= is_unwanted && is_last && !self.ring.contains(&at) && !machine.has_data;
+        }
+    }
+
     /// Whether everything is as wanted.
     fn rests(&self) -> bool {
         let mut members: Vec<usize> = self.record.members.iter().map(|member| machine(&member.node)).collect();
@@ -646,7 +658,7 @@ proptest! {
         }
         world.late.heal();
         world.is_killed = false;
-        world.happens(&Event::Roomy);
+        world.get_room();
         while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.record.members.len()) {
             world.happens(&Event::Comes);
         }

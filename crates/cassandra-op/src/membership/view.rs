@@ -61,6 +61,11 @@ impl<'a> Seen<'a> {
         self.facts.is_some_and(|facts| facts.left && facts.owner != Some(self.member.id))
     }
 
+    /// Whether its server does not run, or has left: it is not about to join.
+    pub fn is_idle(&self) -> bool {
+        self.pod.is_none() || self.failed || self.has_left()
+    }
+
     /// What this server has of another member.
     fn peer(&self, other: &Seen<'_>) -> Option<&'a Peer> {
         self.says()?.peers.get(&other.address?)
@@ -91,13 +96,13 @@ impl<'a> View<'a> {
         self.situation.room.wanted.is_some_and(|wanted| self.all.len() < wanted)
     }
 
-    /// Whether anybody else has a member in its ring; none where that is not known: not everybody tells who holds anything, or there is somebody
-    /// in it who may be that member, at an address that it no longer has.
+    /// Whether anybody else has a member in its ring; none where that is not known: not everybody tells who is in it, or there is somebody in it
+    /// who may be that member, at an address that it no longer has.
     pub fn listed_by_others(&self, seen: &Seen<'_>) -> Option<bool> {
         if self.is_listed(seen) {
             return Some(true);
         }
-        let is_silent = |other: &Seen<'_>| other.says().is_none() && !self.is_lost(other) && !self.is_outside(other);
+        let is_silent = |other: &Seen<'_>| other.says().is_none() && self.is_listed(other) && !self.is_lost(other);
         let is_known = self.others(seen).any(|other| other.says().is_some()) && self.stranger().is_none();
         (is_known && !self.others(seen).any(is_silent)).then_some(false)
     }
@@ -107,7 +112,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether a member has not joined yet, or was taken out of the ring, and has nothing: nobody who tells has it.
-    fn is_outside(&self, seen: &Seen<'_>) -> bool {
+    pub fn is_outside(&self, seen: &Seen<'_>) -> bool {
         seen.says().is_none() && !self.is_listed(seen) && !seen.facts.is_some_and(|facts| facts.has_served)
     }
 

@@ -211,6 +211,29 @@ fn a_founder_whose_disk_was_emptied_takes_the_files_with_which_it_joins_before_i
 }
 
 #[test]
+fn a_member_that_cannot_join_is_taken_back_and_one_that_may_be_joining_is_waited_for() {
+    let mut fewer = resource();
+    fewer.spec.common_configuration.replicas = Some(2);
+    let lowered = |phase| {
+        let mut observed = settled();
+        for index in 0..2 {
+            let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
+            facts.peers.remove(&THREE[2].1.parse().unwrap());
+            facts.keyspaces.insert("config_db_uuid".into(), 2);
+        }
+        let status = says(&mut observed, 2);
+        status.daemons.get_mut("cassandra").unwrap().phase = phase;
+        status.cassandra = Some(Facts::default());
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[2].ready = false;
+        }
+        plan(&fewer, &observed).unwrap().own_status.get("leaving").cloned()
+    };
+    assert_eq!(lowered(state::Phase::BackOff), Some(json!([3])));
+    assert_eq!(lowered(state::Phase::Running), None);
+}
+
+#[test]
 fn a_server_that_does_not_tell_for_a_moment_is_no_change_that_goes_on() {
     let mut observed = settled();
     let unknown = Facts { unknown: Some("no answer within 1200 ms".into()), ..Facts::default() };
@@ -299,6 +322,29 @@ fn nothing_is_repaired_where_it_would_do_no_good_or_somebody_else_does_it() {
     changed.agents.extend(running().agents.into_iter().filter(|(pod, _)| pod == "pod-0"));
     says(&mut changed, 2).cassandra.as_mut().unwrap().doing = Some(routine());
     assert!(matches!(planned(&changed).step, Some(Step::Activate(..))), "what is not up to date does not wait for it");
+}
+
+#[test]
+fn a_repair_that_did_not_succeed_is_told_and_asked_for_again_after_a_pause() {
+    let of = Change::Repair { keyspace: "config_db_uuid".into(), factor: 3, routine: false };
+    let failed = |seconds| {
+        planned(&repaired([Some(1); 3], |index, facts| {
+            let at = running().now - SignedDuration::from_secs(seconds);
+            facts.joined = index == 1;
+            facts.repaired = if index == 1 { BTreeMap::new() } else { [("config_db_uuid".to_owned(), 3)].into() };
+            facts.failed = (index == 1).then(|| Failed { of: of.clone(), why: "no room".into(), at });
+        }))
+    };
+    let waits = failed(119);
+    assert_eq!(waits.step, None);
+    let told = waits.under_way.unwrap_or_default();
+    assert!(told.contains("tried again two minutes later: no room"), "{told}");
+    assert_eq!(waits.again, Some(Duration::from_secs(1)));
+    let asks = failed(120).step;
+    assert!(
+        matches!(&asks, Some(Step::Ask(target, Request::Ring(change))) if target.uid == "pod-1" && *change == of),
+        "{asks:?}"
+    );
 }
 
 #[test]
