@@ -138,7 +138,7 @@ fn shrink(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let runs = leaver.says().is_some();
-    let fragile = if runs { view.situation.fragile(&[]) } else { view.fragile_without(leaver) };
+    let fragile = if runs { view.situation.fragile(&[]) } else { view.cannot_lose(leaver) };
     match fragile {
         Some(why) => decision.waits = Some(format!("member {id} on node {node} is to leave: {why}")),
         None => decision.record.leaving.push(*id),
@@ -177,7 +177,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
                 why.unwrap_or_else(|| "its server runs, and it has no pod".to_owned())
             }
         },
-        (Some(true), None) if is_lost => match view.fragile_without(leaver) {
+        (Some(true), None) if is_lost => match view.cannot_lose(leaver) {
             Some(why) => why,
             None => match view.remove(leaver) {
                 Some(step) => {

@@ -54,6 +54,8 @@ struct Machine {
     listed: usize,
     /// Whether its server cannot start: it has no room, say.
     cramped: bool,
+    /// What is on its disk while that is not mounted.
+    unmounted: Option<Box<Machine>>,
     server: Server,
     has_data: bool,
     /// Whether its pod has what the ring was founded with, with which it does not join.
@@ -86,6 +88,10 @@ enum Event {
     Cramped(usize),
     /// All can.
     Roomy,
+    /// Most of the ring begins anew without its disks.
+    Unmounted,
+    /// They are back.
+    Mounted,
     PodDeleted(usize),
     /// A client that knows so many servers makes the keyspace.
     Keyspace(u32),
@@ -224,7 +230,8 @@ impl World {
             Event::Moves(index) => {
                 let at = index % count;
                 // One that has lost what it has and cannot say where it is now is for a person to take out.
-                if self.machines[at].has_data || !self.ring.contains(&at) {
+                let is_there = self.machines[at].has_data || !self.ring.contains(&at);
+                if is_there && self.machines[at].unmounted.is_none() {
                     self.machines[at].moved += 1;
                     self.stop(at);
                 }
@@ -234,6 +241,8 @@ impl World {
                 self.machines[at].cramped = true;
                 self.stop(at);
             }
+            Event::Unmounted => self.unmounts(),
+            Event::Mounted => self.mounts(),
             Event::Roomy => self.machines.iter_mut().for_each(|machine| machine.cramped = false),
             Event::PodDeleted(ordinal) => self.end_pod(*ordinal),
             Event::Keyspace(factor) if self.factor.is_none() && !self.ring.is_empty() => {
@@ -258,6 +267,31 @@ impl World {
             Event::Hours(hours) => self.passes(*hours),
             Event::Killed => self.is_killed = true,
             Event::Keyspace(_) | Event::Nothing => {}
+        }
+    }
+
+    fn unmounts(&mut self) {
+        let is_calm = self.late.is_none() && self.machines.iter().all(|machine| machine.doing.is_none());
+        if !is_calm || !self.ring.iter().all(|at| self.runs(*at) && self.is_known(*at)) {
+            return;
+        }
+        let most = self.ring.len() / 2 + 1;
+        for at in self.ring.iter().copied().take(most).collect::<Vec<_>>() {
+            self.stop(at);
+            self.machines[at].unmounted = Some(Box::new(self.machines[at].clone()));
+            self.machines[at].loses_data();
+            self.machines[at].owner = None;
+        }
+    }
+
+    fn mounts(&mut self) {
+        for at in 0..self.machines.len() {
+            let Some(before) = self.machines[at].unmounted.take() else { continue };
+            let Machine { has_data, owner, repaired, repaired_at, .. } = *before;
+            self.stop(at);
+            let machine = &mut self.machines[at];
+            (machine.has_data, machine.owner) = (has_data, owner);
+            (machine.repaired, machine.repaired_at) = (repaired, repaired_at);
         }
     }
 
@@ -552,7 +586,7 @@ impl World {
             Change::Remove { host_id } => {
                 let gone = machine(host_id.split('-').next().unwrap_or_default());
                 prop_assert!(
-                    !self.runs(gone) && !self.machines[gone].has_data,
+                    !self.runs(gone) && !self.machines[gone].has_data && self.machines[gone].unmounted.is_none(),
                     "a member is taken out that could come back"
                 );
             }
@@ -630,6 +664,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0_usize..16).prop_map(Event::Moves),
         1 => (0_usize..16).prop_map(Event::Cramped),
         1 => Just(Event::Roomy),
+        1 => Just(Event::Unmounted),
+        2 => Just(Event::Mounted),
         1 => (0_usize..5).prop_map(Event::PodDeleted),
         2 => (1_u32..6).prop_map(Event::Keyspace),
         2 => (1_usize..6).prop_map(Event::Late),
@@ -658,6 +694,7 @@ proptest! {
         }
         world.late.heal();
         world.is_killed = false;
+        world.mounts();
         world.get_room();
         while world.machines.iter().filter(|machine| machine.exists).count() < world.wanted.max(world.record.members.len()) {
             world.happens(&Event::Comes);

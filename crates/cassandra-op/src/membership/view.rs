@@ -135,6 +135,23 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Why nobody is taken out of the ring and no data is put aside: fewer than half of the members serve, and a row that was acknowledged with a quorum may be
+    /// on none of these.
+    fn outnumbered(&self) -> Option<String> {
+        let ring: Vec<&Seen<'_>> = self.all.iter().filter(|seen| !self.is_outside(seen)).collect();
+        let (serving, silent): (Vec<&Seen<'_>>, Vec<&Seen<'_>>) =
+            ring.iter().copied().partition(|seen| seen.says().is_some());
+        let nodes = silent.iter().map(|seen| seen.member.node.as_str()).collect::<Vec<_>>().join(", ");
+        (2 * serving.len() < ring.len()).then(|| {
+            format!(
+                "only {} of {} members serve, and what the others hold may be nowhere else: bring back nodes or disks of {nodes}; if they are gone for \
+                 good, restore a backup into a new ring",
+                serving.len(),
+                ring.len()
+            )
+        })
+    }
+
     /// Why it is not known whether a member is in the ring.
     pub fn unclear(&self) -> String {
         self.stranger().unwrap_or_else(|| "not all others tell whether it is in the ring".to_owned())
@@ -146,8 +163,13 @@ impl<'a> View<'a> {
         heard.peek().is_some() && heard.all(|heard| heard == Some(false))
     }
 
+    /// What keeps a member from being taken out of the ring that does not serve.
+    pub fn cannot_lose(&self, lost: &Seen<'_>) -> Option<String> {
+        self.outnumbered().or_else(|| self.fragile_without(lost))
+    }
+
     /// What is missing in the ring besides this member and those that are of no use to it, if anything is.
-    pub fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
+    fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
         // One that has not joined yet may be waiting for this member's end.
         let is_out = |other: &Seen<'_>| other.says().is_none() && self.listed_by_others(other) == Some(false);
         let is_void = |other: &Seen<'_>| self.is_lost(other) || self.is_outside(other) || is_out(other);
@@ -191,7 +213,7 @@ impl<'a> View<'a> {
     pub fn is_outcast(&self, seen: &Seen<'_>) -> bool {
         let has_own = seen.facts.is_some_and(|facts| facts.has_served && facts.owner == Some(seen.member.id));
         let is_out = has_own && seen.says().is_none() && (seen.failed || seen.has_left());
-        is_out && self.listed_by_others(seen) == Some(false)
+        is_out && self.listed_by_others(seen) == Some(false) && self.outnumbered().is_none()
     }
 
     /// Has another server take a member out of the ring, if nobody hears it.

@@ -211,6 +211,33 @@ fn a_founder_whose_disk_was_emptied_takes_the_files_with_which_it_joins_before_i
 }
 
 #[test]
+fn a_majority_without_data_is_left_as_it_is_and_told_what_to_bring_back() {
+    let without = |lost: &[usize]| {
+        let mut observed = settled();
+        for index in 0..3 {
+            let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
+            for other in lost.iter().filter(|other| **other != index) {
+                facts.peers.insert(THREE[*other].1.parse().unwrap(), Peer { heard: Some(false), ..heard() });
+            }
+        }
+        for index in lost {
+            let status = says(&mut observed, *index);
+            status.daemons.get_mut("cassandra").unwrap().phase = state::Phase::BackOff;
+            status.cassandra = Some(Facts::default());
+            if let Source::Known(pods) = &mut observed.pods {
+                pods[*index].ready = false;
+            }
+        }
+        planned(&observed)
+    };
+    assert_eq!(without(&[1]).own_status.get("leaving"), Some(&json!([2])));
+    let held = without(&[1, 2]);
+    assert_eq!((held.own_status.get("leaving"), held.step), (None, None));
+    let told = held.under_way.unwrap_or_default();
+    assert!(told.contains("only 1 of 3 members serve") && told.contains("bring back nodes or disks of"), "{told}");
+}
+
+#[test]
 fn a_member_that_cannot_join_is_taken_back_and_one_that_may_be_joining_is_waited_for() {
     let mut fewer = resource();
     fewer.spec.common_configuration.replicas = Some(2);
