@@ -135,6 +135,7 @@ fn ring(
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     selection::require(&spec.containers, &[config::jvm::DAEMON])?;
+    is_bearable(cr, observed)?;
     let changing = changing(cr, observed);
     let backup_volume = backup::volume(spec)?;
     let mut ensemble = Ensemble::prepare(
@@ -228,6 +229,23 @@ fn ring(
     look_after(&mut plan, cr, observed, &contents, decided, (!is_mixed).then_some(&kept), source);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// Refuses a ring of more than [`LARGEST`] members, unless there are as many.
+fn is_bearable(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<(), NotReady> {
+    let members = cr.contract().map(|contract| contract.members.len()).unwrap_or_default();
+    let pods = observed.pods.known().map(Vec::len).unwrap_or_default();
+    let most = (members.max(pods) as i32).max(LARGEST);
+    match cr.spec.common_configuration.replicas {
+        Some(asked) if asked > most => Err(NotReady::invalid(
+            Reason::InvalidSpec,
+            format!(
+                "spec.commonConfiguration.replicas is {asked}: each row is on every member, so more than {LARGEST} make writes slower and tolerate no loss that \
+                 matters; state {most} or less"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Has the one thing done that is due of all that is done to members that run. `decided`: what is to be done about who they are, where that can

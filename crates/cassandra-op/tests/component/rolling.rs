@@ -211,6 +211,18 @@ fn a_founder_whose_disk_was_emptied_takes_the_files_with_which_it_joins_before_i
 }
 
 #[test]
+fn a_ring_of_more_members_than_do_any_good_is_refused() {
+    let asked = |replicas| {
+        let mut resource = resource();
+        resource.spec.common_configuration.replicas = Some(replicas);
+        plan(&resource, &settled()).map_err(|refused| refused.message)
+    };
+    assert!(asked(7).is_ok());
+    let why = asked(8).unwrap_err();
+    assert!(why.contains("replicas is 8") && why.contains("state 7 or less"), "{why}");
+}
+
+#[test]
 fn a_majority_without_data_is_left_as_it_is_and_told_what_to_bring_back() {
     let without = |lost: &[usize]| {
         let mut observed = settled();
