@@ -98,7 +98,7 @@ fn copy(place: &Place, bytes: &[u8], is_secret: bool, target: &Path) -> Result<(
 pub fn note_served(launch: &Launch, paths: &Paths) -> Result<()> {
     for place in &launch.place {
         let When::New { served } = &place.when else { continue };
-        let (path, begun) = (paths.at(served), paths.at(&launch::begun(served)));
+        let (path, begun) = (paths.at(served), paths.at(launch::begun(served)));
         if fs::symlink_metadata(&path).is_err() && fs::symlink_metadata(&begun).is_ok() {
             atomic::replace(&path, b"", 0o644)?;
         }

@@ -212,8 +212,8 @@ impl World {
             Event::Dies(index) => {
                 let at = index % count;
                 if self.can_lose(at) {
-                    let Machine { joined, moved, listed, .. } = self.machines[at];
-                    self.machines[at] = Machine { joined, moved, listed, ..Machine::default() };
+                    let Machine { moved, listed, joined, .. } = self.machines[at];
+                    self.machines[at] = Machine { moved, listed, joined, ..Machine::default() };
                     self.pods.lose(at);
                 }
             }
