@@ -43,7 +43,7 @@ fn spec() -> impl Strategy<Value = Value> {
         1 => Just(json!([{"name": "nodemanager"}])),
     ];
     let level = prop::sample::select(vec!["info", "debug", "warning", "error", "critical", "none"]);
-    (containers, heap.clone(), heap, level, prop::option::of(1..9), any::<Option<bool>>(), 1..60_000_u16).prop_map(
+    (containers, heap.clone(), heap, level, prop::option::of(1..8), any::<Option<bool>>(), 1..60_000_u16).prop_map(
         |(containers, min, max, level, replicas, rpc, port)| {
             json!({
                 "commonConfiguration": {"logLevel": level, "replicas": replicas},
@@ -185,7 +185,9 @@ proptest! {
         founded.status.get_or_insert_default().contract.members.clone_from(&before.members);
         let before = Component::plan(&founded, &observed).unwrap();
         let mut asked = founded.clone();
-        asked.spec.common_configuration.replicas = Some(before.members.len() as i32 + 1);
+        // More than seven are refused.
+        let count = before.members.len() as i32;
+        asked.spec.common_configuration.replicas = Some(if count < 7 { count + 1 } else { count - 1 });
         if let Source::Known(nodes) = &mut observed.nodes {
             let address = nodes.first().and_then(|node| node.address.clone()).unwrap_or_default();
             let address = if address.contains(':') { "2001:10::1" } else { "192.0.2.1" };
