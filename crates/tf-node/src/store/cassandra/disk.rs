@@ -228,7 +228,7 @@ mod tests {
         prepare(&data, &founding, &paths).unwrap();
         note_served(&data, &paths);
         assert!(!has_served(&data), "the disk was emptied beside it");
-        belongs_to("a/1", &data, put_aside).unwrap();
+        owner::belongs_to("a/1", &[], &data, put_aside).unwrap();
         note_served(&data, &paths);
         assert!(has_served(&data));
         prepare(&data, &founding, &paths).unwrap();
