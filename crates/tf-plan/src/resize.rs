@@ -81,6 +81,15 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Says what changes of what was recorded before: what follows from it is due in the next pass, and nothing is at rest until then.
+    #[must_use]
+    pub fn explained(mut self, before: &Record) -> Self {
+        if self.step.is_none() {
+            self.waits = self.waits.or_else(|| before.difference(&self.record));
+        }
+        self
+    }
+
     /// Puts what is due into a plan, before what a roll-out would do.
     pub fn carry_out(self, plan: &mut Plan) {
         if let Some(step) = self.step {
@@ -122,6 +131,19 @@ impl Record {
         }
     }
 
+    /// What another record has differently, for people.
+    fn difference(&self, other: &Self) -> Option<String> {
+        let is_new = |member: &&MemberStatus| self.members.iter().all(|it| it.id != member.id);
+        let is_gone = |member: &&MemberStatus| other.members.iter().all(|it| it.id != member.id);
+        let joins = other.members.iter().find(is_new).map(|it| format!("member {} on node {} joins", it.id, it.node));
+        let ends =
+            || self.members.iter().find(is_gone).map(|it| format!("member {} on node {} has left", it.id, it.node));
+        let leaves =
+            || other.leaving.iter().find(|id| !self.is_leaving(**id)).map(|id| format!("member {id} is to leave"));
+        let stays = || self.leaving.iter().find(|id| !other.is_leaving(**id)).map(|id| format!("member {id} stays"));
+        joins.or_else(ends).or_else(leaves).or_else(stays)
+    }
+
     /// Whether a member is on its way out.
     pub fn is_leaving(&self, id: u32) -> bool {
         self.leaving.contains(&id)
@@ -159,5 +181,32 @@ impl Record {
             self.add(place);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_changes_is_told_until_the_next_pass() {
+        let member = |id: u32| MemberStatus { id, node: format!("n{id}"), address: format!("10.0.0.{id}") };
+        let record =
+            |ids: &[u32], leaving: &[u32]| Record::of(&ids.iter().copied().map(member).collect::<Vec<_>>(), 9, leaving);
+        let waits = |before: &Record, after: Record, waits: Option<&str>| {
+            let waits = waits.map(str::to_owned);
+            Decision { record: after, step: None, waits }.explained(before).waits
+        };
+        let before = record(&[1, 2], &[2]);
+        for (after, said) in [
+            (record(&[1, 2], &[2]), None),
+            (record(&[1, 2], &[]), Some("member 2 stays")),
+            (record(&[1, 2], &[2, 1]), Some("member 1 is to leave")),
+            (record(&[1], &[]), Some("member 2 on node n2 has left")),
+            (record(&[1, 3], &[]), Some("member 3 on node n3 joins")),
+        ] {
+            assert_eq!(waits(&before, after.clone(), None).as_deref(), said, "{after:?}");
+            assert_eq!(waits(&before, after, Some("for it")).as_deref(), Some("for it"));
+        }
     }
 }

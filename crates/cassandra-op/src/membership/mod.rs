@@ -60,7 +60,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     let decision = due(situation);
     let is_idle = decision.step.is_none() && decision.record == *situation.record;
     match procedure::routine(situation.room.members, situation.reports).filter(|_| !is_idle) {
-        None => decision,
+        None => decision.explained(situation.record),
         waits => Decision { record: situation.record.clone(), step: None, waits },
     }
 }

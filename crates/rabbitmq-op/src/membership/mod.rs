@@ -87,7 +87,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         decision.step = mend(&view);
         decision.waits = decision.waits.or_else(|| view.estranged());
     }
-    decision
+    decision.explained(before)
 }
 
 /// Who goes first: whoever has no node, then whoever cannot come back, then whoever is not wanted any more.

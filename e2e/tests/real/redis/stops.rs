@@ -7,13 +7,13 @@ use kube::{Client, ResourceExt as _};
 use rustix::process::Signal;
 use tf_api::kinds::REDIS;
 use tf_testing::resources::{self, Resource};
-use tf_testing::{Lab, RealNode};
+use tf_testing::{Lab, RealNode, skip};
 use tokio::time::sleep;
 
 use super::journal::Journal;
-use super::sentinel::{CONVERGED, HANDED_OVER, good, master, signal, three};
+use super::sentinel::{CONVERGED, HANDED_OVER, good, master, signal, three, with_sentinels};
 use super::*;
-use crate::store::HONEST_WITHIN;
+use crate::store::{BRING_UP, HONEST_WITHIN};
 
 /// Longer than Sentinels forbear.
 const HANGS: Duration = Duration::from_secs(12);
@@ -139,6 +139,28 @@ async fn servers_that_hibernated_serve_again_each_on_its_own_and_as_copies() -> 
             let journal = Journal::begin(&login, &addresses);
             journal.goes_on(CONVERGED).await?;
             good("after sleep", &journal.end().await?, HANDED_OVER)
+        })
+        .await
+}
+
+/// Sentinels of a release that cannot be told what they have to be: `--release redis-6.0.16`.
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_of_a_release_before_6_2_are_not_started_and_that_is_told() -> Result<()> {
+    let releases = std::env::var(image::RELEASES).unwrap_or_default();
+    if !releases.split_whitespace().any(|release| release.starts_with("redis-6.0.")) {
+        return skip::this_test("nobody asked for a release before 6.2");
+    }
+    STORE
+        .with(3, &[], &[], async |_, client| {
+            STORE.apply(client, with_sentinels(json!({}))).await?;
+            let is_told = |redis: &Resource| {
+                let why = redis.explain("Ready");
+                why.contains("6.2") && why.contains("6.0.") && why.contains(NAME)
+            };
+            let redis = STORE.until(client, "told what its image lacks", BRING_UP, is_told).await?;
+            println!("{}", redis.explain("Ready"));
+            ensure!(!redis.is("Available", "True"), "{}", redis.explain("Available"));
+            Ok(())
         })
         .await
 }
