@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, anyhow};
 use tf_plan::node::{MEMBER_FILE, OTHER_MEMBERS_FILE};
 
 use crate::{atomic, set::Set};
@@ -48,14 +48,19 @@ pub(super) fn belongs_to(
         && resource(member).as_deref() == Some(uid)
     {
         if others.contains(&number) {
-            bail!(
-                "its volume has the data of member {number}, which is on another node; delete the pods of both at once, until each is on the node of its volume"
-            );
+            return Err(misplaced(&format!("data of member {number}")));
         }
         put_aside(data)?;
     }
     // Last: whoever is stopped before does the same again, and what has been put aside by then stays.
     atomic::write(&file, member.as_bytes(), 0o600)
+}
+
+/// Why a server is not started with the volume of another member.
+pub(super) fn misplaced(what: &str) -> Error {
+    anyhow!(
+        "its volume has the {what}, which is on another node; delete the pods of both at once, until each is on the node of its volume"
+    )
 }
 
 /// Whether there is something of this name.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_plan::{
     files::env,
@@ -32,7 +32,7 @@ const NAME: &str = "RABBITMQ_NODENAME";
 pub(super) fn remembered(data: &Path, paths: &Paths) -> Option<BTreeSet<String>> {
     let environment = fs::read_to_string(paths.run_dir().join(ENVIRONMENT)).ok()?;
     let name = env::parse(&environment).ok()?.remove(NAME)?;
-    match fs::read_to_string(data.join(DATABASES).join(&name).join(CLUSTER)) {
+    match fs::read_to_string(own(data, &name).join(CLUSTER)) {
         Ok(text) => Some(nodes(&text)).filter(|nodes| !nodes.is_empty()),
         // With the database of another name, or what is left of its own, its volume is not empty.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -77,9 +77,7 @@ pub(super) fn databases(data: &Path) -> PathBuf {
 pub(super) fn claim(set: &Set, data: &Path) -> Result<()> {
     // Nothing is noted about a volume that has to go elsewhere.
     if let Some(other) = misplaced(set, data).with_context(|| format!("look at {}", data.display()))? {
-        bail!(
-            "its volume has the database of {other}, which is on another node; delete the pods of both at once, until each is on the node of its volume"
-        );
+        return Err(owner::misplaced(&format!("database of {other}")));
     }
     owner::claim(set, data, put_aside)
 }
