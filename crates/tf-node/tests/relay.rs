@@ -17,7 +17,9 @@ use std::{
 };
 
 use common::{
-    Container, files, shell,
+    Container, files,
+    redis::request,
+    shell,
     tls::{Authority, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -59,23 +61,6 @@ fn serve(mut stream: BufReader<impl Read + Write>) {
         }
         let _ = stream.get_mut().flush();
     }
-}
-
-/// A list of words, or one line of them.
-fn request(stream: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut line = || {
-        let mut line = String::new();
-        stream.read_line(&mut line).ok().filter(|length| *length > 0)?;
-        Some(line.trim_end().to_owned())
-    };
-    let first = line()?;
-    let Some(count) = first.strip_prefix('*') else { return Some(first.split(' ').map(str::to_owned).collect()) };
-    let mut words = Vec::new();
-    for _ in 0..count.parse::<usize>().ok()? {
-        line()?;
-        words.push(line()?);
-    }
-    Some(words)
 }
 
 /// What a client that speaks neither TLS nor logs in is answered.

@@ -7,7 +7,7 @@ mod common;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufReader, Read, Write},
     net::{IpAddr, Ipv4Addr, TcpListener},
     num::NonZeroU16,
     process::Output,
@@ -17,7 +17,9 @@ use std::{
 };
 
 use common::{
-    Container, DAEMON, files, shell,
+    Container, DAEMON, files,
+    redis::request,
+    shell,
     tls::{Authority, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -103,21 +105,6 @@ fn answer_all(mut stream: BufReader<impl Read + Write>, answer: impl Fn(&[&str])
         }
         let _ = stream.get_mut().flush();
     }
-}
-
-fn request(stream: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut line = || {
-        let mut line = String::new();
-        stream.read_line(&mut line).ok().filter(|length| *length > 0)?;
-        Some(line.trim_end().to_owned())
-    };
-    let count: usize = line()?.strip_prefix('*')?.parse().ok()?;
-    let mut words = Vec::new();
-    for _ in 0..count {
-        line()?;
-        words.push(line()?);
-    }
-    Some(words)
 }
 
 fn text(text: &str) -> String {

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "helpers of tests")]
 
 pub mod api_server;
+pub mod redis;
 pub mod tls;
 
 use std::{

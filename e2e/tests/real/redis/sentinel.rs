@@ -46,6 +46,13 @@ pub async fn three(lab: &Lab, client: &Client) -> Result<(Login, Vec<IpAddr>)> {
     Ok((Login::by_sentinel(client).await?, lab.real_nodes()?.addresses()?))
 }
 
+/// Clients that write, when the first writes are acknowledged.
+pub async fn writing(login: &Login, addresses: &[IpAddr]) -> Result<Journal> {
+    let journal = Journal::begin(login, addresses);
+    journal.goes_on(CONVERGED).await?;
+    Ok(journal)
+}
+
 /// The node of the server that takes writes.
 pub async fn master(lab: &Lab, login: &Login, addresses: &[IpAddr]) -> Result<RealNode> {
     let master = login.master(addresses).await?;
@@ -86,8 +93,7 @@ async fn when_the_server_that_takes_writes_is_killed_or_its_pod_deleted_another_
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let before = master(lab, &login, &addresses).await?;
             ensure!(kill(&before, false)?, "no server");
             journal.goes_on(CONVERGED).await?;
@@ -96,15 +102,13 @@ async fn when_the_server_that_takes_writes_is_killed_or_its_pod_deleted_another_
             ensure!(after != before.address(), "the server that lost everything is not copied");
             good("killed once", &journal.end().await?, CONVERGED)?;
 
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let told = killed_again_and_again(&after_node(lab, after)?, client).await?;
             journal.goes_on(CONVERGED).await?;
             through(client, "the servers' return").await?;
             good(&format!("killed again and again, told after {told:.1?}"), &journal.end().await?, CONVERGED)?;
 
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let node = master(lab, &login, &addresses).await?;
             let pod = STORE.pod_on(client, &node).await?;
             let name = pod.name_any();
@@ -145,15 +149,13 @@ async fn a_change_and_a_restart_on_demand_go_round_without_the_loss_of_a_write()
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
             let before = STORE.uids(client).await?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             resources::apply(client, REDIS, NAMESPACE, NAME, spec(3, "debug")).await?;
             through(client, "the change").await?;
             good("another log level, with Sentinels started anew", &journal.end().await?, HANDED_OVER)?;
             ensure!(STORE.uids(client).await? == before, "pods are the same");
 
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             STORE.restarted(client).await?;
             good("pods replaced", &journal.end().await?, HANDED_OVER)
         })
@@ -169,8 +171,7 @@ async fn a_server_that_is_cut_off_acknowledges_nothing_and_one_without_power_is_
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
             let nodes = lab.real_nodes()?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let node = master(lab, &login, &addresses).await?;
             let others: Vec<String> = nodes.all()?.iter().map(|node| node.name().to_owned()).collect();
             let others: Vec<&str> = others.iter().map(String::as_str).filter(|name| *name != node.name()).collect();
@@ -183,8 +184,7 @@ async fn a_server_that_is_cut_off_acknowledges_nothing_and_one_without_power_is_
             through(client, "the return of who was cut off").await?;
             good("cut off", &journal.end().await?, CONVERGED)?;
 
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let node = master(lab, &login, &addresses).await?;
             nodes.stop(node.name()).await?;
             journal.goes_on(CONVERGED).await?;
@@ -204,8 +204,7 @@ async fn when_all_are_killed_at_once_they_agree_again_on_one_that_takes_writes()
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
             for sentinels in [false, true] {
-                let journal = Journal::begin(&login, &addresses);
-                journal.goes_on(CONVERGED).await?;
+                let journal = writing(&login, &addresses).await?;
                 let begun = Instant::now();
                 for node in lab.real_nodes()?.all()? {
                     ensure!(kill(&node, false)?, "no server");
@@ -232,8 +231,7 @@ async fn when_the_node_of_the_server_that_takes_writes_is_gone_for_good_another_
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let mut journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let mut journal = writing(&login, &addresses).await?;
             let mut lost = master(lab, &login, &addresses).await?;
             if operator::node_of(client, STORE.operator, NAMESPACE).await? == lost.name() {
                 // The operator is not to be lost with it.

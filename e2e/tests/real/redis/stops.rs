@@ -10,8 +10,7 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::{Lab, RealNode, skip};
 use tokio::time::sleep;
 
-use super::journal::Journal;
-use super::sentinel::{CONVERGED, HANDED_OVER, good, master, signal, three, with_sentinels};
+use super::sentinel::{CONVERGED, HANDED_OVER, good, master, signal, three, with_sentinels, writing};
 use super::*;
 use crate::store::{BRING_UP, HONEST_WITHIN};
 
@@ -28,8 +27,7 @@ async fn a_server_that_hangs_is_done_without_and_acknowledges_nothing_when_it_go
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let node = master(lab, &login, &addresses).await?;
             let begun = Instant::now();
             ensure!(signal(&node, false, Signal::STOP)?, "no server");
@@ -53,8 +51,7 @@ async fn without_copies_no_server_takes_writes_and_that_is_told() -> Result<()> 
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let leader = master(lab, &login, &addresses).await?;
             let nodes = lab.real_nodes()?.all()?;
             let copies: Vec<&RealNode> = nodes.iter().filter(|node| node.name() != leader.name()).collect();
@@ -82,8 +79,7 @@ async fn a_pod_that_is_evicted_while_its_server_hands_over_loses_no_write() -> R
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (login, addresses) = three(lab, client).await?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             let evicted = {
                 let restarted = STORE.restarted(client);
                 tokio::pin!(restarted);
@@ -136,8 +132,7 @@ async fn servers_that_hibernated_serve_again_each_on_its_own_and_as_copies() -> 
             let (login, addresses) = three(lab, client).await?;
             STORE.sleeps_and_wakes(client).await?;
             through(client, "the end of sleep").await?;
-            let journal = Journal::begin(&login, &addresses);
-            journal.goes_on(CONVERGED).await?;
+            let journal = writing(&login, &addresses).await?;
             good("after sleep", &journal.end().await?, HANDED_OVER)
         })
         .await
