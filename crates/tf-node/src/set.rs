@@ -131,12 +131,13 @@ impl Set {
             return Effect::Restart;
         }
         let told = match (&old.level, &new.level) {
-            (Some(old), Some(new)) if old.lines == new.lines => &new.lines,
-            _ => &BTreeSet::new(),
+            (Some(old), Some(new)) if old.lines == new.lines => new.lines.clone(),
+            _ => BTreeSet::new(),
         };
+        let unread: BTreeSet<String> = told.union(&new.only_at_start).cloned().collect();
         let lists = new.lists.as_ref().filter(|lists| old.lists.as_ref() == Some(lists));
         let difference = |name: &str| match (self.files.get(name), next.files.get(name)) {
-            (Some(old), Some(new)) if old != new => Difference::between(&old.bytes, &new.bytes, told, lists),
+            (Some(old), Some(new)) if old != new => Difference::between(&old.bytes, &new.bytes, &unread, lists),
             (old, new) if old == new => Difference::None,
             _ => Difference::More,
         };
@@ -159,7 +160,7 @@ impl Set {
 /// How a file differs from the one before.
 #[derive(Clone, Copy)]
 enum Difference<'a> {
-    /// In nothing but what the daemon is told.
+    /// In nothing but what the daemon is told, or does not read while it runs.
     None,
     /// In lists that it reads again after this signal.
     Lists(&'a Signal),
@@ -168,8 +169,8 @@ enum Difference<'a> {
 }
 
 impl<'a> Difference<'a> {
-    fn between(old: &[u8], new: &[u8], told: &BTreeSet<String>, lists: Option<&'a Lists>) -> Self {
-        let (old, new) = (without(told, old), without(told, new));
+    fn between(old: &[u8], new: &[u8], unread: &BTreeSet<String>, lists: Option<&'a Lists>) -> Self {
+        let (old, new) = (without(unread, old), without(unread, new));
         let differing = || old.iter().zip(&new).filter(|(old, new)| old != new);
         let is_list = |line: &[u8]| lists.is_some_and(|lists| begins_with(&lists.lines, line));
         match lists {
@@ -314,6 +315,17 @@ pub(crate) mod tests {
         let unread = launch(|_| {});
         let after = set(&unread, &[("hard", "[a]\nservers = 1\n[b]\ncollectors = 1")]);
         assert_eq!(before.effect(&after), Effect::Restart, "it is not known to read them");
+    }
+
+    #[test]
+    fn what_counts_at_a_start_alone_restarts_nothing_and_anything_beside_it_does() {
+        let seeds = |launch: &mut Launch| launch.only_at_start = ["  - seeds: ".to_owned()].into();
+        let before = set(&launch(|_| {}), &[("hard", "a:\n  - seeds: 1\nb")]);
+        let effect = |hard: &str| before.effect(&set(&launch(seeds), &[("hard", hard)]));
+        assert_eq!(effect("a:\n  - seeds: 1,2\nb"), Effect::Signals(vec![]));
+        assert_eq!(effect("a:\n  - seeds: 1,2\nc"), Effect::Restart);
+        let unsaid = set(&launch(|_| {}), &[("hard", "a:\n  - seeds: 1,2\nb")]);
+        assert_eq!(before.effect(&unsaid), Effect::Restart, "it is not said of it");
     }
 
     proptest! {

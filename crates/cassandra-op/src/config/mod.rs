@@ -128,6 +128,7 @@ pub fn launch_file(
             lines: [ROOT.to_owned()].into(),
             tell: Tell::Command { argv: nodetool(&["setlogginglevel", "ROOT", level]) },
         }),
+        only_at_start: [yaml::SEEDS.to_owned()].into(),
         agent: agents.api()?,
         // By itself it looks every ten minutes. 3.11 knows no such command, and never looks.
         identity: Some(Identity { reload: Some(nodetool(&["reloadssl"])), at_start: true, ..agents.certificate() }),

@@ -39,6 +39,9 @@ pub enum Door {
     Agent,
 }
 
+/// Beginning of the line with the seeds. A server looks for a ring there when it starts. Later it takes them for nothing but one more server to gossip
+/// with now and then (`Gossiper.doGossipToSeed`, 3.11), and hears of all others from those that it knows.
+pub const SEEDS: &str = "  - seeds: ";
 /// The loopback address.
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -230,6 +233,25 @@ mod tests {
         assert_eq!(facts(Door::Clients), clients);
         let agent = [json!("AllowAllAuthenticator"), json!("127.0.0.1"), json!(true), json!("10.0.0.1")];
         assert_eq!(facts(Door::Agent), agent);
+    }
+
+    #[test]
+    fn seeds_are_in_one_line_and_nothing_else_in_the_file_varies_with_them() {
+        let spec = CassandraConfiguration::default();
+        let ring = Ring {
+            cluster_name: "c",
+            spec: &spec,
+            keystore_password: "key",
+            truststore_password: "trust",
+            asks: false,
+        };
+        let file = |seeds: &[&str]| ring.yaml("cassandra.yaml", "fd00::3", seeds, Door::Clients).unwrap();
+        let (one, three) = (file(&["fd00::1"]), file(&["fd00::1", "fd00::2", "fd00::3"]));
+        assert_eq!(one.lines().count(), three.lines().count());
+        for (one, three) in one.lines().zip(three.lines()).filter(|(one, three)| one != three) {
+            assert!(one.starts_with(SEEDS) && three.starts_with(SEEDS), "{one}: {three}");
+        }
+        assert_ne!(one, three);
     }
 
     #[test]

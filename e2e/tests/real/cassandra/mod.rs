@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tf_api::kinds::CASSANDRA;
 use tf_pki::authority::Authority;
 use tf_testing::Lab;
+use tf_testing::identity::Identity;
 use tf_testing::real::{image, whole::SMALL_HEAP};
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
@@ -309,6 +310,27 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
         .await
 }
 
+/// Servers that run, on whichever node; tools are of the same program.
+fn servers(lab: &Lab) -> Result<Vec<Identity>> {
+    let mut servers = Vec::new();
+    for node in lab.real_nodes()?.all()? {
+        let is_server = |process: &Identity| {
+            let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("CassandraDaemon")
+        };
+        servers.extend(node.processes(SERVER)?.into_iter().filter(is_server));
+    }
+    Ok(servers)
+}
+
+/// Of these servers so many have ended; all others run since.
+fn stay(lab: &Lab, before: &[Identity], ended: usize) -> Result<()> {
+    let now = servers(lab)?;
+    let gone = before.iter().filter(|server| !now.contains(server)).count();
+    ensure!(gone == ended, "{gone} of {} servers have ended, and not {ended}", before.len());
+    Ok(())
+}
+
 /// Addresses of the members, when there are so many, each row is on each of them, and nothing is left to do.
 async fn grown(lab: &Lab, client: &Client, size: usize) -> Result<Vec<IpAddr>> {
     STORE.resized(client, size, RESIZED).await?;
@@ -377,11 +399,14 @@ async fn one_member_becomes_three_then_two_then_three_and_each_row_is_on_all_of_
                 pods.values().next().and_then(|pod| pod.status.as_ref()?.host_ip.clone()).context("no address")?;
             table(&access, &[first.parse()?]).await?;
             let all = lab.real_nodes()?.addresses()?;
-            for size in [3, 2, 3] {
+            // How many servers end is how many members leave.
+            for (size, ended) in [(3, 0), (2, 1), (3, 0)] {
+                let before = servers(lab)?;
                 let writer = Writer::begin(&access, &all);
                 let begun = Instant::now();
                 resources::apply(client, CASSANDRA, NAMESPACE, NAME, sized(size)).await?;
                 let members = grown(lab, client, size as usize).await?;
+                stay(lab, &before, ended)?;
                 everywhere(lab, client, &writer, &members).await?;
                 let summary = writer.among(&members).end().await?;
                 println!("{size} members after {:.0?}: {summary}", begun.elapsed());
@@ -401,11 +426,13 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = whole(lab, client).await?;
             let writer = Writer::begin(&access, &addresses);
+            let before = servers(lab)?;
             let lost = STORE.node_without_operator(lab, client).await?;
             let begun = Instant::now();
             STORE.replace_node(lab, client, &lost).await?;
             STORE.told(client).await?;
             let members = grown(lab, client, 3).await?;
+            stay(lab, &before, 1)?;
             let summary = writer.among(&members).end().await?;
             println!("replaced after {:.0?}: {summary}", begun.elapsed());
             ensure!(summary.lost == 0, "{summary}");

@@ -195,3 +195,29 @@ async fn a_full_disk_is_told_and_publishers_go_on_when_there_is_room() -> Result
         })
         .await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_waits_for_good_is_told_and_started_anew() -> Result<()> {
+    if !Long::Waiting.is_drawn()? {
+        return Ok(());
+    }
+    STORE
+        .with(3, &[], &[], async |lab, client| {
+            let (access, addresses) = three(lab, client).await?;
+            STORE.through(client, "the bring-up").await?;
+            let victim = STORE.node_without_operator(lab, client).await?;
+            let pod = STORE.pod_on(client, &victim).await?.name_any();
+            let traffic = Traffic::begin(&access, &addresses).await?;
+            // As 3.10.8 can be after a cut with autoheal: Erlang runs, RabbitMQ in it does not, and nobody starts it.
+            STORE.exec(lab, &pod, &["rabbitmqctl", "stop_app"])?;
+            let begun = Instant::now();
+            let is_told = |it: &Resource| !it.is_ready() && it.explain("Ready").contains(&pod);
+            STORE.until(client, &format!("told of {pod}"), HONEST_WITHIN, is_told).await?;
+            let told = begun.elapsed();
+            STORE.through(client, "the server's return").await?;
+            println!("waits for good: told after {told:.1?}, serves again after {:.0?}", begun.elapsed());
+            access.connect(victim.address()).await?;
+            good("a server that waits", &traffic.end().await?)
+        })
+        .await
+}

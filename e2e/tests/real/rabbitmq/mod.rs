@@ -89,10 +89,11 @@ pub enum Long {
     Renewal,
     OneEdit,
     CutShort,
+    Waiting,
 }
 
 impl Long {
-    pub const ALL: usize = Self::CutShort as usize + 1;
+    pub const ALL: usize = Self::Waiting as usize + 1;
 
     /// Whether it is tried in this run; else it is counted as skipped.
     fn is_drawn(self) -> Result<bool> {

@@ -143,9 +143,17 @@ struct Account {
     longest_pause: Duration,
     refused: usize,
     received: [BTreeSet<u64>; CONSUMERS],
+    /// What each consumer waits for.
+    waits: [&'static str; CONSUMERS],
 }
 
 impl Account {
+    /// How many messages each consumer lacks, and what it waits for.
+    fn lacks(&self) -> Vec<(usize, &'static str)> {
+        let lacks = |received: &BTreeSet<u64>| self.confirmed.difference(received).count();
+        self.received.iter().map(lacks).zip(self.waits).collect()
+    }
+
     fn confirm(&mut self, number: u64, pause: Duration) {
         self.confirmed.insert(number);
         self.longest_pause = self.longest_pause.max(pause);
@@ -212,14 +220,13 @@ impl Traffic {
         let publisher = self.tasks.pop().context("no publisher")?;
         publisher.abort();
         let _ = publisher.await;
-        let lost = || {
-            let account = self.account.lock().unwrap();
-            let missing = |received: &BTreeSet<u64>| account.confirmed.difference(received).count();
-            account.received.iter().map(missing).sum::<usize>()
-        };
+        let lost = || self.account.lock().unwrap().lacks().into_iter().map(|(lacks, _)| lacks).sum::<usize>();
         let _ = eventually("everything to arrive", ARRIVAL, async || Ok((lost() == 0).then_some(()))).await;
         let lost = lost();
         let account = self.account.lock().unwrap();
+        if lost > 0 {
+            println!("what consumers lack, and wait for: {:?}", account.lacks());
+        }
         ensure!(!account.confirmed.is_empty(), "nothing was confirmed");
         Ok(Summary {
             confirmed: account.confirmed.len(),
@@ -259,14 +266,20 @@ async fn consume(
     mut open: (Connection, lapin::Consumer),
     account: Arc<Mutex<Account>>,
 ) {
+    let waits = |what| account.lock().unwrap().waits[number] = what;
     for turn in number.. {
+        waits("for messages");
         while let Some(Ok(delivery)) = open.1.next().await {
             let message = delivery.data.as_slice().try_into().map(u64::from_be_bytes);
             account.lock().unwrap().received[number].extend(message);
-            if delivery.ack(BasicAckOptions::default()).await.is_err() {
+            waits("to say that it has one");
+            let said = timeout(PATIENCE, delivery.ack(BasicAckOptions::default())).await;
+            if !matches!(said, Ok(Ok(_))) {
                 break;
             }
+            waits("for messages");
         }
+        waits("for a server");
         open = loop {
             // It ends like the task: when the test does.
             match declared(&access, &addresses, turn + 1, number).await {

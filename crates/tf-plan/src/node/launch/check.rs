@@ -88,6 +88,7 @@ impl Launch {
         if let Some(Lists { lines, .. }) = &self.lists {
             ensure("lists.lines", "are none, or one is empty", !lines.is_empty() && !lines.contains(""))?;
         }
+        ensure("onlyAtStart", "has an empty one", !self.only_at_start.contains(""))?;
         if let Some(drain) = &self.drain {
             command("drain.argv", &drain.argv)?;
             wait("drain.seconds", drain.seconds)?;

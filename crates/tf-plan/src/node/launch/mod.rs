@@ -83,6 +83,10 @@ pub struct Launch {
     /// Lists of servers that it reads again while it runs. Default: it is started anew for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lists: Option<Lists>,
+    /// Beginnings of the lines of its files that count when it starts and for nothing later. For files that differ in no other line nothing is
+    /// done to it. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub only_at_start: BTreeSet<String>,
     /// Seconds without any answer to [`Self::alive`], or to [`Self::ready`] without it, after which a daemon that has answered since its start counts as hanging: it is killed
     /// and started anew. One that answers that it does not serve does not hang, nor does one that refuses connections. Default: it
     /// is left alone.
@@ -163,6 +167,7 @@ impl Launch {
             kubernetes: None,
             level: None,
             lists: None,
+            only_at_start: BTreeSet::new(),
             patience: None,
             starting: None,
             recovering: None,
