@@ -268,8 +268,13 @@ async fn consume(
 ) {
     let waits = |what| account.lock().unwrap().waits[number] = what;
     for turn in number.. {
-        waits("for messages");
-        while let Some(Ok(delivery)) = open.1.next().await {
+        loop {
+            waits("for messages");
+            let delivery = match timeout(PATIENCE, open.1.next()).await {
+                Ok(Some(Ok(delivery))) => delivery,
+                Err(_) if open.0.status().connected() => continue,
+                _ => break,
+            };
             let message = delivery.data.as_slice().try_into().map(u64::from_be_bytes);
             account.lock().unwrap().received[number].extend(message);
             waits("to say that it has one");
@@ -277,7 +282,6 @@ async fn consume(
             if !matches!(said, Ok(Ok(_))) {
                 break;
             }
-            waits("for messages");
         }
         waits("for a server");
         open = loop {
