@@ -16,7 +16,8 @@ use tf_api::contract::MemberStatus;
 /// down while a node joins.
 const COUNT: usize = 3;
 
-/// Addresses of the seeds. Members keep their order and join at the end, so a full list never changes.
+/// Addresses of the seeds. Members keep their order and join at the end, so a full list changes only when one of it goes. Servers that run are not
+/// started anew for that (ADR 0063).
 pub fn of(members: &[MemberStatus]) -> Vec<&str> {
     members.iter().take(COUNT).map(|member| member.address.as_str()).collect()
 }
