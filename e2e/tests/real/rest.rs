@@ -10,7 +10,7 @@ use tf_testing::audit::count_by_user;
 use tf_testing::identity::{Identity, Usage};
 use tf_testing::resources::{self, Resource};
 
-use crate::store::{BRING_UP, NAMESPACE, Store, processes};
+use crate::store::{BRING_UP, NAMESPACE, Server, Store, processes};
 
 /// How long nothing may happen, and how long before that what has begun may take to end.
 const SILENCE: Duration = Duration::from_mins(2);
@@ -39,7 +39,7 @@ pub async fn is_silent_once(
     store.certified(client).await?;
     store.until(client, "done with its bring-up", BRING_UP, is_done).await?;
     tokio::time::sleep(SETTLED).await;
-    let agents = processes(lab, "tf-node")?.concat();
+    let agents = processes(lab, Server::named("tf-node"))?.concat();
     let before: Vec<Usage> = agents.iter().filter_map(Identity::usage).collect();
     let rest = lab.audit_mark().await?;
     tokio::time::sleep(SILENCE).await;

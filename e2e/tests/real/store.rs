@@ -427,17 +427,42 @@ impl Store {
     }
 }
 
-/// Processes of this name on each node, of which each has one at least.
-pub fn processes(lab: &Lab, name: &str) -> Result<Vec<Vec<Identity>>> {
-    let nodes = lab.real_nodes()?.all()?;
-    let processes = nodes.iter().map(|node| node.processes(name)).collect::<Result<Vec<_>>>()?;
-    ensure!(processes.iter().all(|on_a_node| !on_a_node.is_empty()), "no {name} on some node: {processes:?}");
+/// A server by its processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Server {
+    /// What they are called.
+    pub name: &'static str,
+    /// What stands in their command line, and in that of none of its tools, which run now and then.
+    pub mark: &'static str,
+}
+
+impl Server {
+    /// One whose tools are called otherwise.
+    pub const fn named(name: &'static str) -> Self {
+        Self { name, mark: "" }
+    }
+
+    /// Its processes on each node.
+    pub fn processes(self, lab: &Lab) -> Result<Vec<Vec<Identity>>> {
+        let is_server = |process: &Identity| {
+            let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(self.mark)
+        };
+        let on = |node: &RealNode| anyhow::Ok(node.processes(self.name)?.into_iter().filter(is_server).collect());
+        lab.real_nodes()?.all()?.iter().map(on).collect()
+    }
+}
+
+/// Processes of a server on each node, of which each has one at least.
+pub fn processes(lab: &Lab, server: Server) -> Result<Vec<Vec<Identity>>> {
+    let processes = server.processes(lab)?;
+    ensure!(processes.iter().all(|on_a_node| !on_a_node.is_empty()), "no {server:?} on some node: {processes:?}");
     Ok(processes)
 }
 
 /// Every one of them was started anew since they were these.
-pub fn are_others(lab: &Lab, name: &str, before: &[Vec<Identity>]) -> Result<()> {
-    let now = processes(lab, name)?;
+pub fn are_others(lab: &Lab, server: Server, before: &[Vec<Identity>]) -> Result<()> {
+    let now = processes(lab, server)?;
     let is_other = |(before, now): (&Vec<Identity>, &Vec<Identity>)| now.iter().all(|it| !before.contains(it));
     ensure!(before.iter().zip(&now).all(is_other), "servers were not started anew: {before:?} and {now:?}");
     Ok(())

@@ -27,7 +27,7 @@ use tf_testing::wait::eventually;
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
-use crate::store::{NAMESPACE, Store, are_others, authorities, authority, processes, replace_authority};
+use crate::store::{NAMESPACE, Server, Store, are_others, authorities, authority, processes, replace_authority};
 use crate::tls::Access;
 
 const NAME: &str = "configdb1";
@@ -35,7 +35,7 @@ const CQL_PORT: u16 = 9041;
 const INTERNODE_PORT: u16 = 7013;
 const JMX_PORT: &str = "7201";
 /// Its servers' processes.
-const SERVER: &str = "java";
+const SERVER: Server = Server { name: "java", mark: "CassandraDaemon" };
 /// Compactions at once, as it is usual.
 const COMPACTORS: u32 = 1;
 const OPERATOR: &str = "cassandra-op";
@@ -310,22 +310,9 @@ async fn another_authority_takes_over_while_the_ring_serves_and_nobody_is_turned
         .await
 }
 
-/// Servers that run, on whichever node; tools are of the same program.
-fn servers(lab: &Lab) -> Result<Vec<Identity>> {
-    let mut servers = Vec::new();
-    for node in lab.real_nodes()?.all()? {
-        let is_server = |process: &Identity| {
-            let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains("CassandraDaemon")
-        };
-        servers.extend(node.processes(SERVER)?.into_iter().filter(is_server));
-    }
-    Ok(servers)
-}
-
 /// Of these servers so many have ended; all others run since.
 fn stay(lab: &Lab, before: &[Identity], ended: usize) -> Result<()> {
-    let now = servers(lab)?;
+    let now = SERVER.processes(lab)?.concat();
     let gone = before.iter().filter(|server| !now.contains(server)).count();
     ensure!(gone == ended, "{gone} of {} servers have ended, and not {ended}", before.len());
     Ok(())
@@ -401,7 +388,7 @@ async fn one_member_becomes_three_then_two_then_three_and_each_row_is_on_all_of_
             let all = lab.real_nodes()?.addresses()?;
             // How many servers end is how many members leave.
             for (size, ended) in [(3, 0), (2, 1), (3, 0)] {
-                let before = servers(lab)?;
+                let before = SERVER.processes(lab)?.concat();
                 let writer = Writer::begin(&access, &all);
                 let begun = Instant::now();
                 resources::apply(client, CASSANDRA, NAMESPACE, NAME, sized(size)).await?;
@@ -426,7 +413,7 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = whole(lab, client).await?;
             let writer = Writer::begin(&access, &addresses);
-            let before = servers(lab)?;
+            let before = SERVER.processes(lab)?.concat();
             let lost = STORE.node_without_operator(lab, client).await?;
             let begun = Instant::now();
             STORE.replace_node(lab, client, &lost).await?;

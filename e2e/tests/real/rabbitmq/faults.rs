@@ -73,7 +73,7 @@ async fn a_killed_server_is_told_and_loses_no_message() -> Result<()> {
             for node in lab.real_nodes()?.all()? {
                 let traffic = Traffic::begin(&access, &addresses).await?;
                 let begun = Instant::now();
-                node.kill(SERVER)?;
+                node.kill(SERVER.name)?;
                 STORE.told(client).await?;
                 let told = begun.elapsed();
                 STORE.through(client, "the server's return").await?;
@@ -96,7 +96,7 @@ async fn a_member_that_lost_its_data_joins_again_by_itself() -> Result<()> {
             let traffic = Traffic::begin(&access, &addresses).await?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             node.run("rm", &["-rf", &format!("{directory}/mnesia")]).await?;
-            node.kill(SERVER)?;
+            node.kill(SERVER.name)?;
             STORE.told(client).await?;
             STORE.through(client, "the member's return").await?;
             access.connect(node.address()).await?;

@@ -32,13 +32,14 @@ use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
 use crate::store::{
-    BRING_UP, NAMESPACE, ROLL, Store, are_others, edit_secret, followed, members, processes, replace_authority, running,
+    BRING_UP, NAMESPACE, ROLL, Server, Store, are_others, edit_secret, followed, members, processes, replace_authority,
+    running,
 };
 use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
 /// Its servers' processes.
-const SERVER: &str = "beam.smp";
+pub const SERVER: Server = Server { name: "beam.smp", mark: "start_sasl" };
 const AMQP_PORT: u16 = 5673;
 /// For a page of metrics.
 const PAGE: Duration = Duration::from_secs(10);

@@ -9,7 +9,8 @@ use tf_testing::identity::Identity;
 
 use super::world::World;
 use super::*;
-use crate::store::{edit_secret, replace_authority};
+use crate::rabbitmq;
+use crate::store::{Server, edit_secret, replace_authority};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {
@@ -127,11 +128,10 @@ async fn logs_more(client: &Client, members: usize) -> Result<()> {
 
 /// Servers that can be told another log level, on all nodes. Of those in Java ZooKeeper's and Kafka's cannot.
 fn servers(lab: &Lab) -> Result<Vec<Identity>> {
+    let daemons = ["redis-server", "contrail-api", "contrail-control", "contrail-collector"];
     let mut found = Vec::new();
-    for node in lab.real_nodes()?.all()? {
-        for name in ["beam.smp", "redis-server", "contrail-api", "contrail-control", "contrail-collector"] {
-            found.extend(node.processes(name)?);
-        }
+    for server in daemons.map(Server::named).into_iter().chain([rabbitmq::SERVER]) {
+        found.extend(server.processes(lab)?.concat());
     }
     found.sort_by_key(|server| server.pid);
     Ok(found)

@@ -1,7 +1,7 @@
 //! What the operators tell the config API, and the vRouter's agents of the same nodes.
 
 use super::*;
-use crate::store::processes;
+use crate::store::{Server, processes};
 
 /// The process of an agent of the vRouter.
 const AGENT: &str = "contrail-vrouter-agent";
@@ -29,7 +29,7 @@ pub async fn follows_control_nodes(lab: &Lab, client: &Client, visitor: &Visitor
     };
     registered("control nodes in the API", nodes.len(), 0).await?;
     visitor.make_router(addresses[1], FOREIGN).await?;
-    let agents = processes(lab, AGENT)?;
+    let agents = processes(lab, Server::named(AGENT))?;
     let heard = read_again(client).await?;
     lab.apply(&whole::manifest_of_control_nodes(2)?).await?;
     registered("one less", nodes.len() - 1, 1).await?;
@@ -39,7 +39,7 @@ pub async fn follows_control_nodes(lab: &Lab, client: &Client, visitor: &Visitor
     agents_read_again(client, heard + 2 * nodes.len()).await?;
     let is_ready = |it: &Resource| it.is_ready() && it.is("Provisioned", "True") && it.is("Progressing", "False");
     resources::until(client, CONTROL, NAMESPACE, CONTROL_NODES, "ready again", RECOVERY, is_ready).await?;
-    let now = processes(lab, AGENT)?;
+    let now = processes(lab, Server::named(AGENT))?;
     ensure!(now == agents, "agents were started anew: {agents:?} and {now:?}");
     Ok(())
 }
