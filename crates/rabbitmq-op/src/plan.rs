@@ -58,21 +58,35 @@ const RECORD: [&str; 3] = [resize::FIELDS[0], resize::FIELDS[1], DISTRIBUTION];
 /// Cookie of every installation of the Go tf-operator whose spec names none (upstream `pkg/apis/tf/v1alpha1/defaults.go`).
 const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 
-/// Plans a cluster.
+/// The members of a cluster, and what is to be done about who is one.
+pub(crate) struct Members<'a> {
+    pub(crate) ensemble: Ensemble<'a, Rabbitmq>,
+    /// What they are called, in their order.
+    pub(crate) nodes: Vec<Node>,
+    /// What is to be recorded of them.
+    pub(crate) record: Record,
+    /// None where it cannot be told.
+    pub(crate) decided: Option<Decision>,
+    /// Why what is asked for waits although nothing is decided.
+    unasked: Option<String>,
+}
+
+/// Chooses the members of a cluster, before anything is decided about who comes and goes.
 ///
 /// # Errors
-/// When there are no members to plan for, a Secret is missing or unfit, or the spec asks for what cannot be.
-pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
-    let spec = &cr.spec.service_configuration;
-    let common = &cr.spec.common_configuration;
+/// When there are none, or the spec asks for what cannot be.
+pub(crate) fn prepare<'a>(
+    cr: &'a Rabbitmq,
+    observed: &'a Observed<Rabbitmq>,
+) -> Result<Ensemble<'a, Rabbitmq>, NotReady> {
     let changing = changing(cr);
-    let mut ensemble = Ensemble::prepare(
+    Ensemble::prepare(
         cr,
         observed,
         &Traits {
             operator: OPERATOR,
             builtins: &CONTAINERS,
-            containers: &spec.containers,
+            containers: &cr.spec.service_configuration.containers,
             obsolete: &[],
             rule: SizeRule::OddUpTo(LARGEST),
             joining: Joining::Anytime,
@@ -83,7 +97,44 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
             takes_over: true,
             changing: changing.as_deref(),
         },
-    )?;
+    )
+}
+
+/// Decides who comes and goes.
+///
+/// # Errors
+/// When members cannot be called what they have to be.
+pub(crate) fn members<'a>(
+    mut ensemble: Ensemble<'a, Rabbitmq>,
+    settled: &Settled<'a>,
+) -> Result<Members<'a>, NotReady> {
+    let Ensemble { cr, observed, .. } = ensemble;
+    let joins =
+        membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
+    let nodes_of = |ensemble: &Ensemble<'_, _>| nodes(ensemble.members(), &observed.operator.cluster_domain, settled);
+    let mut nodes = nodes_of(&ensemble)?;
+    let mut record = recorded(cr, &ensemble);
+    let mut decided = decided(observed, &ensemble, &record, &nodes);
+    let unasked = (decided.is_none() && !ensemble.is_mixed())
+        .then(|| too_many(cr, &ensemble).or_else(|| joins.clone()))
+        .flatten();
+    if let Some(decision) = &mut decided {
+        decision.waits = decision.waits.take().or(joins);
+        record.clone_from(&decision.record);
+        ensemble.membership.members.clone_from(&record.members);
+        nodes = nodes_of(&ensemble)?;
+    }
+    Ok(Members { ensemble, nodes, record, decided, unasked })
+}
+
+/// Plans a cluster.
+///
+/// # Errors
+/// When there are no members to plan for, a Secret is missing or unfit, or the spec asks for what cannot be.
+pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
+    let spec = &cr.spec.service_configuration;
+    let common = &cr.spec.common_configuration;
+    let ensemble = prepare(cr, observed)?;
     CLUSTERS.claim(cr, ensemble.members(), &observed.siblings)?;
     let login = Login::of(cr, observed)?;
     let settled = Settled::of(cr, observed, &ensemble);
@@ -93,20 +144,7 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let tls = settled.tls(spec.tls.as_ref().and_then(|tls| tls.distribution));
     let delegates = settled.delegates();
     let ports = Ports::of(spec.port, epmd.value)?;
-    let joins =
-        membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
-    let nodes_of = |ensemble: &Ensemble<'_, _>| nodes(ensemble.members(), &observed.operator.cluster_domain, &settled);
-    let mut nodes = nodes_of(&ensemble)?;
-    let kept = recorded(cr, &ensemble);
-    let mut decided = decided(observed, &ensemble, &kept, &nodes);
-    let unasked = (decided.is_none() && !ensemble.is_mixed())
-        .then(|| too_many(cr, &ensemble).or_else(|| joins.clone()))
-        .flatten();
-    if let Some(decision) = &mut decided {
-        decision.waits = decision.waits.take().or(joins);
-        ensemble.membership.members.clone_from(&decision.record.members);
-        nodes = nodes_of(&ensemble)?;
-    }
+    let Members { ensemble, nodes, record, decided, unasked } = members(ensemble, &settled)?;
     let cluster = Cluster {
         name: format!("{}/{}", ensemble.identity.namespace, ensemble.identity.name),
         uid: cr.metadata.uid.as_deref().unwrap_or_default(),
@@ -156,7 +194,6 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         own_status: own_status(&login, tls.value, delegates),
         ..Parts::default()
     };
-    let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
     let mut plan = ensemble.plan(additions)?;
     record.keep(&mut plan);
     plan.record = &RECORD;
