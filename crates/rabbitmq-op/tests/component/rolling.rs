@@ -272,6 +272,25 @@ fn pods_from_before_there_were_agents_are_replaced_one_after_the_other() {
 }
 
 #[test]
+fn a_pod_whose_node_is_of_no_member_any_more_is_made_anew_where_a_member_waits_for_one() {
+    let mut observed = running();
+    let template = planned(&observed).rollout.unwrap().workloads[0].1.clone();
+    // The member on its node was forgotten, since it lost its label, and another one was recorded in its place.
+    let mut pods = [0, 1, 2].map(|index| Pod { template: Some(template.clone()), ..pod(index) });
+    (pods[2].node, pods[2].ready) = (Some("cp9".into()), false);
+    observed.pods = Source::Known(pods.to_vec());
+    for index in 0..2 {
+        let two = Facts { nodes: facts(index).nodes.into_iter().take(2).collect(), ..facts(index) };
+        observed.agents.insert(format!("pod-{index}"), agent(index, Some(two), true));
+    }
+    observed.agents.insert("pod-2".into(), agent(2, None, false));
+    assert_eq!(planned(&observed).step, None, "its controller would put it there again");
+    observed.workloads.get_mut(SET).unwrap().current = true;
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.uid == "pod-2"), "{:?}", plan.step);
+}
+
+#[test]
 fn what_nobody_said_is_waited_for() {
     let mut observed = running();
     observed.agents.insert("pod-1".into(), agent(1, None, true));
