@@ -11,6 +11,8 @@ pub mod distribution;
 mod former;
 pub mod login;
 mod membership;
+#[cfg(test)]
+mod model;
 pub mod nodes;
 pub mod plan;
 pub mod ports;

@@ -16,8 +16,6 @@
 //! not carry it and whose data is of another cluster than the others' is only marked where those are most of the members: else
 //! nobody can tell which of the two clusters is the one to keep.
 
-#[cfg(test)]
-mod model;
 mod view;
 
 use tf_api::contract::MemberStatus;
@@ -113,8 +111,11 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let fragile = view.fragile_without(leaver);
-    let stays = fragile.is_some() || !view.situation.room.goes(leaver.member);
+    let is_wanted = !view.situation.room.goes(leaver.member);
+    let stays = fragile.is_some() || is_wanted;
     let waits = match view.listed_by_others(leaver) {
+        // It has lost what it had, and joins as who it is at any moment, maybe before it is told to be another one.
+        None if is_wanted && leaver.has_nothing() => return decision.record.unmark(*id),
         // Its server is of no use to anybody any more.
         None => {
             decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();

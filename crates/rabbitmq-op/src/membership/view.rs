@@ -64,6 +64,11 @@ impl<'a> Seen<'a> {
     fn remembers_others(&self) -> Option<bool> {
         Some(self.facts?.remembers.as_ref()?.iter().any(|name| *name != self.name))
     }
+
+    /// Whether a server that does not answer has no data of a cluster with others, as far as anybody can tell.
+    pub fn has_nothing(&self) -> bool {
+        self.remembers_others() == Some(false)
+    }
 }
 
 impl<'a> Absent<'a> {
@@ -136,7 +141,7 @@ impl<'a> View<'a> {
     /// Whether a member's server does not start, has no data, and is in the cluster as the others have it.
     pub fn has_lost_data(&self, seen: &Seen<'_>) -> bool {
         let listed = || Self::listed(&seen.name, self.others(seen));
-        seen.failed && seen.remembers_others() == Some(false) && listed() == Some(false)
+        seen.failed && seen.has_nothing() && listed() == Some(false)
     }
 
     /// Whether a member's server does not start with its data while others are a cluster without it.
