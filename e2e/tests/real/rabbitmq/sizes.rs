@@ -44,9 +44,8 @@ async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Re
             resize(client, 2).await?;
             on(2).await?;
             // Neither of them may be stopped. What they take as they run they take.
-            let nodes = lab.real_nodes()?.all()?;
-            let servers = || nodes.iter().map(|node| node.processes(SERVER)).collect::<Result<Vec<_>>>();
-            let (begun, before, former) = (Instant::now(), servers()?, running(client, RABBITMQ).await?);
+            let (begun, before) = (Instant::now(), SERVER.processes(lab)?);
+            let former = running(client, RABBITMQ).await?;
             let wish = json!({"spec": {"commonConfiguration": {"logLevel": "debug"}}});
             resources::api(client, RABBITMQ, NAMESPACE)
                 .patch(NAME, &PatchParams::default(), &Patch::Merge(wish))
@@ -54,7 +53,7 @@ async fn a_quorum_queue_is_on_members_that_joined_and_keeps_its_majority() -> Re
             followed(client, RABBITMQ, &former, ROLL).await?;
             STORE.through(client, "another log level").await?;
             println!("with the queue on both of two members: another log level after {:.1?}", begun.elapsed());
-            ensure!(servers()? == before, "servers were started anew: {before:?}");
+            ensure!(SERVER.processes(lab)? == before, "servers were started anew: {before:?}");
             resize(client, 3).await?;
             on(3).await?;
             // Nobody could be stopped if it were on fewer.
