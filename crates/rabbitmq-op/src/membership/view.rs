@@ -65,6 +65,11 @@ impl<'a> Seen<'a> {
         Some(self.facts?.remembers.as_ref()?.iter().any(|name| *name != self.name))
     }
 
+    /// Whether what it has on its disk is of a former member: it is put aside as soon as the server has its files.
+    fn has_former_data(&self) -> bool {
+        self.facts.and_then(|facts| facts.owner).is_some_and(|owner| owner != self.member.id)
+    }
+
     /// Whether a server that does not answer has no data of a cluster with others, as far as anybody can tell.
     pub fn has_nothing(&self) -> bool {
         self.remembers_others() == Some(false)
@@ -146,7 +151,8 @@ impl<'a> View<'a> {
 
     /// Whether a member's server does not start with its data while others are a cluster without it.
     fn is_estranged(&self, seen: &Seen<'_>) -> bool {
-        seen.failed && seen.remembers_others() == Some(true) && self.listed_by_others(seen).is_none()
+        let has_own = seen.remembers_others() == Some(true) && !seen.has_former_data();
+        seen.failed && has_own && self.listed_by_others(seen).is_none()
     }
 
     /// The same where those are most of the members.

@@ -62,8 +62,7 @@ impl World {
         let Some(id) = self.content(pod).and_then(|content| content.member(at)) else { return Ok(()) };
         let former = self.machines[at].owner.replace(id).filter(|former| *former != id);
         if former.is_some() {
-            // It may have been in the cluster again, under an identity that it was about to lose.
-            let is_held = (0..self.machines.len()).any(|it| it != at && self.holds(it));
+            let is_held = !self.cluster.contains(&at) && (0..self.machines.len()).any(|it| self.holds(it));
             prop_assert!(is_held, "the last data goes: {self:#?}");
             self.machines[at].data = None;
         }

@@ -20,12 +20,13 @@ impl World {
     }
 
     fn status(&self, pod: &Pod, at: usize) -> Status {
-        let Machine { server, data, .. } = &self.machines[at];
+        let Machine { server, data, owner, .. } = &self.machines[at];
         let facts = if self.runs(at) {
             self.facts(pod, at)
         } else {
             let remembers = Some(data.iter().flatten().map(|it| name(*it)).collect());
-            Facts { unknown: Some("refused".into()), remembers, left: *server == Server::Left, ..Facts::default() }
+            let left = *server == Server::Left;
+            Facts { unknown: Some("refused".into()), remembers, owner: *owner, left, ..Facts::default() }
         };
         let is_usable = |files: &usize| pod.active != Some(*files) && self.contents[*files].member(at).is_some();
         let takes = self.files.filter(is_usable).filter(|_| self.runs(at) && self.is_taken_as_it_runs(pod.active));

@@ -11,7 +11,7 @@ use tf_plan::{
     node::{
         ContentHash,
         rabbitmq::{Facts, Membership, Queues, Unmirrored},
-        state::{Health, State, Status},
+        state::{Health, Phase, State, Status},
     },
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
@@ -288,6 +288,28 @@ fn a_pod_whose_node_is_of_no_member_any_more_is_made_anew_where_a_member_waits_f
     observed.workloads.get_mut(SET).unwrap().current = true;
     let plan = planned(&observed);
     assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.uid == "pod-2"), "{:?}", plan.step);
+}
+
+#[test]
+fn a_member_that_does_not_start_with_what_a_former_one_left_is_no_other_one_again() {
+    let marked = |owner: Option<u32>| {
+        let mut observed = running();
+        for index in 0..2 {
+            let two = Facts { nodes: facts(index).nodes.into_iter().take(2).collect(), ..facts(index) };
+            observed.agents.insert(format!("pod-{index}"), agent(index, Some(two), true));
+        }
+        let remembers = Some((0..THREE.len()).map(name).collect());
+        let facts = Facts { unknown: Some("refused".into()), remembers, owner, ..Facts::default() };
+        let mut status = Status { rabbitmq: Some(facts), ..three::status(SET, "rabbitmq", 2) };
+        status.daemons.get_mut("rabbitmq").unwrap().phase = Phase::BackOff;
+        observed.agents.insert("pod-2".into(), Agent::Says(Box::new(status)));
+        planned(&observed).own_status.get("leaving").cloned()
+    };
+    let own = three::recorded()[2].id;
+    for owner in [Some(own), None] {
+        assert_eq!(marked(owner), Some(json!([own])), "the others are a cluster without it: {owner:?}");
+    }
+    assert_eq!(marked(Some(own - 1)), None, "it is put aside as soon as the server has its files");
 }
 
 #[test]

@@ -13,6 +13,11 @@ use crate::{atomic, set::Set};
 /// Says whose the data is.
 pub(super) const OWNER: &str = ".member";
 
+/// Number of the member that the data is of.
+pub(super) fn of(data: &Path) -> Option<u32> {
+    fs::read_to_string(data.join(OWNER)).ok()?.trim().rsplit_once('/')?.1.parse().ok()
+}
+
 /// Lets the data be that of the member whose files these are. What a former member of the same resource had is put aside: the others did without that
 /// one since. Data of no member, or of a resource that is gone, is taken over.
 ///

@@ -124,7 +124,7 @@ pub(super) fn has_served(data: &Path) -> bool {
 pub(super) fn note_served(data: &Path, paths: &Paths) {
     let in_pod = paths.state_dir().join(SERVED);
     let lacking = [data.join(SERVED_FILE), in_pod].into_iter().filter(|file| !file.exists());
-    for file in lacking.filter(|_| owner(data).is_some()) {
+    for file in lacking.filter(|_| owner::of(data).is_some()) {
         let _ = atomic::replace(&file, b"", 0o644);
     }
 }
@@ -143,11 +143,6 @@ fn has_what_it_served_with(data: &Path, set: &Set, paths: &Paths) -> Result<()> 
 /// Whether the server joined a ring with this data.
 pub(super) fn joined(data: &Path) -> bool {
     data.join(launch::begun(SERVED_FILE)).exists()
-}
-
-/// Number of the member that the data is of.
-pub(super) fn owner(data: &Path) -> Option<u32> {
-    fs::read_to_string(data.join(OWNER)).ok()?.trim().rsplit_once('/')?.1.parse().ok()
 }
 
 /// Puts aside what belongs to a member that left the ring.
@@ -275,16 +270,16 @@ mod tests {
         // A part of it has been moved.
         write("former.part/commitlog/1", "of the first");
         write("former/data/t/1", "of an older one");
-        assert_eq!(owner(data), Some(1));
+        assert_eq!(owner::of(data), Some(1));
         owner::belongs_to("b/2", &[], data, put_aside).unwrap();
-        assert_eq!(owner(data), Some(2));
+        assert_eq!(owner::of(data), Some(2));
         assert_eq!(read("former/data/t/1").as_deref(), Some("of the first"));
         assert_eq!(read("former/commitlog/1").as_deref(), Some("of the first"));
         assert!(read("data/t/1").is_none() && !has_served(data));
         // Of a member that is on another node nothing is touched.
         let why = owner::belongs_to("b/3", &["1", "2"], data, put_aside).unwrap_err().to_string();
         assert!(why.starts_with("its volume has the data of member 2, which is on another node"), "{why}");
-        assert_eq!(owner(data), Some(2));
+        assert_eq!(owner::of(data), Some(2));
         // Nothing takes the place of the only copy.
         write(OWNER, "b/1");
         owner::belongs_to("b/2", &[], data, put_aside).unwrap();

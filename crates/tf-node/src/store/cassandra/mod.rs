@@ -29,7 +29,7 @@ use self::{
     login::Login,
     wire::{Connection, Row, texts},
 };
-use super::{answer, line};
+use super::{answer, line, owner};
 use crate::{paths::Paths, probe::Target};
 
 /// Whether the server answers requests, which it does once it has joined the ring.
@@ -69,7 +69,7 @@ pub async fn facts(changer: &Changer) -> Facts {
     }
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     (facts.has_served, facts.founds) = (disk::has_served(&data), server.founds);
-    (facts.owner, facts.joined) = (disk::owner(&data), disk::joined(&data));
+    (facts.owner, facts.joined) = (owner::of(&data), disk::joined(&data));
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
     facts.has_login = login::is_known(&data, paths);
     changer.tasks.describe(&mut facts);

@@ -10,7 +10,7 @@ pub mod release;
 
 use std::{fs, path::Path, time::Duration};
 
-use super::{answer, line};
+use super::{answer, line, owner};
 use crate::{
     paths::Paths,
     probe::{Target, http::Connection},
@@ -125,7 +125,12 @@ pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, que
     // Half of it could be taken for all of it.
     match answer("management plugin", ask(target, data, definitions, queues, paths)).await {
         Ok(facts) => facts,
-        Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
+        Err(why) => Facts {
+            unknown: Some(why),
+            remembers: data::remembered(data, paths),
+            owner: owner::of(data),
+            ..Facts::default()
+        },
     }
 }
 
