@@ -2,5 +2,10 @@
 
 mod fields;
 mod goldens;
+mod login;
+mod membership;
 mod properties;
+mod ring;
 mod rolling;
+mod takeover;
+mod upkeep;

@@ -1,0 +1,115 @@
+//! Who is taken out of a ring, who is taken back, and who is waited for.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+
+use cassandra_op::plan::plan;
+use serde_json::json;
+use tf_plan::{
+    node::{
+        cassandra::{Facts, Peer},
+        state,
+    },
+    observed::Source,
+    step::Step,
+};
+use tf_testing::three::THREE;
+
+use crate::ring::*;
+
+#[test]
+fn a_founder_whose_disk_was_emptied_takes_the_files_with_which_it_joins_before_it_is_taken_out_of_the_ring() {
+    let unheard = |change: &dyn Fn(&mut Facts)| {
+        let mut observed = settled();
+        for (index, peer) in [(0, 1), (2, 1)] {
+            let peers = &mut says(&mut observed, index).cassandra.as_mut().unwrap().peers;
+            peers.insert(THREE[peer].1.parse().unwrap(), Peer { heard: Some(false), ..heard() });
+        }
+        let status = says(&mut observed, 1);
+        status.daemons.get_mut("cassandra").unwrap().phase = state::Phase::BackOff;
+        let mut facts = Facts { founds: true, ..Facts::default() };
+        change(&mut facts);
+        status.cassandra = Some(facts);
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[1].ready = false;
+        }
+        planned(&observed)
+    };
+    let empty = unheard(&|_| {});
+    assert!(matches!(&empty.step, Some(Step::Activate(target, _)) if target.uid == "pod-1"), "{empty:?}");
+    assert_eq!(empty.own_status.get("leaving"), None);
+    let full = unheard(&|facts| facts.has_served = true);
+    assert_eq!((full.step, full.own_status.get("leaving")), (None, None), "it has its data");
+    let new = unheard(&|facts| facts.founds = false);
+    assert_eq!(new.own_status.get("leaving"), Some(&json!([2])));
+}
+
+#[test]
+fn a_ring_of_more_members_than_do_any_good_is_refused() {
+    let asked = |replicas| {
+        let mut resource = resource();
+        resource.spec.common_configuration.replicas = Some(replicas);
+        plan(&resource, &settled()).map_err(|refused| refused.message)
+    };
+    assert!(asked(7).is_ok());
+    let why = asked(8).unwrap_err();
+    assert!(why.contains("replicas is 8") && why.contains("state 7 or less"), "{why}");
+}
+
+#[test]
+fn a_majority_without_data_is_left_as_it_is_and_told_what_to_bring_back() {
+    let without = |lost: &[usize]| {
+        let mut observed = settled();
+        for index in 0..3 {
+            let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
+            for other in lost.iter().filter(|other| **other != index) {
+                facts.peers.insert(THREE[*other].1.parse().unwrap(), Peer { heard: Some(false), ..heard() });
+            }
+        }
+        for index in lost {
+            let status = says(&mut observed, *index);
+            status.daemons.get_mut("cassandra").unwrap().phase = state::Phase::BackOff;
+            status.cassandra = Some(Facts::default());
+            if let Source::Known(pods) = &mut observed.pods {
+                pods[*index].ready = false;
+            }
+        }
+        planned(&observed)
+    };
+    assert_eq!(without(&[1]).own_status.get("leaving"), Some(&json!([2])));
+    let held = without(&[1, 2]);
+    assert_eq!((held.own_status.get("leaving"), held.step), (None, None));
+    let told = held.under_way.unwrap_or_default();
+    assert!(told.contains("only 1 of 3 members serve") && told.contains("bring back nodes or disks of"), "{told}");
+}
+
+#[test]
+fn a_member_that_cannot_join_is_taken_back_and_one_that_may_be_joining_is_waited_for() {
+    let mut fewer = resource();
+    fewer.spec.common_configuration.replicas = Some(2);
+    let lowered = |phase| {
+        let mut observed = settled();
+        for index in 0..2 {
+            let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
+            facts.peers.remove(&THREE[2].1.parse().unwrap());
+            facts.keyspaces.insert("config_db_uuid".into(), 2);
+        }
+        let status = says(&mut observed, 2);
+        status.daemons.get_mut("cassandra").unwrap().phase = phase;
+        status.cassandra = Some(Facts::default());
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[2].ready = false;
+        }
+        plan(&fewer, &observed).unwrap().own_status.get("leaving").cloned()
+    };
+    assert_eq!(lowered(state::Phase::BackOff), Some(json!([3])));
+    assert_eq!(lowered(state::Phase::Running), None);
+}
+
+#[test]
+fn a_server_that_does_not_tell_for_a_moment_is_no_change_that_goes_on() {
+    let mut observed = settled();
+    let unknown = Facts { unknown: Some("no answer within 1200 ms".into()), ..Facts::default() };
+    says(&mut observed, 1).cassandra = Some(unknown);
+    let plan = planned(&observed);
+    assert_eq!((plan.step, plan.under_way), (None, None));
+}
