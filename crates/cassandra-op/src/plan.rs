@@ -136,26 +136,8 @@ fn ring(
     let spec = &cr.spec.service_configuration;
     selection::require(&spec.containers, &[config::jvm::DAEMON])?;
     is_bearable(cr, observed)?;
-    let changing = changing(cr, observed);
     let backup_volume = backup::volume(spec)?;
-    let mut ensemble = Ensemble::prepare(
-        cr,
-        observed,
-        &Traits {
-            operator: OPERATOR,
-            builtins: &CONTAINERS,
-            containers: &spec.containers,
-            obsolete: &OBSOLETE,
-            rule: SizeRule::OddUpTo(LARGEST),
-            joining: Joining::OneByOne,
-            leaving: Leaving::Released,
-            identities: Identities::New { highest: highest(cr) },
-            has_data: true,
-            uses_auth: false,
-            takes_over: true,
-            changing: changing.as_deref(),
-        },
-    )?;
+    let mut ensemble = prepare(cr, observed)?;
     former::check(&ensemble, observed)?;
     let taken_over = former::cluster_name(&ensemble);
     let founded = initialized || taken_over.is_some();
@@ -229,6 +211,34 @@ fn ring(
     look_after(&mut plan, cr, observed, &contents, decided, (!is_mixed).then_some(&kept), source);
     hibernation::finish(&mut plan);
     Ok(plan)
+}
+
+/// Who the members are as they are recorded, and what runs on them.
+///
+/// # Errors
+/// When there are none, or the spec asks for what does not exist.
+pub(crate) fn prepare<'a>(
+    cr: &'a Cassandra,
+    observed: &'a Observed<Cassandra>,
+) -> Result<Ensemble<'a, Cassandra>, NotReady> {
+    Ensemble::prepare(
+        cr,
+        observed,
+        &Traits {
+            operator: OPERATOR,
+            builtins: &CONTAINERS,
+            containers: &cr.spec.service_configuration.containers,
+            obsolete: &OBSOLETE,
+            rule: SizeRule::OddUpTo(LARGEST),
+            joining: Joining::OneByOne,
+            leaving: Leaving::Released,
+            identities: Identities::New { highest: highest(cr) },
+            has_data: true,
+            uses_auth: false,
+            takes_over: true,
+            changing: changing(cr, observed).as_deref(),
+        },
+    )
 }
 
 /// Refuses a ring of more than [`LARGEST`] members, unless there are as many.
@@ -366,7 +376,7 @@ fn unasked(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
 }
 
 /// What is to be done about the ring; none before it was brought up, while the kubelet's word is all there is, or while not all of its pods are ours.
-fn decided(
+pub(crate) fn decided(
     observed: &Observed<Cassandra>,
     ensemble: &Ensemble<'_, Cassandra>,
     record: &Record,
@@ -379,11 +389,12 @@ fn decided(
     }
     let places = ensemble.places();
     let room = ensemble.room(&places, &reports);
-    Some(membership::decide(&Situation { room, record, reports: &reports, now: observed.now }))
+    let image = ensemble.container(config::jvm::DAEMON).map(|chosen| chosen.image.as_str());
+    Some(membership::decide(&Situation { room, record, reports: &reports, image, now: observed.now }))
 }
 
 /// Who is recorded as a member.
-fn recorded(cr: &Cassandra, ensemble: &Ensemble<'_, Cassandra>) -> Record {
+pub(crate) fn recorded(cr: &Cassandra, ensemble: &Ensemble<'_, Cassandra>) -> Record {
     let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
     Record::of(ensemble.members(), highest(cr), leaving)
 }

@@ -145,6 +145,12 @@ fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Chang
     })
 }
 
+/// A pod that runs another image than new ones, which is made anew.
+pub fn outdated(image: &str, reports: &Reports<'_>) -> Option<String> {
+    let pod = reports.pods.iter().find(|pod| pod.images.get(DAEMON).is_some_and(|other| other != image))?;
+    Some(format!("pod {} runs another image than new ones would, and is replaced before", pod.name))
+}
+
 /// What is not as it should be in the ring, but for some members, for others to fetch what is in it.
 pub fn fragile(members: &[MemberStatus], reports: &Reports<'_>, without: &[&MemberStatus]) -> Option<String> {
     torn(members, reports, without).map_or_else(Some, |known| mixed(&known).or_else(|| old(&known)))
@@ -163,7 +169,7 @@ pub fn answering<'a>(members: &[MemberStatus], reports: &Reports<'a>) -> Vec<(&'
 ///
 /// # Errors
 /// When they do not all say that they are one ring.
-fn torn<'a>(
+pub fn torn<'a>(
     members: &[MemberStatus],
     reports: &Reports<'a>,
     without: &[&MemberStatus],
@@ -222,8 +228,8 @@ fn schemas(known: &[(&Pod, &Facts)]) -> Option<String> {
     })
 }
 
-/// Servers of different releases, which do not exchange data in all of them (stateful-services 1.3.4).
-fn mixed(known: &[(&Pod, &Facts)]) -> Option<String> {
+/// Servers of different lines of releases, which do not exchange data in all of them (stateful-services 1.3.4).
+pub fn mixed(known: &[(&Pod, &Facts)]) -> Option<String> {
     let (first, rest) = known.split_first()?;
     let (other, facts) = rest.iter().find(|(_, facts)| line(facts) != line(first.1))?;
     let (pod, release) = (&first.0.name, &first.1.release);

@@ -1,6 +1,6 @@
 //! What a ring at rest is kept by.
 //!
-//! Files in the format of an earlier line of releases are rewritten, one member after the other, once all that answer run the same release: nobody
+//! Files in the format of an earlier line of releases are rewritten, one member after the other, once all that answer run releases of the same line: nobody
 //! takes such files from a server (`BigVersion.isCompatibleForStreaming`), so joins, leaves and repairs wait for it, and it waits for none of them.
 //!
 //! Repairs are done from time to time: a copy that has not heard of a deletion before the others forget it brings back what was deleted.
@@ -130,7 +130,8 @@ fn upgrade(
     now: Timestamp,
 ) -> Option<Step> {
     let something_goes_on = || procedure::busy(members, reports).or_else(|| procedure::routine(members, reports));
-    if is_mixed(answering) || something_goes_on().is_some() {
+    // Those of one line have files in one format: a member that has to join before the last of them takes another release waits for that.
+    if procedure::mixed(answering).or_else(something_goes_on).is_some() {
         return None;
     }
     let is_lately = |failed: &Failed| now.duration_since(failed.at) < AGAIN;

@@ -5,11 +5,11 @@
 //!
 //! - replicate: each row is to be on every member. The number changes by one, after each member has repaired what it holds, and then each
 //!   repairs again: so a quorum always meets what an earlier quorum wrote.
-//! - grow: when all that is done, one more member is recorded, gets a pod and fetches its part of the data.
+//! - grow: when all that is done, and every pod runs the image that a new one would, one more member is recorded, gets a pod and fetches its part of the data.
 //! - take back: whoever is one too many, has not joined and does not run is marked and struck off, whatever else waits for it.
 //! - shrink: rows are first to be on one member less. Then the member on the highest ordinal, since a StatefulSet takes no other, is marked, hands over
 //!   what it holds, leaves, is struck off the record, and its pod goes.
-//! - retry: whoever began to hand over and could not is restarted: until then its server takes part in nothing else.
+//! - retry: whoever began to hand over and could not is restarted, while no other one is away: until then its server takes part in nothing else.
 //! - return: whoever left and is wanted again begins anew under another identity.
 //! - replace: the member whose node is gone, or whose disk is empty, is marked; another one takes it out of the ring; it is struck off, and
 //!   a new one takes its place, which fetches its data and repairs it.
@@ -44,6 +44,8 @@ pub struct Situation<'a> {
     pub record: &'a Record,
     /// The pods, with what their agents say.
     pub reports: &'a Reports<'a>,
+    /// The image that the servers of new pods are of.
+    pub image: Option<&'a str>,
     /// The present.
     pub now: Timestamp,
 }
@@ -80,7 +82,7 @@ fn due(situation: &Situation<'_>) -> Decision {
         return decision;
     }
     if let Some(stuck) = view.all.iter().find(|seen| view.is_stuck(seen)) {
-        decision.step = stuck.pod.map(|pod| Step::Restart(Target::of(pod, "it could not hand over what it holds")));
+        retry(stuck, &view, &mut decision);
     } else if let Some(leaver) = view.all.iter().find(|seen| decision.record.is_leaving(seen.member.id)) {
         release(leaver, &view, &mut decision);
     } else if let Some(lost) = view.all.iter().find(|seen| view.is_lost(seen)) {
@@ -103,6 +105,20 @@ fn due(situation: &Situation<'_>) -> Decision {
     decision
 }
 
+/// Has a member begin anew that could not hand over what it holds, while no other one is away: it serves as long.
+fn retry(stuck: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+    let MemberStatus { id, node, .. } = stuck.member;
+    match view.torn_without(stuck) {
+        Some(why) => {
+            decision.waits =
+                Some(format!("member {id} on node {node} could not hand over what it holds and begins anew: {why}"));
+        }
+        None => {
+            decision.step = stuck.pod.map(|pod| Step::Restart(Target::of(pod, "it could not hand over what it holds")));
+        }
+    }
+}
+
 /// Has each row be on so many members. Gives back whether it is.
 fn replicate(count: usize, view: &View<'_>, decision: &mut Decision) -> bool {
     match replication::next(count, view) {
@@ -117,7 +133,9 @@ fn grow(place: &Node, view: &View<'_>, decision: &mut Decision) {
     if !replicate(view.all.len(), view, decision) {
         return;
     }
-    match view.situation.fragile(&[]) {
+    // Of another release than the others it could not join, and they would wait for it before they are brought up to date.
+    let situation = view.situation;
+    match situation.fragile(&[]).or_else(|| procedure::outdated(situation.image?, situation.reports)) {
         Some(why) => decision.waits = Some(format!("node {} is to join: {why}", place.name)),
         None => decision.record.add(place),
     }

@@ -504,6 +504,7 @@ impl World {
             },
             record: &self.record,
             reports: &reports,
+            image: None,
             now: self.now,
         });
         let mut plan = Plan { members: decision.record.members.clone(), ..Plan::default() };

@@ -14,7 +14,10 @@ use tf_plan::{
 };
 
 use super::Situation;
-use crate::{config::jvm::DAEMON, procedure::ask};
+use crate::{
+    config::jvm::DAEMON,
+    procedure::{self, ask},
+};
 
 /// State of a member that hands over what it holds, as gossip has it.
 pub const LEAVING: &str = "LEAVING";
@@ -170,15 +173,27 @@ impl<'a> View<'a> {
 
     /// What is missing in the ring besides this member and those that are of no use to it, if anything is.
     fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
-        // One that has not joined yet may be waiting for this member's end.
-        let is_out = |other: &Seen<'_>| other.says().is_none() && self.listed_by_others(other) == Some(false);
-        let is_void = |other: &Seen<'_>| self.is_lost(other) || self.is_outside(other) || is_out(other);
-        let void = self.others(without).filter(|other| is_void(other));
-        let absent: Vec<&MemberStatus> = void.map(|other| other.member).chain([without.member]).collect();
+        let absent = self.void_with(without);
         if absent.len() == self.all.len() {
             return Some("there is no other one".to_owned());
         }
         self.situation.fragile(&absent)
+    }
+
+    /// What is not as it should be in the ring besides that, whatever releases its members are of.
+    pub fn torn_without(&self, without: &Seen<'_>) -> Option<String> {
+        let Situation { room, reports, .. } = self.situation;
+        procedure::torn(room.members, reports, &self.void_with(without)).err()
+    }
+
+    /// This member, and all others that are of no use to the ring.
+    fn void_with(&self, without: &Seen<'_>) -> Vec<&'a MemberStatus> {
+        // One that has not joined yet may be waiting for this member's end.
+        let is_out = |other: &Seen<'_>| other.says().is_none() && self.listed_by_others(other) == Some(false);
+        let is_void = |other: &Seen<'_>| self.is_lost(other) || self.is_outside(other) || is_out(other);
+        let id = without.member.id;
+        let void = self.all.iter().filter(|other| other.member.id == id || is_void(other));
+        void.map(|other| other.member).collect()
     }
 
     /// Whether a member began to leave the ring and could not: the others have it on its way out for ever.

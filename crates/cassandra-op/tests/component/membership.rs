@@ -6,10 +6,10 @@ use cassandra_op::plan::plan;
 use serde_json::json;
 use tf_plan::{
     node::{
-        cassandra::{Facts, Peer},
+        cassandra::{Change, Facts, Failed, Peer},
         state,
     },
-    observed::Source,
+    observed::{Node, Source},
     step::Step,
 };
 use tf_testing::three::THREE;
@@ -112,4 +112,53 @@ fn a_server_that_does_not_tell_for_a_moment_is_no_change_that_goes_on() {
     says(&mut observed, 1).cassandra = Some(unknown);
     let plan = planned(&observed);
     assert_eq!((plan.step, plan.under_way), (None, None));
+}
+
+#[test]
+fn who_could_not_hand_over_what_it_holds_begins_anew_when_no_other_one_is_away() {
+    let stuck = |is_away: bool| {
+        let mut fewer = resource();
+        fewer.spec.common_configuration.replicas = Some(2);
+        let own = &mut fewer.status.as_mut().unwrap().own;
+        (own.highest_id, own.leaving) = (Some(3), vec![3]);
+        let mut observed = settled();
+        for index in 0..2 {
+            let peers = &mut says(&mut observed, index).cassandra.as_mut().unwrap().peers;
+            peers.insert(THREE[2].1.parse().unwrap(), Peer { state: Some("LEAVING".into()), ..heard() });
+        }
+        let failed = Failed { of: Change::Decommission, why: "no answer".into(), at: observed.now };
+        says(&mut observed, 2).cassandra.as_mut().unwrap().failed = Some(failed);
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[0].ready = !is_away;
+        }
+        plan(&fewer, &observed).unwrap()
+    };
+    let alone = stuck(false).step;
+    assert!(matches!(&alone, Some(Step::Restart(target)) if target.uid == "pod-2"), "{alone:?}");
+    let waits = stuck(true);
+    assert_eq!(waits.step, None);
+    let told = waits.under_way.unwrap_or_default();
+    assert!(told.contains("begins anew: the member on node cp1 does not serve"), "{told}");
+}
+
+#[test]
+fn nobody_joins_while_pods_run_another_image_than_new_ones_would() {
+    let mut more = resource();
+    more.spec.common_configuration.replicas = Some(4);
+    let grown = |image: Option<&str>| {
+        let mut observed = settled();
+        if let Source::Known(nodes) = &mut observed.nodes {
+            let node = Node { name: "cp4".into(), address: Some("10.0.0.4".into()), ..nodes[0].clone() };
+            nodes.push(node);
+        }
+        if let Source::Known(pods) = &mut observed.pods {
+            pods[1].images.extend(image.map(|image| ("cassandra".to_owned(), image.to_owned())));
+        }
+        plan(&more, &observed).unwrap()
+    };
+    assert_eq!(grown(None).members.len(), 4);
+    let waits = grown(Some("cassandra:earlier"));
+    assert_eq!(waits.members.len(), 3);
+    let told = waits.under_way.unwrap_or_default();
+    assert!(told.contains("node cp4 is to join: pod") && told.contains("another image"), "{told}");
 }

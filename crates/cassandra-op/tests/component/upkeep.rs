@@ -153,12 +153,14 @@ fn files_of_an_earlier_release_are_rewritten_one_member_after_the_other_and_befo
         assert!(plan.under_way.is_none() && plan.troubles.is_empty(), "it serves: {plan:?}");
     }
     let others: [(&str, Said<'_>); 2] = [
-        ("another release", &|index, facts| facts.release = format!("4.1.{index}")),
+        ("another line", &|index, facts| facts.release = format!("4.{index}.0")),
         ("one is at it", &|index, facts| facts.doing = (index == 1).then_some(Change::UpgradeSstables)),
     ];
     for (why, change) in others {
         assert_eq!(upgraded([0, 5, 3], change).step, None, "{why}");
     }
+    let patched = upgraded([0, 5, 3], |index, facts| facts.release = format!("4.1.{index}"));
+    assert_eq!(asks_to_upgrade(&patched), Some(format!("{SET}-1")), "their files are alike");
 }
 
 #[test]
