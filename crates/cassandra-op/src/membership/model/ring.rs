@@ -1,0 +1,194 @@
+//! Servers: how they start, join, work and leave, and what they do of what they are asked for.
+
+use super::*;
+
+impl World {
+    /// Whether the ring has a machine at the address that it has now.
+    pub fn is_known(&self, at: usize) -> bool {
+        let Machine { moved, listed, .. } = self.machines[at];
+        !self.ring.contains(&at) || moved == listed
+    }
+
+    pub fn host_id(&self, at: usize) -> String {
+        format!("{}-{}", node(at), self.machines[at].joined)
+    }
+
+    pub fn runs(&self, at: usize) -> bool {
+        self.machines[at].runs()
+    }
+
+    pub fn all_run(&self) -> bool {
+        self.ring.iter().all(|at| self.runs(*at))
+    }
+
+    /// The template that the server on a machine runs with.
+    pub fn runs_with(&self, at: usize) -> Option<Template> {
+        self.pod_at(at).filter(|_| self.runs(at)).map(|pod| self.templates[pod.template])
+    }
+
+    /// Whether servers of the ring that run are of several lines.
+    pub fn is_mixed(&self) -> bool {
+        let lines: BTreeSet<u32> = self.ring.iter().filter_map(|at| Some(self.runs_with(*at)?.line)).collect();
+        lines.len() > 1
+    }
+
+    /// Whether a server of the ring has files of an earlier line than it is of, which nobody takes.
+    pub fn has_old_files(&self) -> bool {
+        let is_old = |at: &usize| self.runs_with(*at).is_some_and(|it| self.machines[*at].lines.0 < it.line);
+        self.ring.iter().any(is_old)
+    }
+
+    /// Whether members can fetch from each other what they hold.
+    pub fn exchanges(&self) -> bool {
+        self.all_run() && !self.is_mixed() && !self.has_old_files()
+    }
+
+    pub fn stop(&mut self, at: usize) {
+        let machine = &mut self.machines[at];
+        (machine.server, machine.joining, machine.serves) = (Server::Off, None, 0);
+        // The agent is started anew with it, as in most cases.
+        (machine.doing, machine.stuck, machine.failed) = (None, false, None);
+    }
+
+    /// What a server does in a step.
+    pub fn serves(&mut self, index: usize) {
+        let Some(at) = self.pods[index].at.filter(|at| self.machines[*at].is_heard()) else { return };
+        self.works(at);
+        let is_old_place = self.content(&self.pods[index]).is_some_and(|it| it.address != self.address(at));
+        if is_old_place && self.machines[at].server == Server::Running {
+            self.stop(at);
+        }
+        if let Some(steps) = self.machines[at].joining {
+            self.joins(at, index, steps);
+        } else if matches!(self.machines[at].server, Server::Off | Server::Failing) {
+            if self.pods[index].leaving.is_none() && self.pods[index].active.is_some() {
+                self.start(at, index);
+            }
+        } else {
+            self.machines[at].serves += 1;
+        }
+    }
+
+    pub fn address(&self, at: usize) -> String {
+        address(at, self.machines[at].moved)
+    }
+
+    fn start(&mut self, at: usize, index: usize) {
+        let pod = self.pods[index].clone();
+        let content = self.content(&pod).unwrap().clone();
+        self.machines[at].server = Server::Failing;
+        // Left out: one that begins to join as a former member in the moment in which it is struck off. Its agent would put its data aside later.
+        let is_former = self.files.get(&at).is_some_and(|mounted| self.contents[*mounted].id != content.id);
+        if content.address != self.address(at) || is_former {
+            return;
+        }
+        if self.machines[at].owner.replace(content.id).is_some_and(|former| former != content.id) {
+            assert!(!self.ring.contains(&at), "data of a member of the ring goes");
+            self.machines[at].loses_data();
+        }
+        let Template { line, .. } = self.templates[pod.template];
+        let Machine { has_data, cramped, lines: (_, newest), .. } = self.machines[at];
+        if cramped || !self.can_run(&pod) || has_data && newest > line {
+            return;
+        }
+        match (self.ring.contains(&at), has_data) {
+            (true, true) => {
+                let machine = &mut self.machines[at];
+                machine.lines.1 = line;
+                (machine.listed, machine.server) = (machine.moved, Server::Running);
+            }
+            // Its agent starts no founder that has lost what it served with. Who has nothing fetches it from all others.
+            (false, false) if !content.founds && self.takes_in(line) => {
+                (self.machines[at].server, self.machines[at].joining) = (Server::Off, Some(1));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a server of this line can fetch from all members what they hold.
+    fn takes_in(&self, line: u32) -> bool {
+        self.exchanges() && self.ring.iter().all(|at| self.runs_with(*at).is_some_and(|it| it.line == line))
+    }
+
+    fn joins(&mut self, at: usize, index: usize, steps: usize) {
+        let Template { line, .. } = self.templates[self.pods[index].template];
+        if !self.takes_in(line) {
+            (self.machines[at].server, self.machines[at].joining) = (Server::Failing, None);
+        } else if steps > 0 {
+            self.machines[at].joining = Some(steps - 1);
+        } else {
+            self.ring.push(at);
+            if self.factor.is_some() {
+                self.unrepaired.insert(at);
+            }
+            let machine = &mut self.machines[at];
+            (machine.server, machine.joining, machine.serves) = (Server::Running, None, 0);
+            (machine.listed, machine.lines) = (machine.moved, (line, line));
+            machine.joined += 1;
+            machine.has_data = true;
+        }
+    }
+
+    /// What goes on comes nearer to its end.
+    fn works(&mut self, at: usize) {
+        let Some((change, steps, begun)) = self.machines[at].doing.take() else { return };
+        if steps > 0 {
+            self.machines[at].doing = Some((change, steps - 1, begun));
+            return;
+        }
+        match change {
+            Change::Repair { factor, routine, .. } if self.exchanges() && self.factor == Some(factor) => {
+                self.machines[at].repaired_at = Some(begun);
+                if !routine {
+                    self.machines[at].repaired = Some(factor);
+                    self.unrepaired.remove(&at);
+                }
+            }
+            Change::Repair { .. } => {
+                self.machines[at].failed = Some(Failed { of: change, why: "others".into(), at: self.now });
+            }
+            Change::Backup { of, members, .. } => {
+                let members = members.into_iter().map(|(id, _)| id).collect();
+                self.machines[at].saved.insert(of.name, members);
+            }
+            Change::Decommission if self.exchanges() => {
+                self.ring.retain(|other| *other != at);
+                self.unrepaired.remove(&at);
+                self.machines[at].server = Server::Left;
+            }
+            Change::Decommission => self.machines[at].stuck = true,
+            Change::Remove { host_id } => {
+                let gone = self.ring.iter().copied().find(|other| self.host_id(*other) == host_id);
+                self.ring.retain(|other| Some(*other) != gone);
+                self.unrepaired.retain(|other| Some(*other) != gone);
+            }
+            Change::UpgradeSstables => {
+                if let Some(Template { line, .. }) = self.runs_with(at) {
+                    self.machines[at].lines.0 = line;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What an agent does of what it is asked for.
+    pub fn is_asked(&mut self, at: usize, change: &Change) {
+        if !self.runs(at) || !self.machines[at].is_heard() || self.machines[at].doing.is_some() {
+            return;
+        }
+        match change {
+            Change::Replicate { from, to, .. } if self.factor == Some(*from) => {
+                (self.factor, self.unrepaired) = (Some(*to), self.ring.iter().copied().collect());
+            }
+            Change::Replicate { .. } => {}
+            Change::Repair { factor, .. } if self.factor != Some(*factor) => {}
+            Change::Decommission if self.factor.is_some_and(|factor| factor as usize >= self.ring.len()) => {}
+            Change::Remove { host_id }
+                if self.ring.iter().any(|it| self.host_id(*it) == *host_id && self.runs(*it)) => {}
+            change => {
+                self.machines[at].doing = Some((change.clone(), 2, self.now));
+                self.machines[at].failed = None;
+            }
+        }
+    }
+}
