@@ -390,7 +390,8 @@ pub(crate) fn decided(
     let places = ensemble.places();
     let room = ensemble.room(&places, &reports);
     let image = ensemble.container(config::jvm::DAEMON).map(|chosen| chosen.image.as_str());
-    Some(membership::decide(&Situation { room, record, reports: &reports, image, now: observed.now }))
+    let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
+    Some(membership::decide(&Situation { room, record, reports: &reports, nodes, image, now: observed.now }))
 }
 
 /// Who is recorded as a member.

@@ -70,6 +70,8 @@ pub fn complete(
 ) {
     procedure::complete(&RING, plan, cr, observed, contents);
     let Some(mut decided) = decided else { return };
+    // A node that is nobody's any more keeps its pod, and the member in whose place another one is waits for that.
+    procedure::reseat_while(plan, observed, |_| false);
     // Whoever was told to restart a moment ago is still taken for well, and could not take what is handed over.
     if plan.under_way.is_some() {
         decided.step.take_if(|step| matches!(step, Step::Ask(_, Request::Ring(Change::Decommission))));

@@ -44,6 +44,8 @@ pub struct Situation<'a> {
     pub record: &'a Record,
     /// The pods, with what their agents say.
     pub reports: &'a Reports<'a>,
+    /// All nodes of the Kubernetes cluster, whether they match or not.
+    pub nodes: &'a [Node],
     /// The image that the servers of new pods are of.
     pub image: Option<&'a str>,
     /// The present.

@@ -214,7 +214,17 @@ impl<'a> View<'a> {
     /// Whether a member's node is gone, its pod with it, and there is another node.
     fn has_lost_node(&self, seen: &Seen<'_>) -> bool {
         let room = &self.situation.room;
-        seen.pod.is_none() && !room.is_usable(&seen.member.node) && room.goes(seen.member)
+        let is_gone = seen.pod.is_none() && !self.finds_its_node(seen);
+        is_gone && !room.is_usable(&seen.member.node) && room.goes(seen.member)
+    }
+
+    /// Whether a pod that is made anew may find the node of this member: it is there, with whatever labels, and the scheduler has not refused as many
+    /// pods as members lack theirs.
+    fn finds_its_node(&self, seen: &Seen<'_>) -> bool {
+        let Situation { nodes, reports, .. } = self.situation;
+        let is_there = nodes.iter().any(|node| node.name == seen.member.node && !node.unreachable);
+        let refused = reports.pods.iter().filter(|pod| pod.node.is_none() && pod.trouble.is_some()).count();
+        is_there && refused < self.all.iter().filter(|other| other.pod.is_none()).count()
     }
 
     /// Whether a member's server does not start, has no data, and is in the ring as the others have it. One that would not look for them is not taken

@@ -1,7 +1,5 @@
 //! When clients are asked for a password, and for which one.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
-
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use cassandra_op::{
     login,

@@ -1,15 +1,14 @@
 //! Who is taken out of a ring, who is taken back, and who is waited for.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
-
 use cassandra_op::plan::plan;
 use serde_json::json;
+use tf_api::Cassandra;
 use tf_plan::{
     node::{
         cassandra::{Change, Facts, Failed, Peer},
         state,
     },
-    observed::{Node, Source},
+    observed::{Node, Observed, Pod, Source},
     step::Step,
 };
 use tf_testing::three::THREE;
@@ -161,4 +160,56 @@ fn nobody_joins_while_pods_run_another_image_than_new_ones_would() {
     assert_eq!(waits.members.len(), 3);
     let told = waits.under_way.unwrap_or_default();
     assert!(told.contains("node cp4 is to join: pod") && told.contains("another image"), "{told}");
+}
+
+/// The third member has no pod on its node, which lost its label, and there is another one.
+fn unlabelled(change: impl FnOnce(&mut Observed<Cassandra>)) -> Option<serde_json::Value> {
+    let mut observed = settled();
+    if let Source::Known(nodes) = &mut observed.nodes {
+        let other = Node { name: "cp4".into(), address: Some("10.0.0.4".into()), ..nodes[0].clone() };
+        nodes.push(other);
+        nodes[2].labels.clear();
+    }
+    for index in 0..2 {
+        let peers = &mut says(&mut observed, index).cassandra.as_mut().unwrap().peers;
+        peers.insert(THREE[2].1.parse().unwrap(), Peer { heard: Some(false), ..heard() });
+    }
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[2] = Pod { node: None, ready: false, uid: "new".into(), ..pods[2].clone() };
+    }
+    change(&mut observed);
+    planned(&observed).own_status.get("leaving").cloned()
+}
+
+#[test]
+fn a_member_whose_pod_finds_its_node_again_is_not_taken_out_whatever_labels_that_has() {
+    assert_eq!(unlabelled(|_| {}), None);
+    let refused = unlabelled(|observed| {
+        let Source::Known(pods) = &mut observed.pods else { panic!("they are known") };
+        pods[2].trouble = Some("0/4 nodes are available".into());
+    });
+    assert_eq!(refused, Some(json!([3])));
+    let gone = unlabelled(|observed| {
+        let Source::Known(nodes) = &mut observed.nodes else { panic!("they are known") };
+        nodes.remove(2);
+    });
+    assert_eq!(gone, Some(json!([3])));
+}
+
+#[test]
+fn a_pod_whose_node_is_of_no_member_any_more_is_made_anew_where_a_member_waits_for_one() {
+    let mut observed = settled();
+    let template = planned(&observed).rollout.unwrap().workloads[0].1.clone();
+    if let Source::Known(pods) = &mut observed.pods {
+        for pod in pods.iter_mut() {
+            pod.template = Some(template.clone());
+        }
+        // The member there left, since its node lost its label, and was struck off.
+        (pods[2].node, pods[2].ready) = (Some("cp9".into()), false);
+    }
+    says(&mut observed, 2).cassandra = Some(Facts { left: true, ..Facts::default() });
+    assert_eq!(planned(&observed).step, None, "its controller would put it there again");
+    observed.workloads.get_mut(SET).unwrap().current = true;
+    let plan = planned(&observed);
+    assert!(matches!(&plan.step, Some(Step::Restart(target)) if target.uid == "pod-2"), "{:?}", plan.step);
 }

@@ -1,7 +1,5 @@
 //! What a ring is kept by: repairs, and files of an earlier release that are rewritten.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
-
 use std::{collections::BTreeMap, time::Duration};
 
 use cassandra_op::plan::plan;

@@ -136,7 +136,7 @@ struct Content {
 impl Content {
     /// Whether a server that runs with one takes the other one as it runs.
     fn is_taken_for(&self, other: &Self) -> bool {
-        let hard = |it: &Self| (it.version, it.founds, it.seeds.clone(), it.address.clone());
+        let hard = |it: &Self| (it.version, it.address.clone());
         hard(self) == hard(other)
     }
 }
@@ -314,7 +314,7 @@ impl World {
         let mut left = std::mem::replace(&mut self.writes, usize::MAX);
         let mut may = || left.checked_sub(1).inspect(|less| left = *less).is_some();
         self.last = format!("{:?} {:?} {:?}", plan.step, plan.under_way, plan.troubles);
-        let backups = self.backups_of(&plan);
+        let backups = sight::backups_of(&plan);
         self.keeps_members(&record)?;
         self.keeps_backups(&backups)?;
         prop_assert!(!self.is_repair_missed(&plan), "a repair is due and is not asked for: {self:#?}");
@@ -409,7 +409,7 @@ proptest! {
                 world.goes_on()?;
                 quiet = if !world.decides()? && !world.is_busy() && world.rests() { quiet + 1 } else { 0 };
                 left -= 1;
-                if left < PATIENCE - 60 && left % 20 == 0 {
+                if left < PATIENCE - 60 && left.is_multiple_of(20) {
                     world.is_helped();
                 }
             }

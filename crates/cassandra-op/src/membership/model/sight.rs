@@ -217,10 +217,10 @@ impl World {
         let replicas = if is_asleep { 0 } else { nodes.len() };
         Planned { plan, set: Set { replicas, template: self.template, nodes }, record, contents }
     }
+}
 
-    /// The status of backups, as a plan has it.
-    pub fn backups_of(&self, plan: &Plan) -> Vec<BackupStatus> {
-        let list = plan.own_status.get(backup::FIELD).cloned();
-        list.map(|list| serde_json::from_value(list).unwrap()).unwrap_or_default()
-    }
+/// The status of backups, as a plan has it.
+pub fn backups_of(plan: &Plan) -> Vec<BackupStatus> {
+    let list = plan.own_status.get(backup::FIELD).cloned();
+    list.map(|list| serde_json::from_value(list).unwrap()).unwrap_or_default()
 }
