@@ -163,6 +163,7 @@ fn nobody_joins_while_pods_run_another_image_than_new_ones_would() {
 }
 
 /// The third member has no pod on its node, which lost its label, and there is another one.
+#[expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
 fn unlabelled(change: impl FnOnce(&mut Observed<Cassandra>)) -> Option<serde_json::Value> {
     let mut observed = settled();
     if let Source::Known(nodes) = &mut observed.nodes {
