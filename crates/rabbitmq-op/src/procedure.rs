@@ -48,13 +48,15 @@ pub fn complete(
 }
 
 /// Makes a pod anew whose node is of no member: a node that is nobody's any more keeps its pod, and a member waits for that. One may serve, where its disk
-/// was emptied and it joined once more just before it was struck off. It goes while all members serve that have pods: those that wait for it cannot.
+/// was emptied and it joined once more just before it was struck off. It goes while all members serve that have pods, one at least: those that wait for it
+/// cannot.
 fn reseat(plan: &mut Plan, observed: &Observed<Rabbitmq>, nodes: &[Node], reports: &Reports<'_>) {
     let names: Vec<String> = nodes.iter().map(Node::name).collect();
     let waiting = plan.members.iter().zip(&names).filter(|(member, _)| pod_of(member, reports.pods).is_none());
     let waiting: Vec<Absent<'_>> = waiting.map(|(member, name)| Absent { name, member: Some(member.id) }).collect();
     let held = fragile(&plan.members, reports, &waiting).or_else(|| deserted(&plan.members, reports));
-    procedure::reseat_while(plan, observed, |_| held.is_none());
+    let serves = answering(&plan.members, reports).next().is_some();
+    procedure::reseat_while(plan, observed, |_| serves && held.is_none());
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more

@@ -4,7 +4,7 @@
 
 use std::env;
 
-use proptest::test_runner::Config;
+use proptest::test_runner::{Config, RngSeed};
 
 /// Variable with how many times the usual walks are walked. `cargo xtask soak models` sets it.
 pub const VARIABLE: &str = "TF_WALKS";
@@ -27,4 +27,14 @@ pub fn times(usual: u32) -> u32 {
 /// As [`times`] does.
 pub fn random(usual: u32) -> Config {
     Config { cases: times(usual), ..Config::default() }
+}
+
+/// So many walks, the same in each run; others where the environment asks for more. For models that have not been walked through for long enough: what
+/// rare walks find is looked into after a soak, and no run fails for what it did not change.
+///
+/// # Panics
+/// As [`times`] does.
+pub fn same(usual: u32) -> Config {
+    let config = random(usual);
+    if env::var_os(VARIABLE).is_some() { config } else { Config { rng_seed: RngSeed::Fixed(2), ..config } }
 }

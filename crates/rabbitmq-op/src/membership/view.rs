@@ -128,7 +128,8 @@ impl<'a> View<'a> {
         if let Some(silent) = present.iter().find(|other| other.says().is_none()) {
             return Some(format!("member {} does not tell how the cluster is", silent.member.id));
         }
-        let mut absents: Vec<Absent<'_>> = void.into_iter().map(Absent::of).collect();
+        let strays = self.strays().map(|name| Absent { name, member: None });
+        let mut absents: Vec<Absent<'_>> = void.into_iter().map(Absent::of).chain(strays).collect();
         absents.push(Absent::of(without));
         procedure::fragile(self.situation.members(), self.situation.reports, &absents)
     }
@@ -173,14 +174,20 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A node that is of no member and does not run, in a cluster that lacks nothing else.
-    pub fn stray(&self) -> Option<&str> {
+    /// Nodes of the cluster that are of no member and do not run.
+    fn strays(&self) -> impl Iterator<Item = &str> {
         let names = self.all.iter().filter_map(Seen::says).flat_map(|facts| facts.nodes.keys());
         let is_stray = |name: &&String| self.all.iter().all(|seen| seen.name != **name);
-        let name = names.filter(is_stray).find(|name| Self::listed(name, self.all.iter()) == Some(false))?;
-        let absent = [Absent { name, member: None }];
-        let fragile = procedure::fragile(self.situation.members(), self.situation.reports, &absent);
-        fragile.is_none().then_some(name.as_str())
+        let strays = names.filter(is_stray).filter(|name| Self::listed(name, self.all.iter()) == Some(false));
+        strays.map(String::as_str)
+    }
+
+    /// One of them, in a cluster that lacks nothing else.
+    pub fn stray(&self) -> Option<&str> {
+        let name = self.strays().next()?;
+        let absents: Vec<Absent<'_>> = self.strays().map(|name| Absent { name, member: None }).collect();
+        let fragile = procedure::fragile(self.situation.members(), self.situation.reports, &absents);
+        fragile.is_none().then_some(name)
     }
 
     /// Has a server of the cluster forget a node.

@@ -62,7 +62,8 @@ impl World {
         let Some(id) = self.content(pod).and_then(|content| content.member(at)) else { return Ok(()) };
         let former = self.machines[at].owner.replace(id).filter(|former| *former != id);
         if former.is_some() {
-            let is_held = !self.cluster.contains(&at) && (0..self.machines.len()).any(|it| self.holds(it));
+            // It may have been in the cluster again, with the pod that it kept when its member was struck off.
+            let is_held = (0..self.machines.len()).any(|it| it != at && self.holds(it));
             prop_assert!(is_held, "the last data goes: {self:#?}");
             self.machines[at].data = None;
         }

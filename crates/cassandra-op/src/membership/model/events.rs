@@ -280,6 +280,7 @@ impl World {
         if self.record.members.iter().all(|member| self.runs(machine(&member.node))) {
             return;
         }
+        self.get_room();
         self.sets_back();
         let newest = self.newest_line();
         let line = self.templates[self.template].line;
