@@ -176,7 +176,7 @@ fn unlabelled(change: impl FnOnce(&mut Observed<Cassandra>)) -> Option<serde_jso
         peers.insert(THREE[2].1.parse().unwrap(), Peer { heard: Some(false), ..heard() });
     }
     if let Source::Known(pods) = &mut observed.pods {
-        pods[2] = Pod { node: None, ready: false, uid: "new".into(), ..pods[2].clone() };
+        pods[2] = Pod { node: None, ready: false, uid: "new".into(), certificate: None, ..pods[2].clone() };
     }
     change(&mut observed);
     planned(&observed).own_status.get("leaving").cloned()
