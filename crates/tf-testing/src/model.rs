@@ -1,14 +1,10 @@
-//! What models of stores play alike: nodes by their numbers, servers, the pods of a StatefulSet and where they are put, and requests that are carried
-//! out late. What a store's servers do and what its agents say of them is for its model.
+//! What models of stores play alike: nodes by their numbers, servers, and requests that are carried out late. What a store's servers do and what its
+//! agents say of them is for its model.
 
 #![expect(clippy::expect_used, reason = "a node that has no number is a panicking test")]
 
-use std::collections::BTreeMap;
-
-use tf_api::contract::MemberStatus;
 use tf_plan::{
-    node::state::{Phase, State, Status},
-    observed::{Agent, Certificate, Pod},
+    node::state::{Phase, State},
     step::Step,
 };
 
@@ -48,96 +44,6 @@ impl Server {
             Self::Failing => Phase::BackOff,
         };
         State { phase, ..State::default() }
-    }
-}
-
-/// A pod and the number of its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// The number of its node.
-    pub at: usize,
-    /// Which no other pod ever has.
-    pub uid: u32,
-}
-
-/// The pods of a StatefulSet, by ordinal.
-#[derive(Clone, Debug, Default)]
-pub struct Pods {
-    pods: Vec<Option<Placed>>,
-    uids: u32,
-}
-
-impl Pods {
-    /// Those that there are.
-    pub fn iter(&self) -> impl Iterator<Item = Placed> + '_ {
-        self.pods.iter().flatten().copied()
-    }
-
-    fn has(&self, at: usize) -> bool {
-        self.iter().any(|pod| pod.at == at)
-    }
-
-    /// The one that a step is for, by ordinal.
-    pub fn target(&self, step: &Step) -> Option<(usize, Placed)> {
-        let is_it = |pod: &&Placed| pod.uid.to_string() == step.target().uid;
-        self.pods.iter().enumerate().find_map(|(ordinal, pod)| Some((ordinal, *pod.as_ref().filter(is_it)?)))
-    }
-
-    /// One more, on this node.
-    pub fn add(&mut self, at: usize) {
-        self.uids += 1;
-        self.pods.push(Some(Placed { at, uid: self.uids }));
-    }
-
-    /// Ends one of so many ordinals, whichever there are. The number of its node.
-    pub fn end(&mut self, ordinal: usize) -> Option<usize> {
-        let count = self.pods.len().max(1);
-        self.pods.get_mut(ordinal % count)?.take().map(|pod| pod.at)
-    }
-
-    /// Those of a node that is gone are, too.
-    pub fn lose(&mut self, at: usize) {
-        self.pods.iter_mut().filter(|pod| pod.is_some_and(|pod| pod.at == at)).for_each(|pod| *pod = None);
-    }
-
-    /// As many as there are members; those above end. The numbers of their nodes.
-    pub fn resize(&mut self, members: usize) -> Vec<usize> {
-        let above = self.pods.iter().skip(members).flatten().map(|pod| pod.at).collect();
-        self.pods.resize(members, None);
-        above
-    }
-
-    /// Makes those that are missing, each on the first node of a member that has none and `is_there`.
-    pub fn place(&mut self, members: &[MemberStatus], is_there: impl Fn(usize) -> bool) {
-        for ordinal in 0..self.pods.len() {
-            let mut nodes = members.iter().map(|member| machine(&member.node));
-            let free = nodes.find(|at| is_there(*at) && !self.has(*at));
-            if let (None, Some(at)) = (self.pods[ordinal], free) {
-                self.uids += 1;
-                self.pods[ordinal] = Some(Placed { at, uid: self.uids });
-            }
-        }
-    }
-
-    /// As the operator sees them. `is_ready`: whether the server on this node serves.
-    pub fn observed(&self, is_ready: impl Fn(usize) -> bool) -> Vec<Pod> {
-        let pod = |(ordinal, pod): (usize, &Option<Placed>)| {
-            let Placed { at, uid } = (*pod)?;
-            Some(Pod {
-                name: format!("set-{ordinal}"),
-                uid: uid.to_string(),
-                node: Some(node(at)),
-                ready: is_ready(at),
-                certificate: Some(Certificate { not_after: jiff::Timestamp::MAX, issuer: String::new() }),
-                ..Pod::default()
-            })
-        };
-        self.pods.iter().enumerate().filter_map(pod).collect()
-    }
-
-    /// What their agents say, all of which answer.
-    pub fn agents(&self, status: impl Fn(Placed) -> Status) -> BTreeMap<String, Agent> {
-        self.iter().map(|pod| (pod.uid.to_string(), Agent::Says(Box::new(status(pod))))).collect()
     }
 }
 
