@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::writer::Writer;
-use super::{Long, NAME, RESIZED, STORE, good, on_a_small_machine, table};
-use crate::store::{NAMESPACE, edit_secret, followed, running};
+use super::{Long, NAME, RESIZED, SERVER, STORE, good, on_a_small_machine, table};
+use crate::store::{NAMESPACE, edit_secret, followed, processes, running};
 use crate::tls::Access;
 use crate::{rest, secrets};
 
@@ -199,16 +199,7 @@ async fn another_password_counts_for_who_comes_anew_and_neither_a_server_nor_a_c
             founded(client, 3).await?;
             let access = login(client).await?;
             table(&access, &all).await?;
-            // Its tools are in Java, too, and younger.
-            let servers = || -> Result<Vec<_>> {
-                let nodes = lab.real_nodes()?.all()?;
-                let oldest = nodes.iter().map(|node| -> Result<_> {
-                    let server = node.processes("java")?.into_iter().min_by_key(|process| process.start_ticks);
-                    server.context("no server runs")
-                });
-                oldest.collect()
-            };
-            let (before, former) = (servers()?, running(client, CASSANDRA).await?);
+            let (before, former) = (processes(lab, SERVER)?, running(client, CASSANDRA).await?);
             let writer = Writer::begin(&access, &all);
             writer.goes_on(10).await?;
             let begun = Instant::now();
@@ -229,7 +220,7 @@ async fn another_password_counts_for_who_comes_anew_and_neither_a_server_nor_a_c
             }
             let told = login(client).await?;
             told.connect(all[0]).await.context("what clients are told")?;
-            ensure!(servers()? == before, "servers were started anew: {before:?}");
+            ensure!(processes(lab, SERVER)? == before, "servers were started anew: {before:?}");
             let summary = writer.read_by(&other).end().await?;
             ensure!(summary.refused == 0, "the client had to connect anew: {summary}");
             good("another password", &summary)
