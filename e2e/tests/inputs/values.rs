@@ -107,6 +107,8 @@ impl Kind {
             self.set(cluster, settings).await?;
             self.says(cluster, ignored, *words).await?;
         }
+        // Some of them restart its only member.
+        cluster.ready(self.info, NAME).await?;
 
         // A bad value does not disturb what runs.
         for (settings, words) in self.stalled.iter().chain(&self.founded) {
