@@ -146,8 +146,11 @@ impl<'a> Reports<'a> {
         let wanted = contents.get(pod.node.as_ref()?)?;
         let told = pod.active.as_deref();
         let is_told = told == Some(wanted.as_str());
+        let has_all = self.have_all(pod, wanted);
         match self.active(pod, daemon) {
-            Some(active) if active == wanted && self.have_all(pod, wanted) => self.unused(pod).map(|unused| {
+            // What it was told was set back before it could take it, and it would do so as soon as that is asked for again, whoever's turn it is.
+            Some(active) if active == wanted && has_all && told.is_some() && !is_told => Some(Change::Told),
+            Some(active) if active == wanted && has_all => self.unused(pod).map(|unused| {
                 let is_told = pod.active_certificate.as_deref() == Some(unused.as_str());
                 if is_told { Change::UnderWay } else { Change::Certificate }
             }),

@@ -128,8 +128,8 @@ impl World {
     /// Whether everything is as wanted.
     pub fn rests(&self) -> bool {
         let is_current = |pod: &Pod| {
-            // One that was told to take what was set back before it could is not told anything else.
-            pod.template == self.template && pod.active == self.files && pod.leaving.is_none()
+            let is_told = pod.told.is_none_or(|told| Some(told) == self.files);
+            pod.template == self.template && pod.active == self.files && is_told && pod.leaving.is_none()
         };
         let pods: BTreeSet<usize> = self.pods.iter().filter_map(|pod| pod.at).collect();
         self.late.is_none()

@@ -2,13 +2,14 @@
 
 use std::{
     fs, io,
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Error, Result, anyhow};
 use tf_plan::node::{MEMBER_FILE, OTHER_MEMBERS_FILE};
 
-use crate::{atomic, set::Set};
+use crate::{atomic, paths::Paths, set::Set, source};
 
 /// Says whose the data is.
 pub(super) const OWNER: &str = ".member";
@@ -16,6 +17,12 @@ pub(super) const OWNER: &str = ".member";
 /// Number of the member that the data is of.
 pub(super) fn of(data: &Path) -> Option<u32> {
     fs::read_to_string(data.join(OWNER)).ok()?.trim().rsplit_once('/')?.1.parse().ok()
+}
+
+/// The member on this node, by the newest files that there are for it.
+pub(super) fn recorded(paths: &Paths, address: IpAddr) -> Option<String> {
+    let content = source::read(paths, address).ok()?;
+    Some(String::from_utf8_lossy(&content.files.get(MEMBER_FILE)?.bytes).trim().to_owned())
 }
 
 /// Lets the data be that of the member whose files these are. What a former member of the same resource had is put aside: the others did without that
@@ -59,6 +66,17 @@ pub(super) fn belongs_to(
     }
     // Last: whoever is stopped before does the same again, and what has been put aside by then stays.
     atomic::write(&file, member.as_bytes(), 0o600)
+}
+
+/// Lets data be that of another member of the same resource, whose number its own has become since the server was started. What is not noted is put aside when
+/// the server is started the next time.
+pub(super) fn renumber(member: &str, data: &Path) {
+    let file = data.join(OWNER);
+    let resource = |member: &str| member.trim().rsplit_once('/').map(|(resource, _)| resource.to_owned());
+    let owner = fs::read_to_string(&file).unwrap_or_default();
+    if owner.trim() != member && resource(&owner).is_some_and(|it| resource(member) == Some(it)) {
+        let _ = atomic::write(&file, member.as_bytes(), 0o600);
+    }
 }
 
 /// Why a server is not started with the volume of another member.

@@ -77,9 +77,7 @@ impl World {
         let pod = self.pods[index].clone();
         let content = self.content(&pod).unwrap().clone();
         self.machines[at].server = Server::Failing;
-        // Left out: one that begins to join as a former member in the moment in which it is struck off. Its agent would put its data aside later.
-        let is_former = self.files.get(&at).is_some_and(|mounted| self.contents[*mounted].id != content.id);
-        if content.address != self.address(at) || is_former {
+        if content.address != self.address(at) {
             return;
         }
         if self.machines[at].owner.replace(content.id).is_some_and(|former| former != content.id) {
@@ -126,6 +124,8 @@ impl World {
             (machine.listed, machine.lines) = (machine.moved, (line, line));
             machine.joined += 1;
             machine.has_data = true;
+            // Its agent looks who is recorded now: it may have been struck off meanwhile, and another one in its place.
+            machine.owner = self.files.get(&at).map(|mounted| self.contents[*mounted].id).or(machine.owner);
         }
     }
 

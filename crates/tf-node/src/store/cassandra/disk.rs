@@ -41,6 +41,8 @@ const NOTED_BACKUPS: usize = 10;
 const RESTORED: &str = ".tf-restored";
 /// Among the states of the pod's daemons, where the server has served in this pod.
 const SERVED: &str = "served";
+/// Beside it, where the server was started last with data that none had served with.
+const BEGUN: &str = "begun";
 /// Where the server has its keyspaces.
 const KEYSPACES: &str = "data";
 /// Where data of a former member is. One generation is kept.
@@ -121,12 +123,35 @@ pub(super) fn has_served(data: &Path) -> bool {
 
 /// Notes that the server has served with this data. Where its owner is not noted ([`prepare`]) the data is not what the server was started with: the
 /// disk was emptied beside it. What cannot be written is tried again at the next look.
-pub(super) fn note_served(data: &Path, paths: &Paths) {
-    let in_pod = paths.state_dir().join(SERVED);
-    let lacking = [data.join(SERVED_FILE), in_pod].into_iter().filter(|file| !file.exists());
-    for file in lacking.filter(|_| owner::of(data).is_some()) {
+///
+/// A server that was struck off while it had nothing may have joined since, as the member that it was: the ring has it with what it fetched, which is that of the
+/// member that is recorded in its place now. `recorded`: who that is.
+pub(super) fn note_served(data: &Path, paths: &Paths, recorded: impl FnOnce() -> Option<String>) {
+    if owner::of(data).is_none() {
+        return;
+    }
+    let [served, begun] = [SERVED, BEGUN].map(|file| paths.state_dir().join(file));
+    if begun.exists()
+        && !served.exists()
+        && let Some(member) = recorded()
+    {
+        owner::renumber(&member, data);
+    }
+    for file in [data.join(SERVED_FILE), served].into_iter().filter(|file| !file.exists()) {
         let _ = atomic::replace(&file, b"", 0o644);
     }
+}
+
+/// Notes whether the server is started with data that none has served with.
+fn note_begun(data: &Path, paths: &Paths) -> Result<()> {
+    let begun = paths.state_dir().join(BEGUN);
+    if !has_served(data) {
+        return atomic::replace(&begun, b"", 0o644);
+    }
+    if exists(&begun)? {
+        fs::remove_file(&begun).with_context(|| format!("remove {}", begun.display()))?;
+    }
+    Ok(())
 }
 
 /// Fails if the data that a founder has served with is gone: it would be back in the ring without, as a seed of its own.
@@ -156,6 +181,7 @@ pub fn prepare(data: &Path, set: &Set, paths: &Paths) -> Result<()> {
         log::warn("a snapshot was not removed", &json!({"error": format!("{error:#}")}));
     }
     owner::claim(set, data, put_aside)?;
+    note_begun(data, paths)?;
     line::may_start(&CASSANDRA, data, image::version().as_deref())
 }
 
@@ -191,7 +217,10 @@ fn entries(data: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::launch::{Launch, Place, When};
+    use tf_plan::node::{
+        MEMBER_FILE, OTHER_MEMBERS_FILE,
+        launch::{Launch, OnChange, Place, When},
+    };
 
     use super::*;
     use crate::set::tests::content;
@@ -221,19 +250,55 @@ mod tests {
         fs::create_dir_all(paths.state_dir()).unwrap();
         fs::create_dir(&data).unwrap();
         prepare(&data, &founding, &paths).unwrap();
-        note_served(&data, &paths);
+        note_served(&data, &paths, || None);
         assert!(!has_served(&data), "the disk was emptied beside it");
         owner::belongs_to("a/1", &[], &data, put_aside).unwrap();
-        note_served(&data, &paths);
+        note_served(&data, &paths, || None);
         assert!(has_served(&data));
         prepare(&data, &founding, &paths).unwrap();
         fs::remove_dir_all(&data).unwrap();
         fs::create_dir(&data).unwrap();
-        note_served(&data, &paths);
+        note_served(&data, &paths, || None);
         assert!(!has_served(&data));
         let why = prepare(&data, &founding, &paths).unwrap_err().to_string();
         assert!(why.contains("was emptied after the server had served"), "{why}");
         prepare(&data, &joining, &paths).unwrap();
+    }
+
+    #[test]
+    fn data_that_a_server_fetched_is_that_of_the_member_that_is_recorded_when_it_serves_first() {
+        let root = tempfile::tempdir().unwrap();
+        let (paths, data) = (Paths::below(root.path()), root.path().join("data"));
+        let set = |member: &str| {
+            let mut launch = Launch::new(vec!["d".into()]);
+            launch.files = [MEMBER_FILE, OTHER_MEMBERS_FILE].map(|file| (file.to_owned(), OnChange::Nothing)).into();
+            let text = launch.render().unwrap();
+            let files = [("d.launch", text.as_bytes()), (MEMBER_FILE, member.as_bytes()), (OTHER_MEMBERS_FILE, b"1\n2")];
+            Set::select(&content(&files), "d", "n").unwrap()
+        };
+        fs::create_dir_all(paths.state_dir()).unwrap();
+        fs::create_dir(&data).unwrap();
+        prepare(&data, &set("a/3"), &paths).unwrap();
+        fs::write(data.join("rows"), "").unwrap();
+        // It is struck off, and another one is recorded on its node, while it joins.
+        note_served(&data, &paths, || Some("a/4".into()));
+        assert_eq!(owner::of(&data), Some(4));
+        // From now on the data is that of this one.
+        note_served(&data, &paths, || Some("a/5".into()));
+        prepare(&data, &set("a/4"), &paths).unwrap();
+        note_served(&data, &paths, || Some("a/5".into()));
+        assert!(data.join("rows").exists() && owner::of(&data) == Some(4));
+        // In another pod, too: it was not begun with there.
+        fs::remove_dir_all(paths.state_dir()).unwrap();
+        fs::create_dir_all(paths.state_dir()).unwrap();
+        prepare(&data, &set("a/4"), &paths).unwrap();
+        note_served(&data, &paths, || Some("a/5".into()));
+        assert_eq!(owner::of(&data), Some(4));
+        prepare(&data, &set("a/5"), &paths).unwrap();
+        assert!(!data.join("rows").exists() && owner::of(&data) == Some(5));
+        // Never that of another resource.
+        note_served(&data, &paths, || Some("b/6".into()));
+        assert_eq!(owner::of(&data), Some(5));
     }
 
     #[test]

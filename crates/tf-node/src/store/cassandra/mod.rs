@@ -65,7 +65,7 @@ pub async fn facts(changer: &Changer) -> Facts {
     let mut facts = answer("server", ask(changer)).await.unwrap_or_else(unknown);
     line::note(&data, &facts.release);
     if !facts.host_id.is_empty() {
-        disk::note_served(&data, paths);
+        disk::note_served(&data, paths, || owner::recorded(paths, server.clients.host));
     }
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     (facts.has_served, facts.founds) = (disk::has_served(&data), server.founds);
