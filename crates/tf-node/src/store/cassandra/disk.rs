@@ -273,7 +273,8 @@ mod tests {
             let mut launch = Launch::new(vec!["d".into()]);
             launch.files = [MEMBER_FILE, OTHER_MEMBERS_FILE].map(|file| (file.to_owned(), OnChange::Nothing)).into();
             let text = launch.render().unwrap();
-            let files = [("d.launch", text.as_bytes()), (MEMBER_FILE, member.as_bytes()), (OTHER_MEMBERS_FILE, b"1\n2")];
+            let files =
+                [("d.launch", text.as_bytes()), (MEMBER_FILE, member.as_bytes()), (OTHER_MEMBERS_FILE, b"1\n2")];
             Set::select(&content(&files), "d", "n").unwrap()
         };
         fs::create_dir_all(paths.state_dir()).unwrap();
