@@ -59,7 +59,7 @@ impl World {
         let nodes: Vec<(usize, bool)> = self.cluster.iter().map(|at| (*at, running.contains(at))).collect();
         let connected = |number: &usize| self.clients[*number].on.is_some();
         let consumed: BTreeSet<usize> = (0..self.clients.len()).filter(connected).collect();
-        let pods: BTreeMap<u32, usize> = self.pods.iter().filter_map(|pod| Some((pod.uid, pod.at?))).collect();
+        let pods: BTreeMap<u32, usize> = self.set.pods.iter().filter_map(|pod| Some((pod.uid, pod.at?))).collect();
         self.memories.retain(|uid, _| pods.contains_key(uid));
         for (uid, _) in pods.iter().filter(|(_, at)| running.contains(at)) {
             let memory = self.memories.entry(*uid).or_insert_with(|| Memory {
@@ -85,7 +85,7 @@ impl World {
     /// Clients that are to be waited for: they lost their server a short while ago, and an agent that answers has seen them before.
     pub fn missed(&self) -> usize {
         let saw = |lost: usize| {
-            self.pods.iter().any(|pod| {
+            self.set.pods.iter().any(|pod| {
                 let memory = self.memories.get(&pod.uid);
                 let runs = pod.at.is_some_and(|at| self.runs(at)) && pod.leaving.is_none();
                 runs && memory.is_some_and(|memory| memory.begun + LONGEST < lost)

@@ -19,20 +19,18 @@ use tf_api::{
     names::ANNOTATION_HIBERNATE,
 };
 use tf_plan::{
-    hibernation::{self, Hibernation},
+    hibernation,
     node::{
-        ContentHash,
         rabbitmq::{Facts, Membership, Queues, Unmirrored},
         state::{Health, State, Status},
     },
-    observed::{self, Agent, Certificate, Observed, Source, Workload},
-    plan::{Plan, Rollout},
+    observed::{self, Agent, Observed, Source},
+    plan::Plan,
     resize::Record,
-    rollout,
     step::{Request, Step},
 };
 use tf_testing::{
-    model::{Late, Server, machine, node},
+    model::{Late, Pod, Server, Spec, StatefulSet, WritesLeft, hash, machine, node, numbered},
     walks,
 };
 
@@ -68,7 +66,7 @@ struct Machine {
     /// The member that it is of.
     owner: Option<u32>,
     /// The release whose feature flags it had enabled.
-    flags: Option<u32>,
+    flags: Option<usize>,
     /// Steps until its mirrors have what the others have.
     copies: usize,
 }
@@ -76,7 +74,7 @@ struct Machine {
 /// A configuration: one of servers, with the members that are named in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
-    version: u32,
+    version: usize,
     members: Vec<(u32, usize)>,
 }
 
@@ -85,28 +83,6 @@ impl Content {
     fn member(&self, at: usize) -> Option<u32> {
         self.members.iter().find(|(_, node)| *node == at).map(|(id, _)| *id)
     }
-}
-
-#[derive(Clone, Debug)]
-struct Pod {
-    ordinal: usize,
-    uid: u32,
-    at: Option<usize>,
-    template: u32,
-    revision: usize,
-    age: usize,
-    /// Steps until it is gone.
-    leaving: Option<usize>,
-    told: Option<usize>,
-    active: Option<usize>,
-}
-
-/// What a StatefulSet is told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Set {
-    replicas: usize,
-    template: u32,
-    nodes: Vec<usize>,
 }
 
 /// What is the matter with an image or a configuration.
@@ -162,33 +138,27 @@ impl Event {
 #[derive(Debug)]
 struct World {
     machines: Vec<Machine>,
-    pods: Vec<Pod>,
     wanted: usize,
     hibernates: bool,
-    template: u32,
-    version: u32,
+    template: usize,
+    version: usize,
     /// Those that servers run with, the newest ones.
-    good: (u32, u32),
+    good: (usize, usize),
     /// Templates and configurations that no server can run with.
-    broken: BTreeMap<u32, Fault>,
-    latest: u32,
+    broken: BTreeMap<usize, Fault>,
+    latest: usize,
     record: Record,
-    /// What the operator applied last, and what the controller has seen of it.
-    set: Set,
-    seen: Set,
-    /// All that the StatefulSet ever was, its revisions.
-    revisions: Vec<Set>,
+    set: StatefulSet,
     contents: Vec<Content>,
     /// The configuration that is mounted.
     files: Option<usize>,
-    uids: u32,
     /// Who is in the cluster, as its servers have it.
     cluster: BTreeSet<usize>,
     /// How often a cluster was founded.
     founded: usize,
     late: Late,
     is_cut_short: bool,
-    writes: usize,
+    writes: WritesLeft,
     busy: usize,
     time: usize,
     clients: [Client; 2],
@@ -218,15 +188,10 @@ fn address(at: usize) -> String {
     format!("10.0.0.{}", at + 1)
 }
 
-fn hash(index: usize) -> ContentHash {
-    format!("{index:032x}").parse().unwrap()
-}
-
 impl World {
     fn new(machines: usize, wanted: usize) -> Self {
         Self {
             machines: vec![Machine { exists: true, ..Machine::default() }; machines],
-            pods: Vec::new(),
             wanted,
             hibernates: false,
             template: 1,
@@ -235,17 +200,14 @@ impl World {
             broken: BTreeMap::new(),
             latest: 2,
             record: Record::default(),
-            set: Set::default(),
-            seen: Set::default(),
-            revisions: vec![Set::default()],
+            set: StatefulSet::new(SET, Spec::default()),
             contents: Vec::new(),
             files: None,
-            uids: 0,
             cluster: BTreeSet::new(),
             founded: 0,
             late: Late::default(),
             is_cut_short: false,
-            writes: usize::MAX,
+            writes: WritesLeft::default(),
             busy: 0,
             time: 0,
             clients: Default::default(),
@@ -268,40 +230,23 @@ impl World {
         let nodes: Vec<usize> = (0..self.machines.len()).rev().collect();
         for (id, at) in (1..).zip(nodes.iter().copied()) {
             self.record.members.push(MemberStatus { id, node: node(at), address: address(at) });
-            (self.record.highest, self.uids) = (id, id);
+            self.record.highest = id;
             let data = Some(self.cluster.clone());
             self.machines[at] =
                 Machine { exists: true, server: Server::Running, data, owner: Some(id), ..Machine::default() };
-            self.pods.push(Pod {
-                ordinal: self.pods.len(),
-                uid: id,
-                at: Some(at),
-                template: self.template,
-                revision: 1,
-                age: 2,
-                leaving: None,
-                told: None,
-                active: Some(0),
-            });
         }
         self.contents = vec![Content { version: self.version, members: (1..).zip(nodes.iter().copied()).collect() }];
-        self.set = Set { replicas: nodes.len(), template: self.template, nodes };
-        self.seen = self.set.clone();
-        self.revisions.push(self.set.clone());
+        self.set = StatefulSet::new(SET, Spec { replicas: nodes.len(), template: self.template, nodes });
+        self.control();
+        for pod in &mut self.set.pods {
+            (pod.age, pod.active) = (2, self.files);
+        }
         self.queue = (0..self.machines.len()).take(GROUP).collect();
         self
     }
 
-    fn pod_at(&self, at: usize) -> Option<&Pod> {
-        self.pods.iter().find(|pod| pod.at == Some(at))
-    }
-
-    fn target(&self, step: &Step) -> Option<&Pod> {
-        self.pods.iter().find(|pod| pod.uid.to_string() == step.target().uid)
-    }
-
     /// Another template or configuration.
-    fn anew(&mut self, fault: Fault) -> u32 {
+    fn anew(&mut self, fault: Fault) -> usize {
         self.latest += 1;
         if fault != Fault::None {
             self.broken.insert(self.latest, fault);
@@ -321,7 +266,7 @@ impl World {
             Event::Dies(index) => {
                 if self.others_have_it(some(index)) {
                     self.machines[some(index)] = Machine::default();
-                    self.pods.retain(|pod| pod.at != Some(some(index)));
+                    self.set.pods.retain(|pod| pod.at != Some(some(index)));
                 }
             }
             Event::Comes => self.machines.push(Machine { exists: true, ..Machine::default() }),
@@ -334,19 +279,14 @@ impl World {
                     (machine.data, machine.owner, machine.flags) = (None, None, None);
                 }
             }
-            Event::PodDeleted(index) => {
-                let count = self.pods.len().max(1);
-                if let Some(pod) = self.pods.get_mut(index % count) {
-                    pod.leaving.get_or_insert(2);
-                }
-            }
+            Event::PodDeleted(index) => self.set.delete_any(*index),
             Event::Slow(steps) => self.slowness = *steps,
             Event::Client(index) => self.clients[*index].stopped ^= true,
             Event::Copies(steps) => self.copying = *steps,
             Event::PolicyGone => self.has_policy = false,
             Event::Late(steps) => self.late.delay(*steps),
             Event::CutShort => self.is_cut_short = true,
-            Event::Killed(writes) => self.writes = *writes,
+            Event::Killed(writes) => self.writes = WritesLeft(*writes),
             Event::Busy(steps) => self.busy = *steps,
             Event::Nothing => {}
         }
@@ -355,7 +295,7 @@ impl World {
     /// Whether somebody else has the data: what is lost with everybody is nobody's to bring back.
     fn others_have_it(&self, but: usize) -> bool {
         let others = |is_one: &dyn Fn(usize) -> bool| (0..self.machines.len()).any(|at| at != but && is_one(at));
-        let is_asleep = self.pods.is_empty() && self.seen.replicas == 0;
+        let is_asleep = self.set.pods.is_empty() && self.set.seen.replicas == 0;
         others(&|at| self.runs(at)) || is_asleep && others(&|at| self.holds(at))
     }
 
@@ -366,10 +306,10 @@ impl World {
         }
         if self.busy == 0 {
             self.control();
-            for index in 0..self.pods.len() {
+            for index in 0..self.set.pods.len() {
                 self.kubelet(index);
             }
-            self.pods.retain(|pod| pod.leaving != Some(0));
+            self.set.pods.retain(|pod| pod.leaving != Some(0));
         }
         self.busy = self.busy.saturating_sub(1);
         self.servers_go_on()?;
@@ -379,46 +319,21 @@ impl World {
 
     /// One pass of the operator. Whether there is something left to do.
     fn decides(&mut self) -> Result<bool, TestCaseError> {
-        let writes = std::mem::replace(&mut self.writes, usize::MAX);
-        let Some((plan, record, set, content)) = self.plan(&self.observe()) else { return Ok(true) };
+        let mut writes = std::mem::take(&mut self.writes);
+        let Some((plan, record, spec, content)) = self.plan(&self.observe()) else { return Ok(true) };
         self.last = format!("{:?} {:?} {:?}", plan.step, plan.under_way, plan.troubles);
         self.keeps_record(&record)?;
-        let mut left = writes;
-        let mut may = || left.checked_sub(1).inspect(|less| left = *less).is_some();
-        let is_recorded = record == self.record;
-        if !is_recorded {
-            if !may() {
-                return Ok(true);
-            }
-            self.record = record;
-        }
-        let index = self.contents.iter().position(|it| *it == content).unwrap_or_else(|| {
-            self.contents.push(content);
-            self.contents.len() - 1
-        });
-        let mut is_settled = true;
-        if self.files != Some(index) {
-            if !may() {
-                return Ok(true);
-            }
-            (self.files, is_settled) = (Some(index), false);
-        }
-        if self.set != set {
-            if !may() {
-                return Ok(true);
-            }
-            (self.set, is_settled) = (set, false);
-        }
+        let Some(is_recorded) = writes.write(&mut self.record, record) else { return Ok(true) };
+        let index = numbered(&mut self.contents, content);
+        let Some(is_mounted) = writes.write(&mut self.files, Some(index)) else { return Ok(true) };
+        let Some(is_applied) = writes.write(&mut self.set.spec, spec) else { return Ok(true) };
+        let is_settled = !is_mounted && !is_applied;
         let is_idle = plan.step.is_none() && plan.under_way.is_none() && plan.troubles.is_empty();
         // A step rests on what is there, and is taken in the pass that records what it rests on.
-        let Some(step) = plan.step.filter(|_| is_settled) else { return Ok(!is_recorded || !is_settled || !is_idle) };
-        if !may() {
-            return Ok(true);
-        }
+        let Some(step) = plan.step.filter(|_| is_settled) else { return Ok(is_recorded || !is_settled || !is_idle) };
+        let Some(()) = writes.spend() else { return Ok(true) };
         self.keeps_promises(&step)?;
-        // Of what agents are asked the answer may be given up, and the operator goes on.
-        let step = if matches!(step, Step::Ask(..)) { self.late.ask(step) } else { Some(step) };
-        if let Some(step) = step {
+        if let Some(step) = self.late.ask(step) {
             self.carry_out(&step);
         }
         Ok(true)
@@ -439,7 +354,7 @@ impl World {
             self.good = (self.anew(Fault::None), self.anew(Fault::None));
             (self.template, self.version) = self.good;
         }
-        (self.hibernates, self.writes, self.busy) = (false, usize::MAX, 0);
+        (self.hibernates, self.writes, self.busy) = (false, WritesLeft::default(), 0);
         self.late.heal();
     }
 }

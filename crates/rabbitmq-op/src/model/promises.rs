@@ -25,7 +25,7 @@ impl World {
 
     /// What holds of a step, whose record is stored.
     pub fn keeps_promises(&self, step: &Step) -> Result<(), TestCaseError> {
-        let Some(target) = self.target(step) else {
+        let Some(target) = self.set.target(step) else {
             return Err(TestCaseError::fail(format!("a pod that is not there is touched: {step:?}")));
         };
         prop_assert!(target.leaving.is_none(), "it is deleted twice, or asked for something: {step:?}");
@@ -48,7 +48,7 @@ impl World {
         }
         let is_member = Self::nodes(&self.record.members).any(|it| it == at);
         let mut others = Self::nodes(&self.record.members).filter(|it| *it != at);
-        let away = others.find(|it| match self.pod_at(*it).filter(|pod| pod.leaving.is_none()) {
+        let away = others.find(|it| match self.set.pod_at(*it).filter(|pod| pod.leaving.is_none()) {
             Some(_) => !self.serves(*it),
             // It waits for the pod of a node that is of no member.
             None => is_member,
@@ -62,8 +62,8 @@ impl World {
         let is_alone = self.cluster.len() > 1 && !self.has_mirror(at);
         prop_assert!(!is_alone, "messages go that nobody else has: {step:?} {self:#?}");
         prop_assert!(self.has_policy, "a member is stopped while queues have no mirror: {step:?}");
-        let releases: BTreeSet<u32> =
-            Self::nodes(&self.record.members).filter_map(|it| Some(self.pod_at(it)?.template)).collect();
+        let releases: BTreeSet<usize> =
+            Self::nodes(&self.record.members).filter_map(|it| Some(self.set.pod_at(it)?.template)).collect();
         let has_flags = self.record.members.iter().any(|it| {
             let flags = self.machines[machine(&it.node)].flags;
             flags.is_some() && flags == releases.first().copied()
@@ -127,17 +127,13 @@ impl World {
 
     /// Whether everything is as wanted.
     pub fn rests(&self) -> bool {
-        let is_current = |pod: &Pod| {
-            let is_told = pod.told.is_none_or(|told| Some(told) == self.files);
-            pod.template == self.template && pod.active == self.files && is_told && pod.leaving.is_none()
-        };
-        let pods: BTreeSet<usize> = self.pods.iter().filter_map(|pod| pod.at).collect();
+        let pods: BTreeSet<usize> = self.set.nodes().collect();
         self.late.is_none()
             && self.record.members.len() == self.wanted
             && self.rests_with(&self.record.members)
             && pods == self.cluster
-            && self.pods.len() == pods.len()
-            && self.pods.iter().all(is_current)
+            && self.set.pods.len() == pods.len()
+            && self.set.pods.iter().all(|pod| pod.is_current(self.template, self.files))
             && self.files.is_some_and(|files| self.contents[files].version == self.version)
             && (!self.has_quorum_queue || self.queue.len() >= GROUP.min(self.cluster.len()))
             && self.has_policy

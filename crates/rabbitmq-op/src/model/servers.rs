@@ -21,7 +21,7 @@ impl World {
     }
 
     pub fn servers_go_on(&mut self) -> Result<(), TestCaseError> {
-        for pod in self.pods.clone().iter().filter(|pod| pod.leaving.is_none()) {
+        for pod in self.set.pods.clone().iter().filter(|pod| pod.leaving.is_none()) {
             let Some(at) = pod.at else { continue };
             let Machine { server, stopped, .. } = &self.machines[at];
             if matches!(server, Server::Off | Server::Failing) && *stopped < self.time {
@@ -29,7 +29,7 @@ impl World {
             }
         }
         for at in 0..self.machines.len() {
-            if self.pod_at(at).is_none() {
+            if self.set.pod_at(at).is_none() {
                 self.machines[at].server = Server::Off;
             } else if self.runs(at) {
                 self.machines[at].data = Some(self.cluster.clone());
@@ -91,26 +91,15 @@ impl World {
     }
 
     pub fn carry_out(&mut self, step: &Step) {
-        let uid = &step.target().uid;
-        let Some(index) = self.pods.iter().position(|pod| pod.uid.to_string() == *uid) else { return };
-        let pod = &mut self.pods[index];
-        match step {
-            Step::Restart(_) => {
-                pod.leaving.get_or_insert(2);
-            }
-            Step::Activate(_, wanted) => pod.told = (0..self.contents.len()).find(|it| hash(*it) == *wanted),
-            Step::Ask(_, Request::Membership(change)) => {
-                let template = pod.template;
-                if let Some(at) = pod.at.filter(|at| self.runs(*at)) {
-                    self.change(at, template, change);
-                }
-            }
-            Step::Ask(..) | Step::Renew(..) => {}
+        let Some((index, Request::Membership(change))) = self.set.carry_out(step) else { return };
+        let Pod { at, template, .. } = self.set.pods[index];
+        if let Some(at) = at.filter(|at| self.runs(*at)) {
+            self.change(at, template, change);
         }
     }
 
     /// What a server that runs does when its agent is asked.
-    fn change(&mut self, at: usize, template: u32, change: &Membership) {
+    fn change(&mut self, at: usize, template: usize, change: &Membership) {
         match change {
             // Refused while it has messages that nobody else has.
             Membership::Leave if !self.has_mirror(at) => {}

@@ -4,18 +4,11 @@ use super::*;
 
 impl World {
     fn pod(&self, pod: &Pod) -> observed::Pod {
-        let has_agent = self.has_agent(pod.template) && pod.age > 0;
+        let seen = self.set.observed(pod);
         observed::Pod {
-            name: format!("{SET}-{}", pod.ordinal),
-            uid: pod.uid.to_string(),
-            node: pod.at.map(node),
             ready: pod.leaving.is_none() && pod.at.is_some_and(|at| self.serves(at)),
-            terminating: pod.leaving.is_some(),
-            template: Some(pod.template.to_string()),
-            revision: Some(pod.revision.to_string()),
-            active: pod.told.map(|told| hash(told).as_str().to_owned()),
-            certificate: has_agent.then(|| Certificate { not_after: jiff::Timestamp::MAX, issuer: String::new() }),
-            ..observed::Pod::default()
+            certificate: seen.certificate.filter(|_| self.has_agent(pod.template)),
+            ..seen
         }
     }
 
@@ -88,21 +81,13 @@ impl World {
             labels: label(machine).into_iter().collect(),
             ..observed::Node::default()
         });
-        let workload = Workload {
-            name: SET.into(),
-            current: self.seen == self.set,
-            wanted: self.set.replicas as i32,
-            revision: Some((self.revisions.len() - 1).to_string()),
-            ..Workload::default()
-        };
-        let is_there = self.set != Set::default();
-        let heard = self.pods.iter().filter(|pod| self.has_agent(pod.template) && pod.age > 1);
+        let heard = self.set.pods.iter().filter(|pod| self.has_agent(pod.template) && pod.age > 1);
         let agent = |pod: &Pod| Some((pod.uid.to_string(), Agent::Says(Box::new(self.status(pod, pod.at?)))));
         let mut observed = Observed {
             nodes: Source::Known(nodes.collect()),
-            pods: Source::Known(self.pods.iter().map(|pod| self.pod(pod)).collect()),
+            pods: Source::Known(self.set.pods.iter().map(|pod| self.pod(pod)).collect()),
             agents: heard.filter_map(agent).collect(),
-            workloads: is_there.then(|| (SET.to_owned(), workload)).into_iter().collect(),
+            workloads: self.set.workloads(),
             ..Observed::default()
         };
         DOMAIN.clone_into(&mut observed.operator.cluster_domain);
@@ -110,29 +95,20 @@ impl World {
     }
 
     /// The plan without what does not bear on the decision: objects, files and conditions.
-    pub fn plan(&self, observed: &Observed<Rabbitmq>) -> Option<(Plan, Record, Set, Content)> {
+    pub fn plan(&self, observed: &Observed<Rabbitmq>) -> Option<(Plan, Record, Spec, Content)> {
         let cr = self.resource();
         let ensemble = prepare(&cr, observed).ok()?;
         let settled = Settled::of(&cr, observed, &ensemble);
         let Members { ensemble, nodes: names, record, decided, .. } = members(ensemble, &settled).ok()?;
         let members = ensemble.members().to_vec();
-        let nodes: Vec<usize> = members.iter().map(|member| machine(&member.node)).collect();
-        let content =
-            Content { version: self.version, members: members.iter().map(|it| it.id).zip(nodes.clone()).collect() };
-        let set = Set { replicas: if ensemble.is_asleep() { 0 } else { nodes.len() }, template: self.template, nodes };
-        let templates = vec![(SET.to_owned(), self.template.to_string())];
-        let pods = observed.pods.known().unwrap();
+        let spec = Spec::of(&members, self.template, ensemble.is_asleep());
+        let both = members.iter().map(|member| member.id).zip(spec.nodes.iter().copied());
+        let content = Content { version: self.version, members: both.collect() };
         let index = self.contents.iter().position(|it| *it == content).unwrap_or(self.contents.len());
         let contents = members.iter().map(|member| (member.node.clone(), hash(index))).collect();
-        let mut plan = Plan {
-            step: rollout::of_pods(pods, &observed.workloads, &templates).restart(),
-            rollout: Some(Rollout { workloads: templates, wanted: None, selector: String::new() }),
-            hibernation: if ensemble.is_asleep() { Hibernation::Asleep } else { Hibernation::Awake },
-            members,
-            ..Plan::default()
-        };
+        let mut plan = self.set.plan(&spec, members, observed);
         procedure::complete(&mut plan, &cr, observed, &contents, &names, decided);
         hibernation::finish(&mut plan);
-        Some((plan, record, set, content))
+        Some((plan, record, spec, content))
     }
 }

@@ -21,19 +21,17 @@ use tf_api::{
     names::ANNOTATION_HIBERNATE,
 };
 use tf_plan::{
-    hibernation::{self, Hibernation},
+    hibernation,
     node::{
-        ContentHash,
         redis::{self, Change, Copying, Facts, Replication, Sentinel as Said, Start},
         state::{Health, Phase, State, Status},
     },
-    observed::{self, Agent, Certificate, Observed, Source, Workload},
-    plan::{Plan, Rollout},
-    rollout,
+    observed::{self, Agent, Observed, Source},
+    plan::Plan,
     step::{Request, Step},
 };
 use tf_testing::{
-    model::{Late, machine, node},
+    model::{self, Late, Spec, StatefulSet, WritesLeft, hash, machine, node, numbered},
     walks,
 };
 
@@ -73,6 +71,12 @@ struct Machine {
     silent: usize,
 }
 
+impl Machine {
+    fn is_heard(&self) -> bool {
+        self.exists && !self.is_off && !self.is_cut
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Server {
     copies: Option<usize>,
@@ -98,7 +102,7 @@ struct Sentinel {
 /// A configuration: one of servers and Sentinels, with the members that are named in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
-    version: u32,
+    version: usize,
     members: Vec<usize>,
 }
 
@@ -108,31 +112,15 @@ impl Content {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Pod {
-    ordinal: usize,
-    uid: u32,
-    at: Option<usize>,
-    template: u32,
-    revision: usize,
-    age: usize,
-    /// Steps until it is gone, which pass while its node is heard.
-    leaving: Option<usize>,
-    told: Option<usize>,
-    active: Option<usize>,
-    /// What its Sentinel noted.
+/// What runs in a pod, and what its Sentinel noted.
+#[derive(Clone, Debug, Default)]
+struct Processes {
     noted: Option<(usize, u64)>,
     server: Option<Server>,
     sentinel: Option<Sentinel>,
 }
 
-/// What a StatefulSet is told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Set {
-    replicas: usize,
-    template: u32,
-    nodes: Vec<usize>,
-}
+type Pod = model::Pod<Processes>;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -177,29 +165,23 @@ type Sight = (Vec<observed::Pod>, BTreeMap<String, Agent>);
 struct World {
     mode: RedisMode,
     machines: Vec<Machine>,
-    pods: Vec<Pod>,
     wanted: Option<usize>,
     asks_other_mode: bool,
     hibernates: bool,
-    template: u32,
-    version: u32,
+    template: usize,
+    version: usize,
     /// Templates and configurations that no server can run with.
-    broken: BTreeSet<u32>,
+    broken: BTreeSet<usize>,
     recorded: Vec<MemberStatus>,
-    /// What the operator applied last, and what the controller has seen of it.
-    set: Set,
-    seen: Set,
-    /// All that the StatefulSet ever was, its revisions.
-    revisions: Vec<Set>,
+    set: StatefulSet<Processes>,
     contents: Vec<Content>,
     /// The configuration that is mounted.
     files: Option<usize>,
-    uids: u32,
     /// Failovers that were.
     epochs: u64,
     late: Late,
     refuses: bool,
-    writes: usize,
+    writes: WritesLeft,
     is_stale: bool,
     is_slow: bool,
     before: Sight,
@@ -218,10 +200,6 @@ fn at(address: std::net::IpAddr) -> usize {
     address.to_string().trim_start_matches("10.0.0.").parse::<usize>().unwrap() - 1
 }
 
-fn hash(index: usize) -> ContentHash {
-    format!("{index:032x}").parse().unwrap()
-}
-
 fn bytes(data: Writes) -> u64 {
     let large = u128::MAX / 3;
     u64::from((data & !large).count_ones()) + u64::from((data & large).count_ones()) * LARGE
@@ -232,7 +210,6 @@ impl World {
         Self {
             mode,
             machines: vec![Machine { exists: true, ..Machine::default() }; machines],
-            pods: Vec::new(),
             wanted,
             asks_other_mode: false,
             hibernates: false,
@@ -240,16 +217,13 @@ impl World {
             version: 1_000,
             broken: BTreeSet::new(),
             recorded: Vec::new(),
-            set: Set::default(),
-            seen: Set::default(),
-            revisions: vec![Set::default()],
+            set: StatefulSet::new(SET, Spec::default()),
             contents: Vec::new(),
             files: None,
-            uids: 0,
             epochs: 0,
             late: Late::default(),
             refuses: false,
-            writes: usize::MAX,
+            writes: WritesLeft::default(),
             is_stale: false,
             is_slow: false,
             before: Sight::default(),
@@ -263,40 +237,33 @@ impl World {
     /// Servers that the Go tf-operator made.
     fn taken_over(mut self) -> Self {
         let nodes: Vec<usize> = (0..self.machines.len()).collect();
-        self.set = Set { replicas: nodes.len(), template: 0, nodes };
-        self.seen = self.set.clone();
-        self.revisions = vec![self.set.clone()];
+        self.set = StatefulSet::new(SET, Spec { replicas: nodes.len(), template: 0, nodes });
         self
     }
 
     fn is_heard(&self, at: usize) -> bool {
-        let Machine { exists, is_off, is_cut, .. } = self.machines[at];
-        exists && !is_off && !is_cut
+        self.machines[at].is_heard()
     }
 
     fn reaches(&self, one: usize, other: usize) -> bool {
         one == other || self.is_heard(one) && self.is_heard(other)
     }
 
-    fn pod_at(&self, at: usize) -> Option<&Pod> {
-        self.pods.iter().find(|pod| pod.at == Some(at))
-    }
-
-    fn pod_at_mut(&mut self, at: usize) -> Option<&mut Pod> {
-        self.pods.iter_mut().find(|pod| pod.at == Some(at))
-    }
-
     fn server(&self, at: usize) -> Option<&Server> {
-        self.pod_at(at)?.server.as_ref()
+        self.set.pod_at(at)?.own.server.as_ref()
+    }
+
+    fn server_mut(&mut self, at: usize) -> Option<&mut Server> {
+        self.set.pod_at_mut(at)?.own.server.as_mut()
     }
 
     fn sentinel(&self, at: usize) -> Option<&Sentinel> {
-        self.pod_at(at)?.sentinel.as_ref()
+        self.set.pod_at(at)?.own.sentinel.as_ref()
     }
 
     /// Machines on which a server runs.
     fn running(&self) -> Vec<usize> {
-        self.pods.iter().filter(|pod| pod.server.is_some()).filter_map(|pod| pod.at).collect()
+        self.set.pods.iter().filter(|pod| pod.own.server.is_some()).filter_map(|pod| pod.at).collect()
     }
 
     fn linked_to(&self, master: usize) -> Vec<usize> {
@@ -309,7 +276,7 @@ impl World {
 
     /// What any server has.
     fn kept(&self) -> Writes {
-        self.pods.iter().filter_map(|pod| pod.server.as_ref()).fold(0, |sum, server| sum | server.data)
+        self.set.pods.iter().filter_map(|pod| pod.own.server.as_ref()).fold(0, |sum, server| sum | server.data)
     }
 
     fn happens(&mut self, event: &Event) {
@@ -332,38 +299,33 @@ impl World {
             Event::Hibernate => self.hibernates = !self.hibernates,
             Event::Dies(index) => {
                 self.machines[some(index)] = Machine::default();
-                self.pods.retain(|pod| pod.at != Some(some(index)));
+                self.set.pods.retain(|pod| pod.at != Some(some(index)));
             }
             Event::Comes => self.machines.push(Machine { exists: true, ..Machine::default() }),
             Event::Power(index) => {
                 let at = some(index);
                 self.machines[at].is_off = !self.machines[at].is_off;
-                if let Some(pod) = self.pod_at_mut(at) {
-                    (pod.server, pod.sentinel, pod.noted) = (None, None, None);
+                if let Some(pod) = self.set.pod_at_mut(at) {
+                    pod.own = Processes::default();
                 }
             }
             Event::Cut(index) => self.machines[some(index)].is_cut = !self.machines[some(index)].is_cut,
             Event::Ends(index) => {
-                if let Some(pod) = self.pod_at_mut(some(index)) {
-                    pod.server = None;
+                if let Some(pod) = self.set.pod_at_mut(some(index)) {
+                    pod.own.server = None;
                 }
             }
             Event::SentinelEnds(index) => {
-                if let Some(pod) = self.pod_at_mut(some(index)) {
-                    pod.sentinel = None;
+                if let Some(pod) = self.set.pod_at_mut(some(index)) {
+                    pod.own.sentinel = None;
                 }
             }
-            Event::PodDeleted(index) => {
-                let count = self.pods.len().max(1);
-                if let Some(pod) = self.pods.get_mut(index % count) {
-                    pod.leaving.get_or_insert(2);
-                }
-            }
+            Event::PodDeleted(index) => self.set.delete_any(*index),
             Event::Lags(index) => self.machines[some(index)].lags = !self.machines[some(index)].lags,
             Event::Silent(index, steps) => self.machines[some(index)].silent = *steps,
             Event::Late(steps) => self.late.delay(*steps),
             Event::Refused => self.refuses = true,
-            Event::Killed(writes) => self.writes = *writes,
+            Event::Killed(writes) => self.writes = WritesLeft(*writes),
             Event::Stale => self.is_stale = true,
             Event::Slow => self.is_slow = true,
             Event::Nothing => {}
@@ -382,11 +344,11 @@ impl World {
         if !std::mem::take(&mut self.is_slow) {
             self.control();
         }
-        for index in 0..self.pods.len() {
+        for index in 0..self.set.pods.len() {
             self.kubelet(index);
         }
-        self.pods.retain(|pod| pod.leaving != Some(0));
-        for at in self.pods.iter().filter_map(|pod| pod.at).collect::<Vec<_>>() {
+        self.set.pods.retain(|pod| pod.leaving != Some(0));
+        for at in self.set.nodes().collect::<Vec<_>>() {
             self.starts(at);
         }
         self.gossip();
@@ -397,24 +359,13 @@ impl World {
     }
 
     fn carry_out(&mut self, step: &Step) {
-        let uid = &step.target().uid;
-        let Some(index) = self.pods.iter().position(|pod| pod.uid.to_string() == *uid) else { return };
-        let pod = &mut self.pods[index];
-        match step {
-            Step::Restart(_) => {
-                pod.leaving.get_or_insert(2);
+        let Some((index, Request::Redis(change))) = self.set.carry_out(step) else { return };
+        let Some(at) = self.set.pods[index].at.filter(|at| self.is_heard(*at)) else { return };
+        match change {
+            Change::StepDown => {
+                self.step_down(at, false);
             }
-            Step::Activate(_, wanted) => pod.told = (0..self.contents.len()).find(|it| hash(*it) == *wanted),
-            Step::Ask(_, Request::Redis(change)) => {
-                let Some(at) = pod.at.filter(|at| self.is_heard(*at)) else { return };
-                match change {
-                    Change::StepDown => {
-                        self.step_down(at, false);
-                    }
-                    Change::Recount => self.pods[index].sentinel = None,
-                }
-            }
-            Step::Ask(..) | Step::Renew(..) => {}
+            Change::Recount => self.set.pods[index].own.sentinel = None,
         }
     }
 
@@ -423,50 +374,26 @@ impl World {
         let sight = self.sees();
         let is_stale = std::mem::take(&mut self.is_stale);
         let former = std::mem::replace(&mut self.before, sight.clone());
-        let writes = std::mem::replace(&mut self.writes, usize::MAX);
+        let mut writes = std::mem::take(&mut self.writes);
         let seen = if is_stale { former } else { sight };
-        let Some((plan, set, content)) = self.plan(&self.observe(seen)) else { return Ok(true) };
+        let Some((plan, spec, content)) = self.plan(&self.observe(seen)) else { return Ok(true) };
         prop_assert!(!plan.members.is_empty());
         self.last = format!("{:?} {:?} {:?}", plan.step, plan.under_way, plan.troubles);
-        let mut left = writes;
-        let mut may = || left.checked_sub(1).inspect(|less| left = *less).is_some();
-        if plan.members != self.recorded {
-            if !may() {
-                return Ok(true);
-            }
-            self.recorded.clone_from(&plan.members);
-        }
-        let index = self.contents.iter().position(|it| *it == content).unwrap_or_else(|| {
-            self.contents.push(content);
-            self.contents.len() - 1
-        });
-        let mut is_settled = true;
-        if self.files != Some(index) {
-            if !may() {
-                return Ok(true);
-            }
-            (self.files, is_settled) = (Some(index), false);
-        }
-        if self.set != set {
-            if !may() {
-                return Ok(true);
-            }
-            (self.set, is_settled) = (set, false);
-        }
+        let Some(_) = writes.write(&mut self.recorded, plan.members) else { return Ok(true) };
+        let index = numbered(&mut self.contents, content);
+        let Some(is_mounted) = writes.write(&mut self.files, Some(index)) else { return Ok(true) };
+        let Some(is_applied) = writes.write(&mut self.set.spec, spec) else { return Ok(true) };
+        let is_settled = !is_mounted && !is_applied;
         let is_idle = plan.step.is_none() && plan.under_way.is_none() && plan.troubles.is_empty();
         let Some(step) = plan.step.filter(|_| is_settled) else { return Ok(!is_settled || !is_idle) };
-        if !may() {
-            return Ok(true);
-        }
+        let Some(()) = writes.spend() else { return Ok(true) };
         if !is_stale {
             self.keeps_promises(&step)?;
         }
-        if !std::mem::take(&mut self.refuses) {
-            // Of what agents are asked the answer may be given up, and the operator goes on.
-            let step = if matches!(step, Step::Ask(..)) { self.late.ask(step) } else { Some(step) };
-            if let Some(step) = step {
-                self.carry_out(&step);
-            }
+        if !std::mem::take(&mut self.refuses)
+            && let Some(step) = self.late.ask(step)
+        {
+            self.carry_out(&step);
         }
         Ok(true)
     }
@@ -484,7 +411,7 @@ impl World {
         self.template += 1;
         self.version += 1;
         self.late.heal();
-        (self.refuses, self.writes, self.is_stale, self.is_slow) = (false, usize::MAX, false, false);
+        (self.refuses, self.writes, self.is_stale, self.is_slow) = (false, WritesLeft::default(), false, false);
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     pub fn keeps_promises(&self, step: &Step) -> Result<(), TestCaseError> {
-        let target = self.pods.iter().find(|pod| pod.uid.to_string() == step.target().uid);
+        let target = self.set.target(step);
         prop_assert!(target.is_some(), "a pod that is not there is touched: {step:?}");
         let target = target.unwrap();
         prop_assert!(target.leaving.is_none(), "it is deleted twice, or asked for something: {step:?}");
@@ -16,34 +16,35 @@ impl World {
             prop_assert!(masters.iter().eq(&target.at), "a further server is to take writes: {masters:?} {self:#?}");
         }
         if let Step::Ask(_, Request::Redis(Change::Recount)) = step {
-            let others = self.pods.iter().filter(|pod| pod.uid != target.uid);
-            let all = others.clone().all(|pod| pod.sentinel.is_some());
+            let others = self.set.pods.iter().filter(|pod| pod.uid != target.uid);
+            let all = others.clone().all(|pod| pod.own.sentinel.is_some());
             prop_assert!(all, "a Sentinel starts anew while another one does");
         }
         if matches!(step, Step::Ask(..)) || !serves(target) {
             return Ok(());
         }
-        let others = self.pods.iter().filter(|pod| pod.uid != target.uid);
+        let others = self.set.pods.iter().filter(|pod| pod.uid != target.uid);
         let nodes: Vec<usize> = self.recorded.iter().map(|member| machine(&member.node)).collect();
         let is_member = target.at.is_some_and(|at| nodes.contains(&at));
         // One whose node is of no member leaves it to a member that has none.
         let free = others.clone().filter(|pod| pod.at.is_some_and(|at| !nodes.contains(&at))).count()
             + usize::from(!is_member);
-        let mut away = nodes.into_iter().filter(|at| target.at != Some(*at) && !self.pod_at(*at).is_some_and(serves));
+        let mut away =
+            nodes.into_iter().filter(|at| target.at != Some(*at) && !self.set.pod_at(*at).is_some_and(serves));
         let first = away.nth(if is_member { 0 } else { free });
         // Before one of them was made the one that takes writes there is nothing to stop.
-        let is_founded = self.pods.iter().any(|pod| pod.sentinel.as_ref().is_none_or(|it| it.epoch > 0));
+        let is_founded = self.set.pods.iter().any(|pod| pod.own.sentinel.as_ref().is_none_or(|it| it.epoch > 0));
         // While most members have no pods yet those that have wait for them, and one of no member moves.
-        let seated = self.recorded.iter().filter(|member| self.pod_at(machine(&member.node)).is_some()).count();
+        let seated = self.recorded.iter().filter(|member| self.set.pod_at(machine(&member.node)).is_some()).count();
         let is_awaited = !is_member && 2 * seated <= self.recorded.len();
         prop_assert!(
             first.is_none() || !is_founded || is_awaited,
             "a member that serves is stopped while {first:?} is away: {step:?} {self:#?}"
         );
         if self.mode == RedisMode::Sentinel {
-            let stopped = target.server.as_ref().unwrap();
+            let stopped = target.own.server.as_ref().unwrap();
             prop_assert!(stopped.copies.is_some(), "who takes writes is stopped: {step:?} {self:#?}");
-            let kept = others.filter_map(|pod| pod.server.as_ref()).fold(0, |sum, server| sum | server.data);
+            let kept = others.filter_map(|pod| pod.own.server.as_ref()).fold(0, |sum, server| sum | server.data);
             let lost = self.acknowledged & stopped.data & !kept;
             prop_assert!(lost == 0, "what was acknowledged goes with it: {step:?} {self:#?}");
         }
@@ -58,12 +59,9 @@ impl World {
             RedisMode::Sentinel => self.wanted.unwrap_or(3).min(matching - usize::from(matching.is_multiple_of(2))),
         };
         let members: BTreeSet<usize> = self.recorded.iter().map(|member| machine(&member.node)).collect();
-        let pods: BTreeSet<usize> = self.pods.iter().filter_map(|pod| pod.at).collect();
-        let is_current = |pod: &Pod| {
-            let told = pod.told.is_none_or(|told| Some(told) == self.files);
-            pod.template == self.template && pod.active == self.files && told && pod.leaving.is_none()
-        };
-        let current = self.pods.len() == members.len() && self.pods.iter().all(is_current);
+        let pods: BTreeSet<usize> = self.set.nodes().collect();
+        let current = self.set.pods.len() == members.len()
+            && self.set.pods.iter().all(|pod| pod.is_current(self.template, self.files));
         members.len() == wanted
             && members == pods
             && current

@@ -4,22 +4,22 @@ use super::*;
 
 impl World {
     pub fn starts(&mut self, at: usize) {
-        let Some(pod) = self.pod_at(at).filter(|pod| pod.leaving.is_none() && !self.machines[at].is_off) else {
+        let Some(pod) = self.set.pod_at(at).filter(|pod| pod.leaving.is_none() && !self.machines[at].is_off) else {
             return;
         };
         if pod.template == 0 {
             let server = Server { copies: None, linked: false, data: 0, needs: 0 };
-            self.pod_at_mut(at).unwrap().server = Some(server);
+            self.set.pod_at_mut(at).unwrap().own.server = Some(server);
             return;
         }
         let Some(content) = self.content(pod).cloned() else { return };
-        let noted = pod.noted.filter(|(master, epoch)| *epoch > 0 && content.members.contains(master));
-        if self.mode == RedisMode::Sentinel && pod.sentinel.is_none() {
+        let noted = pod.own.noted.filter(|(master, epoch)| *epoch > 0 && content.members.contains(master));
+        if self.mode == RedisMode::Sentinel && pod.own.sentinel.is_none() {
             let (master, epoch) = noted.unwrap_or((content.members[0], 0));
             let known = content.members.iter().copied().filter(|other| *other != at).collect();
             let quorum = content.majority();
             let sentinel = Sentinel { master, epoch, known, quorum, missed: 0, settled: 0 };
-            self.pod_at_mut(at).unwrap().sentinel = Some(sentinel);
+            self.set.pod_at_mut(at).unwrap().own.sentinel = Some(sentinel);
         }
         if self.server(at).is_some() {
             return;
@@ -32,7 +32,7 @@ impl World {
             },
         };
         let needs = if self.mode == RedisMode::Sentinel { content.majority() - 1 } else { 0 };
-        self.pod_at_mut(at).unwrap().server = Some(Server { copies, linked: false, data: 0, needs });
+        self.set.pod_at_mut(at).unwrap().own.server = Some(Server { copies, linked: false, data: 0, needs });
     }
 
     /// `tf-node copy`.
@@ -50,9 +50,10 @@ impl World {
     /// Sentinels make themselves known to each other, with the last failover they know of.
     pub fn gossip(&mut self) {
         let all: Vec<(usize, usize, u64)> = self
+            .set
             .pods
             .iter()
-            .filter_map(|pod| Some((pod.at?, pod.sentinel.as_ref()?)))
+            .filter_map(|pod| Some((pod.at?, pod.own.sentinel.as_ref()?)))
             .map(|(at, sentinel)| (at, sentinel.master, sentinel.epoch))
             .collect();
         for (own, ..) in &all {
@@ -63,9 +64,9 @@ impl World {
             let (master, epoch) =
                 newest.filter(|(_, epoch)| *epoch > current.epoch).unwrap_or((current.master, current.epoch));
             let is_there = self.reaches(*own, master) && server(master).is_some();
-            let pod = self.pod_at_mut(*own).unwrap();
-            pod.noted = Some((master, epoch));
-            let sentinel = pod.sentinel.as_mut().unwrap();
+            let pod = self.set.pod_at_mut(*own).unwrap();
+            pod.own.noted = Some((master, epoch));
+            let sentinel = pod.own.sentinel.as_mut().unwrap();
             sentinel.known.extend(heard.iter().map(|(other, ..)| *other));
             if sentinel.master != master {
                 (sentinel.missed, sentinel.settled) = (0, 0);
@@ -90,7 +91,7 @@ impl World {
     }
 
     pub fn fail_over(&mut self) {
-        let leader = self.pods.iter().filter_map(|pod| pod.at).find(|own| {
+        let leader = self.set.nodes().find(|own| {
             let Some(sentinel) = self.sentinel(*own).filter(|sentinel| sentinel.missed >= MISSED) else { return false };
             let agrees = |other: &&usize| {
                 let other = self.sentinel(**other);
@@ -116,13 +117,13 @@ impl World {
         self.epochs += 1;
         let epoch = self.epochs;
         for at in voters {
-            let pod = self.pod_at_mut(at).unwrap();
-            pod.noted = Some((next, epoch));
-            let sentinel = pod.sentinel.as_mut().unwrap();
+            let pod = self.set.pod_at_mut(at).unwrap();
+            pod.own.noted = Some((next, epoch));
+            let sentinel = pod.own.sentinel.as_mut().unwrap();
             (sentinel.master, sentinel.epoch, sentinel.missed, sentinel.settled) = (next, epoch, 0, 0);
         }
         for at in self.running().into_iter().filter(|it| self.reaches(leader, *it)).collect::<Vec<_>>() {
-            let server = self.pod_at_mut(at).and_then(|pod| pod.server.as_mut()).unwrap();
+            let server = self.server_mut(at).unwrap();
             if at == next {
                 (server.copies, server.linked) = (None, false);
             } else if server.copies == Some(former) {
@@ -134,12 +135,12 @@ impl World {
     /// A Sentinel that sees another server take writes, or one that copies another than it should, for long enough tells it whom to copy.
     pub fn reconfigure(&mut self) {
         let settled = |at: &usize| self.sentinel(*at).is_some_and(|it| it.missed == 0 && it.settled > 3);
-        let sentinels: Vec<usize> = self.pods.iter().filter_map(|pod| pod.at).filter(settled).collect();
+        let sentinels: Vec<usize> = self.set.nodes().filter(settled).collect();
         for own in sentinels {
             let master = self.sentinel(own).unwrap().master;
             let others = self.running().into_iter().filter(|it| *it != master && self.reaches(own, *it));
             for other in others.collect::<Vec<_>>() {
-                let server = self.pod_at_mut(other).and_then(|pod| pod.server.as_mut()).unwrap();
+                let server = self.server_mut(other).unwrap();
                 if server.copies != Some(master) {
                     (server.copies, server.linked) = (Some(master), false);
                 }
@@ -152,7 +153,7 @@ impl World {
             let Some(master) = self.server(at).and_then(|server| server.copies) else { continue };
             let data = self.server(master).filter(|_| self.reaches(at, master)).map(|server| server.data);
             let lags = self.machines[at].lags;
-            let server = self.pod_at_mut(at).and_then(|pod| pod.server.as_mut()).unwrap();
+            let server = self.server_mut(at).unwrap();
             match data {
                 None => server.linked = false,
                 Some(_) if lags => {}
@@ -166,7 +167,7 @@ impl World {
         if self.mode == RedisMode::Independent || !self.is_busy {
             return Ok(());
         }
-        let waits = self.recorded.len().max(self.pods.len()) / 2;
+        let waits = self.recorded.len().max(self.set.pods.len()) / 2;
         let mut acknowledge = Vec::new();
         for master in self.running() {
             let copies = self.linked_to(master);
@@ -178,7 +179,7 @@ impl World {
             self.written += 1;
             let takers: Vec<usize> = copies.into_iter().filter(|it| !self.machines[*it].lags).collect();
             for at in takers.iter().chain([&master]) {
-                self.pod_at_mut(*at).and_then(|pod| pod.server.as_mut()).unwrap().data |= write;
+                self.server_mut(*at).unwrap().data |= write;
             }
             if takers.len() >= waits {
                 self.acknowledged |= write;
@@ -196,7 +197,7 @@ impl World {
             return true;
         }
         let copies = self.linked_to(own);
-        let pod = self.pod_at(own).unwrap();
+        let pod = self.set.pod_at(own).unwrap();
         let members = pod.active.map(|active| self.contents[active].members.clone()).unwrap_or_default();
         let others: Vec<usize> = members.into_iter().filter(|it| *it != own).collect();
         let answers = |it: &&usize| self.reaches(own, **it) && self.server(**it).is_some();
@@ -213,7 +214,7 @@ impl World {
         let chosen = others.iter().filter(is_running).chain(&copies);
         let next = *chosen.min_by_key(|it| self.server(**it).map(|server| bytes(server.data))).unwrap();
         self.promote(leader, next);
-        let server = self.pod_at_mut(own).and_then(|pod| pod.server.as_mut()).unwrap();
+        let server = self.server_mut(own).unwrap();
         (server.copies, server.linked) = (Some(next), false);
         true
     }

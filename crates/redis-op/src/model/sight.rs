@@ -4,8 +4,8 @@ use super::*;
 
 impl World {
     pub fn sees(&self) -> Sight {
-        let pods = self.pods.iter().map(|pod| self.observed(pod)).collect();
-        let agents = self.pods.iter().filter(|pod| pod.template != 0 && pod.age > 1);
+        let pods = self.set.pods.iter().map(|pod| self.observed(pod)).collect();
+        let agents = self.set.pods.iter().filter(|pod| pod.template != 0 && pod.age > 1);
         let agent = |pod: &Pod| match pod.at.filter(|at| self.is_heard(*at) && self.machines[*at].silent == 0) {
             Some(at) => Agent::Says(Box::new(self.status(pod, at))),
             None => Agent::Silent("no answer".into()),
@@ -15,18 +15,14 @@ impl World {
 
     pub fn observed(&self, pod: &Pod) -> observed::Pod {
         let is_known = pod.at.is_some_and(|at| self.machines[at].unheard < UNHEARD);
+        // What the Go tf-operator made has no agent, and no hash of a template.
+        let is_ours = pod.template != 0;
+        let seen = self.set.observed(pod);
         observed::Pod {
-            name: format!("{SET}-{}", pod.ordinal),
-            uid: pod.uid.to_string(),
-            node: pod.at.map(node),
-            ready: is_known && pod.server.is_some() && pod.leaving != Some(1),
-            terminating: pod.leaving.is_some(),
-            template: (pod.template != 0).then(|| pod.template.to_string()),
-            revision: Some(pod.revision.to_string()),
-            active: pod.told.map(|told| hash(told).as_str().to_owned()),
-            certificate: (pod.template != 0 && pod.age > 0)
-                .then(|| Certificate { not_after: jiff::Timestamp::MAX, issuer: String::new() }),
-            ..observed::Pod::default()
+            ready: is_known && pod.own.server.is_some() && pod.leaving != Some(1),
+            template: seen.template.filter(|_| is_ours),
+            certificate: seen.certificate.filter(|_| is_ours),
+            ..seen
         }
     }
 
@@ -38,7 +34,7 @@ impl World {
         };
         let both = [daemon(CONTAINER), daemon(sentinel::CONTAINER)];
         let mut facts = Facts { unknown: Some("refused".into()), ..Facts::default() };
-        if let Some(server) = &pod.server {
+        if let Some(server) = &pod.own.server {
             let copies = self.linked_to(at);
             let far = |it: &usize| Some((address(*it).parse().ok()?, bytes(self.server(*it)?.data)));
             let copying = Copying {
@@ -51,7 +47,7 @@ impl World {
             facts.copies = server.copies.map(|master| format!("{}:6389", address(master)));
             facts.copying = (self.mode == RedisMode::Sentinel).then_some(copying);
         }
-        if let Some(sentinel) = &pod.sentinel {
+        if let Some(sentinel) = &pod.own.sentinel {
             let Sentinel { master, epoch, known, .. } = sentinel;
             let (others, refuses) = (Some(known.len()), self.refuses(at));
             facts.sentinel = Some(Said { master: address(*master).parse().unwrap(), epoch: *epoch, others, refuses });
@@ -59,7 +55,7 @@ impl World {
         Status {
             node: node(at),
             daemons: both.into_iter().take(if self.mode == RedisMode::Sentinel { 2 } else { 1 }).collect(),
-            health: Some(Health::new(pod.server.is_some(), "as it is")),
+            health: Some(Health::new(pod.own.server.is_some(), "as it is")),
             redis: Some(facts),
             ..Status::default()
         }
@@ -97,47 +93,29 @@ impl World {
             labels: labels.clone(),
             unreachable: machine.unheard >= UNHEARD,
         });
-        let workload = Workload {
-            name: SET.into(),
-            current: self.seen == self.set,
-            wanted: self.set.replicas as i32,
-            revision: Some((self.revisions.len() - 1).to_string()),
-            ..Workload::default()
-        };
-        let is_there = self.set != Set::default();
         Observed {
             nodes: Source::Known(nodes.collect()),
             pods: Source::Known(pods),
             agents,
-            workloads: is_there.then(|| (SET.to_owned(), workload)).into_iter().collect(),
+            workloads: self.set.workloads(),
             ..Observed::default()
         }
     }
 
     /// The plan without what does not bear on the decision: objects, files and conditions.
-    pub fn plan(&self, observed: &Observed<Redis>) -> Option<(Plan, Set, Content)> {
+    pub fn plan(&self, observed: &Observed<Redis>) -> Option<(Plan, Spec, Content)> {
         let cr = self.resource();
         let Servers { ensemble, mode, .. } = servers(&cr, observed).ok()?;
         let members = ensemble.members().to_vec();
-        let nodes: Vec<usize> = members.iter().map(|member| machine(&member.node)).collect();
-        let replicas = if ensemble.is_asleep() { 0 } else { members.len() };
-        let set = Set { replicas, template: self.template, nodes: nodes.clone() };
+        let spec = Spec::of(&members, self.template, ensemble.is_asleep());
         // Servers on their own are told of nobody else.
-        let named = if mode == RedisMode::Sentinel { nodes } else { (0..self.machines.len()).collect() };
+        let named = if mode == RedisMode::Sentinel { spec.nodes.clone() } else { (0..self.machines.len()).collect() };
         let content = Content { version: self.version, members: named };
-        let templates = vec![(SET.to_owned(), self.template.to_string())];
-        let pods = observed.pods.known().unwrap();
         let index = self.contents.iter().position(|it| *it == content).unwrap_or(self.contents.len());
         let contents = members.iter().map(|member| (member.node.clone(), hash(index))).collect();
-        let mut plan = Plan {
-            step: rollout::of_pods(pods, &observed.workloads, &templates).restart(),
-            rollout: Some(Rollout { workloads: templates, wanted: None, selector: String::new() }),
-            hibernation: if ensemble.is_asleep() { Hibernation::Asleep } else { Hibernation::Awake },
-            members,
-            ..Plan::default()
-        };
+        let mut plan = self.set.plan(&spec, members, observed);
         procedure::complete(mode, &mut plan, &cr, observed, &contents);
         hibernation::finish(&mut plan);
-        Some((plan, set, content))
+        Some((plan, spec, content))
     }
 }

@@ -111,7 +111,7 @@ impl World {
                 if self.can_lose(at) {
                     let Machine { moved, listed, joined, .. } = self.machines[at];
                     self.machines[at] = Machine { moved, listed, joined, ..Machine::default() };
-                    self.pods.retain(|pod| pod.at != Some(at));
+                    self.set.pods.retain(|pod| pod.at != Some(at));
                 }
             }
             Event::Comes => self.machines.push(Machine { exists: true, ..Machine::default() }),
@@ -143,12 +143,7 @@ impl World {
             Event::Unmounted => self.unmounts(),
             Event::Mounted => self.mounts(),
             Event::Roomy => self.machines.iter_mut().for_each(|machine| machine.cramped = false),
-            Event::PodDeleted(index) => {
-                let count = self.pods.len().max(1);
-                if let Some(pod) = self.pods.get_mut(index % count) {
-                    pod.leaving.get_or_insert(2);
-                }
-            }
+            Event::PodDeleted(index) => self.set.delete_any(*index),
             Event::Keyspace(factor) if self.factor.is_none() && !self.ring.is_empty() => {
                 self.factor = Some((*factor).min(self.ring.len() as u32));
             }
@@ -162,7 +157,7 @@ impl World {
             Event::Fails(index) => self.fails(index % count),
             Event::Backup(index) => self.wish = (*index > 0).then(|| format!("b{index}")),
             Event::Hours(hours) => self.passes(*hours),
-            Event::Killed(writes) => self.writes = *writes,
+            Event::Killed(writes) => self.writes = WritesLeft(*writes),
             Event::Slow => self.is_slow = true,
             Event::Keyspace(_) | Event::Nothing => {}
         }
@@ -233,7 +228,7 @@ impl World {
     /// Everything works again, and people ask for what can be.
     pub fn heals(&mut self) {
         self.late.heal();
-        (self.writes, self.is_slow, self.hibernates) = (usize::MAX, false, false);
+        (self.writes, self.is_slow, self.hibernates) = (WritesLeft::default(), false, false);
         self.mounts();
         for at in 0..self.machines.len() {
             (self.machines[at].is_off, self.machines[at].silent) = (false, 0);
@@ -265,8 +260,8 @@ impl World {
 
     /// All servers can start, but for one that is not wanted and has not joined: it is not waited for.
     fn get_room(&mut self) {
-        let last = self.pods.iter().filter_map(|pod| pod.at).next_back();
-        let last = last.filter(|_| self.pods.len() == self.record.members.len());
+        let last = self.set.nodes().last();
+        let last = last.filter(|_| self.set.pods.len() == self.record.members.len());
         let is_unwanted = self.record.members.len() > self.wanted;
         for (at, machine) in self.machines.iter_mut().enumerate() {
             machine.cramped &= is_unwanted && last == Some(at) && !self.ring.contains(&at) && !machine.has_data;
@@ -292,8 +287,8 @@ impl World {
             self.template = former.unwrap();
         } else if self.is_mixed() {
             let is_former = |pod: &&mut Pod| self.templates[pod.template].line < newest;
-            if let Some(pod) = self.pods.iter_mut().find(is_former) {
-                pod.leaving.get_or_insert(2);
+            if let Some(pod) = self.set.pods.iter_mut().find(is_former) {
+                pod.delete();
             }
         }
     }

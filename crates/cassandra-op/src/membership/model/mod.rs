@@ -19,18 +19,14 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use tf_api::{BackupStatus, contract::MemberStatus};
 use tf_plan::{
-    hibernation::Hibernation,
-    node::{
-        ContentHash,
-        cassandra::{Change, Failed},
-    },
+    node::cassandra::{Change, Failed},
     observed,
     plan::Plan,
     resize::Record,
     step::{Request, Step},
 };
 use tf_testing::{
-    model::{Late, Server, machine, node},
+    model::{Late, Pod, Server, Spec, StatefulSet, WritesLeft, hash, machine, node, numbered},
     walks,
 };
 
@@ -141,33 +137,9 @@ impl Content {
     }
 }
 
-/// A pod of the StatefulSet. Templates, revisions and contents are known by their numbers.
-#[derive(Clone, Debug)]
-struct Pod {
-    ordinal: usize,
-    uid: u32,
-    at: Option<usize>,
-    template: usize,
-    revision: usize,
-    age: usize,
-    /// Steps until it is gone, which pass while its node is heard.
-    leaving: Option<usize>,
-    told: Option<usize>,
-    active: Option<usize>,
-}
-
-/// What a StatefulSet is told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Set {
-    replicas: usize,
-    template: usize,
-    nodes: Vec<usize>,
-}
-
 #[derive(Debug)]
 struct World {
     machines: Vec<Machine>,
-    pods: Vec<Pod>,
     wanted: usize,
     hibernates: bool,
     templates: Vec<Template>,
@@ -180,15 +152,10 @@ struct World {
     /// Versions that no server can run with.
     broken: BTreeSet<usize>,
     record: Record,
-    /// What the operator applied last, and what the controller has seen of it.
-    set: Set,
-    seen: Set,
-    /// All that the StatefulSet ever was, its revisions.
-    revisions: Vec<Set>,
+    set: StatefulSet,
     contents: Vec<Content>,
     /// What is mounted, of the member on each machine.
     files: BTreeMap<usize, usize>,
-    uids: u32,
     /// Who is in the ring, as its servers have it.
     ring: Vec<usize>,
     factor: Option<u32>,
@@ -199,8 +166,7 @@ struct World {
     /// The backup that is asked for, and the status of all that were.
     wish: Option<String>,
     backups: Vec<BackupStatus>,
-    /// What the operator writes before it is killed.
-    writes: usize,
+    writes: WritesLeft,
     /// Controllers and kubelets do nothing in this step.
     is_slow: bool,
     /// Since when nothing has been in the way of a repair.
@@ -213,18 +179,13 @@ fn address(at: usize, moved: usize) -> String {
     format!("10.0.{moved}.{at}")
 }
 
-fn hash(index: usize) -> ContentHash {
-    format!("{index:032x}").parse().unwrap()
-}
-
 impl World {
     /// A ring that was founded.
     fn new(machines: usize, members: usize) -> Self {
         let first = Template { line: 0, patch: 0, is_broken: false };
-        let set = Set { replicas: members, template: 0, nodes: (0..members).collect() };
+        let spec = Spec { replicas: members, template: 0, nodes: (0..members).collect() };
         let mut world = Self {
             machines: vec![Machine { exists: true, ..Machine::default() }; machines.max(members)],
-            pods: Vec::new(),
             wanted: members,
             hibernates: false,
             templates: vec![first],
@@ -234,12 +195,9 @@ impl World {
             versions: 1,
             broken: BTreeSet::new(),
             record: Record::default(),
-            set: set.clone(),
-            seen: set.clone(),
-            revisions: vec![set],
+            set: StatefulSet::new(SET, spec),
             contents: Vec::new(),
             files: BTreeMap::new(),
-            uids: 0,
             ring: (0..members).collect(),
             factor: None,
             unrepaired: BTreeSet::new(),
@@ -247,7 +205,7 @@ impl World {
             now: Timestamp::UNIX_EPOCH,
             wish: None,
             backups: Vec::new(),
-            writes: usize::MAX,
+            writes: WritesLeft::default(),
             is_slow: false,
             calm_since: Timestamp::UNIX_EPOCH,
             last: String::new(),
@@ -258,7 +216,7 @@ impl World {
             (world.machines[at].has_data, world.machines[at].owner) = (true, Some(at as u32 + 1));
         }
         let founding = world.contents_of(&world.record.members.clone(), true);
-        world.files = founding.into_iter().map(|(at, content)| (at, world.numbered(content))).collect();
+        world.files = founding.into_iter().map(|(at, content)| (at, numbered(&mut world.contents, content))).collect();
         world.control();
         for index in 0..members {
             world.kubelet(index);
@@ -270,14 +228,6 @@ impl World {
         let labels = [("node-role.kubernetes.io/control-plane".to_owned(), String::new())].into();
         let address = Some(address(at, self.machines[at].moved));
         observed::Node { name: node(at), address, labels, unreachable: self.is_given_up(at) }
-    }
-
-    /// The number of a content.
-    fn numbered(&mut self, content: Content) -> usize {
-        self.contents.iter().position(|it| *it == content).unwrap_or_else(|| {
-            self.contents.push(content);
-            self.contents.len() - 1
-        })
     }
 
     fn passes(&mut self, hours: i64) {
@@ -296,12 +246,12 @@ impl World {
         }
         if !std::mem::take(&mut self.is_slow) {
             self.control();
-            for index in 0..self.pods.len() {
+            for index in 0..self.set.pods.len() {
                 self.kubelet(index);
             }
-            self.pods.retain(|pod| pod.leaving != Some(0));
+            self.set.pods.retain(|pod| pod.leaving != Some(0));
         }
-        for index in 0..self.pods.len() {
+        for index in 0..self.set.pods.len() {
             self.serves(index);
         }
         self.keeps_data()
@@ -310,9 +260,8 @@ impl World {
     /// One pass of the operator. Whether there is something left to do.
     fn decides(&mut self) -> Result<bool, TestCaseError> {
         let observed = self.observe();
-        let Planned { plan, record, set, contents } = self.plan(&observed);
-        let mut left = std::mem::replace(&mut self.writes, usize::MAX);
-        let mut may = || left.checked_sub(1).inspect(|less| left = *less).is_some();
+        let Planned { plan, record, spec, contents } = self.plan(&observed);
+        let mut writes = std::mem::take(&mut self.writes);
         self.last = format!("{:?} {:?} {:?}", plan.step, plan.under_way, plan.troubles);
         let backups = sight::backups_of(&plan);
         self.keeps_members(&record)?;
@@ -321,58 +270,30 @@ impl World {
         let is_idle = plan.step.is_none() && plan.under_way.is_none() && plan.troubles.is_empty();
         let mut is_quiet = is_idle && record == self.record && backups == self.backups;
         if (&record, &backups) != (&self.record, &self.backups) {
-            if !may() {
-                return Ok(true);
-            }
+            let Some(()) = writes.spend() else { return Ok(true) };
             (self.record, self.backups) = (record, backups);
         }
         // A step rests on what was observed; what this pass changes has to be observed first.
-        let mut is_settled = true;
-        let files: BTreeMap<usize, usize> =
-            contents.into_iter().map(|(at, content)| (at, self.numbered(content))).collect();
-        if self.files != files {
-            if !may() {
-                return Ok(true);
-            }
-            (self.files, is_settled) = (files, false);
-        }
-        if self.set != set {
-            if !may() {
-                return Ok(true);
-            }
-            self.keeps_awake(&set)?;
-            (self.set, is_settled) = (set, false);
-        }
+        let files = contents.into_iter().map(|(at, content)| (at, numbered(&mut self.contents, content))).collect();
+        let Some(is_mounted) = writes.write(&mut self.files, files) else { return Ok(true) };
+        self.keeps_awake(&spec)?;
+        let Some(is_applied) = writes.write(&mut self.set.spec, spec) else { return Ok(true) };
+        let is_settled = !is_mounted && !is_applied;
         is_quiet &= is_settled;
         let Some(step) = plan.step.filter(|_| is_settled) else { return Ok(!is_quiet) };
-        if !may() {
-            return Ok(true);
-        }
+        let Some(()) = writes.spend() else { return Ok(true) };
         self.keeps_promises(&step)?;
-        // Of what agents are asked the answer may be given up, and the operator goes on.
-        let step = if matches!(step, Step::Ask(..)) { self.late.ask(step) } else { Some(step) };
-        if let Some(step) = step {
+        if let Some(step) = self.late.ask(step) {
             self.carry_out(&step);
         }
         Ok(true)
     }
 
     fn carry_out(&mut self, step: &Step) {
-        let is_it = |pod: &Pod| pod.uid.to_string() == step.target().uid;
-        let Some(index) = self.pods.iter().position(is_it) else { return };
-        match step {
-            Step::Restart(_) => {
-                self.pods[index].leaving.get_or_insert(2);
-            }
-            Step::Activate(_, wanted) => {
-                self.pods[index].told = (0..self.contents.len()).find(|it| hash(*it) == *wanted);
-            }
-            Step::Ask(_, Request::Ring(change)) => {
-                if let Some(at) = self.pods[index].at.filter(|_| self.pods[index].leaving.is_none()) {
-                    self.is_asked(at, change);
-                }
-            }
-            Step::Ask(..) | Step::Renew(..) => {}
+        let Some((index, Request::Ring(change))) = self.set.carry_out(step) else { return };
+        let Pod { at, leaving, .. } = self.set.pods[index];
+        if let Some(at) = at.filter(|_| leaving.is_none()) {
+            self.is_asked(at, change);
         }
     }
 }
@@ -381,7 +302,7 @@ impl World {
 struct Planned {
     plan: Plan,
     record: Record,
-    set: Set,
+    spec: Spec,
     /// Of the member on each machine.
     contents: BTreeMap<usize, Content>,
 }

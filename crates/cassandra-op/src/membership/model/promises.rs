@@ -6,7 +6,7 @@ use super::*;
 
 impl World {
     pub fn keeps_promises(&self, step: &Step) -> Result<(), TestCaseError> {
-        let target = self.pods.iter().find(|pod| pod.uid.to_string() == step.target().uid);
+        let target = self.set.target(step);
         prop_assert!(target.is_some(), "a pod that is not there is asked");
         let target = target.unwrap();
         prop_assert!(target.leaving.is_none(), "it is deleted twice, or asked for something: {step:?}");
@@ -35,7 +35,7 @@ impl World {
     /// Whether the agent on a machine answers the operator.
     fn tells(&self, at: usize) -> bool {
         let is_there = |pod: &Pod| pod.leaving.is_none() && pod.age > 1;
-        self.machines[at].is_heard() && self.machines[at].silent == 0 && self.pod_at(at).is_some_and(is_there)
+        self.machines[at].is_heard() && self.machines[at].silent == 0 && self.set.pod_at(at).is_some_and(is_there)
     }
 
     /// Whether servers whose agents answer are of several lines.
@@ -58,7 +58,7 @@ impl World {
     /// A member that serves is stopped while all others serve, and nobody comes, goes or fetches anything.
     fn stops(&self, target: &Pod, step: &Step) -> Result<(), TestCaseError> {
         let Some(at) = target.at.filter(|at| self.runs(*at) && self.ring.contains(at)) else { return Ok(()) };
-        let is_away = |it: &&usize| !self.runs(**it) || self.pod_at(**it).is_none_or(|pod| self.goes(pod));
+        let is_away = |it: &&usize| !self.runs(**it) || self.set.pod_at(**it).is_none_or(|pod| self.goes(pod));
         // Who is lost is taken out of the ring when nobody is on its way out any more.
         let is_moot = |it: &usize| self.machines[at].stuck && !self.machines[*it].has_data;
         let away = self.ring.iter().filter(|other| **other != at && !is_moot(other)).find(is_away);
@@ -117,13 +117,13 @@ impl World {
                 prop_assert!(fits && self.ring.len() > 1, "too few are left");
                 prop_assert!(self.record.members.len() > self.wanted, "a member leaves that is wanted");
                 // A template that its controller has not seen begins nothing.
-                let is_seen = self.seen == self.set;
+                let is_seen = self.set.seen == self.set.spec;
                 // The pod of one that was struck off may stay as long as its node is not heard.
                 let is_of_member = |pod: &&Pod| {
                     let is_there = |member: &MemberStatus| pod.at == Some(machine(&member.node));
                     pod.at.is_none() || self.record.members.iter().any(is_there)
                 };
-                let outdated = self.pods.iter().filter(is_of_member).find(|pod| is_seen && !self.is_current(pod));
+                let outdated = self.set.pods.iter().filter(is_of_member).find(|pod| is_seen && !self.is_current(pod));
                 prop_assert!(outdated.is_none(), "a member leaves during a roll-out: {outdated:?} {self:#?}");
             }
             Change::Remove { host_id } => {
@@ -160,8 +160,8 @@ impl World {
     }
 
     /// Nobody is put to sleep in the middle of something that would have to begin anew.
-    pub fn keeps_awake(&self, set: &Set) -> Result<(), TestCaseError> {
-        if set.replicas > 0 || self.set.replicas == 0 {
+    pub fn keeps_awake(&self, next: &Spec) -> Result<(), TestCaseError> {
+        if next.replicas > 0 || self.set.spec.replicas == 0 {
             return Ok(());
         }
         prop_assert!(self.record.leaving.is_empty(), "it is put to sleep while one leaves: {self:#?}");
@@ -252,7 +252,7 @@ impl World {
             && factor
             && self.unrepaired.is_empty()
             && !self.has_old_files()
-            && self.pods.len() == self.wanted
-            && self.pods.iter().all(|pod| self.is_current(pod))
+            && self.set.pods.len() == self.wanted
+            && self.set.pods.iter().all(|pod| self.is_current(pod))
     }
 }

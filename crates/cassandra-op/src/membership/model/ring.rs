@@ -23,7 +23,7 @@ impl World {
 
     /// The template that the server on a machine runs with.
     pub fn runs_with(&self, at: usize) -> Option<Template> {
-        self.pod_at(at).filter(|_| self.runs(at)).map(|pod| self.templates[pod.template])
+        self.set.pod_at(at).filter(|_| self.runs(at)).map(|pod| self.templates[pod.template])
     }
 
     /// Whether servers of the ring that run are of several lines.
@@ -52,16 +52,16 @@ impl World {
 
     /// What a server does in a step.
     pub fn serves(&mut self, index: usize) {
-        let Some(at) = self.pods[index].at.filter(|at| self.machines[*at].is_heard()) else { return };
+        let Some(at) = self.set.pods[index].at.filter(|at| self.machines[*at].is_heard()) else { return };
         self.works(at);
-        let is_old_place = self.content(&self.pods[index]).is_some_and(|it| it.address != self.address(at));
+        let is_old_place = self.content(&self.set.pods[index]).is_some_and(|it| it.address != self.address(at));
         if is_old_place && self.machines[at].server == Server::Running {
             self.stop(at);
         }
         if let Some(steps) = self.machines[at].joining {
             self.joins(at, index, steps);
         } else if matches!(self.machines[at].server, Server::Off | Server::Failing) {
-            if self.pods[index].leaving.is_none() && self.pods[index].active.is_some() {
+            if self.set.pods[index].leaving.is_none() && self.set.pods[index].active.is_some() {
                 self.start(at, index);
             }
         } else {
@@ -74,7 +74,7 @@ impl World {
     }
 
     fn start(&mut self, at: usize, index: usize) {
-        let pod = self.pods[index].clone();
+        let pod = self.set.pods[index].clone();
         let content = self.content(&pod).unwrap().clone();
         self.machines[at].server = Server::Failing;
         if content.address != self.address(at) {
@@ -109,7 +109,7 @@ impl World {
     }
 
     fn joins(&mut self, at: usize, index: usize, steps: usize) {
-        let Template { line, .. } = self.templates[self.pods[index].template];
+        let Template { line, .. } = self.templates[self.set.pods[index].template];
         if !self.takes_in(line) {
             (self.machines[at].server, self.machines[at].joining) = (Server::Failing, None);
         } else if steps > 0 {

@@ -11,9 +11,7 @@ use tf_plan::{
         cassandra::{Facts, NORMAL, Peer, backup::Saved},
         state::{Health, Phase, State, Status},
     },
-    observed::{Agent, Certificate, Observed, Source, Workload},
-    plan::Rollout,
-    rollout,
+    observed::{Agent, Observed, Source},
 };
 
 use super::*;
@@ -27,19 +25,10 @@ use crate::{
 
 impl World {
     fn pod(&self, pod: &Pod) -> observed::Pod {
-        let certificate = Certificate { not_after: Timestamp::MAX, issuer: String::new() };
         observed::Pod {
-            name: format!("{SET}-{}", pod.ordinal),
-            uid: pod.uid.to_string(),
-            node: pod.at.map(node),
             ready: pod.at.is_some_and(|at| self.runs(at) && !self.is_given_up(at)),
-            terminating: pod.leaving.is_some(),
-            template: Some(pod.template.to_string()),
-            revision: Some(pod.revision.to_string()),
-            active: pod.told.map(|told| hash(told).as_str().to_owned()),
-            certificate: (pod.age > 0).then_some(certificate),
             images: [(DAEMON.to_owned(), self.image(pod.template))].into(),
-            ..observed::Pod::default()
+            ..self.set.observed(pod)
         }
     }
 
@@ -54,20 +43,13 @@ impl World {
                 Some(at) => Agent::Says(Box::new(self.status(pod, at))),
                 None => Agent::Silent("no answer".into()),
             };
-        let agents = self.pods.iter().filter(|pod| pod.age > 1).map(|pod| (pod.uid.to_string(), agent(pod)));
-        let workload = Workload {
-            name: SET.into(),
-            current: self.seen == self.set,
-            wanted: self.set.replicas as i32,
-            revision: Some((self.revisions.len() - 1).to_string()),
-            ..Workload::default()
-        };
+        let agents = self.set.pods.iter().filter(|pod| pod.age > 1).map(|pod| (pod.uid.to_string(), agent(pod)));
         Observed {
             now: self.now,
             nodes: Source::Known(nodes.collect()),
-            pods: Source::Known(self.pods.iter().map(|pod| self.pod(pod)).collect()),
+            pods: Source::Known(self.set.pods.iter().map(|pod| self.pod(pod)).collect()),
             agents: agents.collect(),
-            workloads: [(SET.to_owned(), workload)].into(),
+            workloads: self.set.workloads(),
             ..Observed::default()
         }
     }
@@ -195,27 +177,19 @@ impl World {
         let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
         ensemble.membership.members.clone_from(&record.members);
         let members = ensemble.members().to_vec();
-        let is_asleep = ensemble.is_asleep();
         let contents = self.contents_of(&members, false);
         let [newest, founding] = [false, true].map(|founds| {
             let contents = self.contents_of(&members, founds).into_iter();
-            contents.map(|(at, content)| (node(at), hash(self.numbered(content)))).collect::<BTreeMap<_, _>>()
+            contents
+                .map(|(at, content)| (node(at), hash(numbered(&mut self.contents, content))))
+                .collect::<BTreeMap<_, _>>()
         });
         let wanted = procedure::wanted(newest, &founding, observed);
-        let templates = vec![(SET.to_owned(), self.template.to_string())];
-        let pods = observed.pods.known().unwrap();
-        let mut plan = Plan {
-            step: rollout::of_pods(pods, &observed.workloads, &templates).restart(),
-            rollout: Some(Rollout { workloads: templates, wanted: None, selector: String::new() }),
-            hibernation: if is_asleep { Hibernation::Asleep } else { Hibernation::Awake },
-            members,
-            ..Plan::default()
-        };
+        let spec = Spec::of(&members, self.template, ensemble.is_asleep());
+        let mut plan = self.set.plan(&spec, members, observed);
         look_after(&mut plan, &cr, observed, &wanted, decided, Some(&kept), None);
         tf_plan::hibernation::finish(&mut plan);
-        let nodes: Vec<usize> = record.members.iter().map(|member| machine(&member.node)).collect();
-        let replicas = if is_asleep { 0 } else { nodes.len() };
-        Planned { plan, set: Set { replicas, template: self.template, nodes }, record, contents }
+        Planned { plan, record, spec, contents }
     }
 }
 
