@@ -55,15 +55,21 @@ impl Layer {
     fn runs(self) -> &'static [&'static [&'static str]] {
         match self {
             Self::Checks => &[],
-            Self::Unit => &[&["--workspace", "--exclude", "e2e", "--exclude", "xtask"], &["-p", "xtask", "--bins"]],
+            // The same packages each time, so that nothing is compiled twice with other features.
+            Self::Unit => &[
+                &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--lib", "--bins"],
+                &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--test", "*"],
+                &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--doc"],
+                &["-p", "xtask", "--bins"],
+            ],
             Self::Alerts => &[&["-p", "xtask", "--test", "alerts"]],
-            Self::Api => &[&["-p", "e2e", "--test", "lab", "--test", "runtime", "--test", "api"]],
+            Self::Api => &[&["-p", "e2e", "--test", "lab", "--test", "api"], &["-p", "e2e", "--test", "runtime"]],
             Self::Fleet => &[
-                &["-p", "e2e", "--test", "bringup", "--test", "inputs", "--test", "crash"],
+                &["-p", "e2e", "--test", "bringup"],
+                &["-p", "e2e", "--test", "inputs", "--test", "crash"],
                 &["-p", "xtask", "--test", "commands"],
             ],
             Self::Images => &[&["-p", "xtask", "--test", "images"]],
-            // Three servers in Java that start take both cores from whoever counts seconds.
             Self::Real => &[
                 &[
                     "-p",
@@ -83,6 +89,12 @@ impl Layer {
                 &["-p", "e2e", "--test", "real", "--", "cassandra::", "rabbitmq::", "redis::", "zookeeper::"],
             ],
         }
+    }
+
+    /// Whether its runs go on beside each other: their tests wait most of the time, and while one compiles another one may wait. On real nodes three
+    /// servers in Java that start take both cores from whoever counts seconds.
+    fn runs_at_once(self) -> bool {
+        self != Self::Real
     }
 
     /// How many of its tests run at once, where that is not one for each core: with one operator, and with agents, they wait most of
@@ -159,11 +171,8 @@ pub fn run(test: &Test) -> Result<ExitCode> {
             threads: layer.threads(),
             ..Environment::default()
         };
-        for arguments in layer.runs() {
-            summary.add(match &refusal {
-                None => cargo_test::run(arguments, &environment)?,
-                Some(reason) => cargo_test::skip_all(arguments, reason)?,
-            });
+        for outcome in outcomes(*layer, refusal.as_deref(), &environment) {
+            summary.add(outcome?);
         }
         summary.took = begun.elapsed();
         summaries.push((*layer, summary));
@@ -174,6 +183,21 @@ pub fn run(test: &Test) -> Result<ExitCode> {
     }
     let failed = summaries.iter().any(|(_, summary)| !summary.failed.is_empty());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What comes of each run of a layer. `refusal`: why this machine runs none.
+fn outcomes(layer: Layer, refusal: Option<&str>, environment: &Environment<'_>) -> Vec<Result<Summary>> {
+    let run = |arguments: &&[&str]| match refusal {
+        None => cargo_test::run(arguments, environment),
+        Some(reason) => cargo_test::skip_all(arguments, reason),
+    };
+    if !layer.runs_at_once() {
+        return layer.runs().iter().map(run).collect();
+    }
+    thread::scope(|scope| {
+        let runs: Vec<_> = layer.runs().iter().map(|arguments| scope.spawn(move || run(arguments))).collect();
+        runs.into_iter().map(joined).collect()
+    })
 }
 
 /// What the tests with an API server need. Made first, so that no test's time holds it.
