@@ -1,6 +1,7 @@
 //! What is promised: of each step, of what is recorded, of what servers serve with, and of the end.
 
 use tf_api::BackupState;
+use tf_plan::hibernation::Hibernation;
 
 use super::*;
 
@@ -218,7 +219,8 @@ impl World {
         let goes_on = self.is_busy() || !self.ring.iter().all(is_heard);
         let last = self.ring.iter().filter_map(|at| self.machines[*at].repaired_at).max();
         let age = last.map_or(REMEMBERED, |last| self.now.duration_since(last).as_hours());
-        let is_idle = self.rests() && plan.step.is_none() && !goes_on && self.late.is_none();
+        let is_to_sleep = plan.hibernation == Hibernation::Asleep;
+        let is_idle = self.rests() && plan.step.is_none() && !goes_on && self.late.is_none() && !is_to_sleep;
         if !is_idle || age < DUE || self.factor.is_none() || self.ring.len() == 1 {
             self.calm_since = self.now;
         }
