@@ -134,7 +134,9 @@ fn doing(members: &[MemberStatus], reports: &Reports<'_>, counts: impl Fn(&Chang
         let pod = pod_of(member, reports.pods)?;
         let doing = reports.of(pod)?.cassandra.as_ref()?.doing.as_ref();
         let what = match doing.filter(|change| counts(change))? {
-            Change::Repair { keyspace, .. } => format!("repairs keyspace {keyspace}"),
+            Change::Repair { keyspace, .. } | Change::RepairWithout { keyspace, .. } => {
+                format!("repairs keyspace {keyspace}")
+            }
             Change::UpgradeSstables => "rewrites files of an earlier release".to_owned(),
             Change::Decommission => "hands over what it holds".to_owned(),
             Change::Remove { host_id } => format!("takes {host_id} out of the ring"),

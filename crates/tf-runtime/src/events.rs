@@ -43,7 +43,9 @@ fn action(request: &Request) -> String {
         Request::Reconfigure(Reconfigure::Add { id, .. }) => format!("AddMember{id}"),
         Request::Reconfigure(Reconfigure::Remove { id, .. }) => format!("RemoveMember{id}"),
         Request::Ring(Change::Replicate { keyspace, to, .. }) => format!("Replicate{keyspace}To{to}"),
-        Request::Ring(Change::Repair { keyspace, .. }) => format!("Repair{keyspace}"),
+        Request::Ring(Change::Repair { keyspace, .. } | Change::RepairWithout { keyspace, .. }) => {
+            format!("Repair{keyspace}")
+        }
         Request::Ring(Change::UpgradeSstables) => "UpgradeSstables".to_owned(),
         Request::Ring(Change::Decommission) => "Decommission".to_owned(),
         Request::Ring(Change::Remove { .. }) => "Remove".to_owned(),

@@ -11,8 +11,8 @@
 //!   what it holds, leaves, is struck off the record, and its pod goes.
 //! - retry: whoever began to hand over and could not is restarted, while no other one is away: until then its server takes part in nothing else.
 //! - return: whoever left and is wanted again begins anew under another identity.
-//! - replace: the member whose node is gone, or whose disk is empty, is marked; another one takes it out of the ring; it is struck off, and
-//!   a new one takes its place, which fetches its data and repairs it.
+//! - replace: the member whose node is gone, or whose disk is empty, is marked; those that stay repair with each other, and one of them takes it out of the
+//!   ring; it is struck off, and a new one takes its place, which fetches its data and repairs it (ADR 0065).
 
 #[cfg(test)]
 mod model;
@@ -197,19 +197,25 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
                 why.unwrap_or_else(|| "its server runs, and it has no pod".to_owned())
             }
         },
-        (Some(true), None) if is_lost => match view.cannot_lose(leaver) {
-            Some(why) => why,
-            None => match view.remove(leaver) {
-                Some(step) => {
-                    decision.step = Some(step);
-                    return;
-                }
-                None => "the others still hear its server".to_owned(),
-            },
+        (Some(true), None) if is_lost => match take_out(leaver, view) {
+            Err(why) => why,
+            Ok(step) => {
+                decision.step = Some(step);
+                return;
+            }
         },
         (Some(true), None) if leaver.has_left() => "the others have not heard of it yet".to_owned(),
         (Some(true), None) if is_wanted => return decision.record.unmark(*id),
         (Some(true), None) => "its server does not answer".to_owned(),
     };
     decision.waits = Some(format!("member {id} on node {node} leaves: {waits}"));
+}
+
+/// Has others take a member out of the ring, when what they hold is alike.
+fn take_out(lost: &Seen<'_>, view: &View<'_>) -> Result<Step, String> {
+    if let Some(why) = view.cannot_lose(lost) {
+        return Err(why);
+    }
+    let removal = view.remove(lost).ok_or("the others still hear its server")?;
+    replication::without(lost, view).unwrap_or(Ok(removal))
 }

@@ -241,14 +241,24 @@ impl<'a> View<'a> {
         is_out && self.listed_by_others(seen) == Some(false) && self.outnumbered().is_none()
     }
 
+    /// A server that has another member in its ring, with what the ring knows that by.
+    fn known_by(&self, seen: &Seen<'_>) -> Option<(&Seen<'a>, &'a str)> {
+        let (other, peer) = self.others(seen).find_map(|other| Some((other, other.peer(seen)?)))?;
+        Some((other, peer.host_id.as_deref()?))
+    }
+
+    /// What the ring knows a member by, if nobody hears it.
+    pub fn unheard_id(&self, seen: &Seen<'_>) -> Option<&'a str> {
+        self.known_by(seen).filter(|_| self.is_unheard(seen)).map(|(_, host_id)| host_id)
+    }
+
     /// Has another server take a member out of the ring, if nobody hears it.
     pub fn remove(&self, gone: &Seen<'_>) -> Option<Step> {
-        let (other, peer) = self.others(gone).find_map(|other| Some((other, other.peer(gone)?)))?;
-        let host_id = peer.host_id.clone().filter(|_| self.is_unheard(gone))?;
+        let (other, host_id) = self.known_by(gone).filter(|_| self.is_unheard(gone))?;
         let MemberStatus { id, node, .. } = gone.member;
         Some(ask(
             other.pod?,
-            Change::Remove { host_id },
+            Change::Remove { host_id: host_id.to_owned() },
             format!("member {id} on node {node} is taken out of the ring"),
         ))
     }
@@ -274,5 +284,10 @@ impl<'a> View<'a> {
     /// What the servers of all members say, if all say something.
     pub fn all_facts(&self) -> Option<Vec<(&Seen<'a>, &'a Facts)>> {
         self.all.iter().map(|seen| Some((seen, seen.says()?))).collect()
+    }
+
+    /// Servers that answer, with what they say.
+    pub fn answering(&self) -> impl Iterator<Item = (&Seen<'a>, &'a Facts)> {
+        self.all.iter().filter_map(|seen| Some((seen, seen.says()?)))
     }
 }

@@ -1,6 +1,9 @@
 //! Who is taken out of a ring, who is taken back, and who is waited for.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cassandra_op::plan::plan;
+use jiff::SignedDuration;
 use serde_json::json;
 use tf_api::Cassandra;
 use tf_plan::{
@@ -9,7 +12,8 @@ use tf_plan::{
         state,
     },
     observed::{Node, Observed, Pod, Source},
-    step::Step,
+    plan::Plan,
+    step::{Request, Step},
 };
 use tf_testing::three::THREE;
 
@@ -79,6 +83,65 @@ fn a_majority_without_data_is_left_as_it_is_and_told_what_to_bring_back() {
     assert_eq!((held.own_status.get("leaving"), held.step), (None, None));
     let told = held.under_way.unwrap_or_default();
     assert!(told.contains("only 1 of 3 members serve") && told.contains("bring back nodes or disks of"), "{told}");
+}
+
+/// What is planned for a ring whose second member has an empty disk, where the others say this.
+#[expect(clippy::unwrap_used, reason = "a test that cannot read its input fails")]
+fn emptied(change: Said<'_>) -> Plan {
+    let mut leaving = resource();
+    let own = &mut leaving.status.as_mut().unwrap().own;
+    (own.highest_id, own.leaving) = (Some(3), vec![2]);
+    let mut observed = settled();
+    for index in [0, 2] {
+        let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
+        let peer = Peer { heard: Some(false), host_id: Some("lost".into()), ..heard() };
+        facts.peers.insert(THREE[1].1.parse().unwrap(), peer);
+        facts.keyspaces.insert("config_db_uuid".into(), 3);
+        facts.repaired_without = Some(BTreeMap::new());
+        change(index, facts);
+    }
+    let status = says(&mut observed, 1);
+    status.daemons.get_mut("cassandra").unwrap().phase = state::Phase::BackOff;
+    status.cassandra = Some(Facts::default());
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[1].ready = false;
+    }
+    plan(&leaving, &observed).unwrap()
+}
+
+#[test]
+fn those_that_stay_repair_with_each_other_before_one_that_cannot_come_back_is_taken_out() {
+    let asked = |change: Said<'_>| match emptied(change).step {
+        Some(Step::Ask(target, Request::Ring(change))) => Some((target.uid, change)),
+        _ => None,
+    };
+    let ids = |id: &str| BTreeSet::from([id.to_owned()]);
+    let change = || Change::RepairWithout { keyspace: "config_db_uuid".into(), factor: 3, absent: ids("lost") };
+    let repair = Some(("pod-0".to_owned(), change()));
+    let removal = Some(("pod-0".to_owned(), Change::Remove { host_id: "lost".into() }));
+    let done = |of: &'static str| {
+        move |index: usize, facts: &mut Facts| {
+            let repaired = [("config_db_uuid".to_owned(), ids(of))].into();
+            facts.repaired_without = (index == 2).then_some(repaired).or(facts.repaired_without.take());
+        }
+    };
+    assert_eq!(asked(&|_, _| {}), repair);
+    assert_eq!(asked(&done("lost")), removal, "each row is on every member, so one is enough");
+    assert_eq!(asked(&done("another")), repair);
+    assert_eq!(asked(&|_, facts| facts.repaired_without = None), removal, "agents that know no such repair");
+    let of_two = |_: usize, facts: &mut Facts| facts.keyspaces.extend([("config_db_uuid".to_owned(), 2)]);
+    assert_eq!(asked(&of_two), removal, "no row has two copies that are left");
+    let failed = |ago: i64| {
+        emptied(&move |index, facts| {
+            let at = running().now - SignedDuration::from_secs(ago);
+            facts.failed = (index == 0).then(|| Failed { of: change(), why: "damaged".into(), at });
+        })
+    };
+    let held = failed(30);
+    assert_eq!(held.step, None);
+    let told = held.under_way.unwrap_or_default();
+    assert!(told.contains("damaged") && told.contains("nodetool removenode lost"), "{told}");
+    assert!(failed(130).step.is_some(), "it is tried again");
 }
 
 #[test]

@@ -64,6 +64,16 @@ pub enum Change {
         #[serde(default)]
         routine: bool,
     },
+    /// Make the copies of a keyspace alike on all members but those that cannot come back, before these are taken out of the ring: what they alone have kept for
+    /// one of the others is lost with them. Goes on after the answer. Refused while one of them is heard.
+    RepairWithout {
+        /// The keyspace.
+        keyspace: String,
+        /// How many members hold each row. Refused if it is another number.
+        factor: u32,
+        /// What the ring knows those by that cannot come back.
+        absent: BTreeSet<String>,
+    },
     /// Hand everything that the server holds to the others and leave the ring. Goes on after the answer. Refused while a keyspace is to be on as
     /// many members as there are.
     Decommission,
@@ -167,7 +177,11 @@ pub struct Facts {
     /// Keyspaces that the server has repaired last ([`Change::Repair`]), each with the number of members it was to be on then.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired: BTreeMap<String, u32>,
-    /// When the server last repaired a keyspace, for whatever reason. All members' copies of it are alike since then, if it was to be on all of them.
+    /// Keyspaces that were repaired without members of which nothing was heard since ([`Change::RepairWithout`]), with what the ring knows these by. Absent where the
+    /// agent is of a release that knows no such repair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repaired_without: Option<BTreeMap<String, BTreeSet<String>>>,
+    /// When the server last repaired a keyspace with all others, for whatever reason. All members' copies of it are alike since then, if it was to be on all of them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired_at: BTreeMap<String, Timestamp>,
     /// Seconds after which servers forget that something in a keyspace was deleted (`gc_grace_seconds`): the shortest of its tables. A copy that

@@ -6,6 +6,7 @@ mod backup;
 mod cql;
 mod crash;
 mod faults;
+mod lost;
 mod releases;
 mod writer;
 
@@ -13,17 +14,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 use tf_api::kinds::CASSANDRA;
 use tf_pki::authority::Authority;
-use tf_testing::Lab;
 use tf_testing::identity::Identity;
 use tf_testing::real::{image, whole::SMALL_HEAP};
 use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
+use tf_testing::{Lab, RealNode};
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
@@ -67,6 +68,7 @@ pub enum Long {
     Sizes,
     Replacement,
     LostData,
+    HalfKnown,
     NodeOff,
     DiskFull,
     CutOff,

@@ -39,6 +39,8 @@ pub enum Event {
     PodDeleted(usize),
     /// A client that knows so many servers makes the keyspace.
     Keyspace(u32),
+    /// A client writes, and the first of so many servers answer.
+    Written(usize),
     /// What agents are asked for next is carried out when some steps more have passed.
     Late(usize),
     /// What goes on is cut short.
@@ -80,6 +82,7 @@ pub fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::Mounted),
         1 => (0_usize..5).prop_map(Event::PodDeleted),
         2 => (1_u32..6).prop_map(Event::Keyspace),
+        3 => at().prop_map(Event::Written),
         2 => (1_usize..6).prop_map(Event::Late),
         1 => at().prop_map(Event::AgentEnds),
         1 => at().prop_map(Event::Fails),
@@ -109,8 +112,8 @@ impl World {
             Event::Dies(index) => {
                 let at = index % count;
                 if self.can_lose(at) {
-                    let Machine { moved, listed, joined, .. } = self.machines[at];
-                    self.machines[at] = Machine { moved, listed, joined, ..Machine::default() };
+                    let Machine { moved, listed, heard, joined, .. } = self.machines[at];
+                    self.machines[at] = Machine { moved, listed, heard, joined, ..Machine::default() };
                     self.set.pods.retain(|pod| pod.at != Some(at));
                 }
             }
@@ -147,12 +150,14 @@ impl World {
             Event::Keyspace(factor) if self.factor.is_none() && !self.ring.is_empty() => {
                 self.factor = Some((*factor).min(self.ring.len() as u32));
             }
+            Event::Written(first) => self.is_written_to(*first),
             Event::Late(steps) => self.late.delay(*steps),
             Event::AgentEnds(index) => {
                 let machine = &mut self.machines[index % count];
                 let ended = machine.doing.take();
                 machine.stuck |= matches!(ended, Some((Change::Decommission, ..)));
                 machine.failed = None;
+                machine.repaired_without.clear();
             }
             Event::Fails(index) => self.fails(index % count),
             Event::Backup(index) => self.wish = (*index > 0).then(|| format!("b{index}")),
@@ -192,8 +197,10 @@ impl World {
 
     fn fails(&mut self, at: usize) {
         let now = self.now;
-        let can_fail =
-            |it: &Change| matches!(it, Change::Repair { .. } | Change::Backup { .. } | Change::UpgradeSstables);
+        let can_fail = |it: &Change| {
+            let is_repair = matches!(it, Change::Repair { .. } | Change::RepairWithout { .. });
+            is_repair || matches!(it, Change::Backup { .. } | Change::UpgradeSstables)
+        };
         let machine = &mut self.machines[at];
         if let Some((of, ..)) = machine.doing.take_if(|(it, ..)| can_fail(it)) {
             machine.failed = Some(Failed { of, why: "no room".into(), at: now });
@@ -217,11 +224,11 @@ impl World {
     fn mounts(&mut self) {
         for at in 0..self.machines.len() {
             let Some(before) = self.machines[at].unmounted.take() else { continue };
-            let Machine { has_data, owner, repaired, repaired_at, lines, .. } = *before;
+            let Machine { has_data, owner, repaired, repaired_at, lines, has_row, .. } = *before;
             self.stop(at);
             let machine = &mut self.machines[at];
             (machine.has_data, machine.owner, machine.lines) = (has_data, owner, lines);
-            (machine.repaired, machine.repaired_at) = (repaired, repaired_at);
+            (machine.repaired, machine.repaired_at, machine.has_row) = (repaired, repaired_at, has_row);
         }
     }
 

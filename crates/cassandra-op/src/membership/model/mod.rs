@@ -74,6 +74,13 @@ struct Machine {
     owner: Option<u32>,
     repaired: Option<u32>,
     repaired_at: Option<Timestamp>,
+    /// Whether it has the row that was acknowledged last.
+    has_row: bool,
+    /// How often it was heard.
+    heard: usize,
+    /// What was heard of those without whom it has repaired, and of those without whom it does.
+    repaired_without: BTreeMap<String, usize>,
+    repairs_without: BTreeMap<String, usize>,
     /// Backups that it wrote what it held to, each with the numbers of all members.
     saved: BTreeMap<String, Vec<u32>>,
     failed: Option<Failed>,
@@ -88,6 +95,7 @@ struct Machine {
 impl Machine {
     fn loses_data(&mut self) {
         (self.has_data, self.repaired, self.repaired_at) = (false, None, None);
+        self.has_row = false;
     }
 
     fn is_heard(&self) -> bool {
@@ -159,6 +167,8 @@ struct World {
     /// Who is in the ring, as its servers have it.
     ring: Vec<usize>,
     factor: Option<u32>,
+    /// Whether a row was acknowledged since the number was changed.
+    is_written: bool,
     /// Who has not repaired since the number was changed, or since it joined.
     unrepaired: BTreeSet<usize>,
     late: Late,
@@ -200,6 +210,7 @@ impl World {
             files: BTreeMap::new(),
             ring: (0..members).collect(),
             factor: None,
+            is_written: false,
             unrepaired: BTreeSet::new(),
             late: Late::default(),
             now: Timestamp::UNIX_EPOCH,
@@ -254,7 +265,8 @@ impl World {
         for index in 0..self.set.pods.len() {
             self.serves(index);
         }
-        self.keeps_data()
+        self.keeps_data()?;
+        self.keeps_rows()
     }
 
     /// One pass of the operator. Whether there is something left to do.

@@ -128,11 +128,12 @@ impl World {
                 prop_assert!(outdated.is_none(), "a member leaves during a roll-out: {outdated:?} {self:#?}");
             }
             Change::Remove { host_id } => {
-                let gone = machine(host_id.split('-').next().unwrap_or_default());
-                prop_assert!(
-                    !self.runs(gone) && !self.machines[gone].has_data && self.machines[gone].unmounted.is_none(),
-                    "a member is taken out that could come back"
-                );
+                prop_assert!(!self.can_come_back(host_id), "a member is taken out that could come back: {self:#?}");
+            }
+            Change::RepairWithout { absent, .. } => {
+                prop_assert!(!absent.iter().any(|id| self.can_come_back(id)), "one that could come back is left out");
+                let all_run = self.ring.iter().all(|at| self.runs(*at) || self.is_of(*at, absent));
+                prop_assert!(all_run, "it would fail");
             }
             Change::UpgradeSstables => {
                 let is_old = self.runs_with(at).is_some_and(|it| self.machines[at].lines.0 < it.line);
@@ -183,6 +184,20 @@ impl World {
             prop_assert!(machine.has_data && self.ring.contains(&at), "{at} serves without data: {self:#?}");
         }
         Ok(())
+    }
+
+    /// A quorum of those that serve finds what was acknowledged.
+    pub fn keeps_rows(&self) -> Result<(), TestCaseError> {
+        let Some(quorum) = self.quorum().filter(|_| self.is_written) else { return Ok(()) };
+        let lacks = |at: &&usize| self.runs(**at) && !self.machines[**at].has_row;
+        let lacking = self.ring.iter().filter(lacks).count();
+        prop_assert!(lacking < quorum, "a quorum does not have what was acknowledged: {self:#?}");
+        Ok(())
+    }
+
+    fn can_come_back(&self, host_id: &str) -> bool {
+        let at = machine(host_id.split('-').next().unwrap_or_default());
+        self.runs(at) || self.machines[at].has_data || self.machines[at].unmounted.is_some()
     }
 
     /// A backup is called complete only when every member of it has written what it held.

@@ -43,11 +43,61 @@ impl World {
         self.all_run() && !self.is_mixed() && !self.has_old_files()
     }
 
+    /// Whether the ring knows a machine by one of these.
+    pub fn is_of(&self, at: usize, ids: &BTreeSet<String>) -> bool {
+        ids.contains(&self.host_id(at))
+    }
+
+    /// Whether all but these can fetch from each other what they hold.
+    fn exchanges_without(&self, absent: &BTreeSet<String>) -> bool {
+        let all_run = self.ring.iter().all(|at| self.runs(*at) || self.is_of(*at, absent));
+        all_run && !self.is_mixed() && !self.has_old_files()
+    }
+
+    /// How often the one was heard that the ring knows by this.
+    pub fn heard(&self, host_id: &str) -> usize {
+        let known = self.ring.iter().find(|at| self.host_id(**at) == host_id);
+        known.map_or(0, |at| self.machines[*at].heard)
+    }
+
+    /// All but these have the row that one of them has.
+    fn spreads_row(&mut self, absent: &BTreeSet<String>) {
+        let all: Vec<usize> = self.ring.iter().copied().filter(|at| !self.is_of(*at, absent)).collect();
+        let has_row = all.iter().any(|at| self.machines[*at].has_row);
+        for at in all {
+            self.machines[at].has_row = has_row;
+        }
+    }
+
+    /// A client writes a row with a quorum, which the others have not got for the time being.
+    pub fn is_written_to(&mut self, first: usize) {
+        let Some(quorum) = self.quorum() else { return };
+        let running: Vec<usize> = self.ring.iter().copied().filter(|at| self.runs(*at)).collect();
+        if running.len() < quorum || self.ring.len() != self.factor.unwrap_or_default() as usize {
+            return;
+        }
+        for machine in &mut self.machines {
+            machine.has_row = false;
+            machine.unmounted.iter_mut().for_each(|machine| machine.has_row = false);
+        }
+        for index in 0..quorum {
+            self.machines[running[(first + index) % running.len()]].has_row = true;
+        }
+        self.is_written = true;
+    }
+
+    /// How many members have to acknowledge a row, where each is to be on every one.
+    pub fn quorum(&self) -> Option<usize> {
+        let factor = self.factor.filter(|factor| *factor as usize >= self.ring.len())?;
+        Some(factor as usize / 2 + 1)
+    }
+
     pub fn stop(&mut self, at: usize) {
         let machine = &mut self.machines[at];
         (machine.server, machine.joining, machine.serves) = (Server::Off, None, 0);
         // The agent is started anew with it, as in most cases.
         (machine.doing, machine.stuck, machine.failed) = (None, false, None);
+        machine.repaired_without.clear();
     }
 
     /// What a server does in a step.
@@ -66,6 +116,7 @@ impl World {
             }
         } else {
             self.machines[at].serves += 1;
+            self.machines[at].heard += 1;
         }
     }
 
@@ -115,6 +166,7 @@ impl World {
         } else if steps > 0 {
             self.machines[at].joining = Some(steps - 1);
         } else {
+            let fetches_row = self.ring.iter().all(|at| self.machines[*at].has_row);
             self.ring.push(at);
             if self.factor.is_some() {
                 self.unrepaired.insert(at);
@@ -122,7 +174,7 @@ impl World {
             let machine = &mut self.machines[at];
             (machine.server, machine.joining, machine.serves) = (Server::Running, None, 0);
             (machine.listed, machine.lines) = (machine.moved, (line, line));
-            machine.joined += 1;
+            (machine.joined, machine.has_row) = (machine.joined + 1, fetches_row);
             machine.has_data = true;
             // Its agent looks who is recorded now: it may have been struck off meanwhile, and another one in its place.
             machine.owner = self.files.get(&at).map(|mounted| self.contents[*mounted].id).or(machine.owner);
@@ -139,12 +191,19 @@ impl World {
         match change {
             Change::Repair { factor, routine, .. } if self.exchanges() && self.factor == Some(factor) => {
                 self.machines[at].repaired_at = Some(begun);
+                self.spreads_row(&BTreeSet::new());
                 if !routine {
                     self.machines[at].repaired = Some(factor);
                     self.unrepaired.remove(&at);
                 }
             }
-            Change::Repair { .. } => {
+            Change::RepairWithout { factor, absent, .. }
+                if self.exchanges_without(&absent) && self.factor == Some(factor) =>
+            {
+                self.spreads_row(&absent);
+                self.machines[at].repaired_without = std::mem::take(&mut self.machines[at].repairs_without);
+            }
+            Change::Repair { .. } | Change::RepairWithout { .. } => {
                 self.machines[at].failed = Some(Failed { of: change, why: "others".into(), at: self.now });
             }
             Change::Backup { of, members, .. } => {
@@ -179,13 +238,20 @@ impl World {
         match change {
             Change::Replicate { from, to, .. } if self.factor == Some(*from) => {
                 (self.factor, self.unrepaired) = (Some(*to), self.ring.iter().copied().collect());
+                self.is_written = false;
             }
             Change::Replicate { .. } => {}
             Change::Repair { factor, .. } if self.factor != Some(*factor) => {}
             Change::Decommission if self.factor.is_some_and(|factor| factor as usize >= self.ring.len()) => {}
             Change::Remove { host_id }
                 if self.ring.iter().any(|it| self.host_id(*it) == *host_id && self.runs(*it)) => {}
+            Change::RepairWithout { factor, absent, .. }
+                if self.factor != Some(*factor)
+                    || self.ring.iter().any(|it| self.runs(*it) && self.is_of(*it, absent)) => {}
             change => {
+                if let Change::RepairWithout { absent, .. } = change {
+                    self.machines[at].repairs_without = absent.iter().map(|id| (id.clone(), self.heard(id))).collect();
+                }
                 self.machines[at].doing = Some((change.clone(), 2, self.now));
                 self.machines[at].failed = None;
             }

@@ -59,6 +59,7 @@ impl World {
         let keyspace = |factor: Option<u32>| factor.map(|factor| (KEYSPACE.to_owned(), factor)).into_iter().collect();
         let mut facts = Facts {
             repaired: keyspace(*repaired),
+            repaired_without: Some([(KEYSPACE.to_owned(), self.unheard_since(at))].into()),
             repaired_at: repaired_at.map(|at| (KEYSPACE.to_owned(), at)).into_iter().collect(),
             grace: self.factor.map(|_| (KEYSPACE.to_owned(), REMEMBERED as u32 * 3600)).into_iter().collect(),
             backups: saved
@@ -100,6 +101,12 @@ impl World {
             cassandra: Some(facts),
             ..Status::default()
         }
+    }
+
+    /// Those without whom a member has repaired, of whom nothing was heard since.
+    fn unheard_since(&self, at: usize) -> BTreeSet<String> {
+        let without = self.machines[at].repaired_without.iter();
+        without.filter(|(id, heard)| self.heard(id) == **heard).map(|(id, _)| id.clone()).collect()
     }
 
     /// The others, as a server has them: those of the ring, and those that join it.

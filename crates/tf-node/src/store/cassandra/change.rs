@@ -12,7 +12,10 @@ use serde_json::json;
 use tf_plan::node::cassandra::{Change, Facts, Failed, backup::Found};
 use tokio::time::timeout;
 
-use super::{super::Failure, Release, Server, disk, gossip::Gossip, keyspaces, save, session, sstables::Counts};
+use super::{
+    super::Failure, Release, Server, disk, gossip::Gossip, keyspaces, save, session, sstables::Counts, without,
+    without::RepairedWithout,
+};
 use crate::{command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
 
 /// For a change of a keyspace, of which every server has to learn.
@@ -36,6 +39,7 @@ struct State {
     doing: Option<Change>,
     failed: Option<Failed>,
     found: Option<Found>,
+    without: RepairedWithout,
 }
 
 impl Tasks {
@@ -45,6 +49,12 @@ impl Tasks {
         facts.doing.clone_from(&state.doing);
         facts.failed.clone_from(&state.failed);
         facts.found.clone_from(&state.found);
+        facts.repaired_without = Some(state.without.of_present(&self.gossip.counts(&facts.peers)));
+    }
+
+    /// Says of a repair from now on that members took no part in it.
+    pub(super) fn has_repaired_without(&self, keyspace: String, silences: without::Silences) {
+        self.lock().without.note(keyspace, silences);
     }
 
     /// Says what was found of a backup from now on.
@@ -57,7 +67,11 @@ impl Tasks {
     }
 
     /// Lets a change go on, if nothing else does.
-    fn begin(&self, change: &Change, work: impl Future<Output = Result<()>> + Send + 'static) -> Result<(), Failure> {
+    pub(super) fn begin(
+        &self,
+        change: &Change,
+        work: impl Future<Output = Result<()>> + Send + 'static,
+    ) -> Result<(), Failure> {
         let mut state = self.lock();
         match &state.doing {
             Some(doing) if doing == change => return Ok(()),
@@ -104,6 +118,10 @@ impl Changer {
         match change {
             Change::Replicate { keyspace, from, to } => self.replicate(keyspace, *from, *to).await,
             Change::Repair { keyspace, factor, routine } => self.repair(change, keyspace, *factor, *routine).await,
+            Change::RepairWithout { keyspace, factor, absent } => {
+                self.holds(keyspace, *factor).await?;
+                without::repair(self, change, keyspace, absent).await
+            }
             Change::UpgradeSstables => self.upgrade_sstables(change),
             // It did, or is about to be stopped.
             Change::Decommission if state_file::is_draining(&self.paths, &self.daemon) => Ok(()),
@@ -178,7 +196,7 @@ impl Changer {
     }
 
     /// Fails if a keyspace is to be on another number of members.
-    async fn holds(&self, keyspace: &str, factor: u32) -> Result<(), Failure> {
+    pub(super) async fn holds(&self, keyspace: &str, factor: u32) -> Result<(), Failure> {
         let keyspaces = async { keyspaces(&mut session(&self.server.clients, &self.paths).await?, &self.paths).await };
         let found = in_time(keyspaces).await?.get(keyspace).copied();
         if found == Some(factor) {

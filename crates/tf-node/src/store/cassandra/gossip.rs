@@ -77,6 +77,13 @@ impl Gossip {
         facts.unheard.clone_from(&heard.trouble);
     }
 
+    /// What was last counted of each of these, by what the ring knows it by.
+    pub(super) fn counts(&self, peers: &BTreeMap<IpAddr, Peer>) -> BTreeMap<String, Option<Count>> {
+        let heard = self.lock();
+        let count = |(address, peer): (&IpAddr, &Peer)| Some((peer.host_id.clone()?, heard.heartbeats.count(address)));
+        peers.iter().filter_map(count).collect()
+    }
+
     /// Asks by `nodetool`, if that is due, and does not wait for the answer.
     pub(super) fn ask(&self, changer: &Changer, peers: &BTreeMap<IpAddr, Peer>) {
         if !self.lock().begin(peers, Instant::now()) {

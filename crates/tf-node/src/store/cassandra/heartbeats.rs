@@ -44,6 +44,11 @@ impl Heartbeats {
         counts.iter().map(|(address, count)| (*address, self.is_heard(*address, *count, now))).collect()
     }
 
+    /// What was last counted of one of them.
+    pub(super) fn count(&self, address: &IpAddr) -> Option<Count> {
+        Some(self.0.get(address)?.count)
+    }
+
     fn is_heard(&mut self, address: IpAddr, count: Count, now: Instant) -> Option<bool> {
         let known = self
             .0

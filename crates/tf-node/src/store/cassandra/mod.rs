@@ -10,6 +10,7 @@ pub mod login;
 mod save;
 mod sstables;
 mod wire;
+mod without;
 
 use std::{
     collections::BTreeMap,

@@ -43,6 +43,7 @@ pub(super) async fn carry_out(changer: &Changer, change: Change) -> Result<()> {
         Change::RestoreRows { of, folders } => take_in(changer, of, folders).await,
         Change::Replicate { .. }
         | Change::Repair { .. }
+        | Change::RepairWithout { .. }
         | Change::UpgradeSstables
         | Change::Decommission
         | Change::Remove { .. }
