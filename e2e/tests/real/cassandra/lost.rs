@@ -1,7 +1,7 @@
 //! What only a member that is lost, and one of those that stay, had acknowledged.
 
 use k8s_openapi::api::events::v1::Event;
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, api::ListParams};
 
 use super::*;
 
