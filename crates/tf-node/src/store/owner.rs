@@ -68,15 +68,27 @@ pub(super) fn belongs_to(
     atomic::write(&file, member.as_bytes(), 0o600)
 }
 
-/// Lets data be that of another member of the same resource, whose number its own has become since the server was started. What is not noted is put aside when
-/// the server is started the next time.
-pub(super) fn renumber(member: &str, data: &Path) {
+/// Lets data be that of another member of the same resource, whose number its own has become since the server was started. `note` keeps both: the server may be
+/// started again with files of the former one. What is not noted is put aside then.
+pub(super) fn renumber(member: &str, data: &Path, note: &Path) {
     let file = data.join(OWNER);
     let resource = |member: &str| member.trim().rsplit_once('/').map(|(resource, _)| resource.to_owned());
     let owner = fs::read_to_string(&file).unwrap_or_default();
     if owner.trim() != member && resource(&owner).is_some_and(|it| resource(member) == Some(it)) {
-        let _ = atomic::write(&file, member.as_bytes(), 0o600);
+        let _ = atomic::replace(note, renumbered(owner.trim(), member).as_bytes(), 0o644)
+            .and_then(|()| atomic::write(&file, member.as_bytes(), 0o600));
     }
+}
+
+/// Whether these are files of the member that data was of before ([`renumber`]).
+pub(super) fn is_renumbered(set: &Set, data: &Path, note: &Path) -> bool {
+    let [note, owner] = [note, &data.join(OWNER)].map(|file| fs::read_to_string(file).unwrap_or_default());
+    let member = set.files.get(MEMBER_FILE).map(|file| String::from_utf8_lossy(&file.bytes));
+    member.is_some_and(|member| note == renumbered(member.trim(), owner.trim()))
+}
+
+fn renumbered(former: &str, member: &str) -> String {
+    format!("{former} {member}")
 }
 
 /// Why a server is not started with the volume of another member.

@@ -72,6 +72,8 @@ struct Machine {
     lines: (u32, u32),
     /// The member that the data is of.
     owner: Option<u32>,
+    /// The pod in which the data was fetched as that of one member, and became that of another one, with both.
+    renumbered: Option<(u32, u32, u32)>,
     repaired: Option<u32>,
     repaired_at: Option<Timestamp>,
     /// Whether it has the row that was acknowledged last.

@@ -131,7 +131,9 @@ impl World {
         if content.address != self.address(at) {
             return;
         }
-        if self.machines[at].owner.replace(content.id).is_some_and(|former| former != content.id) {
+        let Machine { owner, renumbered, .. } = self.machines[at];
+        let is_renumbered = owner.is_some_and(|owner| renumbered == Some((pod.uid, content.id, owner)));
+        if !is_renumbered && self.machines[at].owner.replace(content.id).is_some_and(|former| former != content.id) {
             assert!(!self.ring.contains(&at), "data of a member of the ring goes");
             self.machines[at].loses_data();
         }
@@ -177,7 +179,10 @@ impl World {
             (machine.joined, machine.has_row) = (machine.joined + 1, fetches_row);
             machine.has_data = true;
             // Its agent looks who is recorded now: it may have been struck off meanwhile, and another one in its place.
-            machine.owner = self.files.get(&at).map(|mounted| self.contents[*mounted].id).or(machine.owner);
+            let recorded = self.files.get(&at).map(|mounted| self.contents[*mounted].id).or(machine.owner);
+            let Pod { uid, .. } = self.set.pods[index];
+            machine.renumbered = machine.owner.zip(recorded).map(|(former, owner)| (uid, former, owner));
+            machine.owner = recorded;
         }
     }
 

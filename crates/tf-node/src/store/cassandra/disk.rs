@@ -43,6 +43,8 @@ const RESTORED: &str = ".tf-restored";
 const SERVED: &str = "served";
 /// Beside it, where the server was started last with data that none had served with.
 const BEGUN: &str = "begun";
+/// Beside it, of whom the data was that the server fetched in this pod, and whose it is.
+const RENUMBERED: &str = "renumbered";
 /// Where the server has its keyspaces.
 const KEYSPACES: &str = "data";
 /// Where data of a former member is. One generation is kept.
@@ -135,7 +137,7 @@ pub(super) fn note_served(data: &Path, paths: &Paths, recorded: impl FnOnce() ->
         && !served.exists()
         && let Some(member) = recorded()
     {
-        owner::renumber(&member, data);
+        owner::renumber(&member, data, &paths.state_dir().join(RENUMBERED));
     }
     for file in [data.join(SERVED_FILE), served].into_iter().filter(|file| !file.exists()) {
         let _ = atomic::replace(&file, b"", 0o644);
@@ -180,7 +182,9 @@ pub fn prepare(data: &Path, set: &Set, paths: &Paths) -> Result<()> {
     if let Err(error) = backup::clear(&keyspaces(data)) {
         log::warn("a snapshot was not removed", &json!({"error": format!("{error:#}")}));
     }
-    owner::claim(set, data, put_aside)?;
+    if !owner::is_renumbered(set, data, &paths.state_dir().join(RENUMBERED)) {
+        owner::claim(set, data, put_aside)?;
+    }
     note_begun(data, paths)?;
     line::may_start(&CASSANDRA, data, image::version().as_deref())
 }
@@ -284,6 +288,9 @@ mod tests {
         // It is struck off, and another one is recorded on its node, while it joins.
         note_served(&data, &paths, || Some("a/4".into()));
         assert_eq!(owner::of(&data), Some(4));
+        // It is started again before it is told to take the files of this one.
+        prepare(&data, &set("a/3"), &paths).unwrap();
+        assert!(data.join("rows").exists() && owner::of(&data) == Some(4));
         // From now on the data is that of this one.
         note_served(&data, &paths, || Some("a/5".into()));
         prepare(&data, &set("a/4"), &paths).unwrap();
