@@ -63,9 +63,13 @@ async fn what_only_the_lost_member_and_another_had_is_missed_by_no_reader_once_i
             }
             STORE.through(client, "the server's return").await?;
             tokio::time::sleep(BACK).await;
-            let missing = ROWS - found(&access, kept.address()).await?;
-            ensure!(missing > 0, "no server misses anything");
-            println!("one server misses what is written; readers at ONE miss {missing} of {ROWS} rows");
+            // Whom a server asks is its own affair; one that was just started asks the first in the ring.
+            let mut seen = Vec::new();
+            for node in [&behind, &lost, &kept] {
+                seen.push(found(&access, node.address()).await?);
+            }
+            ensure!(seen.iter().any(|rows| *rows < ROWS), "no server misses anything: {seen:?}");
+            println!("one server misses what is written: readers at ONE find {seen:?} of {ROWS} rows");
 
             let directory = STORE.directory(client).await?.context("no directory")?;
             let aside = "/var/lib/contrail/lost";
