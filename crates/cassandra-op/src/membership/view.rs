@@ -114,9 +114,10 @@ impl<'a> View<'a> {
         self.others(seen).any(|other| other.peer(seen).is_some())
     }
 
-    /// Whether a member has not joined yet, or was taken out of the ring, and has nothing: nobody who tells has it.
+    /// Whether a member has not joined yet, was taken out of the ring and has nothing, or handed over what it holds: nobody who tells has it.
     pub fn is_outside(&self, seen: &Seen<'_>) -> bool {
-        seen.says().is_none() && !self.is_listed(seen) && !seen.facts.is_some_and(|facts| facts.has_served)
+        let has_own = |facts: &Facts| facts.has_served && !facts.left;
+        seen.says().is_none() && !self.is_listed(seen) && !seen.facts.is_some_and(has_own)
     }
 
     /// Somebody whom a server has in its ring and who is no member, as far as is known: a member that has not been heard at its new address yet, or

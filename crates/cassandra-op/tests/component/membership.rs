@@ -60,7 +60,7 @@ fn a_ring_of_more_members_than_do_any_good_is_refused() {
 
 #[test]
 fn a_majority_without_data_is_left_as_it_is_and_told_what_to_bring_back() {
-    let without = |lost: &[usize]| {
+    let without_and = |lost: &[usize], change: &dyn Fn(&mut Observed<Cassandra>)| {
         let mut observed = settled();
         for index in 0..3 {
             let facts = says(&mut observed, index).cassandra.as_mut().unwrap();
@@ -76,13 +76,24 @@ fn a_majority_without_data_is_left_as_it_is_and_told_what_to_bring_back() {
                 pods[*index].ready = false;
             }
         }
+        change(&mut observed);
         planned(&observed)
     };
+    let without = |lost: &[usize]| without_and(lost, &|_| {});
     assert_eq!(without(&[1]).own_status.get("leaving"), Some(&json!([2])));
     let held = without(&[1, 2]);
     assert_eq!((held.own_status.get("leaving"), held.step), (None, None));
     let told = held.under_way.unwrap_or_default();
     assert!(told.contains("only 1 of 3 members serve") && told.contains("bring back nodes or disks of"), "{told}");
+    let is_left = |left: bool| {
+        without_and(&[1, 2], &move |observed| {
+            says(observed, 2).cassandra = Some(Facts { has_served: true, left, owner: Some(3), ..Facts::default() });
+            let first = says(observed, 0).cassandra.as_mut().unwrap();
+            first.peers.remove(&THREE[2].1.parse().unwrap());
+        })
+    };
+    assert_eq!(is_left(false).own_status.get("leaving"), None);
+    assert_eq!(is_left(true).own_status.get("leaving"), Some(&json!([2])), "it handed over what it holds");
 }
 
 /// What is planned for a ring whose second member has an empty disk, where the others say this.

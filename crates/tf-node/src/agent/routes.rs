@@ -149,7 +149,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         facts.left = state_file::is_draining(paths, daemon);
     }
     if let Some(facts) = &mut status.cassandra {
-        facts.left = state_file::is_draining(paths, daemon);
+        facts.left |= state_file::is_draining(paths, daemon);
     }
     status
 }

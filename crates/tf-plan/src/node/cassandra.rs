@@ -208,7 +208,7 @@ pub struct Facts {
     /// Whether the ring knows what clients log in with ([`LOGIN_FILE`]), as this server told or was told.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_login: bool,
-    /// Whether it left the ring as it was asked to ([`Change::Decommission`]).
+    /// Whether it left the ring as it was asked to ([`Change::Decommission`]), with the data that is on its disk.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
     /// Whether the data on its disk is what it fetched from a ring when it joined, and not what it founded one with.

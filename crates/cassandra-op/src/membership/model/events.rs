@@ -224,11 +224,12 @@ impl World {
     fn mounts(&mut self) {
         for at in 0..self.machines.len() {
             let Some(before) = self.machines[at].unmounted.take() else { continue };
-            let Machine { has_data, owner, repaired, repaired_at, lines, has_row, .. } = *before;
+            let Machine { has_data, owner, repaired, repaired_at, lines, has_row, has_left, .. } = *before;
             self.stop(at);
             let machine = &mut self.machines[at];
             (machine.has_data, machine.owner, machine.lines) = (has_data, owner, lines);
-            (machine.repaired, machine.repaired_at, machine.has_row) = (repaired, repaired_at, has_row);
+            (machine.repaired, machine.repaired_at) = (repaired, repaired_at);
+            (machine.has_row, machine.has_left) = (has_row, has_left);
         }
     }
 

@@ -68,6 +68,8 @@ struct Machine {
     /// Steps for which its server serves.
     serves: usize,
     has_data: bool,
+    /// Whether it left the ring with that.
+    has_left: bool,
     /// Lines of releases: of the oldest file on its disk, and of the newest.
     lines: (u32, u32),
     /// The member that the data is of.
@@ -97,7 +99,7 @@ struct Machine {
 impl Machine {
     fn loses_data(&mut self) {
         (self.has_data, self.repaired, self.repaired_at) = (false, None, None);
-        self.has_row = false;
+        (self.has_row, self.has_left) = (false, false);
     }
 
     fn is_heard(&self) -> bool {

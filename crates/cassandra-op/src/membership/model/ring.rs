@@ -218,7 +218,7 @@ impl World {
             Change::Decommission if self.exchanges() => {
                 self.ring.retain(|other| *other != at);
                 self.unrepaired.remove(&at);
-                self.machines[at].server = Server::Left;
+                (self.machines[at].server, self.machines[at].has_left) = (Server::Left, true);
             }
             Change::Decommission => self.machines[at].stuck = true,
             Change::Remove { host_id } => {

@@ -55,7 +55,8 @@ impl World {
     }
 
     fn status(&self, pod: &Pod, at: usize) -> Status {
-        let Machine { server, has_data, repaired, repaired_at, saved, failed, doing, stuck, .. } = &self.machines[at];
+        let Machine { server, has_data, has_left, repaired, repaired_at, saved, failed, doing, stuck, .. } =
+            &self.machines[at];
         let keyspace = |factor: Option<u32>| factor.map(|factor| (KEYSPACE.to_owned(), factor)).into_iter().collect();
         let mut facts = Facts {
             repaired: keyspace(*repaired),
@@ -67,7 +68,7 @@ impl World {
                 .map(|name| (name.clone(), Saved { resource: "u".into(), at: self.now, bytes: 1 }))
                 .collect(),
             doing: doing.as_ref().map(|(change, ..)| change.clone()),
-            left: *server == Server::Left,
+            left: *has_left,
             has_served: *has_data,
             founds: self.founds(at),
             owner: self.machines[at].owner,

@@ -191,7 +191,8 @@ impl Changer {
         self.tasks.begin(change, async move {
             this.nodetool(argv).await?;
             // Its process runs on, and has nothing to hand over when it is stopped.
-            state_file::mark_draining(&this.paths, &this.daemon)
+            state_file::mark_draining(&this.paths, &this.daemon)?;
+            disk::note_left(&this.paths.at(&this.server.data))
         })
     }
 

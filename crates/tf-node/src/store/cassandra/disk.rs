@@ -39,6 +39,8 @@ const BACKUPS: &str = ".tf-backups";
 const NOTED_BACKUPS: usize = 10;
 /// What was taken in of a backup.
 const RESTORED: &str = ".tf-restored";
+/// Where the member has left the ring with this data.
+const LEFT: &str = ".tf-left";
 /// Among the states of the pod's daemons, where the server has served in this pod.
 const SERVED: &str = "served";
 /// Beside it, where the server was started last with data that none had served with.
@@ -139,6 +141,8 @@ pub(super) fn note_served(data: &Path, paths: &Paths, recorded: impl FnOnce() ->
     {
         owner::renumber(&member, data, &paths.state_dir().join(RENUMBERED));
     }
+    // Somebody had it come back (`cassandra.override_decommission`).
+    let _ = fs::remove_file(data.join(LEFT));
     for file in [data.join(SERVED_FILE), served].into_iter().filter(|file| !file.exists()) {
         let _ = atomic::replace(&file, b"", 0o644);
     }
@@ -165,6 +169,16 @@ fn has_what_it_served_with(data: &Path, set: &Set, paths: &Paths) -> Result<()> 
         "{directory} was emptied after the server had served; it begins anew with other files, or in another pod"
     );
     Ok(())
+}
+
+/// Notes that the member has left the ring, and handed over what it holds. No server starts with such data (`This node was decommissioned`).
+pub(super) fn note_left(data: &Path) -> Result<()> {
+    atomic::replace(&data.join(LEFT), b"", 0o644)
+}
+
+/// What was noted by [`note_left`].
+pub(super) fn has_left(data: &Path) -> bool {
+    data.join(LEFT).exists()
 }
 
 /// Whether the server joined a ring with this data.
@@ -336,9 +350,10 @@ mod tests {
         let read = |file: &str| fs::read_to_string(data.join(file)).ok();
         write("data/t/1", "of the first");
         write(SERVED_FILE, "");
+        note_left(data).unwrap();
         for member in ["a/1", "b/1", "b/1"] {
             owner::belongs_to(member, &[], data, put_aside).unwrap();
-            assert!(read("data/t/1").is_some() && has_served(data), "{member}");
+            assert!(read("data/t/1").is_some() && has_served(data) && has_left(data), "{member}");
         }
         // A part of it has been moved.
         write("former.part/commitlog/1", "of the first");
@@ -348,7 +363,7 @@ mod tests {
         assert_eq!(owner::of(data), Some(2));
         assert_eq!(read("former/data/t/1").as_deref(), Some("of the first"));
         assert_eq!(read("former/commitlog/1").as_deref(), Some("of the first"));
-        assert!(read("data/t/1").is_none() && !has_served(data));
+        assert!(read("data/t/1").is_none() && !has_served(data) && !has_left(data));
         // Of a member that is on another node nothing is touched.
         let why = owner::belongs_to("b/3", &["1", "2"], data, put_aside).unwrap_err().to_string();
         assert!(why.starts_with("its volume has the data of member 2, which is on another node"), "{why}");

@@ -71,6 +71,7 @@ pub async fn facts(changer: &Changer) -> Facts {
     (facts.repaired, facts.repaired_at) = (disk::repaired(&data), disk::repaired_at(&data));
     (facts.has_served, facts.founds) = (disk::has_served(&data), server.founds);
     (facts.owner, facts.joined) = (owner::of(&data), disk::joined(&data));
+    facts.left = facts.host_id.is_empty() && disk::has_left(&data);
     (facts.backups, facts.restored) = (disk::backups(&data), disk::restored(&data));
     facts.has_login = login::is_known(&data, paths);
     changer.tasks.describe(&mut facts);
