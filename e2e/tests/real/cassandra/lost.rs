@@ -36,7 +36,10 @@ async fn what_only_the_lost_member_and_another_had_is_missed_by_no_reader_once_i
     }
     STORE
         .with(3, &[], &[], async |lab, client| {
-            let (access, addresses) = whole(lab, client).await?;
+            // Nobody repairs as is done from time to time.
+            let mut spec = spec();
+            spec["serviceConfiguration"]["automaticRepair"] = json!(false);
+            let (access, addresses) = whole_of(lab, client, spec).await?;
             let mut session = access.connect(addresses[0]).await?;
             session.define(&format!("CREATE TABLE {TABLE} (number bigint PRIMARY KEY)")).await?;
             drop(session);

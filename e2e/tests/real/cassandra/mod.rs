@@ -115,14 +115,24 @@ fn sized(replicas: u32) -> Value {
 
 /// Three members that have certificates and serve.
 pub async fn three(lab: &Lab, client: &Client) -> Result<(Access, Vec<IpAddr>)> {
-    resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec()).await?;
+    three_of(lab, client, spec()).await
+}
+
+/// The same with another spec.
+async fn three_of(lab: &Lab, client: &Client, spec: Value) -> Result<(Access, Vec<IpAddr>)> {
+    resources::apply(client, CASSANDRA, NAMESPACE, NAME, spec).await?;
     STORE.certified(client).await?;
     Ok((Access::of(client).await?, lab.real_nodes()?.addresses()?))
 }
 
 /// Three members in a ring in which nothing is left to do, with a table.
 async fn whole(lab: &Lab, client: &Client) -> Result<(Access, Vec<IpAddr>)> {
-    let (access, addresses) = three(lab, client).await?;
+    whole_of(lab, client, spec()).await
+}
+
+/// The same with another spec.
+async fn whole_of(lab: &Lab, client: &Client, spec: Value) -> Result<(Access, Vec<IpAddr>)> {
+    let (access, addresses) = three_of(lab, client, spec).await?;
     STORE.through(client, "the bring-up").await?;
     table(&access, &addresses).await?;
     Ok((access, addresses))
