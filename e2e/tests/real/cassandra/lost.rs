@@ -9,8 +9,8 @@ use super::*;
 const ROWS: i64 = 200;
 /// Of what they are counted.
 const TABLE: &str = "lab.rare";
-/// For a server to be back, and to be told of what it missed, if anybody kept it.
-const BACK: Duration = Duration::from_secs(60);
+/// For a server to be told of what it missed, if anybody kept it.
+const HINTS: Duration = Duration::from_secs(30);
 
 /// Whether the operator has had a member taken out of the ring.
 async fn is_out(client: &Client) -> Result<bool> {
@@ -62,15 +62,17 @@ async fn what_only_the_lost_member_and_another_had_is_missed_by_no_reader_once_i
             let mut session = access.connect(kept.address()).await?;
             let mut number = 0;
             while number < ROWS {
-                // The first ones wait for the server that is away.
+                // One may wait for the server that has just ended.
                 if session.execute(&format!("INSERT INTO {TABLE} (number) VALUES ({number})")).await.is_ok() {
                     number += 1;
                 } else {
                     session = access.connect(kept.address()).await?;
                 }
             }
+            let is_back = async || Ok(access.connect(behind.address()).await.is_ok().then_some(()));
+            eventually("the server to be back", RESIZED, is_back).await?;
             STORE.through(client, "the server's return").await?;
-            tokio::time::sleep(BACK).await;
+            tokio::time::sleep(HINTS).await;
             // Whom a server asks is its own affair; one that was just started asks the first in the ring.
             let mut seen = Vec::new();
             for node in [&behind, &lost, &kept] {
@@ -95,7 +97,8 @@ async fn what_only_the_lost_member_and_another_had_is_missed_by_no_reader_once_i
                 (0, |resource: &Resource| resource.is_ready_with(3) && resource.is("Progressing", "False"));
             loop {
                 for node in [&behind, &kept] {
-                    let found = found(&access, node.address()).await?;
+                    // On a busy machine an answer may come too late.
+                    let Ok(found) = found(&access, node.address()).await else { continue };
                     ensure!(found == ROWS, "{} finds {found} of {ROWS} rows at ONE", node.name());
                     looks += 1;
                 }
