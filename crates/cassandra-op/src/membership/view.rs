@@ -242,20 +242,23 @@ impl<'a> View<'a> {
         is_out && self.listed_by_others(seen) == Some(false) && self.outnumbered().is_none()
     }
 
-    /// A server that has another member in its ring, with what the ring knows that by.
-    fn known_by(&self, seen: &Seen<'_>) -> Option<(&Seen<'a>, &'a str)> {
+    /// A server that has a member in its ring which nobody hears, with what the ring knows that by.
+    fn unheard_by(&self, seen: &Seen<'_>) -> Option<(&Seen<'a>, &'a str)> {
         let (other, peer) = self.others(seen).find_map(|other| Some((other, other.peer(seen)?)))?;
+        if !self.is_unheard(seen) {
+            return None;
+        }
         Some((other, peer.host_id.as_deref()?))
     }
 
     /// What the ring knows a member by, if nobody hears it.
     pub fn unheard_id(&self, seen: &Seen<'_>) -> Option<&'a str> {
-        self.known_by(seen).filter(|_| self.is_unheard(seen)).map(|(_, host_id)| host_id)
+        self.unheard_by(seen).map(|(_, host_id)| host_id)
     }
 
     /// Has another server take a member out of the ring, if nobody hears it.
     pub fn remove(&self, gone: &Seen<'_>) -> Option<Step> {
-        let (other, host_id) = self.known_by(gone).filter(|_| self.is_unheard(gone))?;
+        let (other, host_id) = self.unheard_by(gone)?;
         let MemberStatus { id, node, .. } = gone.member;
         Some(ask(
             other.pod?,

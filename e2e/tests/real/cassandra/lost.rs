@@ -81,12 +81,7 @@ async fn what_only_the_lost_member_and_another_had_is_missed_by_no_reader_once_i
             ensure!(seen.iter().any(|rows| *rows < ROWS), "no server misses anything: {seen:?}");
             println!("one server misses what is written: readers at ONE find {seen:?} of {ROWS} rows");
 
-            let directory = STORE.directory(client).await?.context("no directory")?;
-            let aside = "/var/lib/contrail/lost";
-            lost.run("mkdir", &[aside]).await?;
-            lost.run("find", &[&directory, "-mindepth", "1", "-maxdepth", "1", "-exec", "mv", "-t", aside, "{}", "+"])
-                .await?;
-            lost.kill("java")?;
+            lose_data(client, &lost).await?;
             let begun = Instant::now();
             eventually("the lost member to be taken out", RESIZED, async || Ok(is_out(client).await?.then_some(())))
                 .await?;

@@ -440,6 +440,16 @@ async fn a_node_that_is_gone_is_replaced_and_no_row_is_lost() -> Result<()> {
         .await
 }
 
+/// Empties the data directory of the server on a node, and kills it.
+async fn lose_data(client: &Client, node: &RealNode) -> Result<()> {
+    let directory = STORE.directory(client).await?.context("no directory")?;
+    // At once, piece by piece: what is taken away file by file a server that runs makes anew, or takes away itself.
+    let lost = "/var/lib/contrail/lost";
+    node.run("mkdir", &[lost]).await?;
+    node.run("find", &[&directory, "-mindepth", "1", "-maxdepth", "1", "-exec", "mv", "-t", lost, "{}", "+"]).await?;
+    node.kill("java")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<()> {
     if !Long::LostData.is_drawn()? {
@@ -448,16 +458,10 @@ async fn a_member_with_an_empty_disk_begins_anew_and_no_row_is_lost() -> Result<
     STORE
         .with(3, &[], &[], async |lab, client| {
             let (access, addresses) = whole(lab, client).await?;
-            let directory = STORE.directory(client).await?.context("no directory")?;
             let node = lab.real_nodes()?.all()?.into_iter().next().context("no node")?;
             let writer = Writer::begin(&access, &addresses);
             let begun = Instant::now();
-            // At once, piece by piece: what is taken away file by file a server that runs makes anew, or takes away itself.
-            let lost = "/var/lib/contrail/lost";
-            node.run("mkdir", &[lost]).await?;
-            node.run("find", &[&directory, "-mindepth", "1", "-maxdepth", "1", "-exec", "mv", "-t", lost, "{}", "+"])
-                .await?;
-            node.kill("java")?;
+            lose_data(client, &node).await?;
             STORE.told(client).await?;
             let members = grown(lab, client, 3).await?;
             everywhere(lab, client, &writer, &members).await?;

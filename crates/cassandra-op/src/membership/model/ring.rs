@@ -18,7 +18,7 @@ impl World {
     }
 
     pub fn all_run(&self) -> bool {
-        self.ring.iter().all(|at| self.runs(*at))
+        self.all_run_without(&BTreeSet::new())
     }
 
     /// The template that the server on a machine runs with.
@@ -40,7 +40,7 @@ impl World {
 
     /// Whether members can fetch from each other what they hold.
     pub fn exchanges(&self) -> bool {
-        self.all_run() && !self.is_mixed() && !self.has_old_files()
+        self.exchanges_without(&BTreeSet::new())
     }
 
     /// Whether the ring knows a machine by one of these.
@@ -48,10 +48,14 @@ impl World {
         ids.contains(&self.host_id(at))
     }
 
+    /// Whether all but these run.
+    pub fn all_run_without(&self, absent: &BTreeSet<String>) -> bool {
+        self.ring.iter().all(|at| self.runs(*at) || self.is_of(*at, absent))
+    }
+
     /// Whether all but these can fetch from each other what they hold.
     fn exchanges_without(&self, absent: &BTreeSet<String>) -> bool {
-        let all_run = self.ring.iter().all(|at| self.runs(*at) || self.is_of(*at, absent));
-        all_run && !self.is_mixed() && !self.has_old_files()
+        self.all_run_without(absent) && !self.is_mixed() && !self.has_old_files()
     }
 
     /// How often the one was heard that the ring knows by this.
