@@ -113,7 +113,7 @@ impl Component for Probe {
         Ok(Plan {
             objects,
             rollout,
-            version: release.name.to_owned(),
+            version: release.name,
             drafts,
             troubles: std::collections::BTreeMap::new(),
             ..Plan::default()

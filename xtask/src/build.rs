@@ -11,9 +11,12 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tf_testing::{operators, real::node};
 
-use crate::image::{
-    self, Images,
-    executable::{Profile, Workspace},
+use crate::{
+    image::{
+        self, Images,
+        executable::{Profile, Workspace},
+    },
+    tools::{self, Need},
 };
 
 /// A folder with things as they were when they were built.
@@ -42,6 +45,7 @@ pub const IMAGES: &str = "TF_IMAGES";
 
 /// Builds every operator as it is in its image, unless [`OPERATORS`] says where they are.
 pub fn operators() -> Result<Built> {
+    tools::ensure(&[Need::Lab])?;
     let what = format!("{} operators", operators::ALL.len());
     once(OPERATORS, &what, |folder| {
         let workspace = Workspace::load()?;
@@ -55,15 +59,12 @@ pub fn operators() -> Result<Built> {
     })
 }
 
-/// Writes the images of every program, and of every store and these other releases if this machine can make them, unless [`IMAGES`] says where
-/// they are. Their references are those that charts have.
+/// Writes the images of every program, of every store and of these other releases, unless [`IMAGES`] says where they are. Their references are
+/// those that charts have.
 pub fn images(releases: &[String]) -> Result<Built> {
     once(IMAGES, "images", |folder| {
-        let mut names = vec![image::PROGRAMS.to_owned()];
-        match image::missing_for_stores() {
-            None => names.extend([image::ALL_STORES.to_owned()].into_iter().chain(releases.iter().cloned())),
-            Some(tool) => println!("there will be no images of stores: {tool} is not installed"),
-        }
+        let mut names = vec![image::PROGRAMS.to_owned(), image::ALL_STORES.to_owned()];
+        names.extend(releases.iter().cloned());
         image::build(&Images::lab(names, folder.to_owned()))?;
         Ok(())
     })
@@ -74,6 +75,7 @@ pub fn images(releases: &[String]) -> Result<Built> {
 /// # Errors
 /// When it cannot, before anything is built.
 pub fn images_for_real_nodes() -> Result<Built> {
+    tools::ensure(&[Need::Lab, Need::RealNodes, Need::Stores])?;
     node::supported()?;
     images(&[])
 }

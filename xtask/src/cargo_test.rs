@@ -1,11 +1,13 @@
 //! One run of `cargo test`, shown as it goes and counted.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{BufRead as _, BufReader},
     num::NonZero,
     path::Path,
     process::Stdio,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -49,9 +51,11 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     if let Some(threads) = environment.threads {
         command.env("RUST_TEST_THREADS", threads.to_string());
     }
-    if let Some(times) = environment.walks {
-        command.env(walks::VARIABLE, times.to_string());
-    }
+    match environment.walks {
+        Some(times) => command.env(walks::VARIABLE, times.to_string()),
+        // What fails would be written into the checkout, and images that are built afterwards would be of a changed one.
+        None => command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"),
+    };
     for (variable, words) in [(RELEASES, environment.releases), (operators::NAMED, environment.of)] {
         if !words.is_empty() {
             command.env(variable, words.join(" "));
@@ -65,17 +69,21 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
     let skips = tempfile::NamedTempFile::new()?;
     command.env(SKIPS, skips.path());
     let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo test")?;
-    let mut summary = Summary::default();
+    let (mut summary, mut failures, mut long) = (Summary::default(), Failures::default(), Long::default());
     if let Some(out) = child.stdout.take() {
         for line in BufReader::new(out).lines() {
             let line = line?;
             count(&mut summary, &line);
+            failures.collect(&line);
+            long.collect(&line, Instant::now());
             println!("{line}");
         }
     }
     if !child.wait()?.success() && summary.failed.is_empty() {
         summary.failed.push(format!("cargo test {}", arguments.join(" ")));
     }
+    summary.printed = failures.printed;
+    summary.long = long.took;
     skip(&mut summary, &fs::read_to_string(skips.path())?);
     Ok(summary)
 }
@@ -108,6 +116,58 @@ fn count(summary: &mut Summary, line: &str) {
     }
 }
 
+/// How many lines of what a failed test printed are repeated at the end.
+const REPEATED: usize = 12;
+
+/// What failed tests printed, which libtest prints after all tests.
+#[derive(Default)]
+struct Failures {
+    /// The name of each, and the first lines.
+    printed: Vec<Vec<String>>,
+    /// Whether the lines that come now are of the last one.
+    goes_on: bool,
+}
+
+impl Failures {
+    fn collect(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.printed.push(vec![name.to_owned()]);
+            self.goes_on = true;
+        } else if line == "failures:" || line.starts_with("stack backtrace:") {
+            self.goes_on = false;
+        } else if self.goes_on
+            && !line.trim().is_empty()
+            && let Some(printed) = self.printed.last_mut().filter(|printed| printed.len() <= REPEATED)
+        {
+            printed.push(line.chars().take(500).collect());
+        }
+    }
+}
+
+/// Tests that took longer than a minute. libtest names each of them when that minute is over, and has no times of its own without `-Z`.
+#[derive(Default)]
+struct Long {
+    /// Those that run, and when they had run for a minute.
+    running: BTreeMap<String, Instant>,
+    /// Those that have ended, and how long each took.
+    took: Vec<(String, Duration)>,
+}
+
+impl Long {
+    const NAMED_AFTER: Duration = Duration::from_mins(1);
+
+    fn collect(&mut self, line: &str, now: Instant) {
+        let Some(rest) = line.strip_prefix("test ") else { return };
+        if let Some(name) = rest.strip_suffix(" has been running for over 60 seconds") {
+            self.running.insert(name.to_owned(), now);
+        } else if let Some((name, since)) =
+            rest.rsplit_once(" ... ").and_then(|(name, _)| self.running.remove_entry(name))
+        {
+            self.took.push((name, now.duration_since(since) + Self::NAMED_AFTER));
+        }
+    }
+}
+
 /// Moves tests that passed without having checked anything to where they belong.
 fn skip(summary: &mut Summary, lines: &str) {
     for line in lines.lines() {
@@ -119,6 +179,27 @@ fn skip(summary: &mut Summary, lines: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_tests_printed_is_collected_without_backtraces() {
+        let mut failures = Failures::default();
+        let printed = ["", "panicked at b.rs:1:2:", "left is 1", "stack backtrace:", "   0: main"];
+        let lines = ["test a::c ... FAILED", "failures:", "", "---- a::c stdout ----"].into_iter().chain(printed);
+        for line in lines.chain(["---- d stdout ----", "Error: it is away", "", "failures:", "    a::c", "    d"]) {
+            failures.collect(line);
+        }
+        let expected = [vec!["a::c", "panicked at b.rs:1:2:", "left is 1"], vec!["d", "Error: it is away"]];
+        assert_eq!(failures.printed, expected);
+    }
+
+    #[test]
+    fn tests_of_more_than_a_minute_are_timed() {
+        let (mut long, begun) = (Long::default(), Instant::now());
+        long.collect("test a::b has been running for over 60 seconds", begun);
+        long.collect("test a::c ... ok", begun + Duration::from_secs(1));
+        long.collect("test a::b ... ok", begun + Duration::from_secs(7));
+        assert_eq!(long.took, [("a::b".to_owned(), Duration::from_secs(67))]);
+    }
 
     #[test]
     fn each_verdict_is_counted_and_other_output_is_not() {

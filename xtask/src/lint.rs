@@ -22,11 +22,17 @@ const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 const ABOVE_OPERATORS: [&str; 2] = ["tf-cli", "xtask"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 21] = [
+const LAYERS: [Layer; 22] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
     Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
-    Layer { name: "tf-node", ours: &["tf-api", "tf-pki", "tf-plan"], never: &["kube", "axum", "rand", "reqwest"] },
+    // It reads nodes and knows nothing of Kubernetes, so that it works where there is no cluster.
+    Layer { name: "tf-host", ours: &[], never: &["kube", "k8s-openapi", "tokio", "rand", "axum", "hyper", "reqwest"] },
+    Layer {
+        name: "tf-node",
+        ours: &["tf-api", "tf-host", "tf-pki", "tf-plan"],
+        never: &["kube", "axum", "rand", "reqwest"],
+    },
     Layer { name: "tf-runtime", ours: &["tf-api", "tf-pki", "tf-plan"], never: &["reqwest"] },
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },

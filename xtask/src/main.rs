@@ -10,6 +10,7 @@ mod lab;
 mod lint;
 mod soak;
 mod test;
+mod tools;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -46,7 +47,17 @@ enum Command {
     Test(test::Test),
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        match error.downcast_ref::<tools::Missing>() {
+            Some(missing) => eprintln!("error: {missing}"),
+            None => eprintln!("Error: {error:?}"),
+        }
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> anyhow::Result<ExitCode> {
     // kube calls every answer an error that a starting API server gives.
     let filter =
         tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube_client=off".into());

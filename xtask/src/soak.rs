@@ -10,6 +10,7 @@ use crate::{
     build,
     cargo_test::{self, Environment},
     image, test,
+    tools::{self, Need},
 };
 
 /// What can be run in full.
@@ -24,10 +25,16 @@ pub enum Soak {
         #[arg(long = "operator", value_name = "NAME", value_parser = PossibleValuesParser::new(operators::ALL))]
         operators: Vec<String>,
     },
+    /// Every test of operators on simulated nodes, also those that have their turn in some runs only
+    Fleet {
+        /// Only those whose name has this in it, for example nodes, or an_address_that
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+    },
     /// Walk through the models of stores many times as long as each run of the tests does
     Models {
         /// How many times as long
-        #[arg(long, default_value = "10")]
+        #[arg(long, default_value = "30")]
         times: NonZero<u32>,
         /// Only those whose name has this in it, for example restore, or one_server_takes_writes
         #[arg(long, value_name = "NAME")]
@@ -53,7 +60,7 @@ pub enum Soak {
 }
 
 /// Which cases.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Cases {
     /// Only so many; of crash points, for each operator
     #[arg(long)]
@@ -73,6 +80,9 @@ pub struct Which {
     #[arg(long = "release", value_name = "IMAGE", value_parser = PossibleValuesParser::new(image::releases()))]
     releases: Vec<String>,
 }
+
+/// Operators on simulated nodes.
+const FLEET: [&str; 7] = ["-p", "e2e", "--test", "bringup", "--test", "inputs", "--"];
 
 /// The models of stores, which walk through whatever happens.
 const MODELS: [&str; 10] =
@@ -110,17 +120,22 @@ const LIFE: [&str; 22] = [
 
 /// Runs the command.
 pub fn run(soak: &Soak) -> Result<ExitCode> {
-    let every = Which::default();
+    let (every, all) = (Which::default(), Cases::default());
     let (cases, which, test) = match soak {
         Soak::Models { times, only } => return models(*times, only.as_deref().unwrap_or_default()),
         Soak::CrashPoints { cases, .. } => (cases, &every, owned(&["-p", "e2e", "--test", "crash", "--"])),
+        Soak::Fleet { only } => (&all, &every, exactly(&FLEET, &FLEET, only.as_deref().unwrap_or_default())?),
         Soak::Life { cases, which } => (cases, which, which.of(&LIFE)?),
         Soak::Faults(cases) => (cases, &every, owned(&["-p", "e2e", "--test", "real", "--", "zookeeper::faults"])),
         Soak::Procedures { cases, which } => (cases, which, which.of(&DISTURBED)?),
     };
     let of: &[String] = if let Soak::CrashPoints { operators, .. } = soak { operators } else { &[] };
+    let has_real_nodes = !matches!(soak, Soak::CrashPoints { .. } | Soak::Fleet { .. });
+    if has_real_nodes {
+        tools::ensure(&[Need::RealNodes, Need::Stores])?;
+    }
     let operators = test::prepare()?;
-    let images = (!matches!(soak, Soak::CrashPoints { .. })).then(|| build::images(&which.releases)).transpose()?;
+    let images = has_real_nodes.then(|| build::images(&which.releases)).transpose()?;
     let environment = Environment {
         seed: cases.seed.unwrap_or_else(rand::random),
         operators: Some(operators.folder()),

@@ -45,6 +45,10 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch, delete]
+# why the API server refuses members' pods
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list, watch]
 # the authority, where a resource names an issuer
 - apiGroups: ["cert-manager.io"]
   resources: [certificates]

@@ -45,7 +45,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{self, DEFAULTS, EVERYWHERE, LOG_DIR, PARTITIONS, path},
-    launch::{client, daemon, introspected},
+    launch::{client, daemon, reader},
     member::{self, GRACE_SECONDS, LOGS, Run, native, python},
     peer,
     procedure::members,
@@ -62,7 +62,8 @@ pub const KAFKA: &str = "kafka";
 pub const FILE: &str = "contrail-alarm-gen.conf";
 /// The configuration of the broker.
 pub const KAFKA_FILE: &str = "server.properties";
-const CONTAINERS: [Builtin; 3] = [
+/// Containers that the spec may list.
+pub const CONTAINERS: [Builtin; 3] = [
     Builtin { name: ALARM_GENERATOR, image: "analytics-alarm-gen", default: true },
     Builtin { name: KAFKA, image: "external-kafka", default: true },
     nodemanager::CONTAINER,
@@ -282,7 +283,7 @@ impl Cluster<'_> {
         configdb::database(section, &services.cassandra);
         section.set("cassandra_driver", "cql");
         // Its names of certificates are those of another library (tf-components 11, trap 9).
-        configdb::bus(section, &services.rabbitmq, Comma, "kombu_ssl");
+        configdb::bus(section, &services.rabbitmq, member, Comma, "kombu_ssl");
         if services.rabbitmq.tls {
             section.set("kombu_ssl_version", "tlsv1_2");
         }
@@ -326,8 +327,7 @@ impl Cluster<'_> {
     fn launch(&self, member: &MemberStatus, agents: &Agents) -> Result<String, Unusable> {
         let argv = vec!["contrail-alarm-gen".into(), "-c".into(), path(FILE)];
         let files = [FILE].into_iter().chain(client(self.around.keystone.as_ref()));
-        let mut launch =
-            introspected(daemon(argv, files, self.around.foreign()), self.introspect(), self.around.level)?;
+        let mut launch = reader(daemon(argv, files, self.around.foreign()), self.introspect(), self.around.level)?;
         let database = self.database(member).to_string();
         launch.environment.insert("ALARMGEN_REDIS_AGGREGATE_DB_OFFSET".into(), database);
         launch.agent = agents.api()?;

@@ -48,7 +48,8 @@ use crate::{
 pub const QUERY_ENGINE_CONTAINER: &str = "queryengine";
 /// The configuration.
 pub const FILE: &str = "contrail-query-engine.conf";
-const CONTAINERS: [Builtin; 1] =
+/// Containers that the spec may list.
+pub const CONTAINERS: [Builtin; 1] =
     [Builtin { name: QUERY_ENGINE_CONTAINER, image: "analytics-query-engine", default: true }];
 /// Parts of a query at the same time (tf-components 7.3).
 const TASKS: u32 = 16;

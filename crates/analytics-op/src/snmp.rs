@@ -40,7 +40,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{DEFAULTS, EVERYWHERE, path},
-    launch::{client, daemon, introspected},
+    launch::{client, daemon, reader},
     login,
     member::{self, GRACE_SECONDS, LOGS, Run, python},
     peer,
@@ -60,7 +60,8 @@ pub const SNMP_FILE: &str = "tf-snmp-collector.conf";
 pub const TOPOLOGY_FILE: &str = "tf-topology.conf";
 /// Devices beside those of the config API. The SNMP collector wants the file, and nobody needs what is in it.
 const DEVICES: &str = "device.ini";
-const CONTAINERS: [Builtin; 3] = [
+/// Containers that the spec may list.
+pub const CONTAINERS: [Builtin; 3] = [
     Builtin { name: SNMP_COLLECTOR, image: "analytics-snmp-collector", default: true },
     Builtin { name: TOPOLOGY, image: "analytics-snmp-topology", default: true },
     nodemanager::CONTAINER,
@@ -240,7 +241,7 @@ impl Cluster<'_> {
         defaults
             .set("scan_frequency", spec.snmp_collector_scan_frequency.unwrap_or(600))
             .set("fast_scan_frequency", spec.snmp_collector_fast_scan_frequency.unwrap_or(60));
-        self.sections(&mut file);
+        self.sections(&mut file, member);
         file.render()
     }
 
@@ -256,7 +257,7 @@ impl Cluster<'_> {
         if !self.asks_its_node() {
             defaults.list("analytics_api", Blank, self.around.analytics.authorities(API));
         }
-        self.sections(&mut file);
+        self.sections(&mut file, member);
         file.render()
     }
 
@@ -316,11 +317,11 @@ impl Cluster<'_> {
             .list("zookeeper", Comma, &self.around.services.zookeeper);
     }
 
-    fn sections(&self, file: &mut Ini) {
+    fn sections(&self, file: &mut Ini, member: &MemberStatus) {
         let section = file.section(configdb::SECTION);
         configdb::database(section, &self.around.services.cassandra);
         section.set("cassandra_driver", "cql");
-        configdb::bus(section, &self.around.services.rabbitmq, Blank, "rabbitmq_ssl");
+        configdb::bus(section, &self.around.services.rabbitmq, member, Blank, "rabbitmq_ssl");
         sandesh::fill(file.section(sandesh::SECTION), Some(&self.around.analytics));
     }
 
@@ -328,7 +329,7 @@ impl Cluster<'_> {
         let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
         let files = [SNMP_FILE, tf_plan::vnc_api::FILE];
         let launch = daemon(argv.map(str::to_owned).to_vec(), files, self.around.foreign());
-        let mut launch = introspected(launch, self.snmp_port(), self.around.level)?;
+        let mut launch = reader(launch, self.snmp_port(), self.around.level)?;
         launch.files.insert(DEVICES.into(), OnChange::Restart);
         launch.agent = agents.api()?;
         // It never reads them again (tf-components 1.10).
@@ -341,7 +342,7 @@ impl Cluster<'_> {
         let named = own.iter().flat_map(|file| ["-c".into(), path(file)]);
         let argv = ["tf-topology".to_owned()].into_iter().chain(named).collect();
         let files = own.iter().copied().chain(client(self.around.keystone.as_ref()));
-        introspected(daemon(argv, files, self.around.foreign()), self.topology_port(), self.around.level)?.render()
+        reader(daemon(argv, files, self.around.foreign()), self.topology_port(), self.around.level)?.render()
     }
 }
 

@@ -66,7 +66,8 @@ use crate::{
 /// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
 /// and tolerate no loss that matters here.
 const LARGEST: i32 = 7;
-const CONTAINERS: [Builtin; 2] =
+/// Containers that the spec may list.
+pub const CONTAINERS: [Builtin; 2] =
     [Builtin { name: config::jvm::DAEMON, image: "external-cassandra", default: true }, nodemanager::CONTAINER];
 const OBSOLETE: [(&str, &str); 1] =
     [("provisioner", "the operators of Config and Analytics tell the config API which database nodes there are")];
@@ -533,14 +534,16 @@ fn copy_of_configuration(chosen: &Chosen) -> Container {
     }
 }
 
-/// What a person has to know who takes over an installation of the Go tf-operator with one Cassandra.
+/// What a person has to know who takes over an installation of the Go tf-operator with one Cassandra: whether there was one cannot be seen, since its directory is
+/// not mounted. Nothing is said of it any more once the ring has served with other data.
 fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
     let path = role.elsewhere(directory::DATA_BASE, &ensemble.identity)?;
     let siblings = &ensemble.observed.siblings;
     let only = siblings.iter().all(|sibling| sibling.home() != ensemble.cr.home());
-    (only && ensemble.cr.spec.common_configuration.storage.is_none()).then(|| {
+    let is_open = !ensemble.cr.is_initialized() && ensemble.cr.spec.common_configuration.storage.is_none();
+    (only && is_open).then(|| {
         format!(
-            "data of a Go tf-operator with no other Cassandra is in {path}; to take it over set storage.hostPath.path"
+            "if a Go tf-operator ran this Cassandra and no other one, its data is in {path}: set storage.hostPath.path to take it over"
         )
     })
 }

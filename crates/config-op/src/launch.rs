@@ -1,12 +1,17 @@
 //! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
 
-use std::{collections::BTreeSet, num::NonZeroU16};
+use std::{
+    collections::BTreeSet,
+    num::{NonZeroU16, NonZeroU32},
+};
 
 use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Connections, Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, port},
+    node::launch::{
+        Connections, Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, one_worker, port,
+    },
     nodemanager::{self, NodeType},
     sandesh, vnc_api,
 };
@@ -34,6 +39,8 @@ pub fn file(daemon: &str, cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &A
             let mut launch = client("contrail-device-manager", device_manager::FILE, introspect, cluster)?;
             // Each job reads it when it begins.
             launch.files.insert(device_manager::ANSIBLE_FILE.into(), OnChange::Nothing);
+            // SIGTERM ends none of its processes: its handlers only stop their parts (real-daemons-observed, F4: killed in 7 of 7 cases).
+            launch.stop.seconds = 3;
             launch
         }
         name if name == nodemanager::CONTAINER.name => node_manager(cluster),
@@ -70,6 +77,8 @@ fn api(cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &Agents) -> Result<La
         host: None,
         tls: true,
         contains: None,
+        // Any of them may take the next connection, and each becomes ready by itself.
+        workers: NonZeroU32::new(spec.api_worker_count).unwrap_or(one_worker()),
     };
     // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (config-daemons-observed).
     let workers = ports.further_introspect().filter_map(NonZeroU16::new).collect();
@@ -90,7 +99,7 @@ fn client(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
     let port = port("alive.port", introspect)?;
     launch.alive =
         Some(Probe::NodeStatus { port, tls: true, functional: false, optional: BTreeSet::new(), elected: true });
-    launch.connections = Some(sandesh::connections(introspect)?);
+    launch.connections = Some(sandesh::connections_of_client(introspect, &cluster.services.rabbitmq)?);
     launch.level = Some(sandesh::level(cluster.log_level, introspect)?);
     Ok(launch)
 }

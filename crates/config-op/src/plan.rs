@@ -168,20 +168,20 @@ fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents
     }
     for (position, member) in ensemble.members().iter().enumerate() {
         let address = &member.address;
-        for (name, content) in cluster.api(&ports, address)? {
+        for (name, content) in cluster.api(&ports, member)? {
             files.member_secret(&name, address, content);
         }
         if let Some(content) = cluster.uwsgi(address)? {
             files.member(api::UWSGI_FILE, address, content);
         }
         if runs(SCHEMA) {
-            files.member_secret(workers::SCHEMA_FILE, address, cluster.schema(address)?);
+            files.member_secret(workers::SCHEMA_FILE, address, cluster.schema(member)?);
         }
         if runs(SVC_MONITOR) {
-            files.member_secret(workers::SVC_MONITOR_FILE, address, cluster.svc_monitor(address)?);
+            files.member_secret(workers::SVC_MONITOR_FILE, address, cluster.svc_monitor(member)?);
         }
         if runs(DEVICE_MANAGER) {
-            files.member_secret(device_manager::FILE, address, cluster.device_manager(address, runs(DNSMASQ))?);
+            files.member_secret(device_manager::FILE, address, cluster.device_manager(member, runs(DNSMASQ))?);
         }
         if runs(DNSMASQ) {
             let base = dnsmasq::base(position, cluster.spec.use_external_tftp);

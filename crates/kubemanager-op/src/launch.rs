@@ -47,6 +47,7 @@ pub fn file(
             optional: sandesh::optional(),
             elected,
         },
+        connections: Some(sandesh::connections_of_client(ports::KUBE_MANAGER_INTROSPECT, &services.rabbitmq)?),
         // It says nothing of that itself (ADR 0055).
         kubernetes: Some(Reads { token: token::FILE.into(), lists: token::lists(), server }),
         level: Some(sandesh::level(level, ports::KUBE_MANAGER_INTROSPECT)?),

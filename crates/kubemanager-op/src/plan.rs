@@ -170,7 +170,7 @@ fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &A
     files.shared_secret(token::FILE, cluster.token);
     files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
     for member in ensemble.members() {
-        files.member_secret(config::FILE, &member.address, cluster.file(&member.address)?);
+        files.member_secret(config::FILE, &member.address, cluster.file(member)?);
     }
     Ok(files)
 }

@@ -1,8 +1,6 @@
 //! What is done to members that run: what the next one waits for before it is brought up to date, and which one is the last.
 
-use std::time::Duration;
-
-use tf_api::contract::MemberStatus;
+use tf_api::{contract::MemberStatus, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_plan::{
     election::Election,
     node::state::Health,
@@ -18,15 +16,12 @@ pub const MEMBERS: Store = Store {
     daemon: KUBEMANAGER,
     gate: Gate::Apart("kube-manager"),
     troubles,
-    election: Some(Election { leads, session: SESSION }),
+    // How long an election znode outlives its process: kube-manager leaves that to the servers (`maxSessionTimeout`).
+    election: Some(Election { daemons: &[KUBEMANAGER], leads, session: SESSION_TIMEOUT_DEFAULT }),
 };
 
-/// How long a place in line outlives its process: a session of ZooKeeper, whose length kube-manager leaves to the servers
-/// (`maxSessionTimeout`, two minutes if Zookeeper states none).
-const SESSION: Duration = Duration::from_mins(2);
-
 /// Whether it is at work. The others are brought up to date before, so that the work changes hands once.
-fn leads(pod: &Pod, reports: &Reports<'_>) -> bool {
+fn leads(pod: &Pod, _: &str, reports: &Reports<'_>) -> bool {
     health(pod, reports).is_some_and(|health| health.serves && !health.standby)
 }
 
@@ -41,7 +36,7 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What is said of every member then.
-const NOBODY: &str = "no member is elected; see in the logs whether they reach ZooKeeper, where a session that was cut off ends after maxSessionTimeout, two minutes if Zookeeper states none";
+const NOBODY: &str = "no member is elected; see in the logs whether they reach ZooKeeper, where the session of a lost member ends after maxSessionTimeout (30 s unless Zookeeper sets another)";
 
 fn health<'a>(pod: &Pod, reports: &Reports<'a>) -> Option<&'a Health> {
     reports.of(pod)?.health.as_ref()

@@ -153,19 +153,60 @@ fn by_kind(states: &[State<'_>]) -> Vec<Draft> {
     kinds.into_values().filter_map(merge).collect()
 }
 
+/// How far the state of a component is from its cause.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    /// The component itself has failed, or asks for something.
+    Cause,
+    /// The component is on its way.
+    UnderWay,
+    /// The component waits for another one.
+    Follower,
+}
+
+impl Distance {
+    fn of(reason: Reason) -> Self {
+        use Reason::{
+            DependencyNotReady, DependencyStale, DependencyUnavailable, NotYetReported, Progressing,
+            ProvisioningPending, RolloutInProgress,
+        };
+        match reason {
+            DependencyNotReady | DependencyUnavailable => Self::Follower,
+            DependencyStale | NotYetReported | Progressing | ProvisioningPending | RolloutInProgress => Self::UnderWay,
+            _ => Self::Cause,
+        }
+    }
+}
+
+/// Why a Manager is not Ready: causes first, and of the components that wait for others only the names, unless all do. None where no component is unready.
+fn blame<'s, 'a: 's>(unready: impl Iterator<Item = &'s State<'a>>) -> Option<Draft> {
+    let mut ranked: Vec<(Distance, &State<'_>)> =
+        unready.map(|state| (Distance::of(state.ready.reason), state)).collect();
+    ranked.sort_by_key(|(distance, _)| *distance);
+    let (nearest, first) = ranked.first()?;
+    let split = match nearest {
+        Distance::Follower => ranked.len(),
+        _ => ranked.partition_point(|(distance, _)| *distance < Distance::Follower),
+    };
+    let (causes, followers) = ranked.split_at(split);
+    let messages: Vec<String> = causes.iter().map(|(_, state)| state.ready.message.clone()).collect();
+    let mut message = shorten_messages(&messages);
+    if !followers.is_empty() {
+        let names: Vec<String> = followers.iter().map(|(_, state)| state.label.clone()).collect();
+        message = format!("{message}; waiting for other components: {}", shorten(&names));
+    }
+    Some(Draft::fails(ConditionType::WorkloadReady, first.ready.reason, message))
+}
+
 fn summary(states: &[State<'_>]) -> Vec<Draft> {
     use ConditionType::{Available, Degraded, Progressing, Upgradeable, WorkloadReady};
     let pick = |wanted: &dyn Fn(&State<'_>) -> bool| -> Vec<String> {
         states.iter().filter(|state| wanted(state)).map(|state| state.label.clone()).collect()
     };
-    let unready: Vec<&State<'_>> = states.iter().filter(|state| !state.ready.is_true()).collect();
-    let workload = match unready.first() {
-        None => Draft::holds(WorkloadReady, Reason::Succeeded, format!("all {} components are Ready", states.len())),
-        Some(first) => {
-            let messages: Vec<String> = unready.iter().map(|state| state.ready.message.clone()).collect();
-            Draft::fails(WorkloadReady, first.ready.reason, shorten_messages(&messages))
-        }
-    };
+    let unready = states.iter().filter(|state| !state.ready.is_true());
+    let workload = blame(unready).unwrap_or_else(|| {
+        Draft::holds(WorkloadReady, Reason::Succeeded, format!("all {} components are Ready", states.len()))
+    });
     let unavailable = pick(&|state| state.available != ConditionStatus::True);
     let progressing = pick(&|state| state.progressing == ConditionStatus::True);
     let degraded = pick(&|state| state.degraded == ConditionStatus::True);

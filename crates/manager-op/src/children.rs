@@ -41,10 +41,13 @@ pub fn children(cr: &Manager) -> Result<Vec<Child>, NotReady> {
     let mut children = Vec::new();
     for (service, entry) in cr.spec.services.requested() {
         let name = entry.metadata.name.clone().unwrap_or_else(|| usual_name(service).to_owned());
-        if !taken.insert((service.key, name.clone())) {
+        if !taken.insert((service.kind.kind, name.clone())) {
             return Err(NotReady::invalid(
                 Reason::InvalidSpec,
-                format!("two entries of spec.services.{} are named {name}; give each a metadata.name", service.key),
+                format!(
+                    "two entries of spec.services.{} are {} {name}; give each a metadata.name",
+                    service.key, service.kind.kind
+                ),
             ));
         }
         children.push(child(cr, &identity, service, entry, name));
@@ -61,12 +64,12 @@ fn usual_name(service: &ServiceInfo) -> &'static str {
         "cassandras" => names::CONFIGDB,
         "config" => "config1",
         "controls" => "control1",
-        "kubemanager" => "kubemanager1",
+        "kubemanager" | "kubemanagers" => "kubemanager1",
         "queryengine" => "queryengine1",
         "rabbitmq" => "rabbitmq1",
         "redis" => "redis1",
         "webui" => "webui1",
-        "zookeeper" => "zookeeper1",
+        "zookeeper" | "zookeepers" => "zookeeper1",
         "vrouterProfiles" => "vrouterprofile1",
         _ => "vrouter1",
     }
@@ -80,9 +83,13 @@ fn child(cr: &Manager, identity: &Identity, service: &'static ServiceInfo, entry
     } else {
         identity.object_name(&format!("{}-{name}-keystone", service.kind.kind.to_lowercase()))
     };
+    let mut ignored = inherited.ignored;
+    let auth = spec.pointer("/commonConfiguration/authParameters").filter(|_| !inherited.shares_auth);
+    if let Some(unused) = auth.and_then(inherit::unused_secret) {
+        ignored.push(format!("spec.services.{}[{name}].spec.commonConfiguration.{unused}", service.key));
+    }
     let secret = lift_password(&mut spec, identity, &secret_name);
     let kind = Kind::custom(service.kind);
-    let mut ignored = inherited.ignored;
     let labels = labels(service, &name, &entry.metadata.labels, &mut ignored);
     let body = json!({
         "apiVersion": kind.api_version(),

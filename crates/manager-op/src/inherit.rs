@@ -41,22 +41,24 @@ pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, V
     if has_no_pods(service) {
         return Inherited { spec, shares_auth: false, ignored };
     }
-    let settings = serde_json::to_value(&cr.spec.common_configuration.common).unwrap_or_default();
-    let settings = settings.as_object().cloned().unwrap_or_default();
-    let mut common = spec.get("commonConfiguration").and_then(Value::as_object).cloned().unwrap_or_default();
+    let settings = settings(cr);
+    let mut common = own_settings(&spec);
     for field in OWN_WINS {
-        if !concerns(field, service) {
+        if !takes(field, service, &common, &settings) {
             continue;
         }
         if let Some(value) = settings.get(field).filter(|_| says_nothing(common.get(field))) {
             common.insert(field.to_owned(), own_directory(field, value.clone(), service, name));
         }
     }
-    let auth = settings.get("authParameters").filter(|_| concerns("authParameters", service)).map(effective);
+    let auth = settings
+        .get("authParameters")
+        .filter(|_| concerns("authParameters", service))
+        .map(|auth| effective(auth, service));
     let auth = auth.as_ref();
     if let Some(auth) = auth {
         let replaced = common.insert("authParameters".into(), auth.clone());
-        if replaced.is_some_and(|own| own != *auth) {
+        if replaced.is_some_and(|own| effective(&own, service) != *auth) {
             ignored.push(format!(
                 "spec.services.{}[{name}].spec.commonConfiguration.authParameters: the Manager's are used for all components",
                 service.key
@@ -84,12 +86,46 @@ pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, V
 
 /// Settings that none of the components takes over, with why.
 pub fn unused(cr: &Manager) -> Vec<String> {
-    let settings = serde_json::to_value(&cr.spec.common_configuration.common).unwrap_or_default();
-    let set = settings.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
-    let unused = set.filter(|field| {
-        cr.spec.services.requested().all(|(service, _)| has_no_pods(service) || !concerns(field, service))
+    let settings = settings(cr);
+    let unused = settings.keys().map(String::as_str).filter(|field| {
+        let mut requested = cr.spec.services.requested();
+        requested.all(|(service, entry)| {
+            has_no_pods(service) || !takes(field, service, &own_settings(&entry.spec.0), &settings)
+        })
     });
-    unused.map(|field| format!("spec.commonConfiguration.{field}: no component that is listed uses it")).collect()
+    let why = |field| match field {
+        "networkPolicy" => "policies have no effect on pods in their node's network",
+        _ => "no component that is listed uses it",
+    };
+    let unused = unused.map(|field| format!("{field}: {}", why(field)));
+    let secret = settings.get("authParameters").and_then(unused_secret).map(str::to_owned);
+    unused.chain(secret).map(|said| format!("spec.commonConfiguration.{said}")).collect()
+}
+
+/// The Manager's common settings by their names.
+fn settings(cr: &Manager) -> Map<String, Value> {
+    let settings = serde_json::to_value(&cr.spec.common_configuration.common).unwrap_or_default();
+    settings.as_object().cloned().unwrap_or_default()
+}
+
+/// Those of a component's own spec.
+fn own_settings(spec: &Map<String, Value>) -> Map<String, Value> {
+    spec.get("commonConfiguration").and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// What is said where `authParameters` state Keystone's password and name a Secret with it, too: the name has no effect, as in the Go tf-operator.
+pub fn unused_secret(auth: &Value) -> Option<&'static str> {
+    let is_stated = |pointer| !says_nothing(auth.pointer(pointer));
+    let both = is_stated("/keystoneAuthParameters/adminPassword") && is_stated("/keystoneSecretName");
+    (both && !is_without_keystone(auth)).then_some(
+        "authParameters.keystoneSecretName: keystoneAuthParameters.adminPassword is stated and used; remove it to use the Secret",
+    )
+}
+
+/// Whether a component with these settings of its own takes over one of the Manager's.
+fn takes(field: &str, service: &ServiceInfo, own: &Map<String, Value>, settings: &Map<String, Value>) -> bool {
+    let in_network_of_node = || own.get("hostNetwork").or(settings.get("hostNetwork")) != Some(&json!(false));
+    concerns(field, service) && !(field == "networkPolicy" && in_network_of_node())
 }
 
 /// Whether the kind is a piece of configuration, without common settings.
@@ -103,15 +139,23 @@ fn concerns(field: &str, service: &ServiceInfo) -> bool {
     match field {
         "replicas" => service.kind.scales,
         "distribution" => service.kind.kind == "Vrouter",
-        "authParameters" => !matches!(service.kind.kind, "Cassandra" | "Rabbitmq" | "Redis" | "Zookeeper"),
-        "storage" => !matches!(service.kind.kind, "Config" | "Control" | "Kubemanager" | "Vrouter" | "Webui"),
+        "authParameters" => {
+            !matches!(service.kind.kind, "Cassandra" | "QueryEngine" | "Rabbitmq" | "Redis" | "Zookeeper")
+        }
+        "storage" => matches!(service.kind.kind, "Cassandra" | "Rabbitmq" | "Zookeeper"),
         _ => true,
     }
 }
 
-/// The Manager's `authParameters` without what has no effect in it, which the Manager itself tells of.
-fn effective(auth: &Value) -> Value {
+/// The Manager's `authParameters` without what has no effect in the component.
+fn effective(auth: &Value, service: &ServiceInfo) -> Value {
     let mut auth = auth.clone();
+    // Of Control only the operator asks Keystone, for a token that is good in every region.
+    if service.kind.kind == "Control"
+        && let Some(keystone) = auth.pointer_mut("/keystoneAuthParameters").and_then(Value::as_object_mut)
+    {
+        keystone.remove("region");
+    }
     if is_without_keystone(&auth)
         && let Some(fields) = auth.as_object_mut()
     {

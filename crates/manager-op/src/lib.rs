@@ -7,7 +7,7 @@ pub mod inherit;
 
 use serde_json::{Map, Value, json};
 use tf_api::{
-    KindInfo, Manager, SERVICES,
+    KindInfo, Manager, SERVICES, ServiceInfo,
     common::{AuthMode, AuthParameters},
     contract::{ConditionType, Reason},
     kinds,
@@ -37,9 +37,8 @@ impl component::Component for Component {
         Declaration {
             operator: OPERATOR,
             primary: Kind::custom(kinds::MANAGER),
-            owned: std::iter::once(secret).chain(SERVICES.iter().map(|service| resource(service.kind))).collect(),
-            peers: SERVICES
-                .iter()
+            owned: std::iter::once(secret).chain(services().map(|service| resource(service.kind))).collect(),
+            peers: services()
                 .map(|service| PeerKind {
                     kind: Kind::custom(service.kind),
                     condition: condition(service.kind),
@@ -58,6 +57,11 @@ impl component::Component for Component {
     fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady> {
         plan(cr, observed)
     }
+}
+
+/// One key of `spec.services` for each kind.
+fn services() -> impl Iterator<Item = &'static ServiceInfo> {
+    SERVICES.iter().filter(|service| !service.former)
 }
 
 /// The condition that shows a component's state. Config has the name its consumers use, because `ConfigReady` is taken.
@@ -96,7 +100,7 @@ pub fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady
     objects.extend(installed.map(|child| child.object.clone()));
     Ok(Plan {
         objects,
-        version: images::release(cr.spec.version.as_deref())?.name.to_owned(),
+        version: images::release(cr.spec.version.as_deref())?.name,
         drafts: aggregate.drafts,
         ignored: ignored(cr, &children),
         held: children
@@ -109,10 +113,9 @@ pub fn plan(cr: &Manager, observed: &Observed<Manager>) -> Result<Plan, NotReady
 
 fn ignored(cr: &Manager, children: &[children::Child]) -> Vec<String> {
     let settings = &cr.spec.common_configuration;
-    let certificates = "this release does not issue certificates yet";
     let fields = [
-        (settings.cert_key_length.is_some(), "certKeyLength", certificates),
-        (settings.cert_signer.is_some(), "certSigner", certificates),
+        (settings.cert_key_length.is_some(), "certKeyLength", "keys are of elliptic curves"),
+        (settings.cert_signer.is_some(), "certSigner", "spec.commonConfiguration.certificates says who signs"),
     ];
     fields
         .into_iter()

@@ -47,7 +47,8 @@ use crate::{
 const LARGEST: i32 = 5;
 /// The daemon of a member.
 pub const CONTAINER: &str = "rabbitmq";
-const CONTAINERS: [Builtin; 1] = [Builtin { name: CONTAINER, image: "external-rabbitmq", default: true }];
+/// Containers that the spec may list.
+pub const CONTAINERS: [Builtin; 1] = [Builtin { name: CONTAINER, image: "external-rabbitmq", default: true }];
 const LOGS: &str = "logs";
 /// What the Go tf-operator calls every cluster.
 pub const LEGACY_NAME: &str = "rabbitmq1";

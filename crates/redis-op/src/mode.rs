@@ -67,7 +67,7 @@ pub fn size_rule(mode: RedisMode) -> SizeRule {
 /// half go at once, and the next ones when the Sentinels that stay count them no longer: those that remain have to be able to decide, and to have
 /// what clients were told they have.
 pub fn leaving(mode: RedisMode, cr: &Redis, observed: &Observed<Redis>) -> Leaving {
-    let placement = Placement::from_selector(&cr.common().node_selector, Placement::ControlPlane);
+    let placement = Placement::of_members(cr.common());
     let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
     let matching = nodes.iter().filter(|node| placement.matches(node) && node.address.is_some()).count();
     // Of an even number of nodes one is of no use.

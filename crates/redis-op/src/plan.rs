@@ -41,7 +41,8 @@ pub const ENDPOINT: &str = "redis";
 pub const SENTINEL_ENDPOINT: &str = "sentinel";
 /// Key of what clients connect with that has the name by which they ask.
 const MASTER_NAME: &str = "masterName";
-const CONTAINERS: [Builtin; 2] = [
+/// Containers that the spec may list; the second one with Sentinels only.
+pub const CONTAINERS: [Builtin; 2] = [
     Builtin { name: CONTAINER, image: "external-redis", default: true },
     Builtin { name: sentinel::CONTAINER, image: "external-redis", default: false },
 ];

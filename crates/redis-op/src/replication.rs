@@ -28,7 +28,7 @@ pub const SERVERS: Store = Store {
     daemon: CONTAINER,
     gate: Gate::Together(gate),
     troubles,
-    election: Some(Election { leads, session: Duration::ZERO }),
+    election: Some(Election { daemons: &[CONTAINER], leads, session: Duration::ZERO }),
 };
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
@@ -104,7 +104,7 @@ fn step_down_first(plan: &mut Plan, reports: &Reports<'_>) {
 }
 
 /// Whether a pod's server takes writes.
-fn leads(pod: &Pod, reports: &Reports<'_>) -> bool {
+fn leads(pod: &Pod, _: &str, reports: &Reports<'_>) -> bool {
     facts(pod, reports).is_some_and(takes_writes)
 }
 
@@ -205,7 +205,7 @@ fn is_hopeless(seen: &[Seen<'_>], count: usize) -> bool {
 fn waits_for_seats(seated: &[MemberStatus], count: usize, reports: &Reports<'_>) -> bool {
     let waits = |member: &MemberStatus| pod_of(member, reports.pods).is_some_and(|pod| !pod.ready);
     let are_there = reports.clarity() == Clarity::Clear && reports.pods.iter().all(|pod| !pod.terminating);
-    let is_taken = || reports.pods.iter().any(|pod| pod.ready && leads(pod, reports));
+    let is_taken = || reports.pods.iter().any(|pod| pod.ready && leads(pod, CONTAINER, reports));
     2 * seated.len() <= count && are_there && seated.iter().any(waits) && is_taken()
 }
 

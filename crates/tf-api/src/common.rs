@@ -85,7 +85,7 @@ pub struct KeystoneAuthParameters {
     pub address: Option<String>,
     /// Password of the administrator. Better: keystoneSecretName, so that it is not stored in the resource.
     pub admin_password: Option<Sensitive>,
-    /// Port of the administration API. Default 35357.
+    /// Port that all daemons but the web UI use. Default: the value of `port`, and 35357 with apiVersion v2.0.
     #[schemars(range(min = 1, max = 65535))]
     pub admin_port: Option<u16>,
     /// Project of the administrator. Default admin.
@@ -96,7 +96,7 @@ pub struct KeystoneAuthParameters {
     pub auth_protocol: Option<String>,
     /// Whether Keystone's certificate is accepted unchecked. Default true, and false where the Secret of keystoneSecretName has a ca.crt.
     pub insecure: Option<bool>,
-    /// Port of the public API. Default 5000.
+    /// Port of the public API, for all daemons where adminPort is not set. Default 5000.
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
     /// Domain of the project. Default Default.
@@ -297,7 +297,7 @@ pub struct PodConfiguration {
     /// Whether pods use the network of their node. Default true.
     pub host_network: Option<bool>,
     /// Number of members. Default: as many as nodes match, up to the largest size that makes sense for the service. Cassandra
-    /// and Zookeeper wait for so many nodes before they start, and Cassandra keeps the number it started with.
+    /// and Zookeeper wait for so many nodes before they start; another number later adds or removes members one at a time.
     #[schemars(range(min = 1, max = 1000))]
     pub replicas: Option<i32>,
     /// Changes to the generated pod template.

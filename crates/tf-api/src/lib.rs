@@ -9,6 +9,7 @@ pub mod common;
 pub mod contract;
 pub mod crd;
 pub mod dependencies;
+pub mod fields;
 pub mod kinds;
 pub mod names;
 pub mod ports;

@@ -40,6 +40,8 @@ pub const ANNOTATION_DELETION_PROTECTION: &str = "tf.tungsten.io/deletion-protec
 /// Annotation on a resource: each new value replaces its pods, one after the other as any change of their template does. The
 /// value says nothing; the time is a good one.
 pub const ANNOTATION_RESTART: &str = "tf.tungsten.io/restart";
+/// On a workload whose pods the API server refuses: when its operator last had its controller try again (RFC 3339).
+pub const ANNOTATION_RETRIED: &str = "tf.tungsten.io/retried";
 /// Annotation on a Cassandra: each new value has a backup of that name made.
 pub const ANNOTATION_BACKUP: &str = "tf.tungsten.io/backup";
 /// Annotation on a Rabbitmq: release of the servers of the Go tf-operator that are to be taken over, such as `3.10`.

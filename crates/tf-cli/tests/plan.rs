@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use tf_api::kinds;
 use tf_cli::plan::{self, Change, Changed, Given, Outcome, Preview, Report};
 use tf_plan::object::{CONFIG_MAP, SECRET, STATEFUL_SET};
@@ -127,6 +127,128 @@ fn a_manifest_that_is_none_is_refused_with_the_document() {
         "document 1: Node without metadata.name"
     );
     assert!(!refused("{").is_empty());
+}
+
+/// The Go tf-operator's manifest with every option of its templates, beside what it refers to. One node has no address in the data subnet.
+const OPTIONS: &str = include_str!("cases/go-operator-every-option.yaml");
+const BESIDE: &str = include_str!("cases/go-operator-beside.yaml");
+
+/// Leaves of a value with their JSON pointers.
+fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            fields
+                .iter()
+                .for_each(|(field, value)| leaves(value, &format!("{path}/{}", field.replace('/', "~1")), found));
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| leaves(item, &format!("{path}/{index}"), found));
+        }
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// Another value of the same kind.
+fn another(value: &Value) -> Value {
+    match value {
+        Value::Bool(is) => json!(!is),
+        Value::Number(number) => json!(number.as_u64().unwrap() + 1),
+        Value::String(text) => match text.rfind(|it: char| it.is_ascii_digit() && it != '9') {
+            Some(at) => {
+                let next = char::from(text.as_bytes()[at] + 1);
+                json!(format!("{}{next}{}", &text[..at], &text[at + 1..]))
+            }
+            None => json!(format!("{text}x")),
+        },
+        other => panic!("{other}"),
+    }
+}
+
+/// What operators would make of it in the end: all but the resources of our own kinds. What is refused counts, too.
+fn made(manifest: &Value) -> (Vec<String>, String) {
+    let previews = previews(&[&manifest.to_string(), BESIDE, KUBEADM]);
+    let ignored = previews.iter().filter_map(|preview| match &preview.outcome {
+        Outcome::Planned(plan) => Some(plan.ignored.iter().map(|it| format!("{} {it}", preview.name))),
+        _ => None,
+    });
+    let ignored = ignored.flatten().collect();
+    let outcome = |preview: &Preview| {
+        let objects = preview.objects().iter().filter(|object| object.kind.group != tf_api::GROUP);
+        let bodies: Vec<String> = objects.map(|object| object.body.to_string()).collect();
+        let refused = match &preview.outcome {
+            Outcome::Planned(plan) => format!("{:?} {:?}", plan.held, plan.registration),
+            other => format!("{other:?}"),
+        };
+        format!("{} {refused} {}", preview.name, bodies.concat())
+    };
+    (ignored, previews.iter().map(outcome).collect())
+}
+
+/// Names and labels of the entries, and what a container is called, are no options.
+fn is_option(path: &str) -> bool {
+    !(path.contains("/metadata/") || path.contains("/containers/") && path.ends_with("/name"))
+}
+
+#[test]
+fn every_option_of_the_go_operator_has_an_effect_or_is_named_and_no_component_names_what_it_inherits() {
+    let manifest: Value = serde_saphyr::from_str(OPTIONS).unwrap();
+    let (ignored, before) = made(&manifest);
+    let mut options = Vec::new();
+    leaves(&manifest["spec"], "/spec", &mut options);
+    options.retain(|path| is_option(path));
+    assert!(options.len() > 75, "{}", options.len());
+    let silent = options.iter().filter(|path| {
+        let mut changed = manifest.clone();
+        let value = changed.pointer_mut(path).unwrap();
+        *value = another(value);
+        let parts: Vec<&str> = path.split('/').collect();
+        let field = match manifest.pointer(&path.replace("/image", "/name")).and_then(Value::as_str) {
+            Some(container) if path.contains("/containers/") => format!("containers[{container}]"),
+            _ => parts.iter().rev().find(|part| part.parse::<usize>().is_err()).unwrap().to_string(),
+        };
+        let (named, after) = made(&changed);
+        !ignored.iter().chain(&named).any(|it| it.contains(&field)) && after == before
+    });
+    let silent: Vec<&String> = silent.collect();
+    assert!(silent.is_empty(), "{silent:#?}");
+
+    let passed_down =
+        ignored.iter().filter(|it| !it.starts_with("cluster1 ") && it.contains(" spec.commonConfiguration"));
+    assert_eq!(passed_down.collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(!before.contains("not-a-real-password"), "a password is in no object but by its base64 in Secrets");
+}
+
+#[test]
+fn a_vrouter_with_dpdk_is_refused_and_one_without_is_made() {
+    let previews = previews(&[include_str!("cases/dpdk-beside-kernel.yaml"), KUBEADM]);
+    let of = |name: &str| previews.iter().find(|preview| preview.name == name).unwrap();
+    let Outcome::NotReady(refused) = &of("vrouter-dpdk").outcome else { panic!("{:?}", of("vrouter-dpdk")) };
+    let why = &refused.message;
+    assert!(
+        why.starts_with("spec.serviceConfiguration.agentMode: this release supports agent mode kernel only"),
+        "{why}"
+    );
+    assert!(of("vrouter-dpdk").objects().is_empty() && of("vrouter-kernel").is_whole());
+}
+
+#[test]
+fn workers_of_the_api_have_a_queue_of_1024_and_ports_that_nothing_else_has() {
+    let manifest = include_str!("cases/several-workers.yaml");
+    let config = |manifest: &str| {
+        let previews = previews(&[manifest, KUBEADM]);
+        previews.into_iter().find(|preview| preview.name == "config1").unwrap()
+    };
+    let four = config(manifest);
+    let files: String = four.objects().iter().map(|object| object.body.to_string()).collect();
+    assert!(files.contains("workers = 4\\n") && files.contains("listen = 1024\\n"), "{files}");
+    let refused = |manifest: &str| match config(manifest).outcome {
+        Outcome::NotReady(refused) => refused.message,
+        other => panic!("{other:?}"),
+    };
+    let many = refused(&manifest.replace("apiWorkerCount: 4", "apiWorkerCount: 64"));
+    assert!(many.starts_with("the port 19102 of node agents would be that of an API worker"), "{many}");
+    let high = refused(&manifest.replace("apiIntrospectPort: 9084", "apiIntrospectPort: 55534"));
+    assert!(high.contains("apiIntrospectPort + 10000 + 4 must be at most 65535"), "{high}");
 }
 
 #[test]

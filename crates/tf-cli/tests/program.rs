@@ -119,6 +119,78 @@ fn a_plan_takes_files_folders_and_standard_input_one_after_the_other() {
 }
 
 #[test]
+fn a_manager_of_r2011_has_zookeeper_and_kube_manager_and_what_has_no_place_is_named() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/r2011-manager.yaml");
+    let told = call(&["plan", "-n", "tf", "--offline", "-f", path(&file)]).told();
+    for kind in ["Zookeeper tf/zookeeper1", "Kubemanager tf/kubemanager1", "Config tf/config1", "Control tf/control1"] {
+        assert!(told.lines().any(|line| line.starts_with(kind)), "{kind} is not in\n{told}");
+    }
+    let notes: Vec<&str> = told.lines().filter(|line| line.starts_with("note: Manager cluster1: ")).collect();
+    for (field, now) in [
+        (
+            "commonConfiguration.clusterConfig",
+            "use clusterName, podSubnet and serviceSubnet in serviceConfiguration of the Kubemanager",
+        ),
+        ("services.config.spec.serviceConfiguration.logLevel", "use commonConfiguration.logLevel"),
+        ("services.config.spec.serviceConfiguration.zookeeperInstance", "use spec.dependencies.zookeeper"),
+        ("services.controls[0].spec.serviceConfiguration.cassandraInstance", "use spec.dependencies.cassandra"),
+        ("services.vrouters[0].spec.serviceConfiguration.metaDataSecret", "use metadataProxySecret"),
+    ] {
+        let note = format!("note: Manager cluster1: spec.{field}: Manager has no such field; {now}; it has no effect");
+        assert!(notes.contains(&note.as_str()), "{note:?} is not in\n{}", notes.join("\n"));
+    }
+    assert!(
+        !notes.iter().any(|note| note.contains("services.zookeepers:") || note.contains("services.kubemanagers:")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn misspelt_fields_are_named_in_a_plan_with_the_right_names() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/misspelt-manager.yaml");
+    let told = call(&["plan", "-n", "tf", "--offline", "-f", path(&file)]).told();
+    for (field, right) in [
+        ("services.config.spec.serviceConfiguration.globlaASNNumber", "globalASNNumber"),
+        ("services.controls[0].spec.serviceConfiguration.asnNumbr", "asnNumber"),
+        ("services.vrouters[0].spec.serviceConfiguration.cniMtu", "cniMTU"),
+    ] {
+        let note = format!(
+            "note: Manager sdn: spec.{field}: Manager has no such field; did you mean {right}?; it has no effect"
+        );
+        assert!(told.lines().any(|line| line == note), "{note:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn members_on_dual_stack_nodes_have_the_addresses_of_ipv4_in_whatever_order_nodes_list_them() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/two-families.yaml");
+    let manifest = fs::read_to_string(file).unwrap();
+    let plan =
+        |manifest: &str| ended(program(&["plan", "--offline", "-n", "tf", "-o", "yaml", "-f", "-"]), manifest).out;
+    let planned = plan(&manifest);
+    for (ipv4, ipv6) in [("10.9.0.1", "fd00:9::a"), ("10.9.0.2", "fd00:9::b"), ("10.9.0.3", "fd00:9::c")] {
+        assert!(planned.contains(ipv4) && !planned.contains(ipv6), "{ipv4}, {ipv6}");
+    }
+    assert!(!planned.contains("192.168.77.3"), "the second address of IPv4 is not used");
+
+    let [ipv6, ipv4] = [r#"{type: InternalIP, address: "fd00:9::b"}"#, "{type: InternalIP, address: 10.9.0.2}"];
+    let swapped = manifest.replace(&format!("{ipv6}, {ipv4}"), &format!("{ipv4}, {ipv6}"));
+    assert_ne!(manifest, swapped);
+    assert!(planned == plan(&swapped), "another order of addresses changed what is made");
+}
+
+#[test]
+fn an_object_of_the_api_of_2019_is_named_with_what_to_write() {
+    let manifest = "apiVersion: contrail.juniper.net/v1alpha1\nkind: Manager\nmetadata: {name: cluster1}\nspec: {}\n"
+        .to_owned()
+        + "---\n"
+        + &zookeeper("a", "{}");
+    let told = ended(program(&["plan", "--offline", "-f", "-"]), &manifest).told();
+    let note = "note: Manager cluster1 is of contrail.juniper.net, an API that these operators do not have; write it as tf.tungsten.io/v1alpha1, in the shape of examples/manager.yaml";
+    assert!(told.lines().any(|line| line == note), "{told}");
+}
+
+#[test]
 fn a_plan_as_yaml_can_be_read_again_and_what_is_no_object_is_told_beside_it() {
     let manifest = zookeeper("good", "{}") + "---\n" + &zookeeper("bad", "{serviceConfiguration: {clientPort: many}}");
     let given = ended(program(&["plan", "--offline", "-o", "yaml", "-f", "-"]), &manifest);
@@ -223,6 +295,7 @@ fn without_a_cluster_it_says_so() {
     let both = |arguments: &[&str]| {
         let status = call(&[&["status"], arguments].concat()).failed();
         assert_eq!(call(&[&["plan", "-f", &manifest], arguments].concat()).failed(), status);
+        assert_eq!(call(&[&["lock"], arguments].concat()).failed(), status);
         status
     };
     let told = both(&[]);
@@ -270,8 +343,14 @@ fn what_may_not_be_read_is_told_where_programs_read_the_rest_and_is_not_ready() 
     let ended = call(&["status", "--check", "-o", "json", "--kubeconfig", &config]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), "[]\n"), "{ended:?}");
     assert!(ended.error.contains("note: zookeepers: you may not\n"), "{ended:?}");
+    assert_eq!(
+        call(&["lock", "-n", "tf", "--kubeconfig", &config]).failed(),
+        "pods in tf could not be read: you may not"
+    );
     let port = answering("200 OK", "<html>");
     let config = written(&folder.join("page"), kubeconfig(port)).to_owned();
     let told = call(&["status", "--kubeconfig", &config]).failed();
+    assert!(told.starts_with("asking the API server: "), "{told}");
+    let told = call(&["lock", "--kubeconfig", &config]).failed();
     assert!(told.starts_with("asking the API server: "), "{told}");
 }

@@ -150,13 +150,26 @@ fn daemons_are_told_that_do_not_serve_everywhere_or_lack_a_connection_and_all_wh
          "connections": [{"name": "Zookeeper:Zookeeper", "up": 1, "down": 0}]},
         {"serving": "of a later release"},
     ]);
-    let trees = trees(&[object(kinds::CONFIG, "config1", json!({"status": told}))]);
+    let told = trees(&[object(kinds::CONFIG, "config1", json!({"status": told}))]);
     let first = "namespace tf\nConfig config1  Ready  2/3  24.1\n    api: 2 of 3 serve; R1, R2\n      Database:RabbitMQ up in 2, down in 1\n";
-    assert_eq!(text(&trees, &[], Daemons::Unwell), format!("{first}      c: status 503\n"));
+    assert_eq!(text(&told, &[], Daemons::Unwell), format!("{first}      c: status 503\n"));
     let zookeeper = |count| format!("      Zookeeper:Zookeeper up in {count}\n");
+    let unelected = json!([
+        {"name": "schema", "wanted": 3, "serving": 3, "standby": 3, "versions": ["R1"], "unelectedSince": "2026-11-28T14:12:51Z"},
+    ]);
+    let mut leaderless = status("3/3", &[["Ready", "False", "NoLeader", ""]]);
+    leaderless["daemons"] = unelected;
+    let leaderless = trees(&[object(kinds::CONFIG, "config1", json!({"status": leaderless}))]);
+    let shown = text(&leaderless, &[], Daemons::Unwell);
+    assert!(
+        shown.ends_with(
+            "schema: 3 of 3 serve, 3 of them standby; R1\n      no process is active since 2026-11-28T14:12:51Z\n"
+        ),
+        "{shown}"
+    );
     let schema = "    schema: 3 of 3 serve, 2 of them standby; R1\n";
     let all = format!("{first}{}      c: status 503\n{schema}{}", zookeeper(3), zookeeper(1));
-    assert_eq!(text(&trees, &[], Daemons::All), all);
+    assert_eq!(text(&told, &[], Daemons::All), all);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 use serde_json::json;
 
 use crate::{
-    VERSION, drain, install, log,
+    VERSION, drain, host, install, log,
     paths::Paths,
     pause, probe, reload,
     store::redis::{copy, step_down},
@@ -26,6 +26,7 @@ tf-node: runs the daemons of Tungsten Fabric in their pods
   tf-node install DIR [--own DIR]... [--offer DIR]...
                                           copy this program into DIR, give directories to the daemons' user; offered ones if possible
   tf-node place FROM TO                   copy an executable over another one
+  tf-node host show                       show what this node is for the vRouter, and what stands in its way (host --help)
   tf-node pause                           sleep and reap processes
   tf-node --version
 ";
@@ -41,6 +42,7 @@ enum Command {
     StepDown(String),
     Install { directory: String, own: Vec<String>, offer: Vec<String> },
     Place { from: String, to: String },
+    Host(host::Command),
     Pause,
     Help,
     Version,
@@ -69,6 +71,7 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
             install::install(&paths, &directory, &own, &offer).map(|()| ExitCode::SUCCESS)
         }
         Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
+        Command::Host(command) => host::execute(&paths, command),
         Command::Help => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)
@@ -86,6 +89,11 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
     let mut question = probe::Question::Ready;
     while let Some(argument) = parser.next()? {
         match argument {
+            // Its options are its own.
+            Value(value) if values.is_empty() && value == "host" => {
+                let command = host::parse(&mut parser, &mut paths)?;
+                return Ok((paths, Command::Host(command)));
+            }
             Value(value) => values.push(value.string()?),
             Long("own") => own.push(parser.value()?.string()?),
             Long("offer") => offer.push(parser.value()?.string()?),
@@ -157,6 +165,16 @@ mod tests {
         assert_eq!(argument(node::step_down("api")), Command::StepDown("api".into()));
         let install = Command::Install { directory: node::INSTALL_DIR.into(), own: words("/a /b"), offer: words("/c") };
         assert_eq!(argument(node::install(&words("/a /b"), &words("/c"))), install);
+    }
+
+    #[test]
+    fn a_node_is_asked_about_with_options_of_its_own() {
+        let Command::Host(host::Command::Show { json, .. }) = parsed(&words("--root /x host show --json")).unwrap()
+        else {
+            panic!("another command")
+        };
+        assert!(json);
+        assert!(parsed(&words("run a --json")).is_err());
     }
 
     #[test]

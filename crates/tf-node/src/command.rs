@@ -27,6 +27,8 @@ use crate::process;
 const LARGEST_OUTPUT: u64 = 4 * 1024 * 1024;
 /// How far a command stands back behind the daemon (setpriority(2)).
 const NICE: i32 = 10;
+/// The same for a command that clients of the daemon wait for: on a busy node a command that stands back further does not end.
+const NICE_IF_URGENT: i32 = 1;
 /// Characters of it in an error.
 const QUOTED: usize = 300;
 /// What Erlang's tools say from here on is about the machine, and holds a hash of the cookie.
@@ -42,13 +44,25 @@ impl Commands {
     ///
     /// # Errors
     /// When it cannot be started, does not end in time, or fails; with what it said.
-    pub async fn run(&self, mut command: Command, patience: Duration) -> Result<String> {
+    pub async fn run(&self, command: Command, patience: Duration) -> Result<String> {
+        self.run_at(NICE, command, patience).await
+    }
+
+    /// The same for a command that clients of the daemon wait for.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub async fn run_urgently(&self, command: Command, patience: Duration) -> Result<String> {
+        self.run_at(NICE_IF_URGENT, command, patience).await
+    }
+
+    async fn run_at(&self, nice: i32, mut command: Command, patience: Duration) -> Result<String> {
         let words = iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_string_lossy);
         let what = words.collect::<Vec<_>>().join(" ");
         let place = || memfd_create("output", MemfdFlags::CLOEXEC).map(File::from).context("a place for the output");
         let (output, errors) = (place()?, place()?);
         command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
-        let (pid, ended) = self.spawn(&mut command).with_context(|| format!("start {what}"))?;
+        let (pid, ended) = self.spawn(&mut command, nice).with_context(|| format!("start {what}"))?;
         match timeout(patience, ended).await {
             Ok(Ok(Exit::Code(0))) => read(output),
             Ok(Ok(exit)) => bail!("{what}: {exit:?}: {}", brief(&(read(output)? + &read(errors)?))),
@@ -67,13 +81,13 @@ impl Commands {
         }
     }
 
-    fn spawn(&self, command: &mut Command) -> std::io::Result<(Pid, oneshot::Receiver<Exit>)> {
+    fn spawn(&self, command: &mut Command, nice: i32) -> std::io::Result<(Pid, oneshot::Receiver<Exit>)> {
         let (sender, receiver) = oneshot::channel();
         // It cannot be reaped unknown.
         let mut waiting = self.lock();
         let pid = Pid::from_child(&command.spawn()?);
         // A tool in Java needs as much of a processor as the server beside it, which others wait for.
-        let _ = setpriority_process(Some(pid), NICE);
+        let _ = setpriority_process(Some(pid), nice);
         waiting.insert(pid, sender);
         Ok((pid, receiver))
     }

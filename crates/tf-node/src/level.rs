@@ -1,10 +1,10 @@
 //! Has a running daemon log more or less than it did, for which it need not be started anew. Its files say the same for its next start.
 
-use std::{net::IpAddr, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
-use tf_plan::node::launch::{Level, Tell};
+use tf_plan::node::launch::{Launch, Level, Probe, Tell};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -20,9 +20,11 @@ use crate::{
 /// For an answer, and for a command: tools in Java and Erlang take their time.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TOOLS_PATIENCE: Duration = Duration::from_mins(1);
-/// Between two attempts, and how many there are. Whoever waits to be elected has no port open, and loses nothing when it is started anew.
+/// Between two attempts, and how many there are.
 const PERIOD: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 5;
+/// Between two attempts at a daemon that opens its port when it is elected.
+const STANDBY_PERIOD: Duration = Duration::from_secs(5);
 
 /// What became of what a daemon was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,38 @@ pub enum Told {
     Taken,
     /// It does not listen.
     Unheard,
+    /// It opens its port when it is elected. A restart would put the election znode of its new process behind that of the former one, which lasts
+    /// for a session of ZooKeeper (ADR 0067).
+    Standby,
+}
+
+/// Whether the daemon has no port to be asked at until it is elected.
+pub fn waits_for_election(launch: &Launch) -> bool {
+    let elected = |probe: &Probe| matches!(probe, Probe::NodeStatus { elected: true, .. });
+    let asked = launch.level.as_ref().is_some_and(|level| matches!(level.tell, Tell::Introspection { .. }));
+    asked && (elected(&launch.ready) || launch.alive.as_ref().is_some_and(elected))
+}
+
+/// Sets the level of a standby as soon as it has a port.
+pub fn once_elected(
+    set: &Set,
+    address: IpAddr,
+    paths: &Paths,
+    commands: &Commands,
+) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let level = set.launch.level.clone()?;
+    let (set, paths, commands) = (set.clone(), paths.clone(), commands.clone());
+    Some(async move {
+        while let Err(_closed) = once(&level, &set, address, &paths, &commands).await {
+            sleep(STANDBY_PERIOD).await;
+        }
+        log::info("the daemon has its log level", &json!({"level": level.value}));
+    })
+}
+
+fn is_refused(error: &anyhow::Error) -> bool {
+    let refused = |cause: &io::Error| cause.kind() == io::ErrorKind::ConnectionRefused;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(refused)
 }
 
 /// What there is to do beside a daemon that runs, until it has the level of its set; none if that is the former one's, by which it goes if
@@ -53,6 +87,7 @@ pub fn tell(
         for _ in 0..ATTEMPTS {
             match once(&level, &set, address, &paths, &commands).await {
                 Ok(()) => return Told::Taken,
+                Err(error) if is_refused(&error) && waits_for_election(&set.launch) => return Told::Standby,
                 Err(error) => why = format!("{error:#}"),
             }
             sleep(PERIOD).await;

@@ -13,6 +13,8 @@ pub mod back_off;
 pub mod cli;
 pub mod command;
 pub mod drain;
+pub mod health;
+pub mod host;
 pub mod identity;
 pub mod install;
 pub mod kubernetes;
@@ -37,7 +39,6 @@ pub mod supervise;
 pub mod tls;
 pub mod volume;
 pub mod watch;
-pub mod wellness;
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -24,6 +24,7 @@ use crate::{
     agent::Agent,
     annotations::{Annotations, Wanted},
     back_off::BackOff,
+    health::Monitor,
     identity,
     level::{self, Told},
     log,
@@ -38,7 +39,6 @@ use crate::{
     state_file::StateFile,
     store,
     watch::Watch,
-    wellness::Wellness,
 };
 
 /// How often to look for changes that inotify did not tell of.
@@ -73,7 +73,7 @@ struct Supervisor {
     run_dir: RunDir,
     state_file: StateFile,
     agent: Agent,
-    wellness: Wellness,
+    health: Monitor,
     process: Process,
     /// What the daemon has.
     set: Option<Set>,
@@ -89,6 +89,8 @@ struct Supervisor {
     is_private: bool,
     /// What goes on until the daemon knows what it does not read by itself: what clients log in with, and what has changed since it started.
     introduction: Option<JoinHandle<Told>>,
+    /// What sets the log level of a standby once it is elected.
+    standby_level: Option<JoinHandle<()>>,
     /// The set that a running server goes by until it has taken what it was told of a later one.
     former: Option<Set>,
     starts: u32,
@@ -117,10 +119,10 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         log::warn("the configuration of the last run is not used", &fields);
         None
     });
-    let wellness = Wellness::new(paths.clone(), daemon, pod.clone());
+    let health = Monitor::new(paths.clone(), daemon, pod.clone());
     let mut supervisor = Supervisor {
-        agent: Agent::new(paths.clone(), daemon, pod.clone(), wellness.told()),
-        wellness,
+        agent: Agent::new(paths.clone(), daemon, pod.clone(), health.view()),
+        health,
         daemon: daemon.to_owned(),
         paths,
         pod,
@@ -135,6 +137,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         certificate: None,
         is_private: false,
         introduction: None,
+        standby_level: None,
         former: None,
         starts: 0,
         last_exit: None,
@@ -143,7 +146,7 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
         done: None,
     };
     supervisor.log("started", json!({"version": VERSION}));
-    let (mut certificate, mut wellness) = (supervisor.agent.report(), supervisor.wellness.told());
+    let (mut certificate, mut health) = (supervisor.agent.report(), supervisor.health.told());
     loop {
         supervisor.reap();
         // In this order no change falls in between.
@@ -163,8 +166,8 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
                 () = sleep_until(look_again) => break,
                 // Only the message of the state is another one.
                 Ok(()) = certificate.changed() => {}
-                Ok(()) = wellness.changed() => {
-                    let hangs = wellness.borrow_and_update().hangs;
+                Ok(()) = health.changed() => {
+                    let hangs = health.borrow_and_update().hangs;
                     supervisor.ends_hanging(hangs);
                 }
                 event = signals.next() => {
@@ -351,7 +354,7 @@ impl Supervisor {
             Ok(set) => {
                 self.log("took a configuration", json!({"hash": set.hash}));
                 self.agent.serve(&set.launch);
-                self.wellness.follow(&set.launch);
+                self.health.follow(&set.launch);
                 // Passwords of stores may be others.
                 self.agent.files_changed();
                 self.set = Some(set);
@@ -395,7 +398,7 @@ impl Supervisor {
             return;
         };
         self.agent.serve(&set.launch);
-        self.wellness.follow(&set.launch);
+        self.health.follow(&set.launch);
         if let Some(missing) = self.lacking(&set.launch) {
             self.process = Process::Idle;
             self.wait_for(Some(missing));
@@ -437,6 +440,9 @@ impl Supervisor {
     /// so far, if it runs on.
     fn introduce(&mut self, former: Option<&Set>) {
         if let Some(before) = self.introduction.take() {
+            before.abort();
+        }
+        if let Some(before) = self.standby_level.take() {
             before.abort();
         }
         let Some(set) = &self.set else { return };
@@ -483,6 +489,12 @@ impl Supervisor {
         } else if told == Told::Unheard {
             self.log("starts the daemon anew, which does not listen", json!({}));
             self.stop(After::Start);
+        } else if told == Told::Standby
+            && let Some(set) = &self.set
+        {
+            self.log("leaves a standby running, whose log level is set when it is elected or starts again", json!({}));
+            let level = level::once_elected(set, self.pod.address, &self.paths, self.agent.commands());
+            self.standby_level = level.map(tokio::spawn);
         }
     }
 
@@ -638,16 +650,19 @@ impl Supervisor {
         let waits: Vec<String> = self.waits.iter().cloned().chain(certificate).collect();
         let pid = pid.map(|pid| pid.as_raw_nonzero().get());
         // Who does not would be started anew if it has to be told something.
-        let listens = pid.is_some() && self.wellness.serves(pid) != Some(false) && !self.wellness.is_standby();
+        let is_spared = self.set.as_ref().is_some_and(|set| level::waits_for_election(&set.launch));
+        let listens =
+            pid.is_some() && self.health.serves(pid) != Some(false) && (!self.health.is_standby(pid) || is_spared);
         State {
             phase,
             since: jiff::Timestamp::now(),
             message: self.trouble.clone().or_else(|| (!waits.is_empty()).then(|| waits.join("; "))),
-            serves: self.wellness.serves(pid),
-            unwell: self.wellness.unwell(pid),
-            lacks: self.wellness.lacks(),
-            standby: self.wellness.is_standby(),
-            connections: self.wellness.connections(),
+            serves: self.health.serves(pid),
+            serves_since: self.health.serves_since(pid),
+            unwell: self.health.unwell(pid),
+            lacks: self.health.lacks(),
+            standby: self.health.is_standby(pid),
+            connections: self.health.connections(pid),
             pid,
             restarts: self.starts.saturating_sub(1),
             last_exit: self.last_exit.clone(),

@@ -4,12 +4,20 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener},
+    num::NonZeroU16,
+    os::unix::fs::PermissionsExt as _,
+    process::Command,
+};
 
 use common::{Container, Files, files, noting, settle};
 use tf_plan::node::{
     ContentHash,
-    launch::{Launch, Level, Tell},
+    launch::{Launch, Level, Probe, Tell},
     state::Phase,
 };
 
@@ -102,6 +110,46 @@ fn another_log_level_is_told_to_the_daemon_and_one_that_does_not_listen_is_start
     container.annotate(Some(&hash));
     container.wait("another process", |state| state.restarts == 1 && state.active.as_ref() == Some(&hash));
     assert_eq!(fs::read_to_string(&said).unwrap(), "debug\n");
+}
+
+#[test]
+fn another_log_level_leaves_a_standby_running_and_is_set_when_it_is_elected() {
+    let mut container = Container::new();
+    // The listener is gone: the port refuses connections.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let port = NonZeroU16::new(port).unwrap();
+    let with = |value: &str| {
+        let mut launch = noting(&container.path("/notes"));
+        let lines = ["level = ".to_owned()].into();
+        launch.level = Some(Level { value: value.into(), lines, tell: Tell::Introspection { port, tls: false } });
+        let optional = BTreeSet::new();
+        launch.alive = Some(Probe::NodeStatus { port, tls: false, functional: false, optional, elected: true });
+        let hard = format!("a = 1\nlevel = {value}\n");
+        (launch, files([("hard", hard.as_str()), ("soft", "1"), ("none", "1")]))
+    };
+    let [usual, other] = [with("info"), with("debug")];
+    let hash = container.configure(&usual.0, &usual.1);
+    container.run();
+    let pid = container.running(&hash).pid;
+    container.wait("a standby", |state| state.standby);
+    let hash = container.configure(&other.0, &other.1);
+    container.wait("an offer", |state| state.takes.as_ref() == Some(&hash));
+    container.annotate(Some(&hash));
+    let state = container.running(&hash);
+    assert_eq!((state.pid, state.restarts), (pid, 0));
+    assert_eq!(fs::read_to_string(container.path("/etc/contrail/hard")).unwrap(), "a = 1\nlevel = debug\n");
+
+    let elected = TcpListener::bind((Ipv4Addr::LOCALHOST, port.get())).unwrap();
+    let asked = elected.incoming().flatten().find_map(|mut stream| {
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        let request = String::from_utf8_lossy(&request[..length]).into_owned();
+        request.contains("Snh_SandeshLoggingParamsSet").then_some(request)
+    });
+    assert!(asked.unwrap().contains("log_level=debug"));
+    assert_eq!(container.state().unwrap().pid, pid);
+    assert_eq!(container.notes("/notes"), ["start"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::{
     num::NonZeroU16,
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 use common::{
@@ -20,7 +21,7 @@ use common::{
 use rustls::version::{TLS12, TLS13};
 use tf_plan::node::{
     self,
-    launch::{Agent, OnChange, Probe},
+    launch::{Agent, OnChange, Probe, one_worker},
     state::{Network, Phase, Status},
 };
 
@@ -173,6 +174,46 @@ fn the_port_follows_the_configuration() {
     let answer =
         container.wait_for("answer", || authority.get(Some(&operator), &[&TLS13], port.get(), "/v1/status").ok());
     assert!(!body(&answer).health.unwrap().serves, "nobody listens where the probe asks");
+}
+
+#[test]
+fn an_operator_that_asks_often_costs_the_daemon_nothing() {
+    let (container, _) = member();
+    let authority = Authority::new();
+    trust(&container, &authority);
+    certify(&container, &authority.leaf("pod-0"));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let daemon = NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap();
+    let requests = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&requests);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            *counted.lock().unwrap() += 1;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let port = free_port();
+    let mut launch = shell("while :; do sleep 0.05; done");
+    launch.agent = Some(Agent { port, client: OPERATOR.into() });
+    let workers = one_worker();
+    launch.ready = Probe::Http { port: daemon, path: "/".into(), host: None, tls: false, contains: None, workers };
+    let hash = container.configure(&launch, &files([]));
+    container.annotate(Some(&hash));
+    container.running(&hash);
+    let operator = authority.leaf(OPERATOR);
+    let serves = || {
+        let answer = authority.get(Some(&operator), &[&TLS13], port.get(), "/v1/status").ok()?;
+        body(&answer).health.filter(|health| health.serves)
+    };
+    container.wait_for("health", serves);
+    thread::sleep(Duration::from_secs(3));
+    let before = *requests.lock().unwrap();
+    let begun = Instant::now();
+    (0..100).for_each(|_| assert!(serves().is_some()));
+    let looks = begun.elapsed().as_secs() / 2 + 2;
+    let asked = *requests.lock().unwrap() - before;
+    assert!(asked <= looks, "{asked} requests within {:?}", begun.elapsed());
 }
 
 /// The side of a ZooKeeper server in its protocol: it notes what it is asked, and answers a change with this error and data.

@@ -14,10 +14,17 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
-use common::{Container, api_server::ApiServer, files, settle, shell};
+use common::{
+    Container,
+    api_server::ApiServer,
+    files, settle, shell,
+    tls::{Authority, certify, trust},
+};
 use http::StatusCode;
+use rustls::ServerConnection;
 use tf_plan::node::launch::{Connections, Launch, OnChange, Probe, Reads};
 
 const BUS: &str = "Database:RabbitMQ";
@@ -31,6 +38,12 @@ struct Introspection {
 impl Introspection {
     /// It says that the daemon is connected to the bus.
     fn start() -> Self {
+        Self::naming("")
+    }
+
+    /// The same, to one of these servers.
+    fn naming(servers: &str) -> Self {
+        let servers = servers.to_owned();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap();
         let is_up = Arc::new(AtomicBool::new(true));
@@ -41,7 +54,7 @@ impl Introspection {
                 let status = if told.load(Ordering::SeqCst) { "Up" } else { "Down" };
                 let page = format!(
                     "<__NodeStatusUVE_list><ProcessStatus><state>Functional</state><connection_infos><ConnectionInfo><type>Database</type>\
-                     <name>RabbitMQ</name><status>{status}</status><description>refused</description></ConnectionInfo>\
+                     <name>RabbitMQ</name><server_addrs>{servers}</server_addrs><status>{status}</status><description>refused</description></ConnectionInfo>\
                      </connection_infos></ProcessStatus></__NodeStatusUVE_list>"
                 );
                 let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
@@ -67,7 +80,14 @@ fn each_worker_is_asked_and_named_by_its_number() {
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let third = NonZeroU16::new(closed.local_addr().unwrap().port()).unwrap();
     let mut launch = serves(first.port);
-    let connections = |workers| Connections { port: first.port, tls: false, optional: BTreeSet::new(), workers };
+    let connections = |workers| Connections {
+        port: first.port,
+        tls: false,
+        optional: BTreeSet::new(),
+        patience: None,
+        servers: BTreeSet::new(),
+        workers,
+    };
     launch.connections = Some(connections(vec![second.port]));
     let mut container = Container::new();
     let hash = container.configure(&launch, &files([]));
@@ -88,6 +108,53 @@ fn each_worker_is_asked_and_named_by_its_number() {
     container.annotate(Some(&hash));
     let told = container.wait("the third one's silence", |state| state.lacks.is_some()).lacks.unwrap();
     assert!(told.starts_with(&format!("worker 2: connect to 127.0.0.1:{third}")), "{told}");
+}
+
+#[test]
+fn a_broker_that_falls_silent_is_named_by_the_agent_of_a_daemon_that_does_not_notice() {
+    let broker = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = broker.local_addr().unwrap();
+    // Servers that it names and does not use, nobody asks: these would not answer.
+    let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let names = format!("<element>{}</element><element>{address}</element>", unused.local_addr().unwrap());
+    let daemon = Introspection::naming(&names);
+    let authority = Authority::new();
+    let mut container = Container::new();
+    trust(&container, &authority);
+    certify(&container, &authority.leaf("pod-0"));
+    let mut launch = serves(daemon.port);
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; while :; do sleep 0.05; done", address.port());
+    launch.argv = ["/bin/bash", "-c", &script].map(str::to_owned).to_vec();
+    launch.connections = Some(Connections {
+        port: daemon.port,
+        tls: false,
+        optional: BTreeSet::new(),
+        patience: None,
+        servers: [BUS.to_owned()].into(),
+        workers: Vec::new(),
+    });
+    let hash = container.configure(&launch, &files([]));
+    container.annotate(Some(&hash));
+    container.run();
+    container.wait("serving", |state| state.serves == Some(true) && state.connections.get(BUS) == Some(&true));
+    assert_eq!(container.state().unwrap().lacks, None, "one silence is none");
+    thread::sleep(Duration::from_secs(10));
+    let told = container.wait("its silence", |state| state.lacks.is_some());
+    let expected = format!("{BUS} (broker {address} does not answer)");
+    assert_eq!((told.lacks, told.connections.get(BUS)), (Some(expected), Some(&false)));
+    assert_eq!((told.serves, told.restarts), (Some(true), 0));
+
+    let config = authority.server(&authority.leaf("pod-0"));
+    thread::spawn(move || {
+        for mut stream in broker.incoming().flatten() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || {
+                let mut connection = ServerConnection::new(config).unwrap();
+                while connection.complete_io(&mut stream).is_ok_and(|(read, _)| read > 0) {}
+            });
+        }
+    });
+    container.wait("its answer", |state| state.lacks.is_none() && state.connections.get(BUS) == Some(&true));
 }
 
 /// A daemon that reads these lists with a token of its own, from where it may be that nobody listens.

@@ -23,7 +23,7 @@ use std::{
 use common::{Container, DAEMON, files, noting, settle, shell};
 use rustix::process::{Pid, Signal, kill_process};
 use tf_plan::node::{
-    launch::{Drain, Launch, OnChange, Place, Probe, Signal as LaunchSignal, Stop, When},
+    launch::{Drain, Launch, OnChange, Place, Probe, Signal as LaunchSignal, Stop, When, one_worker},
     state::{Exit, Phase},
 };
 
@@ -147,6 +147,7 @@ fn a_daemon_that_answers_no_more_is_killed_and_started_anew_and_one_that_refuses
         host: Some(Ipv4Addr::LOCALHOST.into()),
         tls: false,
         contains: None,
+        workers: one_worker(),
     };
     launch.patience = Some(3);
     let hash = container.configure(&launch, &files([]));

@@ -18,7 +18,7 @@ use common::{
     tls::{Authority, certify, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tf_plan::node::launch::{Agent, Probe};
+use tf_plan::node::launch::{Agent, Probe, one_worker};
 
 /// Answers every connection in a thread.
 fn server(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> NonZeroU16 {
@@ -86,7 +86,14 @@ fn http(mut stream: impl Read + Write) {
 }
 
 fn get(port: NonZeroU16, path: &str, tls: bool, contains: Option<&str>) -> Probe {
-    Probe::Http { port, path: path.into(), host: None, tls, contains: contains.map(str::to_owned) }
+    Probe::Http {
+        port,
+        path: path.into(),
+        host: None,
+        tls,
+        contains: contains.map(str::to_owned),
+        workers: one_worker(),
+    }
 }
 
 #[test]
@@ -215,7 +222,8 @@ fn the_kubelet_is_answered_without_a_certificate_on_the_loopback_address_alone()
     let launch = |port| {
         let mut launch = shell("while :; do sleep 0.05; done");
         let host = Some(Ipv4Addr::LOCALHOST.into());
-        launch.ready = Probe::Http { port, path: "/good".into(), host, tls: false, contains: None };
+        launch.ready =
+            Probe::Http { port, path: "/good".into(), host, tls: false, contains: None, workers: one_worker() };
         launch.agent = Some(Agent { port: agent, client: "o".into() });
         launch
     };

@@ -46,7 +46,8 @@ impl<Cr: Managed> Kind<Cr> {
             let theirs = holder.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
             let shares = theirs.iter().any(|their| members.iter().any(|our| our.node == their.node));
             // One that has no members yet may get any. For the directory that is reason enough to wait.
-            let may_share = theirs.is_empty() && placement(holder).covers_or_is_covered(&placement(cr));
+            let may_share = theirs.is_empty()
+                && Placement::of_members(holder.common()).covers_or_is_covered(&Placement::of_members(cr.common()));
             let refused = |what: &str, cure: &str| {
                 let (kind, home, name) = (Cr::INFO.kind, holder.home(), holder.title());
                 let message = format!(
@@ -73,8 +74,4 @@ impl<Cr: Managed> Kind<Cr> {
     fn strength<'a>(&self, cr: &'a Cr) -> (bool, Option<&'a Time>, &'a str, &'a str) {
         (!(self.is_founded)(cr), cr.meta().creation_timestamp.as_ref(), cr.home(), cr.title())
     }
-}
-
-fn placement(cr: &impl Managed) -> Placement {
-    Placement::from_selector(&cr.common().node_selector, Placement::ControlPlane)
 }

@@ -88,6 +88,7 @@ fn summary(daemon: &str, places: &[Place<'_>], wanted: Option<i32>) -> DaemonSta
         wanted: wanted.unwrap_or(places.len() as i32),
         serving: count(|_| true),
         standby: (standby > 0).then_some(standby),
+        unelected_since: None,
         versions: versions.into_iter().take(VERSIONS).map(str::to_owned).collect(),
         connections: connections(places),
         troubles,

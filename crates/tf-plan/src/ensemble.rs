@@ -25,15 +25,17 @@ use crate::{
         workload::{self, Members},
     },
     certificates,
+    family::{self, IpFamily},
     files::Unrepresentable,
     hibernation::{self, Hibernation},
     images::{self, Builtin, Chosen, Release},
     members::{self, Identities, Joining, Leaving, Membership, SizeRule, Wish},
     node::launch::Unusable,
+    numbers,
     object::Object,
     observed::{Node, Observed},
     placement::{self, Placement},
-    plan::{NotReady, Plan, Rollout},
+    plan::{News, NotReady, Plan, Rollout},
     reports::Reports,
     resize::Room,
     rollout,
@@ -99,7 +101,7 @@ pub struct Ensemble<'a, Cr> {
     /// The snapshot.
     pub observed: &'a Observed<Cr>,
     /// The release of the images.
-    pub release: &'static Release,
+    pub release: Release,
     /// Containers to run.
     pub containers: Vec<Chosen>,
     /// Members as they are recorded, or as pods have them that are taken over.
@@ -110,6 +112,7 @@ pub struct Ensemble<'a, Cr> {
     takes_over: bool,
     is_mixed: bool,
     ignored: Vec<String>,
+    news: Option<News>,
 }
 
 /// What a component adds.
@@ -174,13 +177,22 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             },
         )?;
         let nodes = observed.nodes.known()?;
-        let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
+        let placement = Placement::of_members(common);
         let identity = Identity::of(traits.operator, cr);
         let recorded = cr.contract().map(|contract| contract.members.clone()).unwrap_or_default();
         let recorded = if recorded.is_empty() && traits.takes_over {
             adoption::members(observed.pods.known()?, nodes, &identity.workload_name("statefulset"))?
         } else {
             recorded
+        };
+        let (recorded, news) = if traits.has_data {
+            let workload = identity.workload_name("statefulset");
+            let workload = observed.workloads.get(&workload).map(|workload| workload.name.as_str());
+            let confirmed = numbers::of_volumes(recorded.clone(), &Reports::of_observed(observed), workload)?;
+            let news = numbers::news(&recorded, &confirmed);
+            (confirmed, news)
+        } else {
+            (recorded, None)
         };
         let is_mixed = traits.takes_over && Reports::of_observed(observed).pods.iter().any(adoption::is_foreign);
         let wish = Wish {
@@ -206,10 +218,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             Hibernation::Awake | Hibernation::Held(..) => members::choose(&recorded, nodes, &wish),
         };
         if membership.members.is_empty() {
-            return Err(NotReady::waiting(
-                Reason::NoMatchingNodes,
-                format!("no node matches {}; label nodes or change nodeSelector", placement.describe()),
-            ));
+            return Err(NotReady::waiting(Reason::NoMatchingNodes, none_matches(nodes, &placement)));
         }
         // What is founded too small stays too small.
         if traits.joining != Joining::Anytime
@@ -232,6 +241,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             takes_over,
             is_mixed,
             ignored,
+            news,
         })
     }
 
@@ -269,7 +279,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
 
     /// Nodes that match and have an address.
     pub fn places(&self) -> Vec<&'a Node> {
-        let placement = Placement::from_selector(&self.cr.common().node_selector, Placement::ControlPlane);
+        let placement = Placement::of_members(self.cr.common());
         let nodes = self.observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
         nodes.iter().filter(|node| placement.matches(node) && node.address.is_some()).collect()
     }
@@ -302,6 +312,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// When the files do not fit into an object, or two daemons would have the same port.
     pub fn plan(self, mut parts: Parts) -> Result<Plan, NotReady> {
         pod::ports_differ(&parts.daemons)?;
+        let family = IpFamily::of_members(self.members()).unwrap_or_default();
         let identity = &self.identity;
         let service_name = identity.members_service();
         let mut objects = vec![workload::service_account(identity)];
@@ -349,6 +360,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             affinity: placement::affinity(Some(nodes), &identity.selector()),
             share_processes: parts.share_processes,
             grace_seconds: parts.grace_seconds,
+            family,
             restart: self.cr.restart(),
         });
         let pods = if self.hibernation == Hibernation::Asleep { 0 } else { replicas };
@@ -373,15 +385,23 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             endpoints: parts.endpoints,
             connection,
             discovery: Some(publish::discovery_name(identity)),
-            version: self.release.name.to_owned(),
+            version: self.release.name,
             drafts: parts.drafts,
             ignored,
-            notes: self.membership.notes.into_iter().chain(claims.growing).collect(),
+            notes: self.membership.notes.into_iter().chain(claims.unbound).chain(claims.growing).collect(),
             own_status: parts.own_status,
             step,
+            news: self.news.into_iter().collect(),
             ..Plan::default()
         })
     }
+}
+
+/// Why there is no member at all.
+fn none_matches(nodes: &[Node], placement: &Placement) -> String {
+    let lacking = family::lacking(nodes, placement);
+    let why = lacking.map(|lacking| format!(" and has an address ({lacking})")).unwrap_or_default();
+    format!("no node matches {}{why}; label nodes or change nodeSelector", placement.describe())
 }
 
 /// Too few nodes can heal by itself; too many members is for the user to resolve.

@@ -11,27 +11,39 @@ use crate::plan::NotReady;
 
 /// A release of the workload images. Every image of one release carries one tag; mixing tags inside a cluster is not
 /// supported (tf-components 1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// What `spec.version` says.
-    pub name: &'static str,
-    /// Registry, organisation and prefix of image names.
+    pub name: String,
+    /// Organisation and prefix of image names.
     pub prefix: &'static str,
     /// Tag.
-    pub tag: &'static str,
+    pub tag: String,
 }
 
-/// Known releases, the default first. Tags other than `latest` are named per container or at installation, because no
-/// other tag of either registry could be verified.
-pub const RELEASES: [Release; 2] = [
-    Release { name: "latest", prefix: "opensdn/opensdn-", tag: "latest" },
-    Release { name: "tungstenfabric-latest", prefix: "tungstenfabric/contrail-", tag: "latest" },
-];
+/// An organisation of Docker Hub that publishes images of Tungsten Fabric.
+struct Publisher {
+    name: &'static str,
+    prefix: &'static str,
+}
+
+/// Publishers, today's first (tf-components 1.1). The oldest release known here of which OpenSDN publishes the images is 24.1.
+const OPENSDN: Publisher = Publisher { name: "opensdn", prefix: "opensdn/opensdn-" };
+const TUNGSTENFABRIC: Publisher = Publisher { name: "tungstenfabric", prefix: "tungstenfabric/contrail-" };
+/// Year of the first release of OpenSDN.
+const RENAMED: u32 = 24;
+/// Year of the first release that the operators run: R2011.
+const FIRST: u32 = 20;
+/// Version where nothing is stated.
+const DEFAULT: &str = "latest";
 
 /// Images chosen when the operator was installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImageOverrides {
+    /// Registry of every image that is not named by what follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
     /// Replaces registry, organisation and prefix of every image name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
@@ -46,24 +58,58 @@ pub struct ImageOverrides {
     pub tf_node: Option<String>,
 }
 
-/// The release a spec asks for.
+impl ImageOverrides {
+    /// The name of an image, or the beginning of one, in the registry.
+    fn in_registry(&self, name: &str) -> String {
+        match &self.registry {
+            Some(registry) => format!("{}/{name}", registry.trim_end_matches('/')),
+            None => name.to_owned(),
+        }
+    }
+}
+
+/// The release a spec asks for: a tag, which its publisher may precede (`tungstenfabric-nightly`). A tag of a release before 24 is of Tungsten Fabric, any
+/// other one of OpenSDN.
 ///
 /// # Errors
-/// `InvalidSpec` for a release that is not in the table.
-pub fn release(version: Option<&str>) -> Result<&'static Release, NotReady> {
-    let [default, ..] = &RELEASES;
-    let Some(version) = version else { return Ok(default) };
-    RELEASES.iter().find(|release| release.name == version).ok_or_else(|| {
-        let known: Vec<_> = RELEASES.iter().map(|release| release.name).collect();
-        NotReady::invalid(
-            Reason::InvalidSpec,
-            format!(
-                "spec.version {version:?} is not known to this operator; use one of {}, or name the images in \
-                 serviceConfiguration.containers",
-                known.join(", ")
-            ),
-        )
+/// `InvalidSpec` for what is no tag, and for a release before R2011.
+pub fn release(version: Option<&str>) -> Result<Release, NotReady> {
+    let name = version.unwrap_or(DEFAULT);
+    let stated = [OPENSDN, TUNGSTENFABRIC].into_iter().find_map(|publisher| {
+        let tag = name.strip_prefix(publisher.name)?.strip_prefix('-')?;
+        Some((publisher, tag))
+    });
+    let year = year(name);
+    let publisher = if year.is_some_and(|year| year < RENAMED) { TUNGSTENFABRIC } else { OPENSDN };
+    let (publisher, tag) = stated.unwrap_or((publisher, name));
+    let why = match year {
+        _ if !is_tag(tag) => "is no tag of images",
+        Some(year) if year < FIRST => "is a release before R2011, which these operators do not run",
+        _ => return Ok(Release { name: name.to_owned(), prefix: publisher.prefix, tag: tag.to_owned() }),
+    };
+    Err(NotReady::invalid(
+        Reason::InvalidSpec,
+        format!("spec.version {name:?} {why}; state a tag as the registry lists it, for example R21.4, 24.1 or latest"),
+    ))
+}
+
+/// The year of a release: 24 of `24.1`, 21 of `R21.4`, 20 of `R2011-2021-09-13`, which came out in November 2020. Releases before 2019 had numbers
+/// of their own (`5.1`). None for what does not begin with a number (`latest`).
+fn year(tag: &str) -> Option<u32> {
+    let digits: String = tag.trim_start_matches(['R', 'r', 'v']).chars().take_while(char::is_ascii_digit).collect();
+    let number: u32 = digits.parse().ok()?;
+    Some(match number {
+        0..100 => number,
+        // Year and month, else a whole year.
+        _ if digits.len() == 4 && (1..=12).contains(&(number % 100)) => number / 100,
+        _ => number % 100,
     })
+}
+
+/// Whether it can be a tag (OCI distribution, "Pulling manifests").
+fn is_tag(text: &str) -> bool {
+    let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    text.len() <= 128 && text.starts_with(is_word) && text.chars().all(|it| is_word(it) || matches!(it, '.' | '-'))
 }
 
 /// One container that a component can run.
@@ -122,8 +168,8 @@ pub fn choose(
 /// Reference of an image of the release.
 pub fn reference(image: &str, release: &Release, overrides: &ImageOverrides) -> String {
     overrides.references.get(image).cloned().unwrap_or_else(|| {
-        let prefix = overrides.prefix.as_deref().unwrap_or(release.prefix);
-        let tag = overrides.tag.as_deref().unwrap_or(release.tag);
+        let prefix = overrides.prefix.clone().unwrap_or_else(|| overrides.in_registry(release.prefix));
+        let tag = overrides.tag.as_deref().unwrap_or(&release.tag);
         format!("{prefix}{image}:{tag}")
     })
 }
@@ -139,7 +185,8 @@ pub fn tag(reference: &str) -> &str {
 
 /// Reference of the image with the node agent: set at installation, else the operator's own version.
 pub fn tf_node(overrides: &ImageOverrides, operator_version: &str) -> String {
-    overrides.tf_node.clone().unwrap_or_else(|| format!("tungstenfabric/tf-node:{operator_version}"))
+    let usual = || overrides.in_registry(&format!("tungstenfabric/tf-node:{operator_version}"));
+    overrides.tf_node.clone().unwrap_or_else(usual)
 }
 
 #[cfg(test)]
@@ -157,7 +204,7 @@ mod tests {
 
     #[test]
     fn without_a_list_the_default_containers_run_with_the_images_of_the_release() {
-        let (chosen, unknown) = choose(&[], &BUILTINS, &RELEASES[0], &ImageOverrides::default());
+        let (chosen, unknown) = choose(&[], &BUILTINS, &release(None).unwrap(), &ImageOverrides::default());
         assert_eq!(chosen.len(), 1);
         assert_eq!(chosen[0].image, "opensdn/opensdn-external-zookeeper:latest");
         assert!(unknown.is_empty());
@@ -166,7 +213,7 @@ mod tests {
     #[test]
     fn a_list_filters_and_fills_and_names_it_does_not_know_are_told() {
         let list = [container("nodemanager", Some("my/nodemgr:1")), container("provisioner", None)];
-        let (chosen, unknown) = choose(&list, &BUILTINS, &RELEASES[0], &ImageOverrides::default());
+        let (chosen, unknown) = choose(&list, &BUILTINS, &release(None).unwrap(), &ImageOverrides::default());
         assert_eq!(
             chosen.iter().map(|c| (c.name, c.image.as_str())).collect::<Vec<_>>(),
             [("nodemanager", "my/nodemgr:1")]
@@ -181,7 +228,18 @@ mod tests {
             tag: Some("R1".into()),
             ..ImageOverrides::default()
         };
-        assert_eq!(reference("nodemgr", &RELEASES[0], &overrides), "mirror.example/tf/nodemgr:R1");
+        assert_eq!(reference("nodemgr", &release(None).unwrap(), &overrides), "mirror.example/tf/nodemgr:R1");
+    }
+
+    #[test]
+    fn a_registry_named_at_installation_has_every_image_that_is_not_named_otherwise() {
+        let overrides = ImageOverrides { registry: Some("registry.example:5000/".into()), ..ImageOverrides::default() };
+        let of_workload = reference("nodemgr", &release(None).unwrap(), &overrides);
+        assert_eq!(of_workload, "registry.example:5000/opensdn/opensdn-nodemgr:latest");
+        assert_eq!(tf_node(&overrides, "1.2.3"), "registry.example:5000/tungstenfabric/tf-node:1.2.3");
+        let named = ImageOverrides { prefix: Some("mirror/x-".into()), tf_node: Some("node:1".into()), ..overrides };
+        assert_eq!(reference("nodemgr", &release(None).unwrap(), &named), "mirror/x-nodemgr:latest");
+        assert_eq!(tf_node(&named, "1.2.3"), "node:1");
     }
 
     #[test]
@@ -198,8 +256,32 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_release_says_which_are_known() {
-        assert!(release(Some("9.9")).is_err_and(|why| why.message.contains("latest")));
-        assert_eq!(release(None).map(|release| release.name), Ok("latest"));
+    fn a_version_is_a_tag_of_its_publisher() {
+        let reference = |version| reference("nodemgr", &release(version).unwrap(), &ImageOverrides::default());
+        for (version, expected) in [
+            (None, "opensdn/opensdn-nodemgr:latest"),
+            (Some("latest"), "opensdn/opensdn-nodemgr:latest"),
+            (Some("tungstenfabric-latest"), "tungstenfabric/contrail-nodemgr:latest"),
+            (Some("R2011-2021-09-13"), "tungstenfabric/contrail-nodemgr:R2011-2021-09-13"),
+            (Some("R21.4"), "tungstenfabric/contrail-nodemgr:R21.4"),
+            (Some("21.4"), "tungstenfabric/contrail-nodemgr:21.4"),
+            (Some("R24.1"), "opensdn/opensdn-nodemgr:R24.1"),
+            (Some("24.1"), "opensdn/opensdn-nodemgr:24.1"),
+            (Some("2025.2"), "opensdn/opensdn-nodemgr:2025.2"),
+            (Some("nightly"), "opensdn/opensdn-nodemgr:nightly"),
+            (Some("opensdn-R21.4"), "opensdn/opensdn-nodemgr:R21.4"),
+        ] {
+            assert_eq!(reference(version), expected, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tag_and_releases_before_r2011_are_refused() {
+        for version in
+            ["", "24.1 ", "a/b", "a:b", "-a", "opensdn-", "ä", &"a".repeat(129), "4.1", "5.1.0", "R1912", "9.9"]
+        {
+            let refused = release(Some(version)).unwrap_err();
+            assert!(refused.message.contains("for example R21.4, 24.1 or latest"), "{version:?}: {}", refused.message);
+        }
     }
 }

@@ -38,8 +38,11 @@ pub const PASSWORD: &str = "password";
 pub const AUTHORITY: &str = foreign::CA;
 
 const SPEC: &str = "commonConfiguration.authParameters";
-const ADMIN_PORT: u16 = 35357;
-const PUBLIC_PORT: u16 = 5000;
+/// Port of the public API.
+const PORT: u16 = 5000;
+/// Port of the administration API, which Keystone had for version 2.0 of the Identity API. Since the release Zed of OpenStack nothing listens there
+/// (tf-container-builder de3aa90).
+const ADMIN_PORT_OF_VERSION_2: u16 = 35357;
 
 /// How to reach Keystone, and as whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +53,7 @@ pub struct Keystone {
     pub authority: Option<String>,
     /// Address or name, without brackets.
     pub address: String,
-    /// Port of the administration API, which every daemon but the web UI uses.
+    /// Port that every daemon but the web UI uses.
     pub port: u16,
     /// Port of the API for users, which the web UI uses.
     pub public_port: u16,
@@ -68,6 +71,14 @@ pub struct Keystone {
     pub domain: String,
     /// Region.
     pub region: String,
+}
+
+/// The port that every daemon but the web UI uses where the spec states none.
+pub fn default_port(version: KeystoneVersion) -> u16 {
+    match version {
+        KeystoneVersion::V3 => PORT,
+        KeystoneVersion::V2 => ADMIN_PORT_OF_VERSION_2,
+    }
 }
 
 /// Whether Keystone authenticates users.
@@ -119,11 +130,12 @@ impl Keystone {
         }
         let password = password(auth, home, secrets)?;
         let authority = authority(auth, home, secrets)?;
+        let version = parameters.api_version.unwrap_or_default();
         Ok(Some(Self {
-            version: parameters.api_version.unwrap_or_default(),
+            version,
             address: address(given(parameters.address.as_ref()).unwrap_or("127.0.0.1"))?,
-            port: parameters.admin_port.unwrap_or(ADMIN_PORT),
-            public_port: parameters.port.unwrap_or(PUBLIC_PORT),
+            port: parameters.admin_port.or(parameters.port).unwrap_or(default_port(version)),
+            public_port: parameters.port.unwrap_or(PORT),
             tls,
             insecure: parameters.insecure.unwrap_or(authority.is_none()),
             authority,
@@ -184,6 +196,20 @@ impl Keystone {
              Python is older than 2 cannot send it, and the config API does not let them in; choose ASCII"
                 .to_owned()
         })
+    }
+
+    /// What to do where no Keystone answers at the port.
+    pub fn without_answer(&self) -> Option<&'static str> {
+        match self.version {
+            _ if self.port != ADMIN_PORT_OF_VERSION_2 => None,
+            KeystoneVersion::V3 => Some(
+                "Keystone of OpenStack Zed and later does not listen at port 35357: set keystoneAuthParameters.adminPort to 5000",
+            ),
+            KeystoneVersion::V2 => Some(
+                "Keystone of OpenStack Zed and later has no version 2.0 and does not listen at port 35357: remove \
+                 keystoneAuthParameters.apiVersion, and set adminPort to 5000",
+            ),
+        }
     }
 
     /// The content of [`FILE`], which holds the password.

@@ -7,9 +7,11 @@
 //!
 //! Stores whose servers do not find each other by themselves have the members they were founded with, see [`Joining`].
 
+use std::collections::BTreeMap;
+
 use tf_api::contract::MemberStatus;
 
-use crate::{observed::Node, placement::Placement};
+use crate::{family, observed::Node, placement::Placement};
 
 const NO_GROWTH: &str = "growing a running ensemble needs reconfiguration, which this release does not do";
 
@@ -141,13 +143,15 @@ pub struct Membership {
 pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
     let matching: Vec<&Node> =
         nodes.iter().filter(|node| wish.placement.matches(node) && node.address.is_some()).collect();
+    let contested = contested(nodes);
     let least = match wish.leaving {
         Leaving::DroppedTo(least) => least.min(previous.len()) as i32,
         Leaving::Kept | Leaving::Released | Leaving::Dropped => 0,
     };
     let asked = wish.replicas.unwrap_or_else(|| wish.rule.default_size(matching.len() as i32));
     let mut result = Membership { wanted: asked.max(least), ..Membership::default() };
-    result.members = keep(previous, &matching, wish.leaving, &mut result.notes);
+    result.members = keep(previous, &matching, &contested, wish.leaving, &mut result.notes);
+    result.notes.extend(contested.iter().map(|(address, nodes)| explain_contested(address, nodes)));
     let room = usize::try_from(result.wanted).unwrap_or_default().saturating_sub(result.members.len());
     if room > 0 && wish.joining != Joining::Anytime && !previous.is_empty() {
         match wish.joining {
@@ -157,8 +161,7 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
         }
     } else {
         let ids = wish.identities.given(previous, &result.members);
-        let joining: Vec<&&Node> =
-            matching.iter().filter(|node| result.members.iter().all(|member| member.node != node.name)).collect();
+        let joining: Vec<&&Node> = matching.iter().filter(|node| may_join(node, &result.members, &contested)).collect();
         let count = wish.rule.joining(result.members.len(), joining.len().min(room));
         result.members.extend(joining.iter().take(count).zip(ids).map(|(node, id)| MemberStatus {
             id,
@@ -167,14 +170,52 @@ pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Mem
         }));
     }
     shrink(&mut result, wish);
-    explain(&mut result, &matching, wish);
+    explain(&mut result, &matching, family::lacking(nodes, wish.placement), wish);
     result
 }
 
-fn keep(previous: &[MemberStatus], matching: &[&Node], leaving: Leaving, notes: &mut Vec<String>) -> Vec<MemberStatus> {
+/// Addresses that several nodes have, with the names of these nodes.
+type Contested<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+
+fn contested(nodes: &[Node]) -> Contested<'_> {
+    let mut claims = Contested::new();
+    for node in nodes {
+        if let Some(address) = &node.address {
+            claims.entry(address).or_default().push(&node.name);
+        }
+    }
+    claims.retain(|_, nodes| nodes.len() > 1);
+    claims
+}
+
+fn explain_contested(address: &str, nodes: &[&str]) -> String {
+    format!(
+        "nodes {} have the same address {address}: members there keep the address they had, and no other node of these becomes a member; \
+         give each node an address of its own",
+        nodes.join(" and ")
+    )
+}
+
+/// Whether a node may become a member beside these.
+fn may_join(node: &Node, members: &[MemberStatus], contested: &Contested<'_>) -> bool {
+    let is_alone = node.address.as_deref().is_some_and(|address| !contested.contains_key(address));
+    is_alone && members.iter().all(|member| member.node != node.name)
+}
+
+/// The members that stay, at the addresses of their nodes. An address that two nodes have is taken by none: the files and the certificate of one member
+/// would be those of another.
+fn keep(
+    previous: &[MemberStatus],
+    matching: &[&Node],
+    contested: &Contested<'_>,
+    leaving: Leaving,
+    notes: &mut Vec<String>,
+) -> Vec<MemberStatus> {
+    let is_contested = |node: &Node| node.address.as_deref().is_some_and(|address| contested.contains_key(address));
     previous
         .iter()
         .filter_map(|member| match matching.iter().find(|node| node.name == member.node) {
+            Some(node) if is_contested(node) => Some(member.clone()),
             Some(node) => Some(MemberStatus { address: node.address.clone()?, ..member.clone() }),
             None if leaving.drops() => None,
             None => {
@@ -216,7 +257,8 @@ fn shrink(result: &mut Membership, wish: &Wish<'_>) {
     }
 }
 
-fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
+/// `lacking`: which nodes would match, had they an address.
+fn explain(result: &mut Membership, matching: &[&Node], lacking: Option<String>, wish: &Wish<'_>) {
     let (members, matching) = (result.members.len() as i32, matching.len() as i32);
     let is_founded = wish.joining == Joining::OneByOne && members > 0 && matching >= result.wanted;
     if members < result.wanted && !is_founded {
@@ -227,9 +269,10 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
             String::new()
         };
         result.held = Some(format!(
-            "{} members are wanted and {matching} nodes match ({}){odd}; add nodes or lower replicas",
+            "{} members are wanted and {matching} nodes match ({}){odd}{}; add nodes or lower replicas",
             result.wanted,
-            wish.placement.describe()
+            wish.placement.describe(),
+            lacking.as_ref().map(|lacking| format!("; {lacking}")).unwrap_or_default()
         ));
     } else if wish.replicas.is_none() && matching > members {
         let growth = wish.rule.default_size(matching) > members;
@@ -239,6 +282,9 @@ fn explain(result: &mut Membership, matching: &[&Node], wish: &Wish<'_>) {
             (true, _) => NO_GROWTH,
         };
         result.notes.push(format!("{matching} nodes match, {members} are used: {why}"));
+    }
+    if result.held.is_none() {
+        result.notes.extend(lacking);
     }
     result.notes.extend(explain_size(wish.replicas, wish.rule));
 }
@@ -353,6 +399,22 @@ mod tests {
         let replaced = choose(&three.members, &nodes(&["1", "2", "4", "5"]), &rule(Some(5)));
         assert_eq!(names(&replaced), [(1, "1"), (2, "2"), (4, "4")]);
         assert_eq!(choose(&[], &nodes(&["1", "2"]), &rule(None)).members.len(), 2, "who needs three tells of two");
+    }
+
+    #[test]
+    fn an_address_that_two_nodes_have_moves_no_member_and_makes_none() {
+        let rule = wish(None, SizeRule::EveryNode, Leaving::Kept);
+        let before = choose(&[], &nodes(&["1", "2"]), &rule);
+        let mut now = nodes(&["1", "2", "3"]);
+        now[0].address = Some("10.0.0.3".into());
+        let after = choose(&before.members, &now, &rule);
+        assert_eq!(after.members, before.members);
+        let note = after.notes.iter().find(|note| note.starts_with("nodes 1 and 3 have the same address 10.0.0.3"));
+        assert!(note.is_some(), "{:?}", after.notes);
+        now[2].address = Some("10.0.0.30".into());
+        let healed = choose(&after.members, &now, &rule);
+        let addresses: Vec<_> = healed.members.iter().map(|member| member.address.as_str()).collect();
+        assert_eq!(addresses, ["10.0.0.3", "10.0.0.2", "10.0.0.30"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
         certificates::v1::CertificateSigningRequest,
-        core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, Event, Node, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
         rbac::v1::ClusterRole,
     },
@@ -67,6 +67,8 @@ kinds! {
     CLUSTER_ROLE: ClusterRole, "clusterroles", namespaced false, generation false;
     /// Pod.
     POD: Pod, "pods", namespaced true, generation false;
+    /// Event of the core group, as controllers of Kubernetes write them.
+    EVENT: Event, "events", namespaced true, generation false;
     /// CertificateSigningRequest.
     CERTIFICATE_SIGNING_REQUEST: CertificateSigningRequest, "certificatesigningrequests", namespaced false, generation false;
     /// Node.

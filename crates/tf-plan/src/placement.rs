@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodAntiAffinity,
+    Toleration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use tf_api::names::{NODE_CONTROL_PLANE, NODE_MASTER};
+use tf_api::{
+    common::PodConfiguration,
+    names::{NODE_CONTROL_PLANE, NODE_MASTER},
+};
 
-use crate::observed::Node;
+use crate::observed::{Node, Taint};
 
 /// A set of nodes by their labels. The two names of the control-plane role are one role here: Kubernetes renamed the
 /// label in 1.20 and dropped the old one in 1.24, while manifests written for the Go tf-operator still say `master`.
@@ -28,13 +32,21 @@ impl Placement {
         if selector.is_empty() { default } else { Self::Labels(selector.clone()) }
     }
 
+    /// Where members of a resource may be: nodes that its selector matches, else those with the control-plane role.
+    pub fn of_members(common: &PodConfiguration) -> Self {
+        Self::from_selector(&common.node_selector, Self::ControlPlane)
+    }
+
     /// Whether the node is in the set.
     pub fn matches(&self, node: &Node) -> bool {
         match self {
             Self::Everywhere => true,
             Self::ControlPlane => role_names(NODE_CONTROL_PLANE).any(|key| node.labels.contains_key(key)),
             Self::Labels(labels) => {
-                labels.iter().all(|(key, value)| role_names(key).any(|key| node.labels.get(key) == Some(value)))
+                let has = |key, value: Option<&str>| {
+                    node.labels.get(key).is_some_and(|found| value.is_none_or(|value| found == value))
+                };
+                labels.iter().all(|(key, value)| role_names(key).any(|name| has(name, asked(key, value))))
             }
         }
     }
@@ -55,7 +67,7 @@ impl Placement {
             Self::Everywhere => BTreeMap::new(),
             Self::ControlPlane => BTreeMap::from([(NODE_CONTROL_PLANE, None)]),
             Self::Labels(labels) => {
-                labels.iter().filter_map(|(key, value)| Some((role_names(key).next()?, Some(value.as_str())))).collect()
+                labels.iter().filter_map(|(key, value)| Some((role_names(key).next()?, asked(key, value)))).collect()
             }
         }
     }
@@ -80,7 +92,9 @@ impl Placement {
             Self::Labels(labels) => labels.iter().fold(vec![Vec::new()], |terms: Vec<Vec<_>>, (key, value)| {
                 terms
                     .iter()
-                    .flat_map(|term| role_names(key).map(|key| [term.as_slice(), &[equals(key, value)]].concat()))
+                    .flat_map(|term| {
+                        role_names(key).map(|name| [term.as_slice(), &[requirement(name, value)]].concat())
+                    })
                     .collect()
             }),
         };
@@ -90,6 +104,30 @@ impl Placement {
             .collect();
         Some(NodeSelector { node_selector_terms: terms })
     }
+}
+
+/// The taint that keeps pods with these tolerations from a node, if there is one (Kubernetes, "Taints and Tolerations").
+pub fn untolerated<'a>(node: &'a Node, tolerations: &[Toleration]) -> Option<&'a Taint> {
+    let tolerates = |taint: &Taint, it: &Toleration| {
+        let is_effect = it.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
+        let key = it.key.as_deref().unwrap_or_default();
+        let is_any = it.operator.as_deref() == Some("Exists");
+        let is_key = key == taint.key || key.is_empty() && is_any;
+        is_effect && is_key && (is_any || it.value.as_deref().unwrap_or_default() == taint.value)
+    };
+    node.taints.iter().find(|taint| !tolerations.iter().any(|toleration| tolerates(taint, toleration)))
+}
+
+/// What value a label has to have; none where it only has to be there. A node has a role when it has the label, whatever its value (Kubernetes,
+/// "Well-Known Labels, Annotations and Taints", `node-role.kubernetes.io/`): kubeadm leaves it empty, k3s and RKE write `true`.
+fn asked<'a>(key: &str, value: &'a str) -> Option<&'a str> {
+    let is_role = key.starts_with("node-role.kubernetes.io/") && matches!(value, "" | "true");
+    (!is_role).then_some(value)
+}
+
+/// The same for the scheduler.
+fn requirement(key: &str, value: &str) -> NodeSelectorRequirement {
+    asked(key, value).map_or_else(|| exists(key), |value| equals(key, value))
 }
 
 /// All names of a role label; any other label has one name.
@@ -170,6 +208,45 @@ mod tests {
         assert!(selector.matches(&node(&[(NODE_CONTROL_PLANE, "")])));
         assert!(selector.matches(&node(&[(NODE_MASTER, "")])));
         assert!(!selector.matches(&node(&[("role", "worker")])));
+    }
+
+    #[test]
+    fn a_role_is_a_label_that_is_there_whatever_its_value() {
+        let k3s = node(&[(NODE_CONTROL_PLANE, "true")]);
+        let infra = "node-role.kubernetes.io/infra";
+        for value in ["", "true"] {
+            assert!(labels(&[(NODE_MASTER, value)]).matches(&k3s), "{value}");
+            assert!(labels(&[(NODE_CONTROL_PLANE, value)]).matches(&node(&[(NODE_MASTER, "")])), "{value}");
+            assert!(labels(&[(infra, value)]).matches(&node(&[(infra, "")])), "{value}");
+            let selector = labels(&[(infra, value)]).node_selector().unwrap();
+            let term = selector.node_selector_terms[0].match_expressions.as_ref().unwrap();
+            assert_eq!((term[0].operator.as_str(), &term[0].values), ("Exists", &None));
+        }
+        assert!(!labels(&[(infra, "other")]).matches(&node(&[(infra, "")])));
+        assert!(!labels(&[("a", "")]).matches(&node(&[("a", "true")])), "no role");
+    }
+
+    #[test]
+    fn a_taint_is_tolerated_by_its_key_value_and_effect() {
+        let taint = Taint { key: "dedicated".into(), value: "tf".into(), effect: "NoSchedule".into() };
+        let tainted = Node { taints: vec![taint], ..Node::default() };
+        let tolerated = |key: &str, operator: &str, value: &str, effect: &str| {
+            let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let toleration = Toleration {
+                key: text(key),
+                operator: text(operator),
+                value: text(value),
+                effect: text(effect),
+                ..Toleration::default()
+            };
+            untolerated(&tainted, &[toleration]).is_none()
+        };
+        assert!(untolerated(&tainted, &[]).is_some());
+        assert!(tolerated("", "Exists", "", "") && tolerated("", "Exists", "", "NoSchedule"));
+        assert!(tolerated("dedicated", "Exists", "", "") && tolerated("dedicated", "Equal", "tf", "NoSchedule"));
+        assert!(tolerated("dedicated", "", "tf", ""));
+        assert!(!tolerated("dedicated", "Equal", "other", "") && !tolerated("dedicated", "Exists", "", "NoExecute"));
+        assert!(!tolerated("other", "Exists", "", "") && !tolerated("", "Equal", "tf", ""));
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub struct Plan {
     pub outage: Option<String>,
     /// Pods that serve without something that they should have, with what it is: nobody is stopped for it, and the resource is not well.
     pub shortages: BTreeMap<String, String>,
+    /// That none of a daemon's processes is elected, for longer than a handover takes.
+    pub unelected: Option<String>,
     /// What each daemon does. None where nobody could be asked: what is known stays.
     pub daemons: Option<Vec<DaemonStatus>>,
     /// Status fields only this kind has.

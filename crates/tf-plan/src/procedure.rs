@@ -1,8 +1,9 @@
 //! What the procedures of stores do alike: one member after the other is brought up to date as far as the store can bear it, and
 //! what is the matter with members is told.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
 use tf_api::{
     Managed,
     contract::{ConditionStatus, ConditionType, DaemonStatus, MemberStatus, Reason},
@@ -13,7 +14,7 @@ use crate::{
     certificates, daemons,
     election::{Election, Line},
     node::ContentHash,
-    observed::{Node, Observed, Pod, Workload},
+    observed::{Node, Observed, Pod},
     plan::Plan,
     reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Change, Decision, Seat},
@@ -35,13 +36,17 @@ pub struct Told {
     pub shortages: Troubles,
     /// Why members serve nobody together, although enough of them serve each for itself.
     pub outage: Option<String>,
+    /// That none of a daemon's processes is elected, for longer than a handover takes.
+    pub unelected: Option<String>,
+    /// When that changes by the passing of time alone.
+    pub again: Option<Duration>,
 }
 
 impl Told {
     /// What they say of members, whose daemon `main` speaks for its pod; see [`daemons::told`].
     fn of_members(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Self {
         let daemons = daemons::told(main, wanted, reports);
-        Self { daemons, troubles: reports.troubles(), shortages: reports.shortages(), outage: None }
+        Self { daemons, troubles: reports.troubles(), shortages: reports.shortages(), ..Self::default() }
     }
 
     /// The same of pods by the names of their nodes.
@@ -58,7 +63,17 @@ impl Told {
         self
     }
 
+    /// The same with whether daemons that are elected have a leader.
+    fn with_election<Cr: Managed>(mut self, election: Option<Election>, cr: &Cr, observed: &Observed<Cr>) -> Self {
+        let Some(election) = election else { return self };
+        let before = cr.contract().map(|contract| contract.daemons.as_slice()).unwrap_or_default();
+        (self.unelected, self.again) = election.judge(&mut self.daemons, before, observed);
+        self
+    }
+
     fn put_into(self, plan: &mut Plan) {
+        plan.unelected = self.unelected;
+        plan.again = plan.again.into_iter().chain(self.again).min();
         plan.troubles = self.troubles;
         plan.shortages = self.shortages;
         plan.daemons = Some(self.daemons);
@@ -109,7 +124,7 @@ impl Store {
     pub fn told<Cr: Managed>(&self, cr: &Cr, observed: &Observed<Cr>) -> Option<Told> {
         let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
         let more = (self.troubles)(members, &Reports::of_observed(observed));
-        told(self.daemon, cr, observed).map(|told| told.with(more))
+        told(self.daemon, cr, observed).map(|told| told.with(more).with_election(self.election, cr, observed))
     }
 }
 
@@ -124,14 +139,29 @@ pub enum Gate {
 }
 
 impl Gate {
-    fn held(self, members: &[MemberStatus], reports: &Reports<'_>, nodes: &[Node]) -> Option<String> {
+    /// Whether the daemon that speaks for a pod is all that counts of it, where its agent reports that it serves. A server of those that hold something together
+    /// is needed with what is beside it.
+    const fn goes_by_speaker(self) -> bool {
+        matches!(self, Self::Apart(_))
+    }
+
+    /// `is_mended`: whether something in a pod fails that its own change may mend.
+    fn held(
+        self,
+        members: &[MemberStatus],
+        reports: &Reports<'_>,
+        nodes: &[Node],
+        is_mended: impl Fn(&Pod) -> bool,
+    ) -> Option<String> {
         let what = match self {
             Self::Together(held) => return held(members, reports),
             Self::Apart(what) => what,
         };
         let (lost, there): (Vec<_>, Vec<_>) = members.iter().partition(|member| is_unreachable(nodes, &member.node));
-        let others = heard(there.iter().copied(), reports, what, |_| Ok(()));
-        others.err().or_else(|| {
+        let serves =
+            |member: &MemberStatus| pod_of(member, reports.pods).is_some_and(|pod| pod.ready || is_mended(pod));
+        let away = there.iter().find(|member| !serves(member));
+        away.map(|member| format!("the member on node {} does not serve", member.node)).or_else(|| {
             let MemberStatus { node, .. } = lost.first()?;
             (there.len() < 2).then(|| format!("no other {what} serves while node {node} is lost"))
         })
@@ -153,7 +183,8 @@ pub fn complete<Cr: Managed>(
         Clarity::Clear => {
             roll(store, plan, cr, observed, &reports, contents);
             let told = Told::of_members(store.daemon, plan.wanted(), &reports);
-            told.with((store.troubles)(&plan.members, &reports)).put_into(plan);
+            let told = told.with((store.troubles)(&plan.members, &reports));
+            told.with_election(store.election, cr, observed).put_into(plan);
         }
     }
 }
@@ -170,21 +201,30 @@ pub fn complete_nodes<Cr: Managed>(
     let reports = Reports::of_observed(observed);
     let clarity = hear(plan, cr, observed, &reports);
     let templates = plan.rollout.as_ref().map(|rollout| rollout.workloads.as_slice()).unwrap_or_default();
+    let lost: Vec<&Pod> = reports.pods.iter().filter(|pod| observed.is_lost(pod)).collect();
     match clarity {
-        Clarity::Blind => plan.step = rollout::of_pods(reports.pods, &observed.workloads, templates).restart(),
+        Clarity::Blind => {
+            let seat = |pod, live: Option<&_>, template: &str| {
+                rollout::of_kubelet(pod, rollout::outdated(pod, live, template))
+            };
+            let decision = rollout::of_nodes(reports.pods, &lost, &observed.workloads, templates, seat, || None);
+            plan.under_way = decision.held().map(str::to_owned);
+            plan.step = decision.restart();
+        }
         Clarity::Unheard => {}
         Clarity::Clear => {
             let of_node = |pod: &Pod| Some((pod.node.clone()?, contents.get(pod.workload())?.clone()));
             let contents: BTreeMap<String, ContentHash> = reports.pods.iter().filter_map(of_node).collect();
             let troubles = reports.troubles();
-            let change = |pod: &Pod, live: Option<&Workload>, template: &str| {
-                reports.change(pod, daemon, live, template, &contents)
-            };
-            let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
-            let is_lost = |pod: &Pod| pod.node.as_ref().is_some_and(|node| is_unreachable(nodes, node));
-            let lost: Vec<&Pod> = reports.pods.iter().filter(|pod| is_lost(pod)).collect();
-            let gate = || unserving(&troubles, &lost);
-            let decision = rollout::of_workloads(reports.pods, &lost, &observed.workloads, templates, change, gate);
+            let gate = || unserving(&troubles, |pod| !lost.iter().any(|lost| lost.name == pod));
+            let decision = rollout::of_nodes(
+                reports.pods,
+                &lost,
+                &observed.workloads,
+                templates,
+                |pod, live, template| rollout::of_kubelet(pod, reports.change(pod, daemon, live, template, &contents)),
+                gate,
+            );
             let held = decision.held().map(str::to_owned);
             plan.step = reports.step(decision, &contents);
             plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
@@ -216,11 +256,10 @@ fn on_nodes(pods: &[Pod], troubles: Troubles) -> Troubles {
     troubles.into_iter().map(named).collect()
 }
 
-/// What keeps pods that serve from being touched, in the agents' words: the kubelet notices late that a daemon which was just started
-/// anew does not serve yet. Nobody waits for what is lost.
-fn unserving(troubles: &Troubles, lost: &[&Pod]) -> Option<String> {
-    let is_lost = |pod: &String| lost.iter().any(|lost| lost.name == *pod);
-    let (pod, why) = troubles.iter().find(|(pod, _)| !is_lost(pod))?;
+/// What keeps pods that serve from being touched, as agents report it: the kubelet notices late that a daemon which was just restarted does not
+/// serve yet. `counts`: whether a pod, by its name, is waited for.
+fn unserving(troubles: &Troubles, counts: impl Fn(&str) -> bool) -> Option<String> {
+    let (pod, why) = troubles.iter().find(|(pod, _)| counts(pod))?;
     Some(format!("pod {pod} does not serve: {why}"))
 }
 
@@ -254,13 +293,32 @@ fn roll<Cr: Managed>(
     let live = observed.workloads.get(workload);
     let unwell = |contract| status::since(contract, ConditionType::WorkloadReady, ConditionStatus::False);
     let since = cr.contract().and_then(unwell).unwrap_or(observed.now);
-    let queue = Line { daemon: store.daemon, pods: &there, reports, since, now: observed.now };
+    let queue = Line { pods: &there, reports, contents, since, now: observed.now };
+    let change = |pod| reports.change(pod, store.daemon, live, template, contents);
+    let settles = |pod: &Pod| reports.settles(pod, store.daemon, observed.now);
+    let is_away = |pod: &Pod| reports.serves(pod) == Some(false);
     let seat = |pod| {
-        let change = reports.change(pod, store.daemon, live, template, contents);
-        seat(pod, change, store.election.is_some_and(|election| election.goes_last(pod, &queue)))
+        let seat: Seat<'_> = seat(pod, change(pod), reports);
+        let is_another_away = || there.iter().any(|other| other.uid != pod.uid && is_away(other));
+        // A server of those that hold something together is needed with what is beside it, and not stopped while another one is away.
+        let counts_as_down = seat.ails && !store.gate.goes_by_speaker() && !is_another_away();
+        Seat {
+            last: store.election.is_some_and(|election| election.goes_last(pod, &queue)),
+            settles: settles(pod).is_some(),
+            lately: left_of_patience(pod, observed.now).is_some(),
+            pending: seat.change.is_some() && reports.is_pending(pod, store.daemon),
+            serves: seat.serves && !counts_as_down,
+            away: is_away(pod),
+            ails: seat.ails && !counts_as_down,
+            ..seat
+        }
     };
     let seats: Vec<Seat<'_>> = there.iter().copied().map(seat).collect();
-    let gate = || unserving(&reports.troubles(), &lost).or_else(|| store.gate.held(&plan.members, reports, nodes));
+    let is_mended = |pod: &Pod| seats.iter().any(|seat| seat.uid == pod.uid && seat.is_mended());
+    let counts =
+        |name: &str| !lost.iter().chain(&there).any(|pod| pod.name == name && (lost.contains(pod) || is_mended(pod)));
+    let gate =
+        || unserving(&reports.troubles(), counts).or_else(|| store.gate.held(&plan.members, reports, nodes, is_mended));
     let needs = plan.drafts.iter().find(|draft| draft.kind == ConditionType::DependenciesReady);
     let away = needs.filter(|draft| draft.reason == Reason::DependencyUnavailable);
     let lacks = away.map(|draft| draft.message.as_str());
@@ -268,7 +326,7 @@ fn roll<Cr: Managed>(
         Gate::Apart(_) if cr.is_initialized() => rollout::next_apart(&seats, lacks, gate),
         Gate::Apart(_) | Gate::Together(_) => rollout::next(&seats, gate),
     };
-    let left = lost.into_iter().find(|pod| seat(pod).change.is_some());
+    let left = lost.iter().find(|pod| change(pod).is_some());
     let told = decision.held().and_then(|_| rollout::told(&seats));
     let decision = match (told.unwrap_or(decision), left) {
         (Decision::Done, Some(pod)) => Decision::Hold(format!(
@@ -278,11 +336,21 @@ fn roll<Cr: Managed>(
         (decision, _) => decision,
     };
     let turn = decision.target().and_then(|target| store.election?.turn(target, &seats, &queue));
-    plan.again = turn.as_ref().map(|(left, _)| *left).or(plan.again);
+    let is_held = decision.held().is_some();
+    let settled = there.iter().filter_map(|pod| settles(pod)).max().filter(|_| is_held);
+    let patient = there.iter().filter_map(|pod| left_of_patience(pod, observed.now)).min().filter(|_| is_held);
+    let turned = turn.as_ref().map(|(left, _)| *left);
+    plan.again = turned.into_iter().chain(settled).chain(patient).chain(plan.again).min();
     let decision = turn.map_or(decision, |(_, why)| Decision::Hold(why));
     let held = decision.held().map(str::to_owned);
     plan.step = reports.step(decision, contents);
     plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
+}
+
+/// How much longer a pod counts as away for a moment only ([`rollout::PATIENCE`]).
+fn left_of_patience(pod: &Pod, now: Timestamp) -> Option<Duration> {
+    let away = Duration::try_from(now.duration_since(pod.unready_since?)).unwrap_or_default();
+    rollout::PATIENCE.checked_sub(away).filter(|left| !left.is_zero())
 }
 
 /// Makes a pod anew whose node is of no member, where members may leave at any time: a StatefulSet that is made smaller keeps the lowest
@@ -342,8 +410,8 @@ pub fn heard<'m, 'a, Facts>(
     Ok(heard)
 }
 
-fn seat(pod: &Pod, change: Option<Change>, last: bool) -> Seat<'_> {
-    // An agent that does not answer says nothing about the server, and one that is cut off serves whom it sees.
-    let Pod { name, uid, ready, terminating, .. } = pod;
-    Seat { pod: name, uid, serves: *ready, last, terminating: *terminating, change }
+/// A pod with what its agent reports: one that does not answer says nothing about the server, and one that is cut off serves the clients it sees.
+fn seat<'a>(pod: &'a Pod, change: Option<Change>, reports: &Reports<'_>) -> Seat<'a> {
+    let serves = pod.ready || reports.serves(pod) == Some(true);
+    Seat { serves, ails: reports.ails(pod), ..rollout::of_kubelet(pod, change) }
 }

@@ -7,7 +7,7 @@ use tf_api::names;
 
 use crate::{
     declaration::{Declaration, Read},
-    object::{CONFIG_MAP, Kind, SECRET},
+    object::{CONFIG_MAP, EVENT, Kind, SECRET},
 };
 
 /// Where a rule has to hold.
@@ -86,6 +86,9 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
             &verbs,
             "members: their state, and changes of one at a time".into(),
         ));
+    }
+    if declaration.workload_kinds().next().is_some() {
+        rules.push(rule(Reach::Watched, EVENT, &FOLLOW, "why the API server refuses members' pods".into()));
     }
     if declaration.calls_agents {
         rules.extend(identity());

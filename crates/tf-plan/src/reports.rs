@@ -1,16 +1,17 @@
 //! What the node agents of a resource's pods report, for whoever decides about its members.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
 use tf_api::{Managed, contract::MemberStatus};
 
 use crate::{
     node::{
         ContentHash,
-        state::{HostFiles, State, Status},
+        state::{HostFiles, Phase, State, Status},
     },
     observed::{Agent, Observed, Pod, Workload},
-    rollout::{Change, Decision},
+    rollout::{self, Change, Decision},
     status,
     step::{Step, Target},
 };
@@ -96,6 +97,32 @@ impl<'a> Reports<'a> {
         self.pods.len() == contents.len() && self.pods.iter().all(runs)
     }
 
+    /// Whether the daemon that speaks for a pod serves, if its agent says so. It says nothing while it has not looked.
+    pub fn serves(&self, pod: &Pod) -> Option<bool> {
+        self.of(pod)?.health.as_ref().map(|health| health.serves)
+    }
+
+    /// Whether the daemon that speaks for a pod serves, as its agent reports, and something else in the pod does not, as its agent or the kubelet
+    /// reports.
+    pub fn ails(&self, pod: &Pod) -> bool {
+        self.serves(pod) == Some(true) && (!pod.ready || self.of(pod).and_then(companion).is_some())
+    }
+
+    /// Whether the agent of a pod was asked for a configuration that its daemon does not run with.
+    pub fn is_pending(&self, pod: &Pod, daemon: &str) -> bool {
+        let asked = pod.active.as_deref();
+        asked.zip(self.active(pod, daemon)).is_some_and(|(asked, active)| asked != active.as_str())
+    }
+
+    /// How much longer a pod settles ([`rollout::SETTLING`]) whose speaker is this daemon. None where it has settled, does not serve, or the clock of its
+    /// node is far ahead.
+    pub fn settles(&self, pod: &Pod, daemon: &str, now: Timestamp) -> Option<Duration> {
+        let state = self.of(pod)?.daemons.get(daemon).filter(|state| state.phase == Phase::Running)?;
+        let since = state.serves_since.unwrap_or(state.since).max(state.since);
+        let is_known = since != Timestamp::UNIX_EPOCH;
+        status::remaining(rollout::SETTLING, since, now).filter(|_| is_known)
+    }
+
     /// Pods that do not serve, with the cause.
     pub fn troubles(&self) -> BTreeMap<String, String> {
         let cause = |pod: &Pod| match self.agents.get(&pod.uid)? {
@@ -134,8 +161,9 @@ impl<'a> Reports<'a> {
         template: &str,
         contents: &BTreeMap<String, ContentHash>,
     ) -> Option<Change> {
-        if pod.template.as_deref() != Some(template) && workload.is_some_and(|workload| workload.current) {
-            return Some(Change::Template);
+        let outdated = rollout::outdated(pod, workload, template);
+        if outdated.is_some() {
+            return outdated;
         }
         // It waits for one of the nodes that members had when it was made.
         let is_late =

@@ -1,17 +1,26 @@
 //! Which pod is brought up to date now, if any: the one engine of all components.
 //!
 //! StatefulSets use `OnDelete`, so a changed template replaces no pod by itself: the operator deletes outdated pods, or has
-//! their agents take another configuration or certificate, one at a time. One that is down goes first, since nothing can make it worse and
-//! what is outdated of it may be what breaks it; the others go only while all serve, who leads last, so that leadership moves
-//! once (stateful-services 1.1.5). The decision looks at what is observed and nothing else, so killing the operator between
-//! two steps changes nothing.
+//! their agents take another configuration or certificate, one at a time. An outdated pod that does not serve goes first, since what is
+//! outdated of it may be what breaks it; the others go only while all serve, the leader last, so that leadership moves
+//! once (stateful-services 1.1.5). No pod is touched while another one is still disturbed by the operator: it terminates, has not
+//! changed over yet, or has served for less than [`SETTLING`] (ADR 0068). The decision looks at what is observed and nothing else, so
+//! killing the operator between two steps changes nothing.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use crate::{
     observed::{Pod, Workload},
     step::{Step, Target},
 };
+
+/// How long a member that was started has to serve before the next one may be stopped: two rounds of questions to its agent, and one of the
+/// kubelet's, so that a daemon which ends again, or serves in turn with one that does not, is seen.
+pub const SETTLING: Duration = Duration::from_secs(5);
+
+/// How long a member may be away before it gets a template by which another member, which has it already, does not serve: a restart, or a moment without
+/// an answer, is over by then. Servers that need a quorum may serve with that template together alone, so that it is not waited for longer.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What of a pod is not current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +38,29 @@ pub enum Change {
 }
 
 /// A pod of a roll-out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seat<'a> {
     /// Its name.
     pub pod: &'a str,
     /// Its uid.
     pub uid: &'a str,
-    /// Whether it serves, in the best words there are: its member's, else the kubelet's.
+    /// The node that it is on, if it has one.
+    pub node: Option<&'a str>,
+    /// Whether the daemon that speaks for it serves. It does not when neither the kubelet nor the pod's agent says so: the kubelet speaks of all
+    /// containers of the pod, and late.
     pub serves: bool,
+    /// Whether the daemon that speaks for it does not serve, as its agent reports, whatever the kubelet still says.
+    pub away: bool,
+    /// Whether the daemon that speaks for it serves, as its agent reports, and something else in the pod does not.
+    pub ails: bool,
+    /// Whether its agent was asked for a configuration that is not wanted any more, and has not taken it: it may do so at any moment, or never.
+    pub pending: bool,
+    /// Whether it was started so lately that it counts as disturbed ([`SETTLING`]).
+    pub settles: bool,
+    /// Whether it does not serve for less than [`PATIENCE`].
+    pub lately: bool,
+    /// Whether the kubelet cannot get an image of it.
+    pub lacks_image: bool,
     /// Whether it goes last of those that serve.
     pub last: bool,
     /// Whether it is being deleted.
@@ -46,9 +70,29 @@ pub struct Seat<'a> {
 }
 
 impl Seat<'_> {
+    /// What it is called in messages: a pod of a DaemonSet is known by its node.
+    fn title(&self) -> String {
+        let Self { pod, node, .. } = self;
+        node.map_or_else(|| format!("pod {pod}"), |node| format!("pod {pod} on node {node}"))
+    }
+
     /// Whether something has to be done to it.
-    fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.change.is_some_and(|change| change != Change::UnderWay)
+    }
+
+    /// Whether something in it fails that the change may mend, so that it keeps no other pod from being touched.
+    pub fn is_mended(&self) -> bool {
+        self.is_due() && self.ails
+    }
+
+    /// What the operator did to it that is not over yet.
+    fn disturbed(&self) -> Option<&'static str> {
+        match self.change {
+            _ if self.terminating => Some("is terminating"),
+            Some(Change::UnderWay) => Some("has not changed over yet"),
+            _ => None,
+        }
     }
 }
 
@@ -97,32 +141,63 @@ impl Decision {
 pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
     // The highest ordinal first, as a StatefulSet's own rolling update does.
     let mut due: Vec<&Seat<'_>> = seats.iter().rev().filter(|seat| seat.is_due()).collect();
-    if let Some(seat) = due.iter().find(|seat| !seat.serves && !seat.terminating) {
-        return update(seat, "it does not serve and is not up to date");
+    let held = |why| hold(due.len(), why);
+    if let Some(down) = down(&due) {
+        // It may be back in a moment, and then two would be away.
+        let beside = || seats.iter().filter(|seat| seat.uid != down.uid);
+        let why = disturbed(beside()).or_else(|| settling(beside())).or_else(|| untried(down, seats));
+        return why.map_or_else(|| update(down, DOWN), held);
     }
     let disturbed = disturbed(seats);
     if due.is_empty() {
-        // The last one that was told may not have begun yet.
+        // The last one may not have begun to change over yet.
         return disturbed.map_or(Decision::Done, Decision::Hold);
     }
     if let Some(why) = disturbed.or_else(gate) {
-        return Decision::Hold(format!("{} pods are not up to date, none is touched now: {why}", due.len()));
+        return held(why);
     }
-    due.sort_by_key(|seat| seat.last);
+    // Before any other one that serves, since it may take what it was asked for at any moment.
+    due.sort_by_key(|seat| (!seat.pending, !seat.ails, seat.last));
     due.first().map_or(Decision::Done, |seat| update(seat, "it is not up to date"))
 }
 
-/// Decides as [`next`] does for members that serve each for itself and have served. One that lost what it lives on goes on with what it read
+fn hold(due: usize, why: String) -> Decision {
+    Decision::Hold(format!("{due} pods are not up to date, none is touched now: {why}"))
+}
+
+const DOWN: &str = "it does not serve and is not up to date";
+
+/// The first of these that does not serve and can be brought up to date.
+fn down<'s, 'a>(due: &[&'s Seat<'a>]) -> Option<&'s Seat<'a>> {
+    due.iter().find(|seat| !seat.serves && !seat.terminating).copied()
+}
+
+/// Why a pod that does not serve does not get the template that it lacks: one that has it does not serve, either.
+fn untried(down: &Seat<'_>, seats: &[Seat<'_>]) -> Option<String> {
+    let has_it = |seat: &&Seat<'_>| seat.change.is_none() && !seat.serves;
+    if down.change != Some(Change::Template) {
+        return None;
+    }
+    if let Some(seat) = seats.iter().filter(has_it).find(|seat| seat.lacks_image) {
+        return Some(format!("{} is, and its image cannot be pulled", seat.title()));
+    }
+    let seat = seats.iter().find(has_it).filter(|_| down.lately)?;
+    let (tried, seconds) = (seat.title(), PATIENCE.as_secs());
+    Some(format!("{tried} is, and does not serve; {} has been away for less than {seconds} s", down.title()))
+}
+
+/// Decides as [`next`] does for members that serve each for itself and have served. Where servers hold something together, what they report says more than a
+/// time does; here one that was started settles first. One that lost what it lives on goes on with what it read
 /// before, and would come back without: nobody is touched meanwhile. `lacks`: what all of them lack, if anything; besides, when one that is
 /// up to date does not serve, either, what the others need is elsewhere.
 pub fn next_apart(seats: &[Seat<'_>], lacks: Option<&str>, gate: impl FnOnce() -> Option<String>) -> Decision {
     let suffers = seats.iter().any(|seat| seat.is_due() && !seat.serves);
-    let anyway = seats.iter().find(|seat| suffers && !seat.is_due() && !seat.serves);
-    let anyway = anyway.map(|seat| format!("pod {} is, or is on its way there, and does not serve, either", seat.pod));
+    let anyway = seats.iter().find(|seat| suffers && !seat.is_due() && (seat.away || !seat.serves));
+    let anyway = anyway.map(|seat| format!("{} is, or is on its way there, and does not serve, either", seat.title()));
     let due = seats.iter().filter(|seat| seat.is_due()).count();
     match lacks.map(str::to_owned).or(anyway) {
-        Some(why) if due > 0 => Decision::Hold(format!("{due} pods are not up to date, none is touched now: {why}")),
-        _ => next(seats, gate),
+        Some(why) if due > 0 => hold(due, why),
+        _ => next(seats, || settling(seats).or_else(gate)),
     }
 }
 
@@ -134,11 +209,15 @@ pub fn told(seats: &[Seat<'_>]) -> Option<Decision> {
     is_borne.then(|| update(told, "it is not up to date"))
 }
 
-/// The disturbance by us that is not over yet.
-pub fn disturbed(seats: &[Seat<'_>]) -> Option<String> {
-    let seat = seats.iter().find(|seat| seat.terminating || seat.change == Some(Change::UnderWay))?;
-    let what = if seat.terminating { "is terminating" } else { "has not changed over yet" };
-    Some(format!("pod {} {what}", seat.pod))
+/// The disturbance by the operator that is not over yet.
+pub fn disturbed<'s, 'a: 's>(seats: impl IntoIterator<Item = &'s Seat<'a>>) -> Option<String> {
+    seats.into_iter().find_map(|seat| Some(format!("{} {}", seat.title(), seat.disturbed()?)))
+}
+
+/// A pod that was started a moment ago.
+fn settling<'s, 'a: 's>(seats: impl IntoIterator<Item = &'s Seat<'a>>) -> Option<String> {
+    let seat = seats.into_iter().find(|seat| seat.settles)?;
+    Some(format!("{} has served for less than {} s", seat.title(), SETTLING.as_secs()))
 }
 
 /// Brings one pod up to date, whatever else holds.
@@ -154,46 +233,84 @@ fn update(seat: &Seat<'_>, why: &str) -> Decision {
 /// Decides where the kubelet's word is all there is, for pods of these workloads, each with the hash that its pods' template
 /// should have.
 pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(String, String)]) -> Decision {
-    let change = |pod: &Pod, workload: Option<&Workload>, template: &str| {
-        // Until its controller has seen the template it would make the pod from the old one again.
-        let is_current = workload.is_some_and(|workload| workload.current);
-        (is_current && pod.template.as_deref() != Some(template)).then_some(Change::Template)
+    let seat = |pod: &Pod| {
+        let (name, template) = templates.iter().find(|(name, _)| pod.workload() == name)?;
+        outdated(pod, live.get(name), template)
     };
-    of_workloads(pods, &[], live, templates, change, || None)
+    let seats = in_turn(pods, templates, |pod| of_kubelet(pod, seat(pod)));
+    next(&seats, || unready(pods).or_else(|| any_incomplete(pods, live, templates)))
 }
 
-/// Decides for pods of several workloads, one after the other. `lost`: those that nothing can be done to, for which nobody waits; `change`: what
-/// of a pod is not current, by its live workload and the hash that its template should have; `gate`: what else keeps a pod that serves from
-/// being touched.
-pub fn of_workloads(
-    pods: &[Pod],
+/// Whether a pod has to be made from another template than it was. Until the controller of its workload has seen that one it would make the pod from the
+/// old one again.
+pub fn outdated(pod: &Pod, live: Option<&Workload>, template: &str) -> Option<Change> {
+    let live = live.filter(|workload| workload.current)?;
+    let is_outdated = pod.template.as_deref() != Some(template) || restart_is_due(pod, live);
+    is_outdated.then_some(Change::Template)
+}
+
+/// Whether `kubectl rollout restart` asked for other pods since this one was made. The workload replaces none by itself.
+pub fn restart_is_due(pod: &Pod, live: &Workload) -> bool {
+    live.restarted_at.is_some() && pod.restarted_at != live.restarted_at
+}
+
+/// Decides for pods that are the same on every node, of several workloads, one node at a time. Another node is no reason to wait for a pod that does not
+/// serve, since no pod serves in the place of another one. `lost`: pods that nothing can be done to, for which no other one waits; `seat`: a pod
+/// with the live workload and the hash that its template should have; `gate`: what else keeps a pod that serves from being touched.
+pub fn of_nodes<'a>(
+    pods: &'a [Pod],
     lost: &[&Pod],
     live: &BTreeMap<String, Workload>,
     templates: &[(String, String)],
-    change: impl Fn(&Pod, Option<&Workload>, &str) -> Option<Change>,
+    seat: impl Fn(&'a Pod, Option<&Workload>, &str) -> Seat<'a>,
     gate: impl FnOnce() -> Option<String>,
 ) -> Decision {
-    let change = |pod: &Pod| {
-        let (name, template) = templates.iter().find(|(name, _)| pod.workload() == name)?;
-        change(pod, live.get(name), template)
+    let seat = |pod: &'a Pod| match templates.iter().find(|(name, _)| pod.workload() == name) {
+        Some((name, template)) => seat(pod, live.get(name), template),
+        None => of_kubelet(pod, None),
     };
-    // One workload after the other, the first first: pods are taken from the end.
-    let rank = |pod: &Pod| templates.iter().position(|(name, _)| pod.workload() == name).unwrap_or(usize::MAX);
     let is_there = |pod: &&Pod| !lost.iter().any(|lost| lost.uid == pod.uid);
-    let mut ordered: Vec<&Pod> = pods.iter().filter(is_there).collect();
+    let seats = in_turn(pods.iter().filter(is_there), templates, seat);
+    let due: Vec<&Seat<'_>> = seats.iter().rev().filter(|seat| seat.is_due()).collect();
+    match down(&due) {
+        Some(down) => match untried(down, &seats) {
+            Some(why) => hold(due.len(), why),
+            None => update(down, DOWN),
+        },
+        None => next(&seats, || {
+            let broken = unready(pods.iter().filter(is_there));
+            broken.or_else(|| any_incomplete(pods, live, templates)).or_else(gate)
+        }),
+    }
+}
+
+/// A pod as the kubelet has it.
+pub fn of_kubelet(pod: &Pod, change: Option<Change>) -> Seat<'_> {
+    let Pod { name, uid, ready, terminating, .. } = pod;
+    let node = pod.node.as_deref();
+    let (serves, terminating, lacks_image) = (*ready, *terminating, pod.lacks_image);
+    Seat { pod: name, uid, node, serves, terminating, lacks_image, change, ..Seat::default() }
+}
+
+/// Pods of one workload after the other, the first first: pods are taken from the end.
+fn in_turn<'a>(
+    pods: impl IntoIterator<Item = &'a Pod>,
+    templates: &[(String, String)],
+    seat: impl Fn(&'a Pod) -> Seat<'a>,
+) -> Vec<Seat<'a>> {
+    let rank = |pod: &Pod| templates.iter().position(|(name, _)| pod.workload() == name).unwrap_or(usize::MAX);
+    let mut ordered: Vec<&Pod> = pods.into_iter().collect();
     ordered.sort_by_key(|pod| Reverse(rank(pod)));
-    let seats: Vec<Seat<'_>> = ordered
-        .into_iter()
-        .map(|pod| {
-            let Pod { name, uid, ready, terminating, .. } = pod;
-            Seat { pod: name, uid, serves: *ready, last: false, terminating: *terminating, change: change(pod) }
-        })
-        .collect();
-    next(&seats, || {
-        let broken =
-            pods.iter().filter(is_there).find(|pod| !pod.ready).map(|pod| format!("pod {} is not ready", pod.name));
-        broken.or_else(|| templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name)))).or_else(gate)
-    })
+    ordered.into_iter().map(seat).collect()
+}
+
+fn unready<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<String> {
+    let unready = pods.into_iter().find(|pod| !pod.ready)?;
+    Some(format!("{} is not ready", of_kubelet(unready, None).title()))
+}
+
+fn any_incomplete(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(String, String)]) -> Option<String> {
+    templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name)))
 }
 
 fn incomplete(pods: &[Pod], name: &str, workload: Option<&Workload>) -> Option<String> {
@@ -240,7 +357,7 @@ mod tests {
         assert!(matches!(of_set(&pods, workload(3)), Decision::Restart(target) if target.pod == "set-2"));
         let seat = |pod, last| {
             let change = Some(Change::Configuration);
-            Seat { pod, uid: "", serves: true, last, terminating: false, change }
+            Seat { pod, serves: true, last, change, ..Seat::default() }
         };
         let led = [seat("a", false), seat("b", false), seat("c", true)];
         assert!(matches!(next(&led, || None), Decision::Activate(target) if target.pod == "b"));
@@ -262,6 +379,21 @@ mod tests {
     }
 
     #[test]
+    fn kubectl_rollout_restart_replaces_each_pod_once() {
+        let asked = Workload { restarted_at: Some("2026-11-29T00:00:00Z".into()), ..workload(2) };
+        let made = |index, at: Option<&str>| Pod { restarted_at: at.map(str::to_owned), ..pod(index, true, "new") };
+        let now = Some("2026-11-29T00:00:00Z");
+        let decide = |pods: &[Pod]| of_set(pods, asked.clone());
+        let before = Some("2026-11-28T00:00:00Z");
+        assert!(
+            matches!(decide(&[made(0, None), made(1, before)]), Decision::Restart(target) if target.pod == "set-1")
+        );
+        assert!(matches!(decide(&[made(0, None), made(1, now)]), Decision::Restart(target) if target.pod == "set-0"));
+        assert_eq!(decide(&[made(0, now), made(1, now)]), Decision::Done);
+        assert_eq!(of_set(&[made(0, now), made(1, None)], workload(2)), Decision::Done, "the annotation is gone");
+    }
+
+    #[test]
     fn a_template_its_controller_has_not_seen_restarts_nothing() {
         let pods = [pod(0, true, "old"), pod(1, false, "old")];
         let unseen = Workload { current: false, ..workload(2) };
@@ -272,7 +404,7 @@ mod tests {
 
     #[test]
     fn of_members_that_serve_each_for_itself_none_follows_one_that_does_not_serve_although_it_is_up_to_date() {
-        let seat = |pod, serves, change| Seat { pod, uid: "", serves, last: false, terminating: false, change };
+        let seat = |pod, serves, change| Seat { pod, uid: pod, serves, change, ..Seat::default() };
         let old = Some(Change::Configuration);
         let fine = || None;
         let down = [seat("a", false, old), seat("b", false, old), seat("c", false, old)];
@@ -300,42 +432,173 @@ mod tests {
         ]))
     }
 
+    #[test]
+    fn what_is_down_waits_for_what_the_operator_stopped_a_moment_ago() {
+        let old = Some(Change::Configuration);
+        let away = Seat { pod: "a", uid: "a", change: old, ..Seat::default() };
+        let stopped = [
+            Seat { pod: "b", uid: "b", serves: true, change: Some(Change::UnderWay), ..Seat::default() },
+            Seat { pod: "b", uid: "b", serves: true, settles: true, ..Seat::default() },
+            Seat { pod: "b", uid: "b", terminating: true, ..Seat::default() },
+        ];
+        for other in stopped {
+            let Decision::Hold(why) = next(&[away.clone(), other], || None) else { panic!("it goes on") };
+            assert!(why.starts_with("1 pods are not up to date, none is touched now: pod b "), "{why}");
+        }
+        let back = Seat { pod: "b", uid: "b", serves: true, ..Seat::default() };
+        assert!(matches!(next(&[away.clone(), back], || None), Decision::Activate(target) if target.pod == "a"));
+        let settles = [Seat { settles: true, ..Seat::default() }, Seat { serves: true, ..away.clone() }];
+        assert!(matches!(next_apart(&settles, None, || None), Decision::Hold(why) if why.contains("less than 5 s")));
+        let restarts = [Seat { serves: true, away: true, ..Seat::default() }, away.clone()];
+        let Decision::Hold(why) = next_apart(&restarts, None, || None) else { panic!("the kubelet is late") };
+        assert!(why.contains("does not serve, either"), "{why}");
+        let begins = Seat { settles: true, ..away };
+        assert!(
+            matches!(next(&[begins], || None), Decision::Activate(target) if target.pod == "a"),
+            "it is no other one"
+        );
+    }
+
+    #[test]
+    fn a_template_by_which_a_member_does_not_serve_goes_to_no_other_one_that_was_away_for_a_moment() {
+        let due = |lately| Seat { pod: "a", uid: "a", change: Some(Change::Template), lately, ..Seat::default() };
+        let tried = |lacks_image| Seat { pod: "c", uid: "c", lacks_image, ..Seat::default() };
+        let well = Seat { pod: "b", uid: "b", serves: true, change: Some(Change::Template), ..Seat::default() };
+        let decide = |a: Seat<'static>, c: Seat<'static>| next(&[a, well.clone(), c], || None);
+        let Decision::Hold(why) = decide(due(true), tried(false)) else { panic!("it gets the template") };
+        assert_eq!(
+            why,
+            "2 pods are not up to date, none is touched now: pod c is, and does not serve; pod a has been away for less than 60 s"
+        );
+        // Servers that need each other may serve when several have it.
+        assert!(matches!(decide(due(false), tried(false)), Decision::Restart(target) if target.pod == "a"));
+        for lately in [false, true] {
+            let Decision::Hold(why) = decide(due(lately), tried(true)) else { panic!("it gets the template") };
+            assert!(why.ends_with("pod c is, and its image cannot be pulled"), "{why}");
+        }
+        // A template that mends it has been tried by none yet.
+        let serves = Seat { serves: true, ..tried(false) };
+        assert!(matches!(decide(due(true), serves), Decision::Restart(target) if target.pod == "a"));
+        let configuration = Seat { change: Some(Change::Configuration), ..due(true) };
+        assert!(matches!(decide(configuration, tried(true)), Decision::Activate(target) if target.pod == "a"));
+    }
+
+    #[test]
+    fn of_pods_on_every_node_none_gets_an_image_that_cannot_be_pulled_on_another_node() {
+        let lacking = Pod { lacks_image: true, ..pod(1, false, "new") };
+        let pods = [pod(0, false, "old"), lacking, pod(2, true, "old")];
+        let live = BTreeMap::from([("set".to_owned(), workload(3))]);
+        let templates = [("set".to_owned(), "new".to_owned())];
+        let decide = |pods: &[Pod]| {
+            of_nodes(
+                pods,
+                &[],
+                &live,
+                &templates,
+                |pod, live, template| of_kubelet(pod, outdated(pod, live, template)),
+                || None,
+            )
+        };
+        assert!(
+            matches!(decide(&pods), Decision::Hold(why) if why.ends_with("pod set-1 is, and its image cannot be pulled"))
+        );
+        let failing = [pod(0, false, "old"), pod(1, false, "new"), pod(2, true, "old")];
+        assert!(matches!(decide(&failing), Decision::Restart(target) if target.pod == "set-0"));
+    }
+
+    #[test]
+    fn a_pod_in_which_something_beside_the_speaker_fails_goes_before_healthy_ones() {
+        let seat = |pod, ails, last| {
+            let change = Some(Change::Configuration);
+            Seat { pod, uid: pod, serves: true, ails, last, change, ..Seat::default() }
+        };
+        let seats = [seat("a", true, true), seat("b", false, false), seat("c", false, false)];
+        assert!(matches!(next(&seats, || None), Decision::Activate(target) if target.pod == "a"));
+        assert!(matches!(next(&seats, || Some("held".into())), Decision::Hold(_)), "its speaker serves");
+    }
+
+    fn seat_but_one<'a>(pod: &'a Pod, _: Option<&Workload>, template: &str) -> Seat<'a> {
+        let change = (pod.template.as_deref() != Some(template)).then_some(Change::Template);
+        of_kubelet(pod, if pod.name == "set-1" { Some(Change::UnderWay) } else { change })
+    }
+
+    #[test]
+    fn of_nodes_one_that_is_down_waits_for_no_other_one() {
+        let pods = [pod(0, false, "old"), pod(1, true, "new"), pod(2, true, "old")];
+        let live = BTreeMap::from([("set".to_owned(), workload(3))]);
+        let templates = [("set".to_owned(), "new".to_owned())];
+        let decision = of_nodes(&pods, &[], &live, &templates, seat_but_one, || None);
+        assert!(matches!(decision, Decision::Restart(target) if target.pod == "set-0"));
+        let decision = of_nodes(&pods[1..], &[], &live, &templates, seat_but_one, || None);
+        assert!(matches!(decision, Decision::Hold(why) if why.contains("set-1 has not changed over")));
+    }
+
+    fn seat(
+        pod: &str,
+        [serves, away, ails, pending, settles, last, terminating, lately, lacks_image]: [bool; 9],
+        change: Option<Change>,
+    ) -> Seat<'_> {
+        let pending = pending && change.is_some_and(|change| change != Change::UnderWay);
+        let (lately, lacks_image) = (lately && !serves, lacks_image && !serves);
+        let (ails, uid, node) = (ails && serves, pod, None);
+        Seat { pod, uid, node, serves, away, ails, pending, settles, lately, lacks_image, last, terminating, change }
+    }
+
     proptest! {
-        /// By our own action at most one pod is away, unless it was away before; and nobody waits for nothing.
+        /// The operator takes a pod away only where it has disturbed no other one, and a pod that serves only where nothing else holds it; and
+        /// no decision waits for nothing.
         #[test]
-        fn never_takes_a_second_healthy_pod_down_and_goes_on_whenever_it_can(
-            states in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>(), change()), 1..7), held: bool,
+        fn never_takes_a_second_pod_away_and_goes_on_whenever_it_can(
+            states in prop::collection::vec((any::<[bool; 9]>(), change()), 1..7), held: bool,
         ) {
             let names: Vec<String> = (0..states.len()).map(|index| format!("pod-{index}")).collect();
-            let seats: Vec<Seat<'_>> = names.iter().zip(&states).map(|(pod, (serves, last, terminating, change))| {
-                Seat { pod, uid: pod, serves: *serves, last: *last, terminating: *terminating, change: *change }
-            }).collect();
-            let busy = |seat: &Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
+            let seats: Vec<Seat<'_>> = names.iter().zip(&states).map(|(pod, (is, change))| seat(pod, *is, *change)).collect();
+            let disturbed = |seat: &&Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
+            let busy = |seat: &&Seat<'_>| seat.settles || disturbed(seat);
             let due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
+            if let Some(target) = next_apart(&seats, None, || None).target() {
+                let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
+                let is_away = |seat: &Seat<'_>| !due(&seat) && (seat.away || !seat.serves);
+                prop_assert!(!seats.iter().any(|seat| seat.pod != target.pod && busy(&seat)));
+                prop_assert!(target.serves || !seats.iter().any(is_away));
+            }
+            let has_failed = |why: &dyn Fn(&Seat<'_>) -> bool| seats.iter().any(|seat| seat.change.is_none() && !seat.serves && why(seat));
             match next(&seats, || held.then(|| "held".to_owned())) {
                 Decision::Restart(target) | Decision::Activate(target) | Decision::Renew(target) => {
                     let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
                     prop_assert!(due(&target) && !target.terminating);
-                    prop_assert!(!target.serves || !held && !seats.iter().any(busy));
+                    let others_are = |busy: &dyn Fn(&&Seat<'_>) -> bool| seats.iter().any(|seat| seat.pod != target.pod && busy(&seat));
+                    prop_assert!(!others_are(&disturbed), "two are away");
+                    prop_assert!(target.serves || !others_are(&busy), "two may be away");
+                    let is_template = target.change == Some(Change::Template) && !target.serves;
+                    prop_assert!(!is_template || !has_failed(&|seat| seat.lacks_image || target.lately), "it was tried in vain");
+                    prop_assert!(!target.serves || !held && !disturbed(&target));
+                    prop_assert!(!target.serves || target.pending || !others_are(&|seat| seat.pending && due(seat) && seat.serves));
+                    let is_first = !target.serves || target.pending;
                     let others = || seats.iter().filter(due).filter(|seat| seat.serves);
-                    prop_assert!(!target.serves || !target.last || others().all(|seat| seat.last));
+                    prop_assert!(is_first || target.ails || others().all(|seat| !seat.ails));
+                    prop_assert!(is_first || !target.last || target.ails || others().all(|seat| seat.last));
                 }
                 Decision::Hold(_) => {
-                    prop_assert!(held || seats.iter().any(busy));
-                    prop_assert!(!seats.iter().filter(due).any(|seat| !seat.serves && !seat.terminating));
+                    prop_assert!(held || seats.iter().any(|seat| busy(&seat)) || has_failed(&|_| true));
+                    let down = || seats.iter().filter(due).filter(|seat| !seat.serves && !seat.terminating);
+                    let others_are_busy = |down: &Seat<'_>| seats.iter().any(|seat| seat.pod != down.pod && busy(&seat));
+                    let is_untried = |down: &Seat<'_>| down.change == Some(Change::Template) && has_failed(&|seat| seat.lacks_image || down.lately);
+                    prop_assert!(down().next_back().is_none_or(|down| others_are_busy(down) || is_untried(down)));
                 }
-                Decision::Done => prop_assert!(!seats.iter().any(|seat| due(&seat) || busy(seat))),
+                Decision::Done => prop_assert!(!seats.iter().any(|seat| due(&seat) || disturbed(&seat))),
             }
             let had = || seats.iter().filter(|seat| !due(seat));
             match told(&seats) {
                 Some(Decision::Activate(target)) => {
                     let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
-                    prop_assert!(target.change == Some(Change::Told) && !seats.iter().any(busy) && had().all(|seat| seat.serves));
+                    prop_assert!(target.change == Some(Change::Told) && had().all(|seat| seat.serves));
+                    prop_assert!(!seats.iter().any(|seat| disturbed(&seat)));
                 }
                 Some(other) => prop_assert!(false, "{other:?} stops somebody"),
                 None => {
                     let nobody = seats.iter().all(|seat| seat.change != Some(Change::Told));
-                    prop_assert!(nobody || seats.iter().any(busy) || had().any(|seat| !seat.serves));
+                    prop_assert!(nobody || seats.iter().any(|seat| disturbed(&seat)) || had().any(|seat| !seat.serves));
                 }
             }
         }

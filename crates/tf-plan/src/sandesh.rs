@@ -15,6 +15,7 @@ use crate::{
         launch::{Connections, Level, Tell, Unusable, port},
     },
     nodemanager::COLLECTOR,
+    services::Rabbitmq,
 };
 
 /// Name of the section.
@@ -53,7 +54,28 @@ fn collector_tls(collectors: Option<&Connection>) -> bool {
 /// When the port is 0.
 pub fn connections(introspect: Port) -> Result<Connections, Unusable> {
     let port = port("connections.port", introspect)?;
-    Ok(Connections { port, tls: true, optional: optional(), workers: Vec::new() })
+    Ok(Connections {
+        port,
+        tls: true,
+        optional: optional(),
+        patience: None,
+        servers: BTreeSet::new(),
+        workers: Vec::new(),
+    })
+}
+
+/// The connection to RabbitMQ, by type and name (tf-components 1.9).
+pub const BUS: &str = "Database:RabbitMQ";
+
+/// The same of a daemon that does not notice a server of RabbitMQ that falls silent: the schema transformer, the service monitor, the device manager
+/// and kube-manager ask for no heartbeats (upstream passes 0). Servers of other certificates than the cluster's are not asked.
+///
+/// # Errors
+/// When the port is 0.
+pub fn connections_of_client(introspect: Port, rabbitmq: &Rabbitmq) -> Result<Connections, Unusable> {
+    let is_own = rabbitmq.tls && rabbitmq.foreign.ca.is_none() && rabbitmq.foreign.pair.is_none();
+    let servers = is_own.then(|| BUS.to_owned()).into_iter().collect();
+    Ok(Connections { servers, ..connections(introspect)? })
 }
 
 /// Types of connections that daemons do their work without: collectors, to which they report (tf-components 1.9).

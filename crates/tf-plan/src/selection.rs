@@ -57,7 +57,7 @@ pub struct Uses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The release of the images.
-    pub release: &'static Release,
+    pub release: Release,
     /// Containers to run, in the order of [`Offer::builtins`].
     pub containers: Vec<Chosen>,
     /// Fields of the spec that have no effect, with why.
@@ -71,7 +71,7 @@ impl Selection {
     /// When the spec asks for a release that is not known, for none of the containers, or for an image that no pod can have.
     pub fn of<Cr: Managed>(cr: &Cr, operator: &Operator, offer: &Offer<'_>) -> Result<Self, NotReady> {
         let release = images::release(cr.version())?;
-        let (containers, unknown) = images::choose(offer.containers, offer.builtins, release, &operator.images);
+        let (containers, unknown) = images::choose(offer.containers, offer.builtins, &release, &operator.images);
         if containers.is_empty() {
             return Err(no_container(offer));
         }

@@ -8,7 +8,7 @@ pub mod python;
 
 use tf_api::{
     KindInfo,
-    contract::{ConditionType, Draft, Reason},
+    contract::{ConditionType, Draft, MemberStatus, Reason},
     dependencies::DependencySource,
 };
 
@@ -138,6 +138,22 @@ impl Rabbitmq {
             vhost: vhost.clone(),
         })
     }
+
+    /// The servers in the order in which the daemons of this member try them. Clients stay on the first server that answers (kombu as well as
+    /// upstream `config_amqp_client.cc`), so with one order for all members one server has all connections (real-daemons-observed, F9). The
+    /// list begins with the server on the member's own node; without one it begins elsewhere for each member, by the member's identity.
+    pub fn servers_for(&self, member: &MemberStatus) -> Vec<String> {
+        let mut servers = self.servers.clone();
+        let is_own = |server: &String| {
+            let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            host == member.address || host == member.node
+        };
+        let by_identity = || (member.id.saturating_sub(1) as usize).checked_rem(servers.len());
+        let first = servers.iter().position(is_own).or_else(by_identity).unwrap_or_default();
+        servers.rotate_left(first);
+        servers
+    }
 }
 
 /// User and password. `Debug` shows neither.
@@ -209,4 +225,63 @@ pub fn unusable(condition: ConditionType, message: String) -> NotReady {
 
 fn broken(condition: ConditionType, reason: Reason, message: &str) -> [Draft; 2] {
     [condition, ConditionType::DependenciesReady].map(|kind| Draft::fails(kind, reason, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bus(servers: &[String]) -> Rabbitmq {
+        Rabbitmq { servers: servers.to_vec(), ..Rabbitmq::default() }
+    }
+
+    fn member(id: u32) -> MemberStatus {
+        MemberStatus { id, node: format!("n{id}"), address: format!("10.0.0.{id}") }
+    }
+
+    fn first_servers(servers: &[String], ids: &[u32]) -> BTreeSet<String> {
+        ids.iter().filter_map(|id| bus(servers).servers_for(&member(*id)).into_iter().next()).collect()
+    }
+
+    #[test]
+    fn the_server_on_the_member_s_own_node_is_first() {
+        let servers = ["10.0.0.1:5673", "10.0.0.2:5673", "10.0.0.3:5673"].map(str::to_owned);
+        assert_eq!(bus(&servers).servers_for(&member(2)), ["10.0.0.2:5673", "10.0.0.3:5673", "10.0.0.1:5673"]);
+        let named = ["n1:5673", "n2:5673", "n3:5673"].map(str::to_owned);
+        assert_eq!(bus(&named).servers_for(&member(3)), ["n3:5673", "n1:5673", "n2:5673"]);
+        let ipv6 = ["[fd00::1]:5673", "[fd00::2]:5673"].map(str::to_owned);
+        let own = MemberStatus { address: "fd00::2".into(), ..member(1) };
+        assert_eq!(bus(&ipv6).servers_for(&own), ["[fd00::2]:5673", "[fd00::1]:5673"]);
+    }
+
+    #[test]
+    fn three_members_begin_with_three_different_servers_on_their_own_nodes_and_elsewhere() {
+        for host in ["10.0.0.", "10.9.0.", "n"] {
+            let servers = [1, 2, 3].map(|server| format!("{host}{server}:5673"));
+            // 4 has taken the place of 1.
+            for ids in [[1, 2, 3], [2, 3, 4]] {
+                let firsts = first_servers(&servers, &ids);
+                assert!(firsts.len() == 3 || host != "10.9.0." && ids == [2, 3, 4], "{host} {ids:?}: {firsts:?}");
+            }
+        }
+    }
+
+    proptest! {
+        /// No server is left out or comes twice, and the order round the list stays.
+        #[test]
+        fn every_list_is_a_rotation(servers in prop::collection::vec("(10\\.0\\.0\\.[1-9]|\\[fd00::[1-9]\\]|[a-z]{1,3}):5673", 0..6), id: u32) {
+            let listed = bus(&servers).servers_for(&member(id));
+            prop_assert_eq!(listed.len(), servers.len());
+            let mut round = servers.clone();
+            let is_rotation = (0..servers.len().max(1)).any(|_| {
+                round.rotate_left(usize::from(!servers.is_empty()));
+                round == listed
+            });
+            prop_assert!(is_rotation);
+        }
+    }
 }

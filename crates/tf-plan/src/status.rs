@@ -1,5 +1,7 @@
 //! Merging conditions, and telling whether a new status is worth a write.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::Value;
@@ -38,6 +40,15 @@ pub fn merge(previous: &[Condition], drafts: Vec<Draft>, generation: i64, now: T
 /// Time as it is written into a status: the API server stores whole seconds, and fractions would make every comparison fail.
 pub fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+/// How much of a span that began at this moment is left; none if it is over. Moments are by the clocks of nodes: one that is ahead by no more than the span
+/// leaves all of it, and one that is further ahead says nothing.
+pub fn remaining(span: Duration, began: Timestamp, now: Timestamp) -> Option<Duration> {
+    let passed = now.duration_since(began);
+    let is_ahead = passed.is_negative() && passed.unsigned_abs() <= span;
+    let passed = if is_ahead { Duration::ZERO } else { passed.unsigned_abs() };
+    span.checked_sub(passed).filter(|left| !left.is_zero())
 }
 
 fn truncate(mut message: String) -> String {

@@ -10,6 +10,13 @@ use crate::{
 /// Name of the file, which the library looks for in [`node::RUN_DIR`].
 pub const FILE: &str = "vnc_api_lib.ini";
 
+/// Seconds that the library gives a server for the TCP connection and then for the TLS handshake (upstream `vnc_api.py`, `ApiServerSession.crud`);
+/// the library's own are 5. A connection that is not made in time makes it ask the next server. A handshake that is not done in time ends the
+/// daemon: requests raises `ReadTimeout`, which the library does not catch, and a busy contrail-api lets handshakes wait longer than 5 s
+/// (real-daemons-observed, D9). It is no longer than this since the library takes one server after the other, and each turn of a server that
+/// drops packets takes this time, or twice this time where that server is first in the list.
+const CONNECTION_TIMEOUT: u32 = 15;
+
 /// What the file says.
 #[derive(Clone, Copy, Debug)]
 pub struct Library<'a> {
@@ -39,6 +46,7 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
         .list("WEB_SERVER", Comma, library.servers.iter().map(|server| url::host(server)))
         .set("WEB_PORT", library.port)
         .set("BASE_URL", "/")
+        .set("CONNECTION_TIMEOUT", CONNECTION_TIMEOUT)
         .set("use_ssl", library.tls)
         .set_if_some(
             "cafile",
@@ -101,6 +109,7 @@ mod tests {
         let read = read::python(&file(&library(&servers, None)).unwrap()).unwrap();
         assert_eq!(read["auth"]["authn_type"], "noauth");
         assert_eq!(read["global"]["web_server"], "10.0.0.1,[fd00::2]");
+        assert_eq!(read["global"]["connection_timeout"], "15");
         assert_eq!((&*read["global"]["use_ssl"], &*read["global"]["cafile"]), ("true", node::CA_BUNDLE));
     }
 

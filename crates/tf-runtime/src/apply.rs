@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::{
     covers::{covers, owners_covered},
     error::RequestError,
-    managed::{applied_no_more_than, wholes_are_as_planned},
+    managed::{self, applied_no_more_than, wholes_are_as_planned},
     metrics::Metrics,
     object::{Key, LAG, describe_owner, resource_version},
     watch::Child,
@@ -317,17 +317,20 @@ impl Applier {
         if let Some(live) = live {
             body["metadata"]["resourceVersion"] = json!(live.metadata.resource_version);
         }
-        let mut outcome = self.patch_with(api, object, &body, live.is_some()).await;
-        let unknown = match &outcome {
-            Err(kube::Error::Api(status)) => undeclared(&status.message),
-            _ => Vec::new(),
-        };
-        if !unknown.is_empty() {
-            for field in &unknown {
+        let mut unknown: Vec<String> = Vec::new();
+        // The API server names one such field of each map at a time.
+        let outcome = loop {
+            let outcome = self.patch_with(api, object, &body, live).await;
+            let Err(kube::Error::Api(status)) = &outcome else { break outcome };
+            let found: Vec<_> = undeclared(&status.message).into_iter().filter(|it| !unknown.contains(it)).collect();
+            if found.is_empty() {
+                break outcome;
+            }
+            for field in &found {
                 yielding::remove(&mut body, field);
             }
-            outcome = self.patch_with(api, object, &body, live.is_some()).await;
-        }
+            unknown.extend(found);
+        };
         let (applied, held) = outcome.map_err(RequestError::while_doing(format!("applying {}", object.describe())))?;
         let why = format!("the installed definition of {} does not have this field", object.kind.kind);
         let unknown = unknown.iter().map(|field| format!("{}{field}: {why}", object.describe())).collect();
@@ -340,7 +343,7 @@ impl Applier {
         api: &Api<DynamicObject>,
         object: &Object,
         body: &Value,
-        exists: bool,
+        live: Option<&DynamicObject>,
     ) -> kube::Result<(DynamicObject, Vec<String>)> {
         let parameters = match object.ownership {
             Ownership::Force | Ownership::TakeOver => PatchParams::apply(self.operator).force(),
@@ -358,6 +361,13 @@ impl Applier {
                 if conflicts.is_empty() {
                     return Err(kube::Error::Api(status));
                 }
+                let is_older = |live: &DynamicObject, (field, why): &(String, String)| {
+                    holder(why).is_some_and(|holder| managed::is_older(&live.metadata, self.operator, holder, field))
+                };
+                if live.is_some_and(|live| conflicts.iter().all(|conflict| is_older(live, conflict))) {
+                    let applied = api.patch(&object.name, &parameters.force(), &Patch::Apply(body)).await?;
+                    return Ok((applied, Vec::new()));
+                }
                 let mut body = body.clone();
                 for (field, _) in &conflicts {
                     yielding::remove(&mut body, field);
@@ -369,7 +379,7 @@ impl Applier {
             }
             Err(kube::Error::Api(status))
                 if object.ownership != Ownership::Respect
-                    && exists
+                    && live.is_some()
                     && status.is_invalid()
                     && self.evict(api, object).await.is_ok() =>
             {
@@ -445,6 +455,11 @@ impl Applier {
     fn count(&self, kind: Kind, action: &str) {
         self.metrics.objects.with_label_values(&[kind.kind, action]).inc();
     }
+}
+
+/// The field manager that a conflict names: `conflict with "velero" using tf.tungsten.io/v1alpha1`.
+fn holder(why: &str) -> Option<&str> {
+    why.split('"').nth(1)
 }
 
 /// Whether nobody has touched the live object since it agreed with us. The cache may lag behind our own write.

@@ -52,6 +52,10 @@ pub struct Arguments {
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = LogFormat::Json)]
     pub log_format: LogFormat,
 
+    /// Registry of all images that are not named otherwise, instead of the runtime's default.
+    #[arg(long, env = "IMAGE_REGISTRY")]
+    pub image_registry: Option<String>,
+
     /// Registry, organisation and prefix of workload images, instead of the release's.
     #[arg(long, env = "OPERAND_IMAGE_PREFIX")]
     pub image_prefix: Option<String>,
@@ -95,6 +99,7 @@ impl Arguments {
     pub fn image_overrides(&self) -> ImageOverrides {
         let set = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         ImageOverrides {
+            registry: set(&self.image_registry),
             prefix: set(&self.image_prefix),
             tag: set(&self.image_tag),
             references: self.images.iter().cloned().collect::<BTreeMap<_, _>>(),

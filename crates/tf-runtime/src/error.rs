@@ -25,8 +25,9 @@ impl RequestError {
     /// For conditions.
     pub fn reason(&self) -> Reason {
         let kube::Error::Api(status) = &self.source else { return Reason::ApiError };
-        if status.is_forbidden() || status.code == 401 {
-            // Quota and admission plugins answer with 403 too; the message tells.
+        if is_of_admission(&status.message) {
+            Reason::AdmissionDenied
+        } else if status.is_forbidden() || status.code == 401 {
             Reason::Forbidden
         } else if status.is_invalid() && names_immutable_field(&status.message) {
             Reason::ImmutableFieldChanged
@@ -68,9 +69,70 @@ pub fn in_words(error: &kube::Error) -> String {
     }
 }
 
+/// The words of admission: policies and webhooks answer with the code that they like (Kubernetes, "Dynamic Admission Control", "Validating Admission
+/// Policy", "Resource Quotas", "Pod Security Admission"; OpenShift, "Managing security context constraints").
+fn is_of_admission(message: &str) -> bool {
+    [
+        "ValidatingAdmissionPolicy '",
+        "admission webhook \"",
+        "violates PodSecurity",
+        "exceeded quota: ",
+        "failed quota: ",
+        "unable to validate against any security context constraint",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}
+
 /// The words the API server uses when a field cannot be changed.
 fn names_immutable_field(message: &str) -> bool {
-    ["field is immutable", "Forbidden: updates to", "may not be changed", "cannot be changed"]
-        .iter()
-        .any(|words| message.contains(words))
+    [
+        "field is immutable",
+        "is immutable after creation",
+        "Forbidden: updates to",
+        "may not be changed",
+        "cannot be changed",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn reason(code: u16, kind: &str, message: &str) -> Reason {
+        let status = Status::failure(message, kind).with_code(code);
+        RequestError { doing: "applying".into(), source: kube::Error::Api(Box::new(status)) }.reason()
+    }
+
+    #[test]
+    fn what_admission_denies_is_no_mistake_of_the_spec_and_no_lack_of_rights() {
+        for (code, kind, message) in [
+            (
+                422,
+                "Invalid",
+                "statefulsets.apps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            ),
+            (
+                403,
+                "Forbidden",
+                "statefulsets.apps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            ),
+            (403, "Forbidden", "admission webhook \"w.example.org\" denied the request: no"),
+            (400, "BadRequest", "admission webhook \"w.example.org\" denied the request: no"),
+            (
+                403,
+                "Forbidden",
+                "secrets \"a\" is forbidden: exceeded quota: small, requested: secrets=1, used: secrets=1, limited: secrets=1",
+            ),
+        ] {
+            assert_eq!(reason(code, kind, message), Reason::AdmissionDenied, "{message}");
+        }
+        let forbidden = "secrets is forbidden: User \"system:serviceaccount:tf:a\" cannot create resource \"secrets\"";
+        assert_eq!(reason(403, "Forbidden", forbidden), Reason::Forbidden);
+        assert_eq!(reason(422, "Invalid", "spec.replicas: Invalid value: -1"), Reason::InvalidSpec);
+    }
 }

@@ -1,5 +1,9 @@
 //! Events: what people see with `kubectl describe`, beside conditions.
 
+mod series;
+
+use std::sync::Mutex;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
@@ -7,7 +11,7 @@ use kube::{
 };
 use tf_api::{
     Managed,
-    contract::{ConditionType, Contract, Reason},
+    contract::{ConditionStatus, ConditionType, Contract, Draft, Reason},
 };
 use tf_pki::review::Denial;
 use tf_plan::{
@@ -18,12 +22,15 @@ use tf_plan::{
     step::{Request, Step, Target},
 };
 
-use crate::error::in_words;
+use tokio::time::Instant;
+
+use self::series::Series;
+use crate::{error::in_words, lock::lock};
 
 /// Longest note the events API accepts.
 const NOTE_LIMIT: usize = 1024;
 
-/// What an event is. The recorder merges those that are alike in all of it, and keeps the first note.
+/// What an event is. Those that are alike in all of it are merged, as [`series`] says.
 struct What<'a> {
     type_: EventType,
     reason: &'a str,
@@ -63,24 +70,39 @@ fn action(request: &Request) -> String {
     }
 }
 
-/// Publishes events as one reporter; repeated ones are merged by the recorder.
+/// What keeps objects from being as planned since this change of a status, where no other condition has the same cause.
+fn held(before: Option<&Contract>, after: &Contract) -> Option<Draft> {
+    let failing = |contract: &Contract| {
+        let config = status::draft(contract, ConditionType::ConfigReady)?;
+        let waits = matches!(config.reason, Reason::Progressing | Reason::Paused);
+        (config.status == ConditionStatus::False && !waits).then_some(config)
+    };
+    let now = failing(after)?;
+    let was = before.and_then(failing);
+    let said = [ConditionType::Stalled, ConditionType::Degraded]
+        .into_iter()
+        .any(|kind| status::draft(after, kind).is_some_and(|other| other.is_true() && other.reason == now.reason));
+    (!said && was.is_none_or(|was| was.reason != now.reason)).then_some(now)
+}
+
+/// Publishes events as one reporter; repeated ones are merged.
 pub struct Events {
-    recorder: Recorder,
+    client: Client,
+    reporter: Reporter,
+    series: Mutex<Series<Recorder>>,
 }
 
 impl Events {
     /// A reporter with the operator's name.
     pub fn new(client: Client, operator: &str, identity: &str) -> Self {
         let reporter = Reporter { controller: operator.into(), instance: Some(identity.into()) };
-        Self { recorder: Recorder::new(client, reporter) }
+        Self { client, reporter, series: Mutex::default() }
     }
 
     /// Tells what a person would want to be told: a resource became Ready, or it stopped being so for a reason that asks
     /// for attention.
     pub async fn conditions_changed<Cr: Managed>(&self, cr: &Cr, before: Option<&Contract>, after: &Contract) {
-        let told = |kind: ConditionType, contract: &Contract| {
-            status::draft(contract, kind).filter(tf_api::contract::Draft::is_true)
-        };
+        let told = |kind: ConditionType, contract: &Contract| status::draft(contract, kind).filter(Draft::is_true);
         let is_new = |kind: ConditionType| {
             let now = told(kind, after)?;
             let was = before.and_then(|before| told(kind, before));
@@ -94,6 +116,16 @@ impl Events {
                 self.publish(cr, EventType::Warning, bad.reason.as_ref(), &bad.message).await;
             }
         }
+        if let Some(held) = held(before, after) {
+            self.publish(cr, EventType::Warning, held.reason.as_ref(), &held.message).await;
+        }
+    }
+
+    /// A workload that had been deleted was created again: the garbage collector has deleted its pods with it.
+    pub async fn recreated<Cr: Managed>(&self, cr: &Cr, workload: &str) {
+        let note =
+            format!("{workload} had been deleted and is created again; all of its pods start again at the same time");
+        self.publish(cr, EventType::Warning, "WorkloadRecreated", &note).await;
     }
 
     /// A step was taken.
@@ -166,7 +198,7 @@ impl Events {
     /// A certificate was denied.
     pub async fn denied<Cr: Managed>(&self, cr: &Cr, request: &str, denial: &Denial) {
         let note = format!("certificate request {request} ({}): {}", denial.reason.as_str(), denial.message);
-        // Events about the same are merged, and the note of the first stays; the request tells them apart.
+        // Events about the same are merged; the request tells them apart.
         let request = ObjectReference {
             api_version: Some(CERTIFICATE_SIGNING_REQUEST.api_version()),
             kind: Some(CERTIFICATE_SIGNING_REQUEST.kind.into()),
@@ -202,17 +234,41 @@ impl Events {
 
     async fn send(&self, object: &ObjectReference, what: What<'_>, note: &str) {
         let What { type_, reason, action, secondary } = what;
-        let end = note.floor_char_boundary(NOTE_LIMIT);
-        let event = Event {
-            type_,
-            reason: reason.into(),
-            note: Some(note[..end].to_owned()),
-            action: action.into(),
-            secondary,
-        };
+        let note = &note[..note.floor_char_boundary(NOTE_LIMIT)];
+        let begin = || Recorder::new(self.client.clone(), self.reporter.clone());
+        // Versions of the objects do not count.
+        let who = |it: &ObjectReference| format!("{:?}", (&it.kind, &it.namespace, &it.name, &it.uid));
+        let alike = format!("{} {type_:?} {reason} {action} {:?}", who(object), secondary.as_ref().map(who));
+        let recorder = lock(&self.series).recorder(alike, note, Instant::now(), begin);
+        let event =
+            Event { type_, reason: reason.into(), note: Some(note.to_owned()), action: action.into(), secondary };
         // An event that gets lost is a pity and nothing more: conditions carry the truth.
-        if let Err(error) = self.recorder.publish(&event, object).await {
+        if let Err(error) = recorder.publish(&event, object).await {
             tracing::debug!(error = in_words(&error), reason, "an event was not published");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn with(drafts: &[Draft]) -> Contract {
+        let conditions = status::merge(&[], drafts.to_vec(), 1, Timestamp::UNIX_EPOCH);
+        Contract { conditions, ..Contract::default() }
+    }
+
+    #[test]
+    fn what_holds_objects_up_is_an_event_once_and_what_is_only_awaited_is_none() {
+        use ConditionType::{ConfigReady, Degraded};
+        let conflict = Draft::fails(ConfigReady, Reason::FieldConflict, "kubectl has changed spec.replicas");
+        let unknown = Draft::unknown(ConfigReady, Reason::NotYetReported, "not looked at yet");
+        let degraded = Draft::holds(Degraded, Reason::FieldConflict, "kubectl has changed spec.replicas");
+        assert_eq!(held(None, &with(std::slice::from_ref(&unknown))), None);
+        assert_eq!(held(Some(&with(&[unknown])), &with(std::slice::from_ref(&conflict))), Some(conflict.clone()));
+        assert_eq!(held(Some(&with(std::slice::from_ref(&conflict))), &with(std::slice::from_ref(&conflict))), None);
+        assert_eq!(held(None, &with(&[conflict, degraded])), None, "the other condition has an event of its own");
     }
 }

@@ -21,7 +21,10 @@ use tokio_rustls::TlsConnector;
 /// There is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// No connection, no TLS, or no HTTP.
+    /// No connection: nothing listens there, or nothing is there.
+    #[error("{0}")]
+    NoConnection(String),
+    /// A connection without TLS, or without HTTP.
     #[error("{0}")]
     Unreachable(String),
     /// No answer in time.
@@ -71,7 +74,7 @@ impl Connection {
     pub async fn open(host: &str, port: u16, way: &Way, patience: Duration) -> Result<Self, ExchangeError> {
         let opening = async {
             let stream: Box<dyn Stream> = match &way.proxy {
-                None => Box::new(TcpStream::connect((host, port)).await.map_err(unreachable)?),
+                None => Box::new(TcpStream::connect((host, port)).await.map_err(no_connection)?),
                 Some(proxy) => tunnel(proxy, host, port).await?,
             };
             match &way.tls {
@@ -125,10 +128,14 @@ async fn tunnel(proxy: &str, host: &str, port: u16) -> Result<Box<dyn Stream>, E
     let request = Request::connect(&authority).header(header::HOST, &authority).body(Empty::new());
     let answer = sender.send_request(request.map_err(unreachable)?).await.map_err(unreachable)?;
     if !answer.status().is_success() {
-        return Err(ExchangeError::Unreachable(format!("the proxy does not connect: {}", answer.status())));
+        return Err(no_connection(format!("the proxy does not connect: {}", answer.status())));
     }
     let upgraded = hyper::upgrade::on(answer).await.map_err(unreachable)?;
     Ok(Box::new(TokioIo::new(upgraded)))
+}
+
+fn no_connection(error: impl Display) -> ExchangeError {
+    ExchangeError::NoConnection(error.to_string())
 }
 
 fn unreachable(error: impl Display) -> ExchangeError {

@@ -27,6 +27,7 @@ mod metrics;
 mod object;
 mod observe;
 mod operator;
+mod pruned;
 mod queue;
 mod reconcile;
 mod registration;

@@ -25,6 +25,20 @@ pub fn wholes_are_as_planned(metadata: &ObjectMeta, manager: &str, live: &Value,
     fields.is_none_or(|fields| wholes_agree(live, desired, &fields.0))
 }
 
+/// Whether `holder` wrote a field, `.spec.replicas` for example, before `manager` applied the same value: a tool that restored the object holds all of its
+/// fields, and what `manager` wants now is a change of its own. Who sets another value takes the field from `manager`, and who sets it later is
+/// asked.
+pub fn is_older(metadata: &ObjectMeta, manager: &str, holder: &str, field: &str) -> bool {
+    let Some(own) = applied(metadata, manager) else { return false };
+    let mut names = field.trim_start_matches('.').split('.');
+    let fields = own.fields_v1.as_ref().map(|fields| &fields.0);
+    let owned = fields.and_then(|fields| names.try_fold(fields, |fields, name| fields.get(format!("f:{name}"))));
+    let theirs = metadata.managed_fields.iter().flatten().filter(|entry| entry.manager.as_deref() == Some(holder));
+    let times: Vec<_> = theirs.map(|entry| entry.time.as_ref().map(|time| time.0)).collect();
+    let own = own.time.as_ref().map(|time| time.0);
+    owned.is_some() && !times.is_empty() && times.iter().all(|time| time.is_some() && *time < own)
+}
+
 fn applied<'a>(metadata: &'a ObjectMeta, manager: &str) -> Option<&'a ManagedFieldsEntry> {
     metadata.managed_fields.iter().flatten().find(|entry| {
         entry.manager.as_deref() == Some(manager)
@@ -144,6 +158,28 @@ mod tests {
                 "f:list": {"i:1": {}},
             },
         })
+    }
+
+    #[test]
+    fn a_field_that_another_manager_wrote_before_the_same_value_was_applied_is_the_appliers() {
+        let entry = |manager: &str, operation: &str, second: u32| {
+            json!({
+                "manager": manager, "operation": operation, "time": format!("2026-01-01T00:00:{second:02}Z"),
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:common": {"f:level": {}}}},
+            })
+        };
+        let is_older = |entries: Value, field: &str| {
+            let metadata: ObjectMeta = serde_json::from_value(json!({ "managedFields": entries })).unwrap();
+            is_older(&metadata, "ours", "velero", field)
+        };
+        let (ours, level) = (entry("ours", "Apply", 20), ".spec.common.level");
+        assert!(is_older(json!([entry("velero", "Update", 10), ours]), level));
+        assert!(!is_older(json!([entry("velero", "Update", 20), ours]), level), "in the same second");
+        assert!(!is_older(json!([entry("velero", "Update", 30), ours]), level));
+        assert!(!is_older(json!([entry("velero", "Update", 10), entry("velero", "Apply", 30), ours]), level));
+        assert!(!is_older(json!([entry("velero", "Update", 10), ours]), ".spec.replicas"), "not applied by us");
+        assert!(!is_older(json!([entry("velero", "Update", 10), entry("ours", "Update", 20)]), level));
+        assert!(!is_older(json!([ours]), level));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tf_plan::{
     component::Component,
     declaration::{Read, foreign_key},
     dependency::snapshot_key,
+    family,
     object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
     observed::{Observed, Operator, Source, Unavailable, Unseen, Workload},
     secret::SecretData,
@@ -58,6 +59,9 @@ impl<C: Component> Observer<C> {
     pub async fn observe(&self, key: &Key, cr: &C::Cr) -> Result<Observed<C::Cr>, RequestError> {
         let mut observed = self.cached(key, cr.meta().uid.as_deref().unwrap_or_default());
         observed.unseen = self.unseen(&key.namespace, cr);
+        if let Source::Known(nodes) = &mut observed.nodes {
+            *nodes = family::nodes_of(&self.world.declaration, cr, std::mem::take(nodes));
+        }
         self.read_references(key, cr, &mut observed).await?;
         self.read_credentials(key, cr, &mut observed).await?;
         self.read_facts(&mut observed).await?;
@@ -87,7 +91,11 @@ impl<C: Component> Observer<C> {
         for kind in self.world.declaration.workload_kinds() {
             for (child_key, child) in self.world.children_of(kind, uid) {
                 let stale = self.applier.is_stale(kind, &child_key, &child);
-                let workload = child.workload.map(|seen| Workload { current: seen.current && !stale, ..seen });
+                let workload = child.workload.map(|seen| Workload {
+                    current: seen.current && !stale,
+                    refusal: (seen.existing < seen.wanted).then(|| self.world.refusal_of(&child.uid)).flatten(),
+                    ..seen
+                });
                 observed.workloads.extend(workload.map(|workload| (workload.name.clone(), workload)));
             }
         }

@@ -2,6 +2,7 @@
 
 mod leaving;
 mod objects;
+pub mod refused;
 mod telling;
 
 use std::{sync::Arc, time::Duration};
@@ -21,7 +22,7 @@ use tf_plan::{
     step::Step,
 };
 
-use self::{objects::with_answers, telling::is_recorded};
+use self::{objects::with_answers, refused::Refused, telling::is_recorded};
 use crate::{
     apply::{Applier, ApplyError},
     error::RequestError,
@@ -31,6 +32,7 @@ use crate::{
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
+    pruned::pruned,
     queue::SPREAD,
     registration::Registrar,
     status::{Known, StatusError, StatusWriter, Target},
@@ -80,6 +82,8 @@ pub struct Reconciler<C: Component> {
     pub statuses: StatusWriter,
     /// Takes steps.
     pub stepper: Stepper,
+    /// Has controllers try again to make pods that the API server refused.
+    pub refused: Refused,
     /// Tells the config API what is in the cluster.
     pub registrar: Arc<Registrar>,
     /// Authorities of members' certificates.
@@ -216,6 +220,7 @@ impl<C: Component> Reconciler<C> {
     ) -> Result<(&'static str, Next), PassError> {
         match C::plan(&subject.cr, observed) {
             Ok(mut plan) => {
+                plan.ignored.extend(pruned(&*subject.cr));
                 let before = self.announce(subject, observed, &plan).await?;
                 for news in plan.news.iter().filter(|_| !subject.cr.paused()) {
                     self.events.told(&*subject.cr, news).await;
@@ -233,6 +238,7 @@ impl<C: Component> Reconciler<C> {
                 self.register(subject, &before, &mut plan);
                 let applied = self.apply(subject, &plan).await?;
                 let observed = with_answers(observed, &applied.answers);
+                let has_refused_pods = self.try_again(subject, &observed).await?;
                 // A step rests on what was observed; what this pass changed has to be observed first.
                 let settled = applied.answers.is_empty() && applied.report.is_complete();
                 let step = plan.step.as_ref().filter(|_| settled && !subject.cr.paused());
@@ -258,12 +264,15 @@ impl<C: Component> Reconciler<C> {
                     next.at_latest(ROTATING)
                 } else if self.authorities.lacks(&subject.uid).is_some() {
                     next.at_latest(LACKING)
+                } else if has_refused_pods {
+                    next.at_latest(refused::PAUSE)
                 } else {
                     next
                 };
                 Ok(("planned", next))
             }
-            Err(not_ready) => {
+            Err(mut not_ready) => {
+                not_ready.ignored.extend(pruned(&*subject.cr));
                 self.apply_all(subject, &not_ready.prepared).await?;
                 let outcome = match not_ready.obstacle {
                     Obstacle::Waiting => "waiting",
@@ -293,9 +302,20 @@ impl<C: Component> Reconciler<C> {
         plan.drafts.extend(registration::draft(&progress).or_else(carried).or_else(pending));
     }
 
+    /// Has the controllers of workloads try again whose pods the API server refuses. Whether there are any.
+    async fn try_again(&self, subject: &Subject<'_, C::Cr>, observed: &Observed<C::Cr>) -> Result<bool, RequestError> {
+        let Some(kind) = self.world.declaration.workload_kinds().next().filter(|_| !subject.cr.paused()) else {
+            return Ok(false);
+        };
+        self.refused.try_again(kind, &subject.key.namespace, observed.workloads.values()).await
+    }
+
     /// Takes a step and tells of it.
     async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<Taken, PassError> {
         let taken = self.stepper.take(subject.key, step).await?;
+        if let (Step::Restart(target), Taken::Done) = (step, &taken) {
+            self.world.was_deleted(&target.uid);
+        }
         match &taken {
             Taken::Done => self.events.stepped(&*subject.cr, step).await,
             Taken::Gone => {}

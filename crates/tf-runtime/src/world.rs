@@ -3,8 +3,8 @@
 mod watches;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex},
 };
 
 use kube::{Api, Client, core::DynamicResourceScope};
@@ -22,8 +22,9 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::{
     identity::Requests,
     inputs::Inputs,
+    lock::lock,
     object::{Key, api_resource},
-    watch::{Board, Cache, Child, Context, PeerEntry, PodEntry, Primary, State},
+    watch::{Board, Cache, Child, Context, PeerEntry, PodEntry, Primary, Refusal, State},
 };
 
 use watches::Watches;
@@ -92,6 +93,12 @@ pub struct World<Cr> {
     pub requests: Arc<Requests>,
     /// Versions of the Secrets with the authorities that sign them.
     pub authorities: Arc<Cache<String>>,
+    /// Pods that the API server refuses.
+    pub refusals: Arc<Cache<Refusal>>,
+    /// Claims without a volume.
+    pub unbound: Arc<Cache<Refusal>>,
+    /// Uids of pods that this operator deleted: the cache may not show it yet.
+    deleted: Mutex<HashSet<String>>,
 }
 
 impl<Cr: Managed> World<Cr> {
@@ -120,6 +127,9 @@ impl<Cr: Managed> World<Cr> {
             inputs: Arc::default(),
             requests: Arc::default(),
             authorities: Arc::default(),
+            refusals: Arc::default(),
+            unbound: Arc::default(),
+            deleted: Mutex::default(),
         }
     }
 
@@ -159,19 +169,47 @@ impl<Cr: Managed> World<Cr> {
         }
     }
 
+    /// Why the API server last refused a pod of the workload with this uid, in its words. Events about it are there for an hour.
+    pub fn refusal_of(&self, workload: &str) -> Option<String> {
+        last(&self.refusals, workload)
+    }
+
     /// Pods of a resource, sorted by name.
     pub fn pods_of(&self, owner: &Key) -> Vec<observed::Pod> {
         let pods =
             self.pods.select(|key, entry| key.namespace == owner.namespace && belongs::<Cr>(&entry.labels, owner));
-        pods.into_iter().map(|(_, entry)| entry.pod.clone()).collect()
+        let deleted = lock(&self.deleted);
+        let seen =
+            |pod: observed::Pod| observed::Pod { terminating: pod.terminating || deleted.contains(&pod.uid), ..pod };
+        pods.into_iter().map(|(_, entry)| seen(entry.pod.clone())).collect()
+    }
+
+    /// Notes that a pod was deleted. Until the cache shows it the pod would look like one that serves, and its resource like one that is Ready.
+    pub fn was_deleted(&self, uid: &str) {
+        let cached: HashSet<String> =
+            self.pods.select(|_, _| true).into_iter().map(|(_, entry)| entry.pod.uid.clone()).collect();
+        let mut deleted = lock(&self.deleted);
+        deleted.retain(|uid| cached.contains(uid));
+        deleted.insert(uid.to_owned());
     }
 
     /// Volume claims of a resource, which they outlive, by name.
     pub fn claims_of(&self, owner: &Key) -> BTreeMap<String, observed::Claim> {
         let Some(claims) = self.children.get(&PERSISTENT_VOLUME_CLAIM) else { return BTreeMap::new() };
         let its = claims.select(|key, child| key.namespace == owner.namespace && belongs::<Cr>(&child.labels, owner));
-        its.into_iter().filter_map(|(key, child)| Some((key.name, child.claim.clone()?))).collect()
+        let seen = |child: &Child| {
+            let claim = child.claim.clone()?;
+            let unbound = claim.capacity.is_none().then(|| last(&self.unbound, &child.uid)).flatten();
+            Some(observed::Claim { unbound, ..claim })
+        };
+        its.into_iter().filter_map(|(key, child)| Some((key.name, seen(&child)?))).collect()
     }
+}
+
+/// What was said last of the object with this uid.
+fn last(said: &Cache<Refusal>, uid: &str) -> Option<String> {
+    let said = said.select(|_, refusal| refusal.about == uid && !refusal.words.is_empty());
+    said.into_iter().map(|(_, refusal)| refusal).max().map(|refusal| refusal.words.clone())
 }
 
 /// Whether a pod or a claim carries the label that names this resource.

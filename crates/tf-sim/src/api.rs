@@ -1,14 +1,16 @@
-//! contrail-api: it serves once all stores are there, says 503 until its database is in order, and 200 from then on.
+//! contrail-api: members and their workers come to the database one after the other (upstream `VncDbClient.__init__`), and say nothing of more than
+//! ZooKeeper before. It serves once all stores are there, says 503 until its database is in order, one member after the other again (`db_resync`), and
+//! 200 from then on.
 //!
 //! Objects and their names are in the database with a quorum, so that they are seen through every member, and in ZooKeeper is who makes one
-//! ([`rest`]). A bgp-router is in the database by its node's name, too, where the control node of that name looks for it. Of virtual networks
-//! alone every member is told over the message bus: one that is created with `POST /virtual-networks` is read from any of them with
-//! `GET /virtual-network/ID`.
+//! ([`rest`]). A bgp-router is in the database by its node's name, too, where the control node of that name looks for it. Of every
+//! change each member is told over the message bus: a virtual network that is created with `POST /virtual-networks` is read from any of them with
+//! `GET /virtual-network/ID`, and deleted with `DELETE`.
 
 use std::{
     net::IpAddr,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -29,15 +31,21 @@ use crate::{
     keystone::{Guard, TOKEN},
     library::Library,
     log,
+    notice::Notice,
     options::{ApiServer, Options},
     rest::{self, Rest, Store},
     status::{Peer, State, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
+    tables, unkind,
 };
 
 /// Where objects are.
 pub const KEYSPACE: &str = "config_db_uuid";
 const NAMES: &str = "/fq-name-to-uuid";
+/// Number of the first worker.
+const FIRST: &str = "0";
+/// Where members stand in line to put it in order (upstream `_DEFAULT_ZK_DB_RESYNC_PATH_PREFIX`).
+const RESYNC: &str = "/vnc_api_server_locks/dbe_resync";
 /// How long a name is kept for who is about to make something of it (upstream `stale_lock_seconds`).
 const STALE: Duration = Duration::from_secs(5);
 const JSON: &str = "application/json; charset=UTF-8";
@@ -49,6 +57,7 @@ const SYNC: Duration = Duration::from_secs(10);
 pub struct Api {
     database: Arc<Database>,
     bus: Arc<Bus>,
+    notices: mpsc::UnboundedSender<Notice>,
     zookeeper: Client,
     status: Arc<Status>,
     is_in_order: AtomicBool,
@@ -116,7 +125,7 @@ pub async fn run(options: &Options, status: &Arc<Status>, node: &str, exit: &mps
         let api = Arc::clone(&answering);
         async move { api.answer(&question).await }
     };
-    tokio::spawn(http::serve(listener, options.rest.clone(), answer));
+    tokio::spawn(http::serve(listener, options.rest.clone(), http::Server::Rest, answer));
     log::say(&format!("listens on port {}", options.listen.1));
     serve(options, &api, node).await
 }
@@ -132,17 +141,30 @@ pub async fn load(
     exit: &mpsc::Sender<Exit>,
 ) -> Result<Arc<Api>, Exit> {
     introspect::open(options, status).await?;
-    let client = zookeeper::connect(options.zookeeper.as_deref(), status).await;
-    let servers = options.zookeeper.clone().unwrap_or_default();
-    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone()));
+    let client = zookeeper::connect(options.zookeeper.as_deref(), options.session, status).await;
+    let (servers, line) = (options.zookeeper.clone().unwrap_or_default(), zookeeper::Line::default());
+    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone(), line));
+    let failed = |error: anyhow::Error| exception(format!("{error:#}"));
+    let own = zookeeper::lead(&client, options.daemon.election(), node).await.map_err(failed)?;
     let database = Database::connect(&options.cassandra, status).await?;
+    tables::make(options.daemon, &database, &client, node).await?;
+    if options.worker != FIRST {
+        // It reads the database once more, and the next one waits for that.
+        sleep(unkind::own().loading()).await;
+    }
+    zookeeper::make(&client, NAMES).await.map_err(failed)?;
+    zookeeper::release(&client, &own).await.map_err(failed)?;
+    status.set(Peer::RabbitMq, State::Initializing);
     let bus = Bus::new(&options.rabbitmq, format!("vnc_config.{node}-{}-{}", options.listen.1, options.worker), status);
     tokio::spawn(Arc::clone(&bus).run(exit.clone()));
     status.wait_for(Peer::RabbitMq).await;
+    let (notices, publishing) = mpsc::unbounded_channel();
+    tokio::spawn(publish(Arc::clone(&bus), publishing));
 
     Ok(Arc::new(Api {
         database: Arc::clone(&database),
         bus,
+        notices,
         zookeeper: client.clone(),
         status: Arc::clone(status),
         is_in_order: AtomicBool::new(false),
@@ -151,12 +173,22 @@ pub async fn load(
     }))
 }
 
+/// Publishes notices in their order, each again until it is confirmed: requests do not wait for the message bus.
+async fn publish(bus: Arc<Bus>, mut notices: mpsc::UnboundedReceiver<Notice>) {
+    while let Some(notice) = notices.recv().await {
+        while let Err(error) = bus.tell(&notice.text()).await {
+            log::say(&format!("RabbitMQ: {error:#}"));
+            sleep(RETRY).await;
+        }
+    }
+}
+
 /// Puts the database in order. Until then it answers that it has not.
 ///
 /// # Errors
 /// What ends it.
 pub async fn serve(options: &Options, api: &Api, node: &str) -> Result<(), Exit> {
-    resync(options, api, node).await.map_err(|error| exception(format!("{error:#}")))?;
+    resync(api, node).await.map_err(|error| exception(format!("{error:#}")))?;
     let database = Arc::clone(&api.database);
     tokio::spawn(async move { database.watch(KEYSPACE).await });
     api.is_in_order.store(true, Ordering::Release);
@@ -193,17 +225,28 @@ fn projects(options: &Options, guard: &Guard, status: Arc<Status>) -> Result<(),
     Ok(())
 }
 
-/// Puts the database in order, one member after the other.
-async fn resync(options: &Options, api: &Api, node: &str) -> Result<()> {
-    let (client, database) = (&api.zookeeper, &api.database);
-    let own = zookeeper::lead(client, options.daemon.election(), node).await?;
-    for keyspace in options.daemon.keyspaces() {
-        database.make(keyspace).await?;
-    }
-    zookeeper::make(client, NAMES).await?;
+/// Puts the database in order, one member after the other, and reads it, which they do side by side.
+async fn resync(api: &Api, node: &str) -> Result<()> {
+    let own = zookeeper::lead(&api.zookeeper, RESYNC, node).await?;
     api.rest.begin().await?;
-    client.delete(&own, None).await.context("leaving the election")
+    zookeeper::release(&api.zookeeper, &own).await.context("leaving the line")?;
+    sleep(unkind::own().loading()).await;
+    Ok(())
 }
+
+/// The first page: every type has a list, an object and a few actions in it, which makes 36 kB (seen of a real one).
+static HOME: LazyLock<String> = LazyLock::new(|| {
+    const TYPES: usize = 135;
+    let link = |number: usize| {
+        let (kind, of) = (format!("object-type-{number:03}"), number % 2);
+        let (rel, end) = if of == 0 { ("collection", "s") } else { ("resource-base", "") };
+        [(rel, end), ("action", "-reference")].map(|(rel, end)| {
+            let name = format!("{kind}{end}");
+            json!({"link": {"href": format!("https://localhost:8082/{name}"), "method": "POST", "name": name, "rel": rel}})
+        })
+    };
+    json!({"href": "https://localhost:8082", "links": (0..TYPES).flat_map(link).collect::<Vec<_>>()}).to_string()
+});
 
 impl Api {
     /// Answers a question.
@@ -217,20 +260,29 @@ impl Api {
             let why = "Api server is Initializing:DB Resync in progress";
             return (StatusCode::SERVICE_UNAVAILABLE, "text/plain", why.into());
         }
-        match (question.method.as_str(), question.path.as_str()) {
-            ("GET", "/") => (StatusCode::OK, JSON, json!({"href": "/", "links": []}).to_string()),
-            ("POST", "/virtual-networks") => match self.create(&question.body).await {
+        match (question.method.as_str(), question.path.as_str(), network(&question.path)) {
+            ("GET", "/", _) => (StatusCode::OK, JSON, HOME.clone()),
+            ("POST", "/virtual-networks", _) => match self.create(&question.body).await {
                 Ok(answer) => answer,
                 Err(error) => failed(&error),
             },
-            ("GET", path) if path.strip_prefix("/virtual-network/").is_some_and(is_identifier) => {
-                let id = path.trim_start_matches("/virtual-network/");
-                self.read(id).await.unwrap_or_else(|error| failed(&error))
-            }
+            ("GET", _, Some(id)) => self.read(id).await.unwrap_or_else(|error| failed(&error)),
             // Names are claimed there, and a list takes long without it (config-daemons-observed).
-            (method, _) if method != "GET" && !self.status.is_up(Peer::Zookeeper) => no_zookeeper(),
-            _ => rest::answer(&self.rest, question).await,
+            (method, ..) if method != "GET" && !self.status.is_up(Peer::Zookeeper) => no_zookeeper(),
+            ("DELETE", _, Some(id)) => self.delete(id).await.unwrap_or_else(|error| failed(&error)),
+            (method, path, _) => {
+                let answer = rest::answer(&self.rest, question).await;
+                if let Some(notice) = Notice::of(method, path, &question.body, (answer.0, &answer.2)) {
+                    self.tell(notice);
+                }
+                answer
+            }
         }
+    }
+
+    /// It goes to the message bus when that is there.
+    fn tell(&self, notice: Notice) {
+        let _ = self.notices.send(notice);
     }
 
     async fn create(&self, body: &[u8]) -> Result<Answer> {
@@ -241,7 +293,7 @@ impl Api {
             return Ok(no_zookeeper());
         }
         let id = rest::identifier()?;
-        let path = format!("{NAMES}/virtual_network:{id}");
+        let path = claim(&id);
         // A connection that is lost meanwhile is made anew, and the name claimed again (upstream `vnc_zk`).
         while let Err(error) = zookeeper::make(&self.zookeeper, &path).await {
             log::say(&format!("Zookeeper: {error:#}"));
@@ -251,21 +303,42 @@ impl Api {
         let text = Value::Object(object).to_string();
         self.database.put(KEYSPACE, &id, &text).await?;
         // Those who are not told read it from the database the next time they start.
-        while let Err(error) = self.bus.tell(&id).await {
-            log::say(&format!("RabbitMQ: {error:#}"));
-            sleep(RETRY).await;
-        }
+        self.tell(Notice::new("CREATE", "virtual-network", &id));
         Ok((StatusCode::OK, JSON, text))
+    }
+
+    async fn delete(&self, id: &str) -> Result<Answer> {
+        if self.database.get(KEYSPACE, id).await?.is_none() {
+            return Ok(no_network());
+        }
+        self.database.remove(KEYSPACE, id).await?;
+        zookeeper::release(&self.zookeeper, &claim(id)).await?;
+        self.tell(Notice::new("DELETE", "virtual-network", id));
+        Ok((StatusCode::OK, JSON, "{}".into()))
     }
 
     /// The object, and whether this member was told of it.
     async fn read(&self, id: &str) -> Result<Answer> {
         let Some(text) = self.database.get(KEYSPACE, id).await? else {
-            return Ok((StatusCode::NOT_FOUND, "text/plain", "No virtual-network object found".into()));
+            return Ok(no_network());
         };
         let object: Value = serde_json::from_str(&text)?;
         Ok((StatusCode::OK, JSON, json!({"virtual-network": object, "told": self.bus.was_told(id)}).to_string()))
     }
+}
+
+/// The identifier in the path of a virtual network.
+fn network(path: &str) -> Option<&str> {
+    path.strip_prefix("/virtual-network/").filter(|id| is_identifier(id))
+}
+
+/// Where ZooKeeper has the name of a virtual network.
+fn claim(id: &str) -> String {
+    format!("{NAMES}/virtual_network:{id}")
+}
+
+fn no_network() -> Answer {
+    (StatusCode::NOT_FOUND, "text/plain", "No virtual-network object found".into())
 }
 
 fn no_zookeeper() -> Answer {
@@ -283,6 +356,12 @@ fn is_identifier(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_page_is_as_long_as_a_real_one() {
+        assert!((33_000..39_000).contains(&HOME.len()), "{}", HOME.len());
+        assert!(serde_json::from_str::<Value>(&HOME).unwrap()["links"][0]["link"]["href"].is_string());
+    }
 
     #[test]
     fn identifiers_are_new_and_known_as_such() {

@@ -1,12 +1,12 @@
-//! contrail-schema, contrail-svc-monitor and contrail-device-manager: one of all members is elected in ZooKeeper and works, the others
-//! wait and open no port (tf-components 3.2).
+//! contrail-schema and contrail-svc-monitor: one of all members is elected in ZooKeeper and works, the others wait and open no port
+//! (tf-components 3.2).
 
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 use zookeeper_client::Client;
 
 use crate::{
@@ -15,9 +15,10 @@ use crate::{
     introspect,
     library::Library,
     log,
-    options::Options,
+    options::{Daemon, Options},
     status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
+    tables, unkind,
 };
 
 /// For ZooKeeper to take the mandate back.
@@ -53,27 +54,44 @@ pub async fn run(
     exit: &mpsc::Sender<Exit>,
 ) -> Result<(), Exit> {
     let api = ApiClient::new(options.api.clone(), &Library::read()?, &options.login)?;
-    let client = zookeeper::connect(options.zookeeper.as_deref(), status).await;
+    let client = zookeeper::connect(options.zookeeper.as_deref(), options.session, status).await;
     let servers = options.zookeeper.clone().unwrap_or_default();
-    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone()));
+    let line = zookeeper::Line::standing();
+    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone(), line.clone()));
     log::say("waits to be elected");
     let lead = zookeeper::lead(&client, options.daemon.election(), node).await;
     let own = lead.map_err(|error| exception(format!("{error:#}")))?;
-    mandate.accept(client, own);
+    line.leave();
+    mandate.accept(client.clone(), own);
     log::say("is elected");
     introspect::open(options, status).await?;
-    let (watching, asking) = (api.clone(), Arc::clone(status));
-    tokio::spawn(async move { watching.watch(&asking).await });
-    status.wait_for(Peer::ApiServer).await;
+    api.connect(status).await?;
     let database = Database::connect(&options.cassandra, status).await?;
-    for keyspace in options.daemon.keyspaces() {
-        database.make(keyspace).await.map_err(|error| exception(format!("{error:#}")))?;
-    }
-    let keyspace = options.daemon.keyspaces().first().copied().unwrap_or_default();
-    tokio::spawn(async move { database.watch(keyspace).await });
+    tables::make(options.daemon, &database, &client, node).await?;
+    watch(options.daemon, database);
     let module = options.daemon.name().trim_start_matches("contrail-");
     tokio::spawn(Bus::new(&options.rabbitmq, format!("{module}.{node}"), status).run(exit.clone()));
-    // All three change something, whose refusal they do not catch (upstream `ServiceChain.init`, `_create_default_template`, `FabricManager`).
+    begin(api, status).await
+}
+
+/// Looks every now and then whether the database is there.
+pub fn watch(daemon: Daemon, database: Arc<Database>) {
+    let keyspace = daemon.keyspaces().first().copied().unwrap_or_default();
+    tokio::spawn(async move { database.watch(keyspace).await });
+}
+
+/// Connects to the API, unless it is, and does what follows. All three change something, whose refusal they do not catch (upstream
+/// `ServiceChain.init`, `_create_default_template`, `FabricManager`).
+///
+/// # Errors
+/// What ends the daemon.
+pub async fn begin(api: ApiClient, status: &Arc<Status>) -> Result<(), Exit> {
+    if !status.is_up(Peer::ApiServer) {
+        api.connect(status).await?;
+    }
+    let (watching, asking) = (api.clone(), Arc::clone(status));
+    tokio::spawn(async move { watching.watch(&asking).await });
+    sleep(unkind::own().loading()).await;
     let token = api.begin().await?;
     tokio::spawn(async move { api.go_on(token).await });
     Ok(())

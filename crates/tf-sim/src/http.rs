@@ -1,6 +1,18 @@
 //! Servers of pages, over TLS or not, and a client that asks for one.
+//!
+//! A server in Python is one thread: what is late there is late from the handshake on, and each question is a line in what the daemon says, as is a
+//! handshake that does not end.
 
-use std::{convert::Infallible, future::Future, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -24,8 +36,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{
     exit::{Exit, exception},
+    log,
     options::Pair,
-    tls,
+    tls, unkind,
 };
 
 /// For a handshake, and for an answer.
@@ -72,6 +85,57 @@ impl From<Answer> for Reply {
     }
 }
 
+/// Who serves, and so how questions show in what the daemon says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// No daemon in Python: nothing shows.
+    Native,
+    /// Introspection of a daemon in Python, on this port.
+    Introspect(u16),
+    /// An API of a daemon in Python.
+    Rest,
+}
+
+impl Server {
+    /// The line about an answer.
+    fn line(
+        self,
+        peer: SocketAddr,
+        question: &str,
+        status: StatusCode,
+        length: usize,
+        took: Duration,
+    ) -> Option<String> {
+        let said =
+            format!("{} - - \"{question} HTTP/1.1\" {} {length} {:.6}", peer.ip(), status.as_u16(), took.as_secs_f64());
+        match self {
+            Self::Native => None,
+            Self::Introspect(port) => Some(format!("[Introspect:{port}] {said}")),
+            Self::Rest => Some(said),
+        }
+    }
+
+    /// What is said of a connection whose other end was gone before TLS was agreed upon: as long as Python's traceback.
+    fn traceback(self, peer: SocketAddr, error: &str) -> Option<String> {
+        const FRAMES: [(&str, &str); 6] = [
+            ("baseserver.py", "self._handle(*args_tuple)"),
+            ("server.py", "return self.wrap_socket_and_handle(client_socket, address)"),
+            ("baseserver.py", "with _closing_socket(self.wrap_socket(client_socket, **self.ssl_args)) as ssl_socket:"),
+            ("ssl.py", "return self.ssl_context.wrap_socket(sock, server_side=True)"),
+            ("ssl.py", "ret = self.sslsocket_class(sock=sock, server_side=server_side)"),
+            ("ssl.py", "self.do_handshake()"),
+        ];
+        if self == Self::Native {
+            return None;
+        }
+        let mut lines = vec!["Traceback (most recent call last):".to_owned()];
+        lines.extend(FRAMES.iter().flat_map(|(file, code)| [format!("  File \"{file}\""), format!("    {code}")]));
+        lines.push(format!("ssl.SSLEOFError: EOF occurred in violation of protocol: {error}"));
+        lines.push(format!("<- {peer} failed with SSLEOFError"));
+        Some(lines.join("\n"))
+    }
+}
+
 /// Opens a port.
 ///
 /// # Errors
@@ -82,13 +146,13 @@ pub async fn listen(address: (IpAddr, u16)) -> Result<TcpListener, Exit> {
 }
 
 /// Answers whoever connects. A certificate that cannot be read costs the connection, not the daemon (config-daemons-observed).
-pub async fn serve<F, A>(listener: TcpListener, pair: Option<Pair>, answer: F)
+pub async fn serve<F, A>(listener: TcpListener, pair: Option<Pair>, server: Server, answer: F)
 where
     F: Fn(Question) -> A + Clone + Send + Sync + 'static,
     A: Future<Output: Into<Reply> + Send> + Send + 'static,
 {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             // Out of files, say.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
@@ -96,16 +160,34 @@ where
         let (pair, answer) = (pair.clone(), answer.clone());
         tokio::spawn(async move {
             match pair {
-                None => converse(stream, answer).await,
+                None => {
+                    tokio::time::sleep(unkind::own().late()).await;
+                    converse_as(server, peer, stream, answer).await;
+                }
                 Some(pair) => {
                     let Ok(config) = tls::server(&pair) else { return };
-                    let accepted = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await;
-                    if let Ok(Ok(stream)) = accepted {
-                        converse(stream, answer).await;
-                    }
+                    secure(server, &TlsAcceptor::from(config), peer, stream, answer).await;
                 }
             }
         });
+    }
+}
+
+/// Agrees upon TLS with who has connected, and answers.
+pub async fn secure<F, A>(server: Server, acceptor: &TlsAcceptor, peer: SocketAddr, stream: TcpStream, answer: F)
+where
+    F: Fn(Question) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output: Into<Reply> + Send> + Send + 'static,
+{
+    tokio::time::sleep(unkind::own().late()).await;
+    match timeout(PATIENCE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => converse_as(server, peer, stream, answer).await,
+        Ok(Err(error)) => {
+            if let Some(block) = server.traceback(peer, &error.to_string()) {
+                log::say(&block);
+            }
+        }
+        Err(_) => {}
     }
 }
 
@@ -116,9 +198,21 @@ where
     F: Fn(Question) -> A + Clone + Send + Sync + 'static,
     A: Future<Output: Into<Reply> + Send> + Send + 'static,
 {
+    converse_as(Server::Native, SocketAddr::from(([0; 4], 0)), stream, answer).await;
+}
+
+async fn converse_as<S, F, A>(server: Server, peer: SocketAddr, stream: S, answer: F)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Fn(Question) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output: Into<Reply> + Send> + Send + 'static,
+{
+    // The first answer was late together with the handshake.
+    let is_later = Arc::new(AtomicBool::new(false));
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer.clone();
+        let (answer, is_later) = (answer.clone(), Arc::clone(&is_later));
         async move {
+            let asked = Instant::now();
             let (head, body) = request.into_parts();
             let body = Limited::new(body, LARGEST).collect().await.map(http_body_util::Collected::to_bytes);
             let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
@@ -128,10 +222,19 @@ where
                 body: body.unwrap_or_default(),
                 headers: head.headers,
             };
+            if is_later.swap(true, Ordering::Relaxed) && server != Server::Native {
+                tokio::time::sleep(unkind::own().late()).await;
+            }
+            let line = format!("{} {}", question.method, question.path);
             // To the end, also where nobody listens any more: daemons do not stop half-way either.
             let reply = tokio::spawn(answer(question)).await.map(Into::into);
             let broken = (StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "no answer".to_owned());
-            Ok::<_, Infallible>(response(reply.unwrap_or_else(|_| broken.into())))
+            let reply: Reply = reply.unwrap_or_else(|_| broken.into());
+            let (status, length) = (reply.answer.0, reply.answer.2.len());
+            if let Some(line) = server.line(peer, &line, status, length, asked.elapsed()) {
+                log::say(&line);
+            }
+            Ok::<_, Infallible>(response(reply))
         }
     });
     let _ = server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -191,23 +294,53 @@ pub struct Told {
     pub body: Bytes,
 }
 
+/// How long a client waits (upstream `requests`: the first time counts for the handshake of TLS, too).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a connection, and then for its handshake.
+    pub connection: Duration,
+    /// For an answer.
+    pub answer: Duration,
+}
+
+/// A server that was reached and said nothing for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ReadTimeout: Read timed out. (read timeout={:.1})", .0.as_secs_f64())]
+pub struct ReadTimeout(pub Duration);
+
 /// Asks this, the host apart, which is that of the server, and reads what is told.
 pub async fn ask(
     host: &str,
     port: u16,
     tls: Option<&Arc<ClientConfig>>,
+    request: Request<Full<Bytes>>,
+) -> Result<Told> {
+    let patience = Patience { connection: PATIENCE, answer: PATIENCE };
+    timeout(PATIENCE, ask_within(host, port, tls, request, patience)).await.context("no answer")?
+}
+
+/// The same with as much patience as this client has.
+///
+/// # Errors
+/// [`ReadTimeout`] where the server was reached.
+pub async fn ask_within(
+    host: &str,
+    port: u16,
+    tls: Option<&Arc<ClientConfig>>,
     mut request: Request<Full<Bytes>>,
+    patience: Patience,
 ) -> Result<Told> {
     request.headers_mut().insert(hyper::header::HOST, HeaderValue::from_str(host)?);
+    let stream = open(host, port, tls, patience.connection).await?;
     let asked = async {
-        let (response, _connection) = exchange(open(host, port, tls).await?, request).await?;
+        let (response, _connection) = exchange(stream, request).await?;
         let token = response.headers().get(TOKEN).and_then(|token| token.to_str().ok()).map(str::to_owned);
         let status = response.status();
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("an answer that does not end: {error}"))?.to_bytes();
         Ok(Told { status, token, body })
     };
-    timeout(PATIENCE, asked).await.context("no answer")?
+    timeout(patience.answer, asked).await.map_err(|_| ReadTimeout(patience.answer))?
 }
 
 /// Asks for a page without TLS, with this header `Authorization`, and gives back its status. `server`: host and port.
@@ -218,12 +351,18 @@ pub async fn get_as(server: &str, authorization: &str, path: &str) -> Result<Sta
     timeout(PATIENCE, asked).await.context("no answer")?
 }
 
-async fn open(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>) -> Result<Box<dyn tls::Stream>> {
+async fn open(
+    host: &str,
+    port: u16,
+    tls: Option<&Arc<ClientConfig>>,
+    patience: Duration,
+) -> Result<Box<dyn tls::Stream>> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((bare, port)).await?;
+    let stream = timeout(patience, TcpStream::connect((bare, port))).await.context("ConnectTimeout")??;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(bare.to_owned())?;
-    Ok(Box::new(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?))
+    let secured = timeout(patience, TlsConnector::from(Arc::clone(tls)).connect(name, stream)).await;
+    Ok(Box::new(secured.map_err(|_| ReadTimeout(patience))??))
 }
 
 async fn send(
@@ -250,4 +389,40 @@ async fn exchange(
     let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     Ok((sender.send_request(request).await?, connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_of_a_daemon_in_python_is_a_line_and_a_broken_handshake_fifteen() {
+        let peer = SocketAddr::from(([10, 0, 0, 1], 50000));
+        let line = |server: Server| server.line(peer, "GET /", StatusCode::OK, 36_499, Duration::from_millis(2));
+        assert_eq!(line(Server::Rest).unwrap(), "10.0.0.1 - - \"GET / HTTP/1.1\" 200 36499 0.002000");
+        let introspection = line(Server::Introspect(8084)).unwrap();
+        assert!(introspection.starts_with("[Introspect:8084] 10.0.0.1 - - \"GET / HTTP"), "{introspection}");
+        assert_eq!(Server::Rest.traceback(peer, "eof").unwrap().lines().count(), 15);
+        assert_eq!((line(Server::Native), Server::Native.traceback(peer, "eof")), (None, None));
+    }
+
+    /// A server that takes connections and says nothing.
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_is_told_apart_from_one_that_is_not_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let patience = Patience { connection: Duration::from_millis(50), answer: Duration::from_millis(100) };
+        let ask = async |tls: Option<Arc<ClientConfig>>| {
+            let request = Request::get("/").body(Full::default()).unwrap();
+            ask_within("127.0.0.1", port, tls.as_ref(), request, patience).await.err().unwrap()
+        };
+        let silent = ask(None).await;
+        assert_eq!(silent.downcast_ref(), Some(&ReadTimeout(patience.answer)), "{silent:#}");
+        let silent = ask(Some(tls::unchecked().unwrap())).await;
+        assert_eq!(silent.downcast_ref(), Some(&ReadTimeout(patience.connection)), "{silent:#}");
+        assert_eq!(silent.to_string(), "ReadTimeout: Read timed out. (read timeout=0.1)");
+        drop(listener);
+        let refused = ask(None).await;
+        assert!(!refused.is::<ReadTimeout>(), "{refused:#}");
+    }
 }

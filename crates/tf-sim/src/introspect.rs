@@ -6,11 +6,16 @@ use hyper::StatusCode;
 
 use crate::{
     exit::Exit,
-    http::{self, Answer, Question},
+    http::{self, Answer, Question, Server},
     log,
     options::{Options, Pair},
     status::Status,
 };
+
+/// Type of the pages of daemons in Python.
+pub const PYTHON: &str = "text/xsl";
+/// Type of the pages of daemons in C++.
+pub const NATIVE: &str = "text/xml";
 
 /// Opens the port.
 ///
@@ -18,7 +23,7 @@ use crate::{
 /// When it cannot be had.
 pub async fn open(options: &Options, status: &Arc<Status>) -> Result<(), Exit> {
     let status = Arc::clone(status);
-    serve(options.introspect, options.introspect_pair.clone(), "text/xsl", move || status.page()).await
+    serve(options.introspect, options.introspect_pair.clone(), PYTHON, move || status.page()).await
 }
 
 /// Opens a port with this page, whose type is that of Python's daemons or of those in C++.
@@ -36,7 +41,8 @@ pub async fn serve(
         let status = status.clone();
         async move { page(&question, kind, status) }
     };
-    tokio::spawn(http::serve(listener, pair, answer));
+    let server = if kind == NATIVE { Server::Native } else { Server::Introspect(address.1) };
+    tokio::spawn(http::serve(listener, pair, server, answer));
     Ok(())
 }
 

@@ -9,6 +9,8 @@
 //!
 //! Beside them it plays a Keystone, which the API asks about its clients ([`keystone`]), and uWSGI as far as it runs workers of the API ([`uwsgi`]).
 //!
+//! How slowly and unreliably those in Python do all this, two variables say ([`unkind`]).
+//!
 //! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
 //! the daemons: it does check the certificate of Cassandra.
 
@@ -19,6 +21,7 @@ mod cli;
 pub mod client;
 mod collector;
 pub mod control;
+mod device_manager;
 mod dnsmasq;
 mod elected;
 mod exit;
@@ -30,11 +33,14 @@ pub mod keystone;
 pub mod kubernetes;
 pub mod library;
 mod log;
+mod notice;
 pub mod options;
 pub mod rest;
 pub mod status;
 mod stores;
+mod tables;
 mod tls;
+pub mod unkind;
 pub mod uwsgi;
 pub mod vrouter;
 pub mod webui;

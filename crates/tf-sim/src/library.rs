@@ -5,10 +5,12 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use crate::{
     exit::{Exit, exception},
+    http::Patience,
     ini::Ini,
     keystone::{Login, Trust, Url, Version},
 };
@@ -17,10 +19,18 @@ use crate::{
 const FILE: &str = "/etc/contrail/vnc_api_lib.ini";
 
 /// What the file says.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Library {
     authorities: Option<PathBuf>,
     auth: BTreeMap<String, String>,
+    patience: Patience,
+}
+
+impl Default for Library {
+    fn default() -> Self {
+        let patience = Patience { connection: Duration::from_secs(5), answer: Duration::from_secs(120) };
+        Self { authorities: None, auth: BTreeMap::new(), patience }
+    }
 }
 
 /// What a daemon brings beside the file. What it has counts.
@@ -67,7 +77,22 @@ impl Library {
         }
         let is_tls = global.get("use_ssl").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let authorities = global.get("cafile").filter(|_| is_tls).map(PathBuf::from);
-        Ok(Self { authorities, auth: ini.options("auth")? })
+        let mut patience = Self::default().patience;
+        // A fraction is taken of the first one and not of the second (upstream `_connection_timeout`, `_timeout`).
+        if let Some(text) = global.get("connection_timeout") {
+            patience.connection =
+                seconds(text.trim().parse().ok()).ok_or_else(|| exception("ValueError: CONNECTION_TIMEOUT"))?;
+        }
+        if let Some(text) = global.get("timeout") {
+            let whole = text.trim().parse::<u32>().ok().map(f64::from);
+            patience.answer = seconds(whole).ok_or_else(|| exception("ValueError: TIMEOUT"))?;
+        }
+        Ok(Self { authorities, auth: ini.options("auth")?, patience })
+    }
+
+    /// How long the client waits for a connection and for an answer.
+    pub const fn patience(&self) -> Patience {
+        self.patience
     }
 
     /// The authorities of the API, if it speaks TLS to who reads the file.
@@ -139,6 +164,11 @@ impl Library {
     }
 }
 
+/// What `requests` takes for a timeout: more than nothing.
+fn seconds(number: Option<f64>) -> Option<Duration> {
+    number.filter(|number| *number > 0.0).and_then(|number| Duration::try_from_secs_f64(number).ok())
+}
+
 /// As Python's parser reads booleans.
 fn is_true(value: &str) -> bool {
     ["1", "yes", "true", "on"].contains(&value.to_lowercase().as_str())
@@ -166,6 +196,19 @@ mod tests {
         assert_eq!(authorities("[global]\nuse_ssl = False\ncafile = /ca\n").unwrap(), None);
         assert_eq!(authorities("[global]\nWEB_PORT = 8082 ; comment\n").unwrap_err().why, "ValueError: WEB_PORT");
         assert!(Library::read_from(Path::new("/nothing/here")).unwrap().authorities.is_none());
+    }
+
+    #[test]
+    fn a_client_waits_five_seconds_for_a_connection_or_as_long_as_is_said() {
+        let waits = |text: &str| {
+            let patience = Library::of(&format!("[global]\n{text}\n")).map(|library| library.patience());
+            patience.map(|Patience { connection, answer }| (connection.as_secs_f64(), answer.as_secs_f64()))
+        };
+        assert_eq!(waits(""), Ok((5.0, 120.0)));
+        assert_eq!(waits("CONNECTION_TIMEOUT = 7.5\nTIMEOUT = 60"), Ok((7.5, 60.0)));
+        for text in ["CONNECTION_TIMEOUT = x", "CONNECTION_TIMEOUT = 0", "CONNECTION_TIMEOUT = 30 s", "TIMEOUT = 1.5"] {
+            assert!(waits(text).unwrap_err().why.starts_with("ValueError: "), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the files say to contrail-api, contrail-schema, contrail-svc-monitor and contrail-device-manager, by the parsers of each value
 //! (config-daemons-observed, tf-components 1.3 to 1.5). Unknown options are ignored, as by the daemons.
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     exit::{Exit, exception, usage},
@@ -57,6 +57,11 @@ impl Daemon {
         }
     }
 
+    /// How long a session with ZooKeeper lasts that it asks for, if its file says nothing of that (upstream `zkclient.py`; `zk_timeout` of schema).
+    const fn session(self) -> Duration {
+        Duration::from_secs(if matches!(self, Self::Schema) { 120 } else { 400 })
+    }
+
     /// Port of introspection, if the files name none.
     const fn introspect(self) -> &'static str {
         match self {
@@ -67,7 +72,7 @@ impl Daemon {
         }
     }
 
-    /// Seconds between heartbeats of the message bus, if the files name none; 0 for none.
+    /// Seconds between heartbeats of the message bus, if the files name none; 0 for a daemon that has none.
     const fn heartbeat(self) -> u16 {
         if matches!(self, Self::Api) { 120 } else { 0 }
     }
@@ -92,6 +97,8 @@ pub struct Options {
     pub cassandra: Cassandra,
     /// Servers with port as ZooKeeper's client wants them. None if it could not make sense of them, and never connects.
     pub zookeeper: Option<String>,
+    /// The session that is asked for there; servers allow as much as they are set to.
+    pub session: Duration,
     /// The message bus.
     pub rabbitmq: Rabbitmq,
     /// Collectors with port.
@@ -245,6 +252,7 @@ impl Values {
             introspect_pair: self.pair("introspect_ssl_enable", "sandesh_server_certfile", "sandesh_server_keyfile"),
             cassandra: self.cassandra()?,
             zookeeper: zookeeper(&self.or("zk_server_ip", "127.0.0.1:2181")),
+            session: self.session(daemon)?,
             rabbitmq: self.rabbitmq(daemon.heartbeat())?,
             collectors: words(&self.or("collectors", "")),
             collector_tls: self.collector_tls(),
@@ -256,6 +264,13 @@ impl Values {
             login: self.login(daemon),
             guard: if daemon == Daemon::Api { Guard::of(self)?.map(Arc::new) } else { None },
         })
+    }
+
+    fn session(&self, daemon: Daemon) -> Result<Duration, Exit> {
+        match self.given("zk_timeout").filter(|_| daemon == Daemon::Schema) {
+            Some(seconds) => seconds.parse().map(Duration::from_secs).map_err(|_| usage("argument --zk_timeout")),
+            None => Ok(daemon.session()),
+        }
     }
 
     fn login(&self, daemon: Daemon) -> Brought {
@@ -317,7 +332,8 @@ impl Values {
         pair.zip(self.given("sandesh_ca_cert").map(Into::into))
     }
 
-    /// `heartbeat`: seconds between heartbeats of a daemon whose file says nothing of them.
+    /// `heartbeat`: seconds between heartbeats of a daemon whose file says nothing of them, and 0 of one that does not read what it says: none but the
+    /// API does (upstream at fbb63bcd).
     pub(crate) fn rabbitmq(&self, heartbeat: u16) -> Result<Rabbitmq, Exit> {
         let port = self.port("rabbit_port", "5672")?;
         let servers = self.or("rabbit_server", "localhost");
@@ -342,10 +358,10 @@ impl Values {
             password: self.or("rabbit_password", "guest"),
             vhost: self.given("rabbit_vhost").unwrap_or_else(|| "/".into()),
             heartbeat: match self.given("rabbit_health_check_interval") {
-                Some(seconds) => {
+                Some(seconds) if heartbeat > 0 => {
                     whole(&seconds).ok_or_else(|| exception("ValueError: rabbit_health_check_interval"))?
                 }
-                None => heartbeat,
+                _ => heartbeat,
             },
             tls,
         })
@@ -445,13 +461,24 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_are_those_of_the_file_and_without_the_api_alone_has_any() {
+    fn the_api_alone_has_heartbeats_and_reads_how_often() {
         let heartbeat = |daemon, more: &str| read(daemon, more).unwrap().rabbitmq.heartbeat;
         for daemon in Daemon::ALL {
-            assert_eq!(heartbeat(daemon, "rabbit_health_check_interval = 10"), 10);
-            assert_eq!(heartbeat(daemon, "rabbit_health_check_interval = 7.5"), 7);
-            assert_eq!(heartbeat(daemon, ""), if daemon == Daemon::Api { 120 } else { 0 });
+            let of = |seconds| if daemon == Daemon::Api { seconds } else { 0 };
+            assert_eq!(heartbeat(daemon, "rabbit_health_check_interval = 10"), of(10));
+            assert_eq!(heartbeat(daemon, "rabbit_health_check_interval = 7.5"), of(7));
+            assert_eq!(heartbeat(daemon, ""), of(120));
         }
+    }
+
+    #[test]
+    fn sessions_last_long_and_the_one_of_schema_can_be_set() {
+        let session = |daemon, more: &str| read(daemon, more).unwrap().session.as_secs();
+        for daemon in Daemon::ALL {
+            let (default, set) = if daemon == Daemon::Schema { (120, 40) } else { (400, 400) };
+            assert_eq!((session(daemon, ""), session(daemon, "zk_timeout = 40")), (default, set), "{daemon:?}");
+        }
+        assert_eq!(why(Daemon::Schema, "zk_timeout = x").0, 2);
     }
 
     #[test]

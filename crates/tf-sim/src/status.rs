@@ -25,6 +25,8 @@ pub enum Peer {
     Database,
     /// What alarms are made of.
     Kafka,
+    /// The shares of the current state.
+    Partitions,
     /// Who knows the users.
     Keystone,
     /// The message bus.
@@ -43,6 +45,7 @@ impl Peer {
             Self::Collector => ("Collector", "Collector"),
             Self::Database => ("Database", "Global"),
             Self::Kafka => ("KafkaPub", "KafkaTopic"),
+            Self::Partitions => ("UvePartitions", "UVE-Aggregation"),
             Self::Keystone => ("Generic Connection", "Keystone"),
             Self::RabbitMq => ("Database", "RabbitMQ"),
             Self::Redis => ("Redis-UVE", "Redis"),
@@ -71,6 +74,8 @@ pub struct Status {
     table: &'static str,
     peers: Mutex<BTreeMap<Peer, State>>,
     lack: Mutex<Option<&'static str>>,
+    zookeepers: &'static [&'static str],
+    quiet: Option<Peer>,
 }
 
 impl Status {
@@ -84,7 +89,21 @@ impl Status {
             table: "ObjectConfigNode",
             peers: Mutex::new(peers),
             lack: Mutex::default(),
+            zookeepers: &["Zookeeper"],
+            quiet: None,
         }
+    }
+
+    /// That of a daemon that has connections with these names to ZooKeeper.
+    #[must_use]
+    pub fn with_zookeepers(self, zookeepers: &'static [&'static str]) -> Self {
+        Self { zookeepers, ..self }
+    }
+
+    /// That of a daemon that says nothing of a connection to this one unless it is down.
+    #[must_use]
+    pub fn quiet_about(self, peer: Option<Peer>) -> Self {
+        Self { quiet: peer, ..self }
     }
 
     /// That of a daemon whose node is in another table than Config's.
@@ -132,13 +151,17 @@ impl Status {
     /// The page.
     pub fn page(&self) -> String {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let connections: Vec<Connection> = peers
-            .iter()
-            .map(|(peer, state)| {
-                let (kind, name) = peer.kind_and_name();
-                Connection { kind, name: name.to_owned(), state: state.clone() }
-            })
-            .collect();
+        let is_shown = |peer: &Peer, state: &State| Some(*peer) != self.quiet || matches!(state, State::Down(_));
+        let mut connections = Vec::new();
+        for (peer, state) in peers.iter().filter(|(peer, state)| is_shown(peer, state)) {
+            let (kind, name) = peer.kind_and_name();
+            let names = if *peer == Peer::Zookeeper { self.zookeepers } else { &[name] };
+            connections.extend(names.iter().map(|&name| Connection {
+                kind,
+                name: name.to_owned(),
+                state: state.clone(),
+            }));
+        }
         let reasons: Vec<String> = down(&connections).into_iter().chain(self.lack().map(str::to_owned)).collect();
         let description = (!reasons.is_empty()).then(|| reasons.join(", "));
         let process = Process { table: self.table, module: self.module, instance: &self.instance };
@@ -225,6 +248,20 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_to_zookeeper_may_have_two_names_and_one_may_show_only_when_it_is_down() {
+        let status = Status::new("contrail-alarm-gen", "0", "n", &[Peer::Redis, Peer::Zookeeper]);
+        let status = status.with_zookeepers(&["AlarmGenerator", "Zookeeper"]).quiet_about(Some(Peer::Redis));
+        status.set(Peer::Zookeeper, State::Up("10.0.0.1:2181".into()));
+        let page = status.page();
+        assert!(
+            page.contains(">AlarmGenerator<") && page.contains(">Functional<") && !page.contains("Redis"),
+            "{page}"
+        );
+        status.set(Peer::Redis, State::Down("refused".into()));
+        assert!(status.page().contains("Redis-UVE:Redis[refused] connection down"));
+    }
 
     #[test]
     fn a_daemon_is_functional_only_when_every_connection_is_up() {

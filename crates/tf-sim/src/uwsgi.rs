@@ -13,17 +13,17 @@ use std::{
 };
 
 use hyper::StatusCode;
-use tokio::{net::TcpListener, sync::mpsc, time::timeout};
+use tokio::{net::TcpListener, sync::mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
     api::Api,
     cli::Started,
     exit::{Exit, exception, usage},
-    http::{self, Question},
+    http::{self, Question, Server},
     log,
     options::Pair,
-    tls,
+    tls, unkind,
 };
 
 /// Name of the program.
@@ -33,15 +33,14 @@ pub const NAME: &str = "uwsgi";
 const FOLDER: &str = "/etc/contrail";
 /// What it runs, and how that is called there.
 const MODULE: &str = "vnc_cfg_api_server.uwsgi_api_server:get_apiserver()";
-/// For a handshake.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Options that it knows, of those that configure workers of the API. With `strict` another one ends it.
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "buffer-size",
     "die-on-term",
     "gevent",
     "https-socket",
     "lazy-apps",
+    "listen",
     "master",
     "module",
     "need-app",
@@ -54,6 +53,11 @@ const KNOWN: [&str; 15] = [
     "workers",
 ];
 
+/// How many connections may wait where the file does not say.
+const QUEUE: u32 = 100;
+/// How many the kernel has wait at most.
+const LONGEST_QUEUE: &str = "/proc/sys/net/core/somaxconn";
+
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -63,6 +67,8 @@ pub struct Options {
     pub pair: Pair,
     /// How many workers there are.
     pub workers: usize,
+    /// How many connections may wait for a worker.
+    pub queue: u32,
 }
 
 impl Options {
@@ -107,19 +113,29 @@ impl Options {
             listen: (host, port.parse().map_err(|_| invalid("https-socket"))?),
             pair: Pair { certificate: certificate.into(), key: key.into() },
             workers: workers.ok_or_else(|| invalid("workers"))?,
+            queue: options.get("listen").map_or(Ok(QUEUE), |count| count.parse()).map_err(|_| invalid("listen"))?,
         })
     }
 }
 
-/// Workers whose API has been loaded, which share the port.
-#[derive(Default)]
-struct Workers {
-    loaded: Mutex<Vec<Arc<Api>>>,
+/// Workers whose API has been loaded, which share the port: they are asked in turn, also those that have not put their database in order yet.
+struct Workers<A> {
+    loaded: Mutex<Vec<Arc<A>>>,
     turn: AtomicUsize,
 }
 
-impl Workers {
-    fn next(&self) -> Option<Arc<Api>> {
+impl<A> Default for Workers<A> {
+    fn default() -> Self {
+        Self { loaded: Mutex::default(), turn: AtomicUsize::default() }
+    }
+}
+
+impl<A> Workers<A> {
+    fn add(&self, api: Arc<A>) {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).push(api);
+    }
+
+    fn next(&self) -> Option<Arc<A>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         loaded.get(turn.checked_rem(loaded.len())?).cloned()
@@ -134,6 +150,11 @@ pub async fn run(arguments: &[String], exit: &mpsc::Sender<Exit>) -> Result<(), 
     let [file] = arguments else { return Err(usage("uwsgi FILE")) };
     let text = fs::read_to_string(file).map_err(|error| exception(format!("{file}: {error}")))?;
     let options = Options::read(&text)?;
+    let longest = fs::read_to_string(LONGEST_QUEUE).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(longest) = longest.filter(|longest| options.queue > *longest) {
+        let why = format!("Listen queue size is greater than the system max net.core.somaxconn ({longest}).");
+        return Err(Exit { code: 1, why });
+    }
     let shown =
         tls::server(&options.pair).map_err(|error| exception(format!("unable to load certificate: {error:#}")))?;
     let listener = http::listen(options.listen).await?;
@@ -151,24 +172,25 @@ pub async fn run(arguments: &[String], exit: &mpsc::Sender<Exit>) -> Result<(), 
     Ok(())
 }
 
-/// Loads the API of a worker, which is asked from then on, and puts its database in order.
-async fn work(worker: usize, workers: &Workers, exit: &mpsc::Sender<Exit>) -> Result<(), Exit> {
+/// Loads the API of a worker, which is asked from then on, and puts its database in order. Each takes its time, and each waits for those before it, so
+/// they are ready some seconds apart (seen of a real one).
+async fn work(worker: usize, workers: &Workers<Api>, exit: &mpsc::Sender<Exit>) -> Result<(), Exit> {
+    tokio::time::sleep(unkind::own().imports()).await;
     let files = [format!("{FOLDER}/contrail-api-{worker}.conf"), format!("{FOLDER}/contrail-keystone-auth.conf")];
     let started = Started::worker(&files)?;
     let api = started.load(exit).await?;
-    workers.loaded.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&api));
+    workers.add(Arc::clone(&api));
     started.serve(&api).await
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, workers: Arc<Workers>) {
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, workers: Arc<Workers<Api>>) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (acceptor, workers) = (acceptor.clone(), Arc::clone(&workers));
         tokio::spawn(async move {
-            let Ok(Ok(stream)) = timeout(PATIENCE, acceptor.accept(stream)).await else { return };
             let answer = move |question: Question| {
                 let api = workers.next();
                 async move {
@@ -179,7 +201,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, workers: Arc<Worker
                     }
                 }
             };
-            http::converse(stream, answer).await;
+            http::secure(Server::Rest, &acceptor, peer, stream, answer).await;
         });
     }
 }
@@ -195,11 +217,24 @@ mod tests {
     fn a_socket_has_an_address_a_port_and_a_pair() {
         let options = Options::read(FILE).unwrap();
         assert_eq!((options.listen, options.workers), (("fd00::1".parse().unwrap(), 8082), 3));
+        assert_eq!((options.queue, Options::read(&format!("{FILE}listen = 1024\n")).unwrap().queue), (100, 1024));
         assert_eq!(options.pair, Pair { certificate: "/cert".into(), key: "/key".into() });
         for socket in ["[fd00::1]:8082", "8082,/cert,/key", "host:8082,/cert,/key"] {
             let file = FILE.replace("[fd00::1]:8082,/cert,/key", socket);
             assert_eq!(Options::read(&file).unwrap_err().why, "ValueError: https-socket", "{socket}");
         }
+    }
+
+    #[test]
+    fn workers_are_asked_in_turn_whether_they_are_ready_or_not() {
+        let workers = Workers::default();
+        let asked = |count| (0..count).map(|_| workers.next().map(|code| *code)).collect::<Vec<_>>();
+        assert_eq!(asked(2), [None, None]);
+        workers.add(Arc::new(StatusCode::OK));
+        assert_eq!(asked(2), [Some(StatusCode::OK); 2]);
+        workers.add(Arc::new(StatusCode::SERVICE_UNAVAILABLE));
+        let codes = asked(6);
+        assert!(codes.windows(2).all(|pair| pair[0] != pair[1]), "{codes:?}");
     }
 
     #[test]

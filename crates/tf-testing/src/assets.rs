@@ -21,6 +21,10 @@ use sha2::{Digest, Sha256};
 /// The Kubernetes version clients see; of the modules named in `e2e/lab/go.mod`.
 pub const KUBERNETES: &str = "v1.34.4";
 
+/// Go that builds them, as in `e2e/lab/go.mod`.
+const GO: (u32, u32) = (1, 26);
+const NEEDS_GO: &str = "the lab needs Kubernetes: install Go 1.26 or newer so that it can be built, or point TF_LAB_ASSETS at a folder that holds its programs";
+
 /// Pause between two lines about a build that goes on.
 const PROGRESS: Duration = Duration::from_secs(10);
 
@@ -72,6 +76,9 @@ const KWOK: &str = "sigs.k8s.io/kwok/cmd/kwok@v0.8.0";
 /// Prometheus 3.16, with [`promtool`].
 const PROMETHEUS: &str = "v0.316.0";
 
+/// go-containerregistry, with [`crane`].
+const CRANE: &str = "v0.22.1";
+
 /// Flags for programs that need not know their version.
 const SMALL: [&str; 3] = ["-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"];
 
@@ -93,27 +100,65 @@ pub fn all() -> Result<PathBuf> {
     in_cache(&cache()?, &key()?, build)
 }
 
+/// Whether the programs are there, or a Go toolchain that builds them. Builds nothing.
+///
+/// # Errors
+/// What has to be installed.
+pub fn obtainable() -> Result<()> {
+    if env::var_os("TF_LAB_ASSETS").is_some_and(|value| !value.is_empty()) || cache()?.join(key()?).exists() {
+        return Ok(());
+    }
+    let go = find_go().context(NEEDS_GO)?;
+    // In the module, whose version a newer toolchain downloads where it is older itself.
+    let output = Command::new(&go).arg("version").current_dir(module()).output().context("running go version")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let why = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{NEEDS_GO}: {}", why.trim());
+    ensure!(is_new_enough(&said), "{NEEDS_GO}; {} is {}", go.display(), said.trim());
+    Ok(())
+}
+
+/// Whether `go version` names one that builds the module.
+fn is_new_enough(version: &str) -> bool {
+    let numbers = version.split_whitespace().nth(2).and_then(|word| word.strip_prefix("go"));
+    let mut numbers = numbers.unwrap_or_default().split('.').map(|number| number.parse::<u32>().ok());
+    let (major, minor) = (numbers.next().flatten(), numbers.next().flatten());
+    (major, minor) >= (Some(GO.0), Some(GO.1))
+}
+
 /// What judges rules for Prometheus: of no use to a lab, hence by itself. Blocks, for minutes when it has to be built.
 ///
 /// # Errors
 /// When it is not there and cannot be built.
 pub fn promtool() -> Result<PathBuf> {
-    const NAME: &str = "promtool";
+    alone("promtool", "github.com/prometheus/prometheus/cmd/promtool", PROMETHEUS, &JUDGE)
+}
+
+/// A registry of images, and what pushes archives to it: one test alone needs them. Blocks, for a minute when it has to be built.
+///
+/// # Errors
+/// When it is not there and cannot be built.
+pub fn crane() -> Result<PathBuf> {
+    alone("crane", "github.com/google/go-containerregistry/cmd/crane", CRANE, &SMALL)
+}
+
+/// A program of a Go module that labs do without.
+fn alone(name: &str, package: &str, version: &str, flags: &[&str]) -> Result<PathBuf> {
     if let Some(folder) = env::var_os("TF_LAB_ASSETS").filter(|value| !value.is_empty()) {
-        let file = PathBuf::from(folder).join(NAME);
+        let file = PathBuf::from(folder).join(name);
         ensure!(file.is_file(), "{} does not exist", file.display());
         return Ok(file);
     }
-    let key = format!("{NAME}@{}-{:016x}", PROMETHEUS, short(Sha256::new().chain_update(JUDGE.join("\0"))));
+    let key = format!("{name}@{version}-{:016x}", short(Sha256::new().chain_update(flags.join("\0"))));
     let folder = in_cache(&cache()?, &key, |folder| {
-        let go = find_go().context("promtool is built with Go 1.26 or newer")?;
+        let go = find_go().with_context(|| format!("{name} is built with Go {}.{} or newer", GO.0, GO.1))?;
         fs::create_dir_all(folder)?;
-        let module = format!("github.com/prometheus/prometheus/cmd/promtool@{PROMETHEUS}");
         let mut command = Command::new(&go);
-        command.args(["install", "-v"]).args(JUDGE).arg(module).env("GOBIN", folder).current_dir(env::temp_dir());
-        run(command.env("CGO_ENABLED", "0").env("GOGC", "400"), NAME)
+        let package = format!("{package}@{version}");
+        command.args(["install", "-v"]).args(flags).arg(package).env("GOBIN", folder).current_dir(env::temp_dir());
+        run(command.env("CGO_ENABLED", "0").env("GOGC", "400"), name)
     })?;
-    Ok(folder.join(NAME))
+    Ok(folder.join(name))
 }
 
 /// kubectl, which is part of [`Tool::ControlPlane`]: none has to be on the machine. Blocks as [`find`] does.
@@ -194,10 +239,7 @@ fn flags() -> [String; 4] {
 }
 
 fn build(folder: &Path) -> Result<()> {
-    let go = find_go().context(
-        "the lab needs Kubernetes: install Go 1.26 or newer so that it can be built, \
-         or point TF_LAB_ASSETS at a folder that holds its programs",
-    )?;
+    let go = find_go().context(NEEDS_GO)?;
     fs::create_dir_all(folder)?;
     let command = || {
         let mut command = Command::new(&go);

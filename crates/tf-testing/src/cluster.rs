@@ -41,7 +41,7 @@ use crate::{
 pub const NODE_LABEL: &str = "lab.tungsten.io/cluster";
 
 /// Longer than any bring-up on simulated nodes takes.
-pub const BRING_UP: Duration = Duration::from_secs(90);
+pub const BRING_UP: Duration = Duration::from_mins(3);
 
 /// Numbers of nodes, and so their addresses, unique in a lab that clusters share. They begin behind those of
 /// [`Options::fleet`](crate::Options::fleet).

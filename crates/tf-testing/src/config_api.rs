@@ -4,7 +4,7 @@
 //! it for the address and port of a member gets to the API of that Config, with a certificate of the authority of its namespace. Through every
 //! member of a Config the same objects are seen. A Keystone that a resource names is played, too, unless it is a real one on this machine.
 
-mod keystone;
+pub mod keystone;
 
 use std::{
     collections::HashMap,
@@ -123,8 +123,12 @@ async fn serve(listener: TcpListener, kubeconfig: std::path::PathBuf, known: Kno
 
 async fn connect(mut stream: TcpStream, client: &Client, known: &Known) -> Result<()> {
     const CONNECTED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+    const NOT_CONNECTED: &[u8] = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n";
     let target = timeout(PATIENCE, target(&mut stream)).await??;
     if let Some(named) = keystone::at(client, &target).await? {
+        if !named.listens(&target) {
+            return Ok(stream.write_all(NOT_CONNECTED).await?);
+        }
         stream.write_all(CONNECTED).await?;
         if !named.tls {
             return keystone::serve(stream, &named, &target).await;
@@ -135,7 +139,7 @@ async fn connect(mut stream: TcpStream, client: &Client, known: &Known) -> Resul
     }
     let found = member(client, &target, known).await;
     let Ok((rest, tls)) = found else {
-        stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await?;
+        stream.write_all(NOT_CONNECTED).await?;
         return found.map(drop);
     };
     stream.write_all(CONNECTED).await?;

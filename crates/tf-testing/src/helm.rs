@@ -85,8 +85,11 @@ pub async fn lint(operator: &str, rendering: &Rendering) -> Result<String> {
     run(command).await.with_context(|| format!("linting the chart of {operator}"))
 }
 
-/// Helm, without the user's own configuration: nothing of it is read or written.
-pub(crate) fn command(home: &Path) -> Result<Command> {
+/// Helm, without the user's own configuration: nothing of it is read or written. `home`: a folder for what it keeps.
+///
+/// # Errors
+/// When Helm is not there and cannot be built.
+pub fn command(home: &Path) -> Result<Command> {
     let mut command = Command::new(assets::find(Tool::Helm)?);
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
         command.env(variable, home);
@@ -109,7 +112,10 @@ fn options(command: &mut Command, rendering: &Rendering) {
 }
 
 /// Runs Helm and returns what it printed.
-pub(crate) async fn run(mut command: Command) -> Result<String> {
+///
+/// # Errors
+/// What Helm says against it.
+pub async fn run(mut command: Command) -> Result<String> {
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // `helm lint` explains itself on standard output.

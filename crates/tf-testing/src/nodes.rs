@@ -201,11 +201,11 @@ impl Nodes {
         self.label(name, key, (!silent).then_some(value)).await
     }
 
-    /// Waits until every node is Ready and free of the taints of a new node.
+    /// Waits until every node that the lab looks after is Ready and free of the taints of a new node.
     pub async fn wait_ready(&self) -> Result<()> {
         let limit = Duration::from_mins(2);
         eventually("all nodes to be Ready", limit, async || {
-            let nodes = self.api.list(&ListParams::default()).await?;
+            let nodes = self.api.list(&ListParams::default().labels(MANAGED)).await?;
             Ok(nodes.iter().all(|node| is_ready(node) && !has_condition_taint(node)).then_some(()))
         })
         .await

@@ -1,11 +1,16 @@
-//! Tests of many cases that try some of them in each run, and all of them in a soak.
+//! Tests of many cases that try some of them in each run, and long tests that have their turn in some runs; all of them in a soak.
 
-use std::{collections::BTreeSet, env, fmt};
+use std::{
+    collections::BTreeSet,
+    env, fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    thread,
+};
 
 use anyhow::{Context, Result};
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 
-use crate::seed;
+use crate::{seed, skip};
 
 /// Variable with the number of cases, or `all`. `cargo xtask soak` sets it.
 pub const VARIABLE: &str = "TF_SAMPLE";
@@ -27,6 +32,32 @@ pub enum Sample {
 /// Whether the environment says how many cases are tried.
 pub fn is_asked_for() -> bool {
     env::var_os(VARIABLE).is_some()
+}
+
+/// Long tests have their turn in one of so many runs.
+const ONE_IN: u64 = 3;
+
+/// Whether the long test of this thread has its turn: in one of [`ONE_IN`] runs of `cargo xtask test`, drawn with the seed and the test's name, and whenever
+/// a soak or a person runs it. It is counted as skipped otherwise, and returns next.
+///
+/// # Errors
+/// When the seed is not a number, or the test cannot be counted.
+pub fn has_turn() -> Result<bool> {
+    if is_asked_for() || env::var_os(seed::VARIABLE).is_none() {
+        return Ok(true);
+    }
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    let has_turn = is_drawn(&name, seed::from_environment()?);
+    if !has_turn {
+        skip::this_test(&format!("it has its turn in one of {ONE_IN} runs; cargo xtask soak fleet runs it"))?;
+    }
+    Ok(has_turn)
+}
+
+fn is_drawn(name: &str, seed: u64) -> bool {
+    let mut hasher = DefaultHasher::new();
+    (name, seed).hash(&mut hasher);
+    hasher.finish().is_multiple_of(ONE_IN)
 }
 
 impl Sample {
@@ -89,5 +120,12 @@ mod tests {
         let others: BTreeSet<_> = (0..20).map(|salt| sample.draw(10, salt)).collect();
         assert!(others.len() > 1, "salts tell draws apart");
         assert_eq!(Sample::All.draw(3, 1), [0, 1, 2]);
+    }
+
+    #[test]
+    fn each_long_test_has_its_turn_as_often_as_it_says_and_not_all_at_once() {
+        let turns = |name: &str| (0..3000).filter(|seed| is_drawn(name, *seed)).count();
+        assert!((900..1100).contains(&turns("a::b")), "{}", turns("a::b"));
+        assert!((0..100).any(|seed| is_drawn("a::b", seed) != is_drawn("a::c", seed)));
     }
 }

@@ -103,6 +103,16 @@ pub fn status(set: &str, daemon: &str, index: usize) -> Status {
     }
 }
 
+/// Neither the kubelet nor the agent of a member says that it serves.
+pub fn is_down<Cr>(observed: &mut Observed<Cr>, index: usize) {
+    if let Source::Known(pods) = &mut observed.pods {
+        pods[index].ready = false;
+    }
+    if let Some(Agent::Says(status)) = observed.agents.get_mut(&format!("pod-{index}")) {
+        status.health = Some(Health::new(false, "its port does not answer"));
+    }
+}
+
 /// What is observed of all of them, beside what was observed of everything else. `says`: what the agent of a member says.
 pub fn of<Cr>(observed: Observed<Cr>, set: &str, says: impl Fn(usize) -> Agent) -> Observed<Cr> {
     let workload =

@@ -5,7 +5,12 @@
 
 use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
 use tf_api::{Managed, Vrouter, contract::Reason};
-use tf_plan::{build::identity::Identity, placement::Placement, plan::NotReady};
+use tf_plan::{
+    build::identity::Identity,
+    observed::Node,
+    placement::{self, Placement},
+    plan::NotReady,
+};
 
 /// Nodes that share settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +46,20 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
         gateway: group.vrouter_gateway.as_deref(),
     });
     groups.collect()
+}
+
+/// Nodes that a group matches and whose taints keep its pods away: no agent runs there, and the DaemonSet does not count them. Without tolerations of its
+/// own a group tolerates everything.
+pub fn kept_away(groups: &[Group<'_>], nodes: &[Node]) -> Option<String> {
+    let kept_away = |node: &Node| {
+        let group = groups.iter().find(|group| group.placement.matches(node))?;
+        let taint = placement::untolerated(node, group.tolerations).filter(|_| !group.tolerations.is_empty())?;
+        Some(format!("{} ({}:{})", node.name, taint.key, taint.effect))
+    };
+    let found: Vec<String> = nodes.iter().filter_map(kept_away).collect();
+    let (first, more) = (found.first()?, found.len() - 1);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("no agent on {first}{more}: tolerations do not cover the taint"))
 }
 
 /// Settings of and around groups that have no effect.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tf_api::{
     Managed, Vrouter,
     common::PodConfiguration,
-    contract::{Draft, Reason},
+    contract::{ConditionType, Draft, Reason},
     names,
 };
 use tf_plan::{
@@ -21,6 +21,7 @@ use tf_plan::{
     cluster::Cluster,
     component::Agents,
     dependency::{self, Dependency, Need},
+    family::IpFamily,
     hibernation, images, keystone,
     node::{
         self,
@@ -117,7 +118,7 @@ fn complete(
         cr,
         identity: &identity,
         containers: &selection.containers,
-        release: selection.release,
+        release: &selection.release,
         overrides: &observed.operator.images,
         cluster: &cluster,
         parameters: &parameters,
@@ -162,12 +163,15 @@ fn complete(
         workloads.push((name, hash));
         sets.push(parameters);
     }
-    let notes = notes(&sets, services, &cluster)?;
+    let mut notes = notes(&sets, services, &cluster)?;
+    notes.extend(groups::kept_away(&groups, observed.nodes.known().map(Vec::as_slice).unwrap_or_default()));
+    let held = without_control(&sets, services, &drafts)?;
     let mut plan = Plan {
         objects,
-        version: selection.release.name.to_owned(),
+        version: selection.release.name.clone(),
         drafts,
         notes,
+        held,
         own_status: own_status(observed, &workloads),
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
         ..Plan::default()
@@ -302,6 +306,8 @@ impl World<'_> {
             affinity: placement::affinity_alone(group.placement.node_selector(), &agents),
             share_processes: false,
             grace_seconds: pods::GRACE_SECONDS,
+            // Agents take their addresses from the node itself.
+            family: IpFamily::default(),
             restart: self.cr.restart(),
         });
         let name = identity.workload_name("daemonset");
@@ -315,10 +321,6 @@ impl World<'_> {
         ignored.extend(groups::ignored(self.cr));
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));
         let spec = &self.cr.spec.service_configuration;
-        if spec.agent_mode.as_deref() == Some("dpdk") {
-            let why = "the kernel forwards, DPDK comes with a later release";
-            ignored.push(format!("spec.serviceConfiguration.agentMode: {why}"));
-        }
         if spec.cni_mtu.is_some() && !self.pods.cni {
             ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
         }
@@ -345,13 +347,33 @@ fn environment(identity: &Identity, name: &str, parameters: &Parameters) -> Obje
     publish::credentials(identity, name, &variables.collect::<SecretData>())
 }
 
+/// What keeps agents from forwarding anything although they run: they learn every route from a control node.
+fn without_control(
+    sets: &[Parameters],
+    services: &Services,
+    drafts: &[Draft],
+) -> Result<Option<(Reason, String)>, NotReady> {
+    let Some(parameters) = sets.first() else { return Ok(None) };
+    if !services.xmpp_servers(parameters)?.is_empty() {
+        return Ok(None);
+    }
+    let control = drafts.iter().find(|draft| draft.kind == ConditionType::ControlReady);
+    let cause = match control.filter(|draft| draft.reason != Reason::NotRequested) {
+        Some(draft) => format!(": {}", draft.message),
+        None => {
+            "; create a Control in this namespace, or name control nodes in serviceConfiguration.envVariablesConfig \
+            (CONTROL_NODES)"
+                .to_owned()
+        }
+    };
+    let message = format!("no control node is known, so agents run and forward nothing{cause}");
+    Ok(Some((Reason::DependencyNotReady, message)))
+}
+
 /// What people should know: facts that are only assumed, and switches that do not fit what services publish.
 fn notes(sets: &[Parameters], services: &Services, cluster: &Cluster) -> Result<Vec<String>, NotReady> {
     let mut notes = cluster.problems.clone();
     let Some(parameters) = sets.first() else { return Ok(notes) };
-    if services.xmpp_servers(parameters)?.is_empty() {
-        notes.push("no control node is known: agents run and forward nothing".to_owned());
-    }
     if parameters.get(Name::CloudOrchestrator).is_some_and(|it| !ORCHESTRATORS.contains(&it)) {
         let path = parameters.path(Name::CloudOrchestrator);
         notes.push(format!("{path} is none of {} and counts as none", ORCHESTRATORS.join(", ")));

@@ -1,9 +1,8 @@
 //! Containers and volumes of the pods.
 //!
-//! Only what works on the node itself is privileged: the kernel module's installer and the agent, which makes `vhost0`. No
+//! Only what works on the node itself is privileged: the kernel module's installer and the agent. No
 //! container has a hook that runs when it stops, so the data plane forwards on while the agent restarts (tf-components 11,
-//! trap 16). The plugin's executable is placed by an init container; the configuration that makes the kubelet use it is
-//! written by the node agent when the daemon serves. Nothing else of the node's CNI plugins is touched.
+//! trap 16). The plugin's executable is placed by an init container; the configuration that makes the kubelet use it is not written yet.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +48,7 @@ pub const CONTAINERS: [Builtin; 5] = [
 
 /// Containers of the Go tf-operator that are not needed.
 pub const OBSOLETE: [(&str, &str); 4] = [
-    ("nodeinit", "the node agent applies the kernel settings itself"),
+    ("nodeinit", "this release applies no kernel settings; set them on the nodes"),
     ("nodeinit-status-prefetch", "images are not fetched ahead"),
     ("nodeinit-tools-prefetch", "images are not fetched ahead"),
     ("provisioner", "nodes are registered by the operators, not by a container"),

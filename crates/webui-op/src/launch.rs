@@ -10,7 +10,7 @@ use tf_api::ports;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, port},
+    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, one_worker, port},
 };
 
 use crate::{config, containers::WEB, login::Login, services::Services};
@@ -48,6 +48,7 @@ fn web(address: &str, services: &Services, agents: &Agents) -> Result<Launch, Un
         host: None,
         tls: true,
         contains: None,
+        workers: one_worker(),
     };
     launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;
@@ -79,6 +80,7 @@ fn job(services: &Services) -> Result<Launch, Unusable> {
         host,
         tls: false,
         contains: None,
+        workers: one_worker(),
     };
     Ok(launch)
 }

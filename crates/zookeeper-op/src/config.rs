@@ -76,8 +76,8 @@ pub fn static_file(
         .set("initLimit", spec.init_limit.unwrap_or(5))
         .set("syncLimit", spec.sync_limit.unwrap_or(2))
         .set("maxClientCnxns", spec.max_client_cnxns.unwrap_or(60))
-        // Clients of Tungsten Fabric ask for 400 s; a longer session survives longer outages of the ensemble.
-        .set("maxSessionTimeout", spec.max_session_timeout.unwrap_or(120_000))
+        // Clients of Tungsten Fabric ask for up to 400 s, and the next one is elected when the session of a lost one has ended (ADR 0067).
+        .set("maxSessionTimeout", spec.session_timeout())
         // Without it snapshots and logs are never removed.
         .set("autopurge.snapRetainCount", spec.snap_retain_count.unwrap_or(3))
         .set("autopurge.purgeInterval", spec.purge_interval.unwrap_or(1))
@@ -196,8 +196,10 @@ pub fn launch_file(
         files: BTreeMap::from([
             (STATIC_FILE.into(), OnChange::Restart),
             (ID_FILE.into(), OnChange::Restart),
-            (LOG_FILE.into(), OnChange::Restart),
-            (LOGBACK_FILE.into(), OnChange::Restart),
+            // Logback reads its file again by itself; servers before 3.8 have Log4j and take another level when they start. A restart for it would end with
+            // an election, during which the config API answers 503.
+            (LOG_FILE.into(), OnChange::Nothing),
+            (LOGBACK_FILE.into(), OnChange::Nothing),
             // The ensemble tells its servers of a change itself; a start goes by the file.
             (DYNAMIC_FILE.into(), OnChange::Nothing),
             // For the agent.

@@ -46,7 +46,7 @@ impl<'a> Sight<'a> {
         let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
         let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
         let reports = Reports::of_observed(observed);
-        let placement = Placement::from_selector(&common.node_selector, Placement::ControlPlane);
+        let placement = Placement::of_members(common);
         let places: Vec<Place> = nodes.iter().filter_map(|node| place(node, &placement)).collect();
         let matching = places.iter().filter(|place| place.matches).count();
         // A node that is gone for a while takes nobody's vote: only a stated number does.

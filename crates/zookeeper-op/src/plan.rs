@@ -55,7 +55,8 @@ const LEGACY_DIRECTORY: &str = "/var/lib/contrail/zookeeper";
 const HOST_FILES: &str = "host-files";
 /// The daemon of a member.
 pub const DAEMON: &str = "zookeeper";
-const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zookeeper", default: true }];
+/// Containers that the spec may list.
+pub const CONTAINERS: [Builtin; 1] = [Builtin { name: DAEMON, image: "external-zookeeper", default: true }];
 
 /// Plans
 ///

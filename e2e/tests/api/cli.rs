@@ -107,6 +107,89 @@ fn with_context(lab: &Lab, name: &str, namespace: &str) -> Result<std::path::Pat
 }
 
 #[tokio::test]
+async fn the_program_releases_what_is_being_deleted_from_operators_and_from_no_other() -> Result<()> {
+    const OWN: &str = "asked-to-release";
+    let lab = defined().await?;
+    let client = lab.client().await?;
+    let here = lab.kubeconfig();
+    namespace(&client, OWN, json!({})).await?;
+    let nothing = format!("no resource in namespace {OWN} is being deleted and waits for an operator\n");
+    assert_eq!(says(here, 0, &["release", "-n", OWN]).await?, nothing);
+
+    for (name, finalizers) in [
+        ("kept", json!(["tf.tungsten.io/vrouter-op"])),
+        ("stuck", json!(["tf.tungsten.io/vrouter-op"])),
+        ("shared", json!(["tf.tungsten.io/vrouter-op", "example.org/other"])),
+    ] {
+        let metadata = json!({"name": name, "finalizers": finalizers});
+        let vrouter = json!({"apiVersion": "tf.tungsten.io/v1alpha1", "kind": "Vrouter", "metadata": metadata});
+        send(&client, Method::POST, &collection(OWN, "vrouters"), JSON, vrouter.to_string()).await?.accepted()?;
+    }
+    let path = |name: &str| format!("{}/{name}", collection(OWN, "vrouters"));
+    for name in ["stuck", "shared"] {
+        send(&client, Method::DELETE, &path(name), JSON, String::new()).await?.accepted()?;
+    }
+    let line =
+        |name: &str| format!("Vrouter {OWN}/{name}: finalizer removed; what it has in the config API stays there\n");
+    assert_eq!(says(here, 0, &["release", "-n", OWN]).await?, line("shared") + &line("stuck"));
+    assert_eq!(says(here, 0, &["release", "-n", OWN]).await?, nothing, "the other finalizer stays");
+    let left = says(here, 0, &["status", "-n", OWN, "-o", "json"]).await?;
+    let left: Value = serde_json::from_str(&left)?;
+    let names: Vec<_> = left.as_array().context("no list")?.iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(names, ["kept", "shared"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_program_prints_values_that_pin_what_pods_run_and_names_what_it_cannot_pin() -> Result<()> {
+    const OWN: &str = "asked-to-lock";
+    const IMAGE: &str = "opensdn/opensdn-external-zookeeper:24.1";
+    let lab = defined().await?;
+    let client = lab.client().await?;
+    let here = lab.kubeconfig();
+    namespace(&client, OWN, json!({})).await?;
+    let nothing = program(here, &["lock", "-n", OWN], "").await?;
+    assert_eq!(nothing, (2, String::new(), format!("error: no component has pods in namespace {OWN}\n")));
+
+    let labels = json!({
+        "tf_manager": "zookeeper",
+        "app.kubernetes.io/managed-by": "zookeeper-op",
+        "app.kubernetes.io/part-of": "tungsten-fabric",
+    });
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "zk-0", "labels": labels},
+        "spec": {"nodeName": "node1", "containers": [{"name": "zookeeper", "image": IMAGE}]},
+    });
+    let pods = format!("/api/v1/namespaces/{OWN}/pods");
+    send(&client, Method::POST, &pods, JSON, pod.to_string()).await?.accepted()?;
+    let report = async |id: &str| {
+        let state = json!({"name": "zookeeper", "image": IMAGE, "imageID": id, "ready": true, "restartCount": 0});
+        let status = json!({"status": {"phase": "Running", "containerStatuses": [state]}});
+        send(&client, Method::PATCH, &format!("{pods}/zk-0/status"), MERGE, status.to_string()).await?.accepted()
+    };
+    let pinned = format!("docker.io/opensdn/opensdn-external-zookeeper@sha256:{}", "ab".repeat(32));
+    report(&pinned).await?;
+    let values: Value = serde_saphyr::from_str(&says(here, 0, &["lock", "-n", OWN]).await?)?;
+    assert_eq!(values, json!({"operands": {"images": {"external-zookeeper": pinned}}}));
+    assert_eq!(
+        says(here, 0, &["lock", "-n", OWN, "--operator", "zookeeper-op"]).await?,
+        says(here, 0, &["lock", "-n", OWN]).await?
+    );
+    let (code, _, error) = program(here, &["lock", "-n", OWN, "--operator", "redis-op"], "").await?;
+    assert_eq!((code, error), (2, format!("error: no component of redis-op has pods in namespace {OWN}\n")));
+
+    report(&format!("sha256:{}", "ab".repeat(32))).await?;
+    let (code, out, error) = program(here, &["lock", "-n", OWN], "").await?;
+    let problem = format!("image external-zookeeper is not pinned: {IMAGE} on node1 was loaded into the node");
+    assert!(code == 1 && error.starts_with(&format!("error: {problem}")), "{code}\n{out}\n{error}");
+    assert!(out.starts_with(&format!("# {problem}")), "{out}");
+    assert_eq!(serde_saphyr::from_str::<Value>(&out)?, json!({"operands": {}}));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_program_tells_the_status_and_ends_with_the_code_that_scripts_wait_for() -> Result<()> {
     const OWN: &str = "asked-for-status";
     let lab = defined().await?;

@@ -167,7 +167,7 @@ async fn every_status_an_operator_writes_is_read_rightly_by_generic_tools() -> R
     let changed = apply(None, "example/zookeeper:2").await?;
     assert_eq!(history.of(changed, &ready().await?).await?, [Kstatus::InProgress, Kstatus::Current], "rolled out");
 
-    let wrong = apply(Some("no-such-release"), "example/zookeeper:2").await?;
+    let wrong = apply(Some("no such release"), "example/zookeeper:2").await?;
     let stalled = resources::until(&client, ZOOKEEPER, HOME, "zk", "Stalled", SOON, |resource| {
         resource.status.observed_generation == Some(wrong) && resource.is("Stalled", "True")
     })

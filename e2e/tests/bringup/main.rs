@@ -18,6 +18,8 @@ mod manifest;
 mod order;
 #[path = "../shared/picture.rs"]
 mod picture;
+#[path = "../shared/quiet.rs"]
+mod quiet;
 mod registration;
 mod rights;
 mod secrets;

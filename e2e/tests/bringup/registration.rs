@@ -15,6 +15,7 @@ use tf_sim::rest::{Memory, Rest};
 use tf_testing::{
     Cluster,
     resources::{self, Resource},
+    sample::has_turn,
     wait::eventually,
 };
 
@@ -85,6 +86,9 @@ impl Api {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn members_are_in_the_config_api_while_they_are_members_and_others_objects_are_left_alone() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     let lab = FLEET.get().await?;
     let cluster = Cluster::start(&lab, "registered").await?;
     let nodes = cluster.nodes(3, 1).await?;
@@ -131,6 +135,9 @@ async fn members_are_in_the_config_api_while_they_are_members_and_others_objects
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_in_the_config_api_until_they_leave_and_one_with_machines_stays() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     let lab = FLEET.get().await?;
     let cluster = Cluster::start(&lab, "registered-workers").await?;
     let nodes = cluster.nodes(3, 2).await?;
@@ -195,6 +202,9 @@ async fn workers_are_in_the_config_api_until_they_leave_and_one_with_machines_st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     let lab = FLEET.get().await?;
     let cluster = Cluster::start(&lab, "registered-nowhere").await?;
     cluster.nodes(1, 0).await?;
@@ -225,6 +235,9 @@ async fn a_control_whose_config_api_is_gone_is_not_held() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_config_api_that_lets_the_operator_in_no_more_is_named_with_the_call_within_ten_seconds() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     let lab = FLEET.get().await?;
     let cluster = Cluster::start(&lab, "registered-no-more").await?;
     cluster.nodes(1, 0).await?;

@@ -10,20 +10,22 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::StreamExt as _;
 use kube::{
-    Client,
+    Api, Client,
     api::{DynamicObject, ListParams, WatchEvent, WatchParams},
 };
 use serde_json::{Value, json};
 use tf_api::{KindInfo, kinds};
 use tf_plan::object::{self, Kind};
 use tf_testing::{
-    Cluster, Entry, Mark, Options, SharedLab,
+    Cluster, Options, SharedLab,
     manifests::documents,
     operators::repository,
     resources::{Resource, objects},
     wait::eventually,
 };
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
+
+pub use crate::quiet::{lines, settled, writes};
 
 /// A lab for many clusters, each with nodes of its own.
 pub static FLEET: SharedLab = SharedLab::new(|| Options::fleet(0, 0));
@@ -133,34 +135,14 @@ impl Chronicle {
         COMPONENTS.into_iter().chain([kinds::MANAGER]).map(Kind::custom).collect()
     }
 
-    /// Begins now. It lasts for less than five minutes.
+    /// Begins now.
     pub async fn begin(client: &Client, namespace: &str, kinds: Vec<Kind>) -> Result<Self> {
         let versions: Arc<Mutex<Vec<Version>>> = Arc::default();
         let mut tasks = JoinSet::new();
         for kind in kinds {
             let api = objects(client, kind, namespace);
             let from = api.list(&ListParams::default()).await?.metadata.resource_version.context("no version")?;
-            let mut events = api.watch(&WatchParams::default().timeout(294), &from).await?.boxed();
-            let versions = Arc::clone(&versions);
-            tasks.spawn(async move {
-                while let Some(Ok(event)) = events.next().await {
-                    let object = match event {
-                        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-                            object
-                        }
-                        WatchEvent::Bookmark(_) => continue,
-                        WatchEvent::Error(_) => return,
-                    };
-                    let revision = object.metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
-                    let version = Version {
-                        revision: revision.unwrap_or_default(),
-                        kind: kind.kind,
-                        name: object.metadata.name.clone().unwrap_or_default(),
-                        object,
-                    };
-                    versions.lock().unwrap_or_else(PoisonError::into_inner).push(version);
-                }
-            });
+            tasks.spawn(follow(api, kind, from, Arc::clone(&versions)));
         }
         Ok(Self { versions, tasks })
     }
@@ -171,6 +153,32 @@ impl Chronicle {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         versions.sort_by_key(|version| version.revision);
         Ok(versions)
+    }
+}
+
+/// Notes every state of the objects of a kind from a version on, until a watch ends with an error.
+async fn follow(api: Api<DynamicObject>, kind: Kind, mut from: String, versions: Arc<Mutex<Vec<Version>>>) {
+    // The API server ends each watch after a while.
+    while let Ok(events) = api.watch(&WatchParams::default(), &from).await {
+        let mut events = events.boxed();
+        while let Some(Ok(event)) = events.next().await {
+            let object = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => object,
+                WatchEvent::Bookmark(mark) => {
+                    from = mark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(_) => return,
+            };
+            from = object.metadata.resource_version.clone().unwrap_or(from);
+            let version = Version {
+                revision: from.parse().unwrap_or_default(),
+                kind: kind.kind,
+                name: object.metadata.name.clone().unwrap_or_default(),
+                object,
+            };
+            versions.lock().unwrap_or_else(PoisonError::into_inner).push(version);
+        }
     }
 }
 
@@ -210,42 +218,6 @@ pub fn each_pod_started_once(versions: &[Version]) -> Result<usize> {
     let twice: Vec<_> = pods.iter().filter(|(_, uids)| uids.len() > 1).map(|(name, _)| *name).collect();
     ensure!(twice.is_empty(), "pods were replaced during the bring-up: {twice:?}");
     Ok(pods.len())
-}
-
-/// Requests of operators that change something, leases apart.
-pub fn writes(entries: Vec<Entry>, users: &[&str]) -> Vec<Entry> {
-    let ours = |entry: &Entry| users.contains(&entry.user.as_str());
-    entries
-        .into_iter()
-        .filter(|entry| ours(entry) && entry.counts() && entry.is_mutating() && !entry.is_lease())
-        .collect()
-}
-
-/// Requests as lines, for failure messages.
-pub fn lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> String {
-    let line = |entry: &Entry| {
-        let sub = if entry.subresource.is_empty() { String::new() } else { format!("/{}", entry.subresource) };
-        let (verb, resource) = (entry.verb, &entry.resource);
-        format!("{} {verb:?} {resource}{sub} {}/{} {}", entry.user, entry.namespace, entry.name, entry.code)
-    };
-    entries.into_iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Waits until the operators of a cluster have written nothing for this long, and returns the position in the audit log.
-pub async fn settled(cluster: &Cluster, quiet: Duration) -> Result<Mark> {
-    let users = cluster.users();
-    let mut mark = cluster.lab.audit_mark().await?;
-    let mut since = Instant::now();
-    let limit = Duration::from_mins(1);
-    eventually(&format!("no writes for {} s", quiet.as_secs()), limit, async || {
-        let (entries, end) = cluster.lab.audit().entries_since(mark)?;
-        if !writes(entries, &users).is_empty() {
-            (mark, since) = (end, Instant::now());
-        }
-        Ok((since.elapsed() >= quiet).then_some(()))
-    })
-    .await?;
-    cluster.lab.audit_mark().await
 }
 
 /// Waits until a namespace holds no object of these kinds.

@@ -20,7 +20,7 @@ use tf_testing::{
     operators::Operator,
     proxy::{Match, Point, Proxy},
     resources::{self, Resource},
-    sample::Sample,
+    sample::{Sample, has_turn},
     wait::eventually,
 };
 
@@ -136,21 +136,33 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_zookeeper_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     wherever_it_is_killed("zookeeper-op", ZOOKEEPER).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_redis_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     wherever_it_is_killed("redis-op", REDIS).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_cassandra_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     wherever_it_is_killed("cassandra-op", CASSANDRA).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_rabbitmq_are_taken_over_once_each_wherever_the_operator_is_killed() -> Result<()> {
+    if !has_turn()? {
+        return Ok(());
+    }
     wherever_it_is_killed("rabbitmq-op", RABBITMQ).await
 }
 

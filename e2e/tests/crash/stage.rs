@@ -39,6 +39,10 @@ pub const HOME: &str = "operators";
 /// only the next resync would mend takes ten minutes.
 const LIMIT: Duration = Duration::from_mins(2);
 
+/// The same where every member is replaced: each of three settles before the next one, in four ranks of components that wait for each other. Beside the
+/// other programs of the layer two minutes were too few.
+const LIMIT_OF_CHANGE: Duration = Duration::from_mins(4);
+
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -312,7 +316,8 @@ impl Stage {
 
         let begun = Instant::now();
         let (mut last_write, mut disturbed) = (Instant::now(), None::<Answered>);
-        let limit = |disturbed: bool| if disturbed { 2 * LIMIT } else { LIMIT };
+        let limit = if scene.former.is_some() { LIMIT_OF_CHANGE } else { LIMIT };
+        let limit = |disturbed: bool| if disturbed { 2 * limit } else { limit };
         loop {
             let sprung = if let Some(trap) = &mut trap {
                 trap.sprung(LOOK).await

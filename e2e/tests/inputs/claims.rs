@@ -10,7 +10,8 @@ use tf_testing::{Cluster, cluster::NODE_LABEL, resources};
 use crate::support::{cluster, made, member, merge, told};
 
 async fn vrouter(cluster: &Cluster, name: &str) -> Result<()> {
-    let spec = json!({"commonConfiguration": {"nodeSelector": cluster.everywhere()}});
+    let control = json!({"envVariablesConfig": {"CONTROL_NODES": "192.0.2.1"}});
+    let spec = json!({"commonConfiguration": {"nodeSelector": cluster.everywhere()}, "serviceConfiguration": control});
     resources::apply(&cluster.client, VROUTER, &cluster.namespace, name, spec).await?;
     Ok(())
 }

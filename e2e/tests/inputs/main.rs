@@ -4,20 +4,28 @@
 // Says to clippy that the helpers below are tests, too, and may unwrap.
 #![cfg(test)]
 
+mod admission;
 mod adoption;
 mod authentication;
 mod authority;
+mod bootstrap;
 mod claims;
+mod dpdk;
 #[path = "../shared/external.rs"]
 mod external;
+mod families;
 #[path = "../shared/former.rs"]
 mod former;
+mod habits;
 mod hibernation;
 mod issuer;
 mod keystone;
+mod manifests;
 mod names;
 mod nodes;
 mod openshift;
+#[path = "../shared/quiet.rs"]
+mod quiet;
 mod secrets;
 mod stored;
 mod support;

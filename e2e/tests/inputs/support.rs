@@ -1,13 +1,13 @@
 //! What the tests of this folder share.
 
-use std::{sync::Arc, time::Duration};
+use std::{process::Command, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tf_api::KindInfo;
 use tf_testing::{
-    Cluster, Lab, Options, SharedLab,
+    Cluster, Lab, Options, SharedLab, assets,
     cluster::define_all,
     operators::{Install, Run},
     resources::{self, Resource},
@@ -105,6 +105,21 @@ pub async fn secret(cluster: &Cluster, name: &str, data: Value) -> Result<()> {
         "stringData": data,
     });
     cluster.apply_object(&object).await
+}
+
+/// kubectl, acting on the cluster's namespace as a person with all rights. Caches and plugins of the user have no say.
+pub fn kubectl(cluster: &Cluster) -> Result<Command> {
+    let mut command = assets::kubectl()?;
+    command.env("HOME", cluster.lab.folder().path()).env("KUBECONFIG", cluster.lab.kubeconfig());
+    command.args(["--namespace", &cluster.namespace]);
+    Ok(command)
+}
+
+/// Runs kubectl in the namespace of the cluster.
+pub fn run(cluster: &Cluster, arguments: &[&str]) -> Result<()> {
+    let output = kubectl(cluster)?.args(arguments).output()?;
+    ensure!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
 }
 
 /// Changes part of a resource.

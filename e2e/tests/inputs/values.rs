@@ -4,10 +4,17 @@
 mod kinds;
 mod stores;
 
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use tf_testing::{Cluster, resources::Resource};
+use tf_testing::{Cluster, cluster::BRING_UP, resources::Resource, wait::eventually};
 
 use self::{
     kinds::{Kind, daemons},
@@ -62,6 +69,36 @@ impl Kind {
         cluster.until(self.info, NAME, &format!("{condition}={status} {reason} with {words:?}"), wanted).await
     }
 
+    /// Uids of its pods.
+    async fn pods(&self, cluster: &Cluster) -> Result<BTreeSet<String>> {
+        let pods = Api::<Pod>::namespaced(cluster.client.clone(), &cluster.namespace);
+        let its = ListParams::default().labels(&format!("{}={NAME}", self.info.kind.to_lowercase()));
+        let uids: BTreeSet<String> = pods.list(&its).await?.into_iter().filter_map(|pod| pod.metadata.uid).collect();
+        ensure!(!uids.is_empty(), "{} has no pods", self.info.kind);
+        Ok(uids)
+    }
+
+    /// Uids of its pods once it has been Ready, and the controller of its workload has counted the pods that there are, for a while: on a busy machine that
+    /// controller counts a former pod long after the next one is Ready.
+    async fn settled(&self, cluster: &Cluster) -> Result<BTreeSet<String>> {
+        let sets = Api::<StatefulSet>::namespaced(cluster.client.clone(), &cluster.namespace);
+        let is_its = |set: &StatefulSet| {
+            let mut owners = set.metadata.owner_references.iter().flatten();
+            owners.any(|owner| owner.kind == self.info.kind && owner.name == NAME)
+        };
+        let mut since: Option<Instant> = None;
+        eventually("its workload to be counted", BRING_UP, async || {
+            let found = sets.list(&ListParams::default()).await?;
+            let mut its = found.iter().filter(|set| is_its(set)).peekable();
+            let is_settled =
+                its.peek().is_some() && its.all(is_counted) && cluster.get(self.info, NAME).await?.is_ready();
+            since = is_settled.then(|| since.unwrap_or_else(Instant::now));
+            Ok(since.filter(|since| since.elapsed() > Duration::from_secs(3)).map(drop))
+        })
+        .await?;
+        self.pods(cluster).await
+    }
+
     /// The list of its containers with this in each entry.
     fn listed(&self, of_each: &Value) -> Value {
         let entry = |name: &&str| {
@@ -111,16 +148,26 @@ impl Kind {
         cluster.ready(self.info, NAME).await?;
 
         // A bad value does not disturb what runs.
+        let before = self.settled(cluster).await?;
         for (settings, words) in self.stalled.iter().chain(&self.founded) {
             self.set(cluster, settings).await?;
             let still = self.says(cluster, STALLED, *words).await?;
             ensure!(still.is("Available", "True"), "{}: {}", self.info.kind, still.explain("Available"));
         }
+        ensure!(self.pods(cluster).await? == before, "{}: pods were replaced for a bad value", self.info.kind);
         // Nor is anything left of it when nothing is set any more.
         self.set(cluster, &json!({})).await?;
         cluster.ready(self.info, NAME).await?;
         Ok(())
     }
+}
+
+/// Whether all pods of a StatefulSet are Ready, and of its current template.
+fn is_counted(set: &StatefulSet) -> bool {
+    let Some(status) = &set.status else { return false };
+    status.observed_generation == set.metadata.generation
+        && status.ready_replicas == Some(status.replicas)
+        && status.updated_replicas == Some(status.replicas)
 }
 
 #[tokio::test]

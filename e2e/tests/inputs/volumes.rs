@@ -1,4 +1,4 @@
-//! Volume claims that get another size. The volumes are of nobody's driver: the test says what one would.
+//! Volume claims that get another size, or have a class that does not exist. The volumes are of no driver: the test says what one would.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,12 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tf_api::kinds::ZOOKEEPER;
-use tf_testing::{Cluster, wait::eventually};
+use tf_testing::{Cluster, resources::Resource, wait::eventually};
 
-use crate::support::{SOON, cluster, member, merge, told};
+use crate::support::{SOON, cluster, member, merge, run, told};
 
 const NAME: &str = "zookeeper1";
+const SET: &str = "zookeeper1-zookeeper-statefulset";
 
 /// So many volumes of 4Gi of a class of this name, which can grow or not.
 async fn volumes(cluster: &Cluster, class: &str, can_grow: bool, count: usize) -> Result<()> {
@@ -165,4 +166,39 @@ async fn a_class_that_cannot_grow_is_told_and_holds_nothing_else() -> Result<()>
     resize(&cluster, &class, "4Gi", 1).await?;
     told(&cluster, ZOOKEEPER, NAME, ("ConfigReady", "True", "Succeeded")).await?;
     ask_for(&cluster, &["4Gi"]).await
+}
+
+/// Waits until the condition says this of a claim.
+async fn unbound(cluster: &Cluster, words: &str) -> Result<()> {
+    let says = |it: &Resource| it.explain("WorkloadReady").contains(words);
+    cluster.until(ZOOKEEPER, NAME, &format!("saying {words:?}"), says).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_class_that_does_not_exist_is_named_with_its_claim_until_it_is_corrected() -> Result<()> {
+    let cluster = cluster("in-no-class", &["zookeeper-op"]).await?;
+    cluster.nodes(1, 0).await?;
+    let spec = |class: Value| json!({"commonConfiguration": {"replicas": 1, "storage": {"persistentVolumeClaim": {"size": "4Gi", "class": class}}}});
+    member(&cluster, ZOOKEEPER, NAME, spec(json!("fast-lokal"))).await?;
+    let claim = format!("data-{SET}-0");
+    let why = "storageclass.storage.k8s.io \"fast-lokal\" not found";
+    unbound(&cluster, &format!("claim {claim} of class fast-lokal is not bound to a volume: {why}")).await?;
+
+    // As the message says.
+    volumes(&cluster, "of-in-no-class", false, 1).await?;
+    member(&cluster, ZOOKEEPER, NAME, spec(json!("of-in-no-class"))).await?;
+    run(&cluster, &["delete", &format!("statefulset/{SET}"), &format!("pvc/{claim}")])?;
+    cluster.ready(ZOOKEEPER, NAME).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_in_a_cluster_without_a_default_class_says_so() -> Result<()> {
+    let cluster = cluster("in-no-default", &["zookeeper-op"]).await?;
+    cluster.nodes(1, 0).await?;
+    let storage = json!({"persistentVolumeClaim": {"size": "4Gi"}});
+    member(&cluster, ZOOKEEPER, NAME, json!({"commonConfiguration": {"replicas": 1, "storage": storage}})).await?;
+    let why = "no persistent volumes available for this claim and no storage class is set";
+    unbound(&cluster, &format!("claim data-{SET}-0 of the default class is not bound to a volume: {why}")).await
 }

@@ -27,6 +27,19 @@ use crate::support::{
 /// What a busy machine adds to a pause.
 const BUSY: Duration = Duration::from_secs(2);
 
+/// The bystander once nothing of it has changed for a while: its controllers write for a moment after it is Ready.
+async fn settled(stage: &Stage) -> Result<Vec<String>> {
+    let mut last = fingerprint(stage).await?;
+    eventually("the bystander to be at rest", SOON, async || {
+        tokio::time::sleep(BUSY).await;
+        let now = fingerprint(stage).await?;
+        let is_at_rest = now == last;
+        last.clone_from(&now);
+        Ok(is_at_rest.then_some(now))
+    })
+    .await
+}
+
 /// One resource that faults are about, another that they are not about, and the operator of both behind a proxy.
 pub struct Scene {
     pub stage: Stage,
@@ -50,7 +63,7 @@ impl Scene {
         stage.apply(PROBE, "a", level("info")).await?;
         stage.ready(PROBE, "a").await?;
         stage.ready(PROBE, "bystander").await?;
-        let bystander = fingerprint(&stage).await?;
+        let bystander = settled(&stage).await?;
         let mark = stage.mark().await?;
         Ok(Self { stage, proxy, operator, bystander, mark })
     }

@@ -54,13 +54,14 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
 const OPEN: [&str; 3] = ["resource_namespace", "resource_name", "le"];
 
 /// Every value that a label may have here, numbers of buckets apart.
-const VALUES: [&str; 37] = [
+const VALUES: [&str; 38] = [
     "Available",
     "CertificatesReady",
     "ClusterRole",
     "ConfigMap",
     "Degraded",
     "DependenciesReady",
+    "Event",
     "False",
     "Hibernated",
     "Paused",

@@ -1,5 +1,6 @@
-//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live; with `--real`, on nodes where pods run.
+//! `cargo xtask demo`: a Manager manifest becomes a Ready cluster, live; with `--real`, on nodes where pods run; with `--context`, on a cluster that one has.
 
+mod context;
 mod explain;
 mod real;
 
@@ -11,18 +12,23 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, builder::ArgPredicate};
 use futures::future::try_join_all;
+use kube::Client;
 use tf_api::kinds;
 use tf_testing::{
-    Lab, Options,
+    Lab, Options, assets,
     audit::count_by_user,
+    manifests,
     operators::{self, Install, Operator, Run},
     real::whole,
     resources::{self, Resource},
 };
 
-use crate::build::{self, Built};
+use crate::{
+    build::{self, Built},
+    tools::{self, Need},
+};
 
 const NAMESPACE: &str = "tf";
 
@@ -32,7 +38,13 @@ pub struct Demo {
     /// Real nodes on which real stores run and `tf-sim` plays the daemons, instead of simulated ones; needs root
     #[arg(long, conflicts_with_all = ["control_plane", "workers"])]
     real: bool,
-    /// The manifest to apply [default: examples/manager.yaml; with --real without kernel module and CNI plugin]
+    /// A cluster that you have, by its context in the kubeconfig: installs the charts into the namespace tf-demo and removes everything in the end
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["real", "control_plane", "workers"])]
+    context: Option<String>,
+    /// Registry from which the nodes of that cluster pull every image [default: they have been loaded]
+    #[arg(long, requires = "context")]
+    registry: Option<String>,
+    /// The manifest to apply [default: examples/manager.yaml; with --real without kernel module and CNI plugin, with --context without vRouter]
     #[arg(long)]
     manifest: Option<String>,
     /// Simulated control-plane nodes
@@ -41,8 +53,8 @@ pub struct Demo {
     /// Simulated workers
     #[arg(long, default_value_t = 3)]
     workers: u32,
-    /// Seconds everything may take to become Ready [default: 120; with --real 900, which stores on two cores may need]
-    #[arg(long, default_value_t = 120, default_value_if("real", "true", "900"), hide_default_value = true)]
+    /// Seconds everything may take to become Ready [default: 120; with --real or --context 900, which stores on two cores may need]
+    #[arg(long, default_value_t = 120, default_value_ifs([("real", ArgPredicate::Equals("true".into()), "900"), ("context", ArgPredicate::IsPresent, "900")]), hide_default_value = true)]
     limit: u64,
     /// Leave everything running until Enter is pressed
     #[arg(long)]
@@ -60,7 +72,11 @@ pub fn run(demo: &Demo) -> Result<ExitCode> {
         None => fs::read_to_string(crate::root()?.join("examples/manager.yaml")).context("examples/manager.yaml")?,
     };
     let runtime = tokio::runtime::Runtime::new()?;
-    if demo.real {
+    if let Some(context) = &demo.context {
+        tools::ensure(&[Need::Lab])?;
+        assets::all()?;
+        runtime.block_on(context::show(demo, context, &manifest))?;
+    } else if demo.real {
         let images = build::images_for_real_nodes()?;
         runtime.block_on(real::show(demo, &manifest, images.folder()))?;
     } else {
@@ -86,19 +102,26 @@ async fn show(demo: &Demo, manifest: &str, binaries: &Built) -> Result<()> {
     println!("{:5.1} s  {} operators run, each with its own rights", begun.elapsed().as_secs_f64(), running.len());
 
     let mark = lab.audit_mark().await?;
-    let took = applied(&lab, demo, manifest, &running, begun).await?;
+    let took = applied(&lab.client().await?, NAMESPACE, demo, manifest, &running, begun).await?;
     summary(&lab, &running, took, lab.audit().entries_since(mark)?.0).await?;
     keep(&lab, demo).await
 }
 
 /// Applies the manifest and shows how it becomes Ready. How long that took.
-async fn applied(lab: &Lab, demo: &Demo, manifest: &str, running: &[Operator], begun: Instant) -> Result<Duration> {
+async fn applied(
+    client: &Client,
+    namespace: &str,
+    demo: &Demo,
+    manifest: &str,
+    running: &[Operator],
+    begun: Instant,
+) -> Result<Duration> {
     let applied = Instant::now();
-    lab.apply(manifest).await?;
+    manifests::apply(client, manifest).await?;
     println!("{:5.1} s  the manifest is applied; from here on time counts from zero\n", begun.elapsed().as_secs_f64());
-    if let Err(error) = watch(lab, running, applied, Duration::from_secs(demo.limit)).await {
+    if let Err(error) = watch(client, namespace, running, applied, demo).await {
         // Said on top of the error, never instead of it: the API may be what has failed.
-        match all(lab).await {
+        match resources::all(client, namespace).await {
             Ok(found) => println!("\n{}", explain::explain(&found)),
             Err(unread) => println!("\nwhat is not Ready, and why, cannot be read: {unread:#}"),
         }
@@ -108,19 +131,31 @@ async fn applied(lab: &Lab, demo: &Demo, manifest: &str, running: &[Operator], b
 }
 
 async fn keep(lab: &Lab, demo: &Demo) -> Result<()> {
+    finish(demo, &format!("export KUBECONFIG={}", lab.kubeconfig().display())).await
+}
+
+/// Waits for Enter where the command line says so. `hint`: how to look around.
+async fn finish(demo: &Demo, hint: &str) -> Result<()> {
     if demo.keep {
-        println!("\nexport KUBECONFIG={}\npress Enter to end", lab.kubeconfig().display());
+        println!("\n{hint}\npress Enter to end");
         tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
     }
     Ok(())
 }
 
+impl Demo {
+    /// Between two looks at all resources. Servers that start need the machine, and a cluster that one has is others', too.
+    fn pause(&self) -> Duration {
+        if self.real || self.context.is_some() { Duration::from_secs(2) } else { Duration::from_millis(100) }
+    }
+}
+
 /// Prints every change of a resource's Ready condition until the Manager is Ready, or everything where there is none.
-async fn watch(lab: &Lab, running: &[Operator], begun: Instant, limit: Duration) -> Result<()> {
-    let client = lab.client().await?;
+async fn watch(client: &Client, namespace: &str, running: &[Operator], begun: Instant, demo: &Demo) -> Result<()> {
+    let limit = Duration::from_secs(demo.limit);
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
     loop {
-        let found = resources::all(&client, NAMESPACE).await?;
+        let found = resources::all(client, namespace).await?;
         for resource in &found {
             let label = format!("{} {}", resource.kind.kind, resource.name);
             let state = state(resource);
@@ -142,7 +177,7 @@ async fn watch(lab: &Lab, running: &[Operator], begun: Instant, limit: Duration)
             let what = if managed { "the Manager was not" } else { "not everything was" };
             bail!("{what} Ready after {} s", limit.as_secs());
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(demo.pause()).await;
     }
 }
 
@@ -165,13 +200,7 @@ async fn summary(
     let counts = count_by_user(&entries);
     let found = all(lab).await?;
     println!("\nReady after {:.1} s\n", took.as_secs_f64());
-    println!("{:<14} {:<16} {:<6} {:<8} message", "kind", "name", "ready", "members");
-    for resource in &found {
-        let ready = if resource.is_ready() { "True" } else { "False" };
-        let members = resource.status.members_ready.clone().unwrap_or_default();
-        let message = resource.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
-        println!("{:<14} {:<16} {ready:<6} {members:<8} {message}", resource.kind.kind, resource.name);
-    }
+    table(&found);
     println!("\n{:<14} {:>9} {:>7} {:>10}", "operator", "requests", "writes", "memory");
     for operator in running {
         let count = counts.get(&operator.user).copied().unwrap_or_default();
@@ -179,4 +208,15 @@ async fn summary(
         println!("{:<14} {:>9} {:>7} {memory:>6} MiB", operator.name, count.total, count.writes());
     }
     Ok(())
+}
+
+/// A line for each resource.
+fn table(found: &[Resource]) {
+    println!("{:<14} {:<16} {:<6} {:<8} message", "kind", "name", "ready", "members");
+    for resource in found {
+        let ready = if resource.is_ready() { "True" } else { "False" };
+        let members = resource.status.members_ready.clone().unwrap_or_default();
+        let message = resource.condition("Ready").map(|ready| ready.message.clone()).unwrap_or_default();
+        println!("{:<14} {:<16} {ready:<6} {members:<8} {message}", resource.kind.kind, resource.name);
+    }
 }

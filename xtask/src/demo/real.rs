@@ -60,7 +60,7 @@ pub async fn show(demo: &super::Demo, manifest: &str, images: &Path) -> Result<(
     let lab = whole::installed(NODES, NAMESPACE, &archives).await?;
     let elapsed = begun.elapsed().as_secs_f64();
     println!("{elapsed:5.1} s  every node is Ready, has the images, and {} charts are installed", operators::ALL.len());
-    let took = applied(&lab, demo, manifest, &[], begun).await?;
+    let took = applied(&lab.client().await?, NAMESPACE, demo, manifest, &[], begun).await?;
     println!("\nReady after {:.1} s\n", took.as_secs_f64());
     pods(&lab).await?;
     if has_config(&lab).await? {

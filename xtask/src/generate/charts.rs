@@ -73,6 +73,7 @@ fn fill(operator: &Operator, rules: &[Rule], template: &str) -> String {
         .replace("@OPERATOR@", operator.name)
         .replace("@DESCRIPTION@", operator.description)
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
+        .replace("@BOOTSTRAP_PORT@", &operator.bootstrap_port().to_string())
         .replace("@PLURALS@", &plurals.join(", "))
         .replace("@PROTECTION@", ANNOTATION_DELETION_PROTECTION)
         .replace("@EXTRA_ROLES@\n", &extra_roles(operator, rules))

@@ -14,7 +14,17 @@ pub struct Operator {
     pub declaration: fn() -> Declaration,
 }
 
+/// The first of the ports of operators in the nodes' network. Nothing of Tungsten Fabric, its stores or Kubernetes listens at this and the next ones, and they
+/// are neither NodePorts nor ephemeral.
+const BOOTSTRAP_PORTS: u16 = 21_551;
+
 impl Operator {
+    /// The port of health and metrics where the operator is in its node's network.
+    pub fn bootstrap_port(&self) -> u16 {
+        let others = OPERATORS.iter().take_while(|other| other.name != self.name);
+        others.fold(BOOTSTRAP_PORTS, |port, _| port + 1)
+    }
+
     /// The kinds whose definitions it owns.
     pub fn kinds(&self) -> Vec<KindInfo> {
         kinds::ALL.into_iter().filter(|info| info.operator == self.name).collect()

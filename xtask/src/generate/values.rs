@@ -13,6 +13,7 @@ use serde_json::Value;
 struct Values {
     name_override: String,
     fullname_override: String,
+    registry: String,
     image: Image,
     image_pull_secrets: Vec<String>,
     #[schemars(range(min = 0))]
@@ -30,6 +31,8 @@ struct Values {
     port: u16,
     metrics: Metrics,
     bootstrap: bool,
+    #[schemars(range(min = 1, max = 65535))]
+    bootstrap_port: u16,
     api_server: ApiServer,
     resources: BTreeMap<String, Value>,
     priority_class_name: String,

@@ -139,7 +139,8 @@ pub fn canonical(reference: &str) -> String {
     }
 }
 
-fn blob(digest: &Digest) -> String {
+/// Where the tar has a blob.
+pub fn blob(digest: &str) -> String {
     format!("blobs/{}", digest.replace(':', "/"))
 }
 

@@ -15,11 +15,18 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Metadata;
 
-/// What cargo runs in place of the compiler. Named by its place, it is the same for every checkout.
-const COMPILER: &str = r#"#!/bin/sh
+/// What cargo runs in place of the compiler. Named by its place, it is the same for every checkout. What it adds for links rebuilds nothing that is
+/// linked.
+pub(super) const COMPILER: &str = r#"#!/bin/sh
 # Written by cargo xtask image. The flag is the first: where folders are inside of each other, others win.
 compiler=$1
 shift
+case "$*" in
+*"--target x86_64"*)
+  # Functions of the same instructions are kept once: a twentieth of an executable. LLD does it, with which Rust links for this architecture alone.
+  set -- -Clink-arg=-Wl,--icf=all "$@"
+  ;;
+esac
 exec "$compiler" "--remap-path-prefix=$TF_CHECKOUT=/src" "$@"
 "#;
 

@@ -16,7 +16,10 @@ use cargo_metadata::{DependencyKind, Message, Metadata, Package, PackageId};
 use clap::ValueEnum;
 use strum::Display;
 
-use super::checkout::Turn;
+use super::{
+    checkout::{COMPILER, Turn},
+    kept::Kept,
+};
 
 /// How to optimise.
 #[derive(Clone, Copy, Debug, Default, Display, PartialEq, Eq, ValueEnum)]
@@ -76,11 +79,36 @@ impl Workspace {
     }
 
     /// Builds the executables of packages that have one each, in their order. Cargo gives them the features of all of them,
-    /// so these have to be the same for each, else its bytes depend on who else is asked for.
+    /// so these have to be the same for each, else its bytes depend on who else is asked for. Those of the lab that were built of the same sources
+    /// before, by whichever checkout, are taken as they are.
     pub fn build(&self, packages: &[&Package], profile: Profile) -> Result<Vec<Executable>> {
+        if profile == Profile::Release {
+            return self.compile(packages, profile);
+        }
+        let compiler = compiler(&["--version", "--verbose"])?;
+        let recipe = [&[compiler.as_str(), COMPILER, &profile.to_string(), &triple()], SMALL_AND_STATIC.as_slice()];
+        let kept = Kept::of(&self.metadata, &recipe.concat())?;
+        let keys: Vec<String> =
+            packages.iter().map(|package| kept.key(package, &self.used_by(&package.id)?)).collect::<Result<_>>()?;
+        let mut found: Vec<_> = packages.iter().zip(&keys).map(|(package, key)| kept.find(package, key)).collect();
+        let absent: Vec<usize> = (0..packages.len()).filter(|at| found[*at].is_none()).collect();
+        if !absent.is_empty() {
+            let needed: Vec<&Package> = absent.iter().map(|at| packages[*at]).collect();
+            let target = self.metadata.target_directory.join(triple()).join(profile.to_string());
+            for (at, executable) in absent.into_iter().zip(self.compile(&needed, profile)?) {
+                let note = target.join(format!("{}.d", packages[at].name));
+                kept.covers(&self.used_by(&packages[at].id)?, note.as_std_path())?;
+                kept.keep(packages[at], &keys[at], &executable)?;
+                found[at] = Some(executable);
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn compile(&self, packages: &[&Package], profile: Profile) -> Result<Vec<Executable>> {
         let (profile, triple) = (profile.to_string(), triple());
         let selection = ["--profile", &profile, "--target", &triple];
-        // Kept until what was built is taken: another checkout builds its own to the same place.
+        // Held until what was built is read: another checkout builds its own to the same place.
         let turn = Turn::take(&self.metadata, &profile, &selection)?;
         let mut command = crate::cargo();
         command.args(["build", "--locked", "--bins"]).args(selection);
@@ -142,7 +170,7 @@ impl Workspace {
     fn flags(&self) -> Result<Vec<String>> {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).context("HOME is not set")?;
-        let mut folders = vec![(home.display().to_string(), "/cargo"), (sysroot()?, "/rust")];
+        let mut folders = vec![(home.display().to_string(), "/cargo"), (compiler(&["--print", "sysroot"])?, "/rust")];
         // The names of these tell which mirror of the registry a machine uses.
         folders.extend(self.registries().into_iter().map(|folder| (folder, "/cargo")));
         folders.push((self.metadata.target_directory.to_string(), "/target"));
@@ -168,8 +196,9 @@ fn triple() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-fn sysroot() -> Result<String> {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).current_dir(crate::root()?).output()?;
+/// What the compiler says of itself.
+fn compiler(question: &[&str]) -> Result<String> {
+    let output = Command::new("rustc").args(question).current_dir(crate::root()?).output()?;
     ensure!(output.status.success(), "rustc: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
@@ -220,11 +249,30 @@ version = "0.0.0"
         let target = folder.path().join("target");
         let [one, other] = ["one", "other"].map(|name| checkout(&folder.path().join(name), name, &target));
         for (name, workspace) in [("one", &one), ("other", &other), ("one", &one)] {
-            let built = workspace.build(&[workspace.member("herald").unwrap()], Profile::Lab).unwrap();
+            let built = workspace.compile(&[workspace.member("herald").unwrap()], Profile::Lab).unwrap();
             let file = folder.path().join("taken");
             fs::write(&file, &built[0].content).unwrap();
             fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
             assert_eq!(Command::new(&file).output().unwrap().stdout, format!("{name}\n").into_bytes());
         }
+    }
+
+    #[test]
+    fn a_checkout_with_the_same_sources_is_given_what_another_one_has_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let build = |name: &str, says: &str| {
+            let workspace = checkout(&folder.path().join(name), says, &target);
+            let mut built = workspace.build(&[workspace.member("herald").unwrap()], Profile::Lab).unwrap();
+            built.remove(0).content
+        };
+        let (one, other) = (build("one", "one"), build("other", "other"));
+        assert_ne!(one, other);
+        // Cargo would put an executable there.
+        fs::remove_dir_all(target.join(triple())).unwrap();
+        assert_eq!(build("again", "one"), one);
+        assert!(!target.join(triple()).exists(), "it was built again");
+        let kept = fs::read_dir(target.join(".images/executables")).unwrap().count();
+        assert_eq!(kept, 4, "two executables, and what was linked into each");
     }
 }

@@ -5,10 +5,12 @@ mod cache;
 mod checkout;
 mod debian;
 pub mod executable;
+mod kept;
 mod layer;
 mod maven;
 mod notices;
 mod program;
+mod push;
 mod sbom;
 mod source;
 mod store;
@@ -16,7 +18,7 @@ mod store;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
     time::Instant,
 };
 
@@ -29,6 +31,7 @@ use self::{
     source::Source,
     store::{RELEASES, STORES, Store},
 };
+use crate::tools::{self, Need};
 
 /// Every program of this repository.
 pub const PROGRAMS: &str = "programs";
@@ -39,9 +42,6 @@ pub const ALL_RELEASES: &str = "releases";
 
 /// What the references of charts begin with.
 const PREFIX: &str = "tungstenfabric/";
-
-/// Programs that images of stores are made with, named as their packages are.
-const FOR_STORES: [(&str, &str); 2] = [("mmdebstrap", "mmdebstrap"), ("mvn", "maven")];
 
 /// Build container images, without a container engine, as tars that `docker load`, `podman load` and `ctr images import` take
 ///
@@ -66,6 +66,13 @@ pub struct Images {
     /// Tag of programs' images; their version if none is given. Stores are tagged with theirs
     #[arg(long)]
     pub tag: Option<String>,
+    /// Push them to this registry, for example registry.example:5000, with the login of `docker login` or `podman login`; charts take them from there with
+    /// `--set registry=REGISTRY`
+    #[arg(long, value_name = "REGISTRY")]
+    pub push: Option<String>,
+    /// The registry speaks HTTP without TLS
+    #[arg(long, requires = "push")]
+    pub plain_http: bool,
     /// Instead of building anything, write down the checksums of the stores' jars
     #[arg(long)]
     pub relock: bool,
@@ -88,6 +95,9 @@ pub struct Built {
 
 /// Runs the command.
 pub fn run(images: &Images) -> Result<ExitCode> {
+    if images.stores().next().is_some() {
+        tools::ensure(&[Need::Stores])?;
+    }
     if images.relock {
         for store in images.stores() {
             store.relock()?;
@@ -101,6 +111,9 @@ pub fn run(images: &Images) -> Result<ExitCode> {
     }
     if let Some(folder) = built.first().and_then(|image| image.path.parent()) {
         println!("{} images in {} after {:.0} s", built.len(), folder.display(), begun.elapsed().as_secs_f64());
+    }
+    if let Some(registry) = &images.push {
+        push::push(&built, registry.trim_end_matches('/'), images.plain_http)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -127,17 +140,12 @@ pub fn build(images: &Images) -> Result<Vec<Built>> {
     Ok(built)
 }
 
-/// The package that has to be installed before images of stores can be made.
-pub fn missing_for_stores() -> Option<&'static str> {
-    let is_missing = |program: &str| Command::new(program).arg("--version").output().is_err();
-    FOR_STORES.into_iter().find(|(program, _)| is_missing(program)).map(|(_, package)| package)
-}
-
 impl Images {
     /// These as the lab runs them, in a folder.
     pub fn lab(names: Vec<String>, output: PathBuf) -> Self {
         let output = Some(output);
-        Self { names, output, profile: Profile::Lab, prefix: PREFIX.to_owned(), tag: None, relock: false }
+        let prefix = PREFIX.to_owned();
+        Self { names, output, profile: Profile::Lab, prefix, tag: None, push: None, plain_http: false, relock: false }
     }
 
     fn stores(&self) -> impl Iterator<Item = &'static Store> {

@@ -1,7 +1,7 @@
 //! Images of the programs of this repository: one static executable, what is in it, and its licences. No shell, no account, no
 //! certificates: an operator trusts the authority that Kubernetes gives its pod, and no other.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, env};
 
 use anyhow::Result;
 use cargo_metadata::Package;
@@ -66,7 +66,12 @@ const OTHERS: [Program; 3] = [
             "/usr/src/contrail/contrail-web-core/webServerStart.js",
         ],
         // Its client of RabbitMQ wants authorities of the system, too, and there are none. What it is to trust, it checks before.
-        environment: &["SSL_CERT_FILE=/etc/ssl/certs/kubernetes/ca-bundle.crt"],
+        // Daemons in Python are slow to start; builds of the image can have them slower, and late to answer (`docs/testing.md`).
+        environment: &[
+            "SSL_CERT_FILE=/etc/ssl/certs/kubernetes/ca-bundle.crt",
+            "TF_SIM_START_SECONDS=2..6",
+            "TF_SIM_LATE=0",
+        ],
     },
 ];
 
@@ -118,13 +123,20 @@ impl Program {
             reference,
             created: source.time,
             user: NOBODY.into(),
-            environment: self.environment.iter().map(|&variable| variable.to_owned()).collect(),
+            environment: self.environment.iter().map(|variable| given(variable, |name| env::var(name).ok())).collect(),
             entrypoint: std::iter::once(path).chain(self.arguments.iter().map(|&word| word.to_owned())).collect(),
             labels: labels(self.name, package, source),
             layers: vec![(tree.layer(source.mtime())?, "cargo xtask image".into())],
         };
         Ok((image, materials))
     }
+}
+
+/// A variable of the image, or what the builder's environment says instead, as far as it is one of those that say how `tf-sim` behaves.
+fn given(variable: &str, environment: impl Fn(&str) -> Option<String>) -> String {
+    let other = variable.split_once('=').filter(|(name, _)| name.starts_with("TF_SIM_"));
+    let other = other.and_then(|(name, _)| Some(format!("{name}={}", environment(name)?)));
+    other.unwrap_or_else(|| variable.to_owned())
 }
 
 fn labels(title: &str, package: &Package, source: &Source) -> BTreeMap<String, String> {
@@ -155,6 +167,14 @@ mod tests {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let lines = String::from_utf8(output.stdout).unwrap();
         lines.lines().filter(|line| !line.starts_with(package)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn who_builds_the_image_says_how_the_played_daemons_behave_and_nothing_else() {
+        let busy = |name: &str| Some(format!("of {name}"));
+        assert_eq!(given("TF_SIM_LATE=0.02", busy), "TF_SIM_LATE=of TF_SIM_LATE");
+        assert_eq!(given("TF_SIM_LATE=0.02", |_| None), "TF_SIM_LATE=0.02");
+        assert_eq!(given("SSL_CERT_FILE=/a", busy), "SSL_CERT_FILE=/a");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use tf_testing::{assets, real};
 use crate::{
     build::{self, Built},
     cargo_test::{self, Environment},
+    tools::{self, Need},
 };
 
 /// Options of `cargo xtask test`.
@@ -104,6 +105,17 @@ impl Layer {
         matches!(self, Self::Unit | Self::Api).then(|| 2 * cores())
     }
 
+    /// Programs without which it does not run, or only in part. Without root no real nodes are made, whatever there is.
+    fn needs(self) -> &'static [Need] {
+        match self {
+            Self::Unit => &[Need::Parsers],
+            Self::Alerts | Self::Api | Self::Fleet => &[Need::Lab],
+            Self::Images => &[Need::Stores],
+            Self::Real if rustix::process::geteuid().is_root() => &[Need::Lab, Need::RealNodes, Need::Stores],
+            Self::Checks | Self::Real => &[],
+        }
+    }
+
     /// Why this machine cannot run it.
     fn refusal(self) -> Option<String> {
         let refused = match self {
@@ -132,6 +144,10 @@ pub struct Summary {
     pub failed: Vec<String>,
     /// Tests that this machine or this command does not run, by name.
     pub skipped: Vec<String>,
+    /// The name of each failed test, and the first lines of what it printed.
+    pub printed: Vec<Vec<String>>,
+    /// Tests that took longer than a minute, and how long.
+    pub long: Vec<(String, Duration)>,
     pub took: Duration,
 }
 
@@ -140,6 +156,8 @@ impl Summary {
         self.passed += other.passed;
         self.failed.extend(other.failed);
         self.skipped.extend(other.skipped);
+        self.printed.extend(other.printed);
+        self.long.extend(other.long);
     }
 }
 
@@ -147,6 +165,7 @@ impl Summary {
 pub fn run(test: &Test) -> Result<ExitCode> {
     let layers: &[Layer] = if test.layer.is_empty() { Layer::value_variants() } else { &test.layer };
     let seed = test.seed.unwrap_or_else(rand::random);
+    tools::ensure(&layers.iter().flat_map(|layer| layer.needs()).copied().collect::<Vec<_>>())?;
     // Without caches each takes minutes, in which the other downloads something or links.
     let (operators, images) = thread::scope(|scope| -> Result<_> {
         let images = layers.iter().any(|layer| layer.needs_images()).then(|| scope.spawn(|| build::images(&[])));
@@ -181,6 +200,10 @@ pub fn run(test: &Test) -> Result<ExitCode> {
     for (layer, summary) in &summaries {
         println!("{}", line(*layer, summary));
     }
+    println!("{}", longest(summaries.iter().flat_map(|(_, summary)| &summary.long)));
+    for printed in summaries.iter().flat_map(|(_, summary)| &summary.printed) {
+        println!("\n{}", printed.join("\n  "));
+    }
     let failed = summaries.iter().any(|(_, summary)| !summary.failed.is_empty());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -213,6 +236,17 @@ pub fn prepare() -> Result<Built> {
 /// What a thread comes to.
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().map_err(|_| anyhow!("a thread has panicked"))?
+}
+
+/// How many of the tests that took longest are named.
+const NAMED: usize = 40;
+
+/// The tests that took longest, one a line.
+fn longest<'a>(tests: impl Iterator<Item = &'a (String, Duration)>) -> String {
+    let mut tests: Vec<_> = tests.collect();
+    tests.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    let lines = tests.iter().take(NAMED).map(|(name, took)| format!("\n  {:>4.0} s  {name}", took.as_secs_f64()));
+    format!("\nlongest tests:{}", lines.collect::<String>())
 }
 
 fn line(layer: Layer, summary: &Summary) -> String {

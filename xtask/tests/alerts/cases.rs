@@ -38,6 +38,7 @@ pub fn cases(subject: &Subject) -> Result<Vec<Case>> {
         all.extend(of_registration(subject));
     }
     match subject.operator {
+        "config-op" | "kubemanager-op" => all.extend(of_election(subject)),
         "cassandra-op" => all.extend(of_cassandra(subject)),
         "rabbitmq-op" => all.extend(of_rabbitmq(subject)),
         _ => {}
@@ -216,6 +217,22 @@ fn of_registration(subject: &Subject) -> Vec<Case> {
             missing(&from(30, 0, 2)).turns("Progressing", 30, true),
             &[(46, &[]), (80, &[])],
         ),
+    ]
+}
+
+fn of_election(subject: &Subject) -> Vec<Case> {
+    let no_leader = subject.alert("NoLeader");
+    let run = |serving: &str, standby: &str| {
+        let daemon = |scene: Scene, name| scene.daemon(name, serving, standby);
+        daemon(Scene::well(subject).daemon("api", &always(3), &always(0)), "schematransformer")
+    };
+    let none = || run(&always(3), &from(30, 2, 3));
+    vec![
+        case("one process is active", run(&always(3), &always(2)), &[(LENGTH - 1, &[])]),
+        case("all processes are standby", none(), &[(31, &[]), (33, &[&no_leader]), (LENGTH - 1, &[&no_leader])]),
+        case("the active process is handed over", run(&always(3), "2x29 3x1 2x400"), &[(31, &[]), (33, &[])]),
+        case("no process runs", run(&from(30, 3, 0), &from(30, 2, 0)), &[(33, &[])]),
+        case("it hibernates", none().turns("Hibernated", 30, true), &[(60, &[])]),
     ]
 }
 

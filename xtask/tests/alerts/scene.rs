@@ -119,6 +119,12 @@ impl Scene {
         self
     }
 
+    /// In how many pods a daemon of the resource serves, and in how many of them it is standby.
+    pub fn daemon(self, name: &str, serving: &str, standby: &str) -> Self {
+        let labels = format!("{},daemon=\"{name}\"", self.labels("one"));
+        self.of_pod("tf_daemon_serving", "a", &labels, serving).of_pod("tf_daemon_standby", "a", &labels, standby)
+    }
+
     /// A series of a process.
     pub fn of_pod(mut self, metric: &str, pod: &str, labels: &str, values: &str) -> Self {
         let operator = self.subject.operator;

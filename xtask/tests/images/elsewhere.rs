@@ -1,14 +1,14 @@
 //! The same bytes whoever builds: another checkout, another target folder, another cargo home.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use super::{archive, image};
+use super::{Image, archive, digest, image};
 
 /// The image that is built twice: the one with the fewest packages.
 const NAME: &str = "tf-node";
@@ -38,6 +38,12 @@ fn a_build_in_another_folder_with_another_home_gives_the_same_bytes() {
     image(&mut command);
 
     let (here, there) = (archive(NAME), elsewhere.join("images").join(format!("{NAME}.tar")));
+    let [one, other] = [&here, &there].map(|path| Image::read(path));
+    assert_eq!(one.configuration.config(), other.configuration.config());
+    let content =
+        |image: &Image| image.files.iter().map(|(name, entry)| (name.clone(), digest(&entry.content))).collect();
+    let [one, other]: [BTreeMap<_, _>; 2] = [content(&one), content(&other)];
+    assert_eq!(one, other, "names and digests of files");
     assert!(fs::read(&here).unwrap() == fs::read(&there).unwrap(), "{} and {}", here.display(), there.display());
 }
 

@@ -91,7 +91,7 @@ impl Cluster<'_> {
         if let Some(kafka) = self.kafka {
             config::kafka(file.section("KAFKA"), kafka);
         }
-        configdb::fill(file.section(configdb::SECTION), &services.cassandra, &services.rabbitmq);
+        configdb::fill(file.section(configdb::SECTION), &services.cassandra, &services.rabbitmq, member);
         // Collectors show the same as other daemons do to them.
         sandesh::fill(file.section(sandesh::SECTION), None);
         file.render()

@@ -7,7 +7,7 @@ use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
     keystone,
-    node::launch::{Identity, OnChange, Probe, Relay, Unusable, port},
+    node::launch::{Identity, OnChange, Probe, Relay, Unusable, one_worker, port},
     sandesh,
 };
 
@@ -37,8 +37,11 @@ pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
         host: None,
         tls: true,
         contains: None,
+        workers: one_worker(),
     };
     launch.connections = Some(sandesh::connections(cluster.spec.analytics_introspect_port)?);
+    // It takes another one as all daemons with this port do (upstream `sandesh_req_impl.py`, `SandeshReqImpl`).
+    launch.level = Some(sandesh::level(cluster.log_level, cluster.spec.analytics_introspect_port)?);
     launch.agent = agents.api()?;
     // It never reads them again (tf-components 1.10).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });

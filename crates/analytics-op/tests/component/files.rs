@@ -5,7 +5,7 @@
 use crate::support::{self, files, plan};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Value, json};
-use tf_plan::component::Component;
+use tf_plan::{component::Component, node::launch::Probe};
 use tf_sim::analytics::options::{Daemon, Options};
 
 /// What the daemon of the first member goes by.
@@ -133,6 +133,25 @@ fn daemons_of_snmp_and_alarms_take_their_files() {
     let alarm = options::<AnalyticsAlarm>(three, "analytics-alarm-gen", Daemon::AlarmGenerator);
     assert!(alarm.zookeeper.clone().flatten().is_some() && alarm.rabbitmq.unwrap().tls.unwrap().pair.is_some());
     assert_eq!(alarm.kafka.unwrap().0, ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"]);
+}
+
+#[test]
+fn who_reads_the_configuration_serves_without_rabbitmq_and_says_so_after_a_while() {
+    let snmp = files(&plan::<AnalyticsSnmp>("analyticssnmp/three-nodes"));
+    let alarm = files(&plan::<AnalyticsAlarm>("analyticsalarm/three-nodes"));
+    let collector = files(&plan::<Analytics>("analytics/three-nodes-with-a-database-and-alarms"));
+    for (files, container, is_reader) in [
+        (&snmp, "analytics-snmp-collector", true),
+        (&snmp, "analytics-snmp-topology", true),
+        (&alarm, "analytics-alarm-gen", true),
+        (&collector, "collector", false),
+    ] {
+        let launch = support::launch(files, container, "10.0.0.1");
+        let Probe::NodeStatus { optional, functional: true, .. } = &launch.ready else { panic!("{:?}", launch.ready) };
+        let lost_after = launch.connections.and_then(|connections| connections.patience);
+        let expected = if is_reader { (["Database:RabbitMQ".to_owned()].into(), Some(15)) } else { ([].into(), None) };
+        assert_eq!((optional.clone(), lost_after), expected, "{container}");
+    }
 }
 
 #[test]

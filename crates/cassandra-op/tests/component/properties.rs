@@ -22,7 +22,6 @@ use tf_plan::{
 /// Nodes with distinct names and addresses, in the order of their names.
 fn nodes() -> impl Strategy<Value = Vec<Node>> {
     let node = |number: u16, v6: bool| Node {
-        unreachable: false,
         name: format!("node-{number}.example"),
         address: Some(if v6 {
             format!("2001:10:20:30:40:50:1:{number:x}")
@@ -30,6 +29,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
             format!("10.{}.{}.7", number / 256, number % 256)
         }),
         labels: BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]),
+        ..Node::default()
     };
     (prop::collection::btree_set(1..2000_u16, 0..12), any::<bool>())
         .prop_map(move |(numbers, v6)| numbers.into_iter().map(|number| node(number, v6)).collect())
@@ -190,7 +190,7 @@ proptest! {
             let address = nodes.first().and_then(|node| node.address.clone()).unwrap_or_default();
             let address = if address.contains(':') { "2001:10::1" } else { "192.0.2.1" };
             let labels = BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]);
-            nodes.insert(0, Node { name: "a-node".into(), address: Some(address.into()), labels, unreachable: false });
+            nodes.insert(0, Node { name: "a-node".into(), address: Some(address.into()), labels, ..Node::default() });
         }
         let joined = Component::plan(&founded, &observed).unwrap();
         let asked = Component::plan(&asked, &observed).unwrap();

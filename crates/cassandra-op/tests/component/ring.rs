@@ -62,7 +62,7 @@ pub fn running() -> Observed<Cassandra> {
         name: (*name).to_owned(),
         address: Some((*address).to_owned()),
         labels: BTreeMap::from([("node-role.kubernetes.io/control-plane".to_owned(), String::new())]),
-        unreachable: false,
+        ..Node::default()
     };
     let password = |key: &str| (key.to_owned(), "secret".to_owned());
     let observed = Observed {

@@ -1,7 +1,10 @@
 //! Files of contrail-api: one per worker, and that of uWSGI, which runs the workers where there are several
 //! (tf-components 3.1).
 
-use tf_api::{contract::Reason, ports::CONFIG_API_ADMIN};
+use tf_api::{
+    contract::{MemberStatus, Reason},
+    ports::CONFIG_API_ADMIN,
+};
 use tf_plan::{
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
     node,
@@ -18,6 +21,9 @@ const INTROSPECT_OFFSET: u16 = 10_000;
 const ADMIN_OFFSET: u16 = 20_000;
 /// Requests that one worker serves at a time.
 const MAX_REQUESTS: u32 = 1024;
+/// Connections that may wait for a worker to take them; uWSGI's default of 100 is too few for hundreds of vRouters that come back at once. It ends at its start
+/// where `net.core.somaxconn` of the node is lower (4096 since Linux 5.4, 128 before).
+const LISTEN: u32 = 1024;
 /// Largest request in bytes: identifiers of 16 bytes for the most objects a list may have.
 const BUFFER_SIZE: u32 = 16 * 1024 * 1000;
 
@@ -74,14 +80,14 @@ impl Cluster<'_> {
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn api(&self, ports: &WorkerPorts, address: &str) -> Result<Vec<(String, String)>, Unrepresentable> {
+    pub fn api(&self, ports: &WorkerPorts, member: &MemberStatus) -> Result<Vec<(String, String)>, Unrepresentable> {
         let workers = ports.introspect.iter().zip(&ports.admin).enumerate();
         workers
             .map(|(worker, (introspect, admin))| {
                 let mut file = Ini::python(file_name(worker));
                 let defaults = file.section(DEFAULTS);
                 defaults
-                    .set("listen_ip_addr", address)
+                    .set("listen_ip_addr", &member.address)
                     .set("listen_port", self.spec.api_port)
                     .set("worker_id", worker)
                     .list("worker_introspect_ports", Blank, &ports.introspect)
@@ -97,7 +103,7 @@ impl Cluster<'_> {
                     .set("config_api_ssl_ca_cert", node::CA_BUNDLE)
                     .set("trace_file", format!("{LOG_DIR}/vnc_openstack-{worker}.err"));
                 self.common(defaults, *introspect);
-                self.stores(defaults);
+                self.stores(defaults, member);
                 if !self.collectors().is_empty() {
                     // Any text switches this on, `False` too (upstream `vnc_api_stats.py`), as it does
                     // `enable_latency_stats_log`, which is therefore never written.
@@ -134,6 +140,7 @@ impl Cluster<'_> {
             .set("workers", self.spec.api_worker_count)
             .set("gevent", MAX_REQUESTS)
             .set("buffer-size", BUFFER_SIZE)
+            .set("listen", LISTEN)
             .set("lazy-apps", true)
             .set("https-socket", format!("{authority},{},{}", node::CERTIFICATE, node::CERTIFICATE_KEY))
             .set("module", "vnc_cfg_api_server.uwsgi_api_server:get_apiserver()")

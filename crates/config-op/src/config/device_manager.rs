@@ -1,5 +1,6 @@
 //! Files of the device manager and of the Ansible jobs it starts (tf-components 3.4).
 
+use tf_api::contract::MemberStatus;
 use tf_plan::files::{
     Ini,
     Separator::{Blank, Comma},
@@ -19,17 +20,17 @@ impl Cluster<'_> {
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn device_manager(&self, address: &str, with_dnsmasq: bool) -> Result<String, Unrepresentable> {
+    pub fn device_manager(&self, member: &MemberStatus, with_dnsmasq: bool) -> Result<String, Unrepresentable> {
         let fabric = self.spec.fabric_mgmt_ip.as_deref().filter(|address| !address.is_empty());
         let mut file = Ini::python(FILE);
         let defaults = file.section(DEFAULTS);
         defaults
-            .set("host_ip", fabric.unwrap_or(address))
+            .set("host_ip", fabric.unwrap_or(&member.address))
             // Configuration is pushed by Ansible.
             .set("push_mode", 1);
         self.common(defaults, self.spec.device_manager_introspect_port.get());
         self.api_client(defaults);
-        self.stores(defaults);
+        self.stores(defaults, member);
         if let Some((hosts, port, _)) = services::analytics_api(self.services.analytics.as_ref()) {
             defaults.list("analytics_server_ip", Comma, hosts).set("analytics_server_port", port);
         }

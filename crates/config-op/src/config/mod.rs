@@ -13,6 +13,7 @@ pub mod workers;
 use tf_api::{
     ConfigConfiguration,
     common::{AaaMode, LogLevel},
+    contract::MemberStatus,
     schema::Port,
 };
 use tf_plan::{
@@ -100,8 +101,8 @@ impl Cluster<'_> {
     }
 
     /// The stores, but for the login to the database.
-    fn stores(&self, defaults: &mut Section) {
-        self.services.stores().fill(defaults);
+    fn stores(&self, defaults: &mut Section, member: &MemberStatus) {
+        self.services.stores().fill(defaults, member);
         defaults.set("rabbit_health_check_interval", RABBITMQ_HEARTBEAT);
     }
 

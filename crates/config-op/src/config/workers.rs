@@ -3,6 +3,7 @@
 //!
 //! `[SECURITY]` is left out: neither uses what it says (config-daemons-observed).
 
+use tf_api::{contract::MemberStatus, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_plan::{
     files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
     sandesh,
@@ -21,13 +22,16 @@ impl Cluster<'_> {
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn schema(&self, address: &str) -> Result<String, Unrepresentable> {
+    pub fn schema(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
         let mut file = Ini::python(SCHEMA_FILE);
         let defaults = file.section(DEFAULTS);
-        defaults.set("host_ip", address);
+        defaults
+            .set("host_ip", &member.address)
+            // Seconds of its session, 120 by itself, and how often it lets its client of ZooKeeper work (upstream `to_bgp.py`).
+            .set("zk_timeout", SESSION_TIMEOUT_DEFAULT.as_secs());
         self.common(defaults, self.spec.schema_introspect_port.get());
         self.api_client(defaults);
-        self.stores(defaults);
+        self.stores(defaults, member);
         self.sections(&mut file);
         file.render()
     }
@@ -36,14 +40,14 @@ impl Cluster<'_> {
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn svc_monitor(&self, address: &str) -> Result<String, Unrepresentable> {
+    pub fn svc_monitor(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
         let analytics = services::analytics_api(self.services.analytics.as_ref());
         let mut file = Ini::python(SVC_MONITOR_FILE);
         let defaults = file.section(DEFAULTS);
-        defaults.set("host_ip", address);
+        defaults.set("host_ip", &member.address);
         self.common(defaults, self.spec.svc_monitor_introspect_port.get());
         self.api_client(defaults);
-        self.stores(defaults);
+        self.stores(defaults, member);
         if let Some((.., true)) = analytics {
             let foreign = sandesh::foreign(self.services.analytics.as_ref());
             defaults

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tf_plan::{
     files::read,
     node,
+    node::launch::Probe,
     object::{CONFIG_MAP, SERVICE},
 };
 use tf_sim::options::{Daemon, Options};
@@ -34,7 +35,7 @@ fn every_list_has_the_separator_that_its_parser_splits_at() {
         let defaults = planned.defaults(file);
         is_list(&defaults, "cassandra_server_list", ' ', &["10.0.0.1:9041", "10.0.0.2:9041", "10.0.0.3:9041"]);
         is_list(&defaults, "zk_server_ip", ',', &["10.0.0.1:2181", "10.0.0.2:2181", "10.0.0.3:2181"]);
-        is_list(&defaults, "rabbit_server", ',', &["10.0.0.1:5673", "10.0.0.2:5673", "10.0.0.3:5673"]);
+        is_list(&defaults, "rabbit_server", ',', &["10.0.0.2:5673", "10.0.0.3:5673", "10.0.0.1:5673"]);
         is_list(&defaults, "collectors", ' ', &["10.0.0.7:8086", "10.0.0.8:8086"]);
     }
     for file in [SCHEMA, SVC_MONITOR, DEVICE_MANAGER] {
@@ -58,10 +59,12 @@ fn a_member_speaks_for_itself_and_every_other_value_is_the_same() {
             let mut file = planned.ini(&format!("{file}.{address}"));
             let defaults = file.get_mut("DEFAULTS").unwrap();
             let own = defaults.remove("listen_ip_addr").or_else(|| defaults.remove("host_ip"));
-            (own, file)
+            let bus = defaults.remove("rabbit_server").unwrap();
+            (own, bus.split(',').next().unwrap().to_owned(), file)
         };
-        let ((own, first), (_, second)) = (of("10.0.0.1"), of("10.0.0.2"));
+        let ((own, bus, first), (_, other, second)) = (of("10.0.0.1"), of("10.0.0.2"));
         assert_eq!(own.as_deref(), Some("10.0.0.1"));
+        assert_eq!((bus.as_str(), other.as_str()), ("10.0.0.1:5673", "10.0.0.2:5673"), "the server on its node");
         assert_eq!(first, second);
     }
 }
@@ -131,6 +134,15 @@ fn every_worker_of_the_api_has_ports_of_its_own() {
     assert!(!planned.files().contains_key("contrail-api-3.conf.10.0.0.2"));
     let uwsgi = &planned.ini("contrail-api-uwsgi.ini.10.0.0.2")["uwsgi"];
     assert_eq!((&*uwsgi["workers"], &*uwsgi["die-on-term"]), ("3", "true"));
+}
+
+#[test]
+fn an_api_is_asked_by_the_number_of_workers_that_uwsgi_starts() {
+    for count in [1, 2, 5] {
+        let spec = json!({"serviceConfiguration": {"apiWorkerCount": count}});
+        let ready = plan_of(&World::default(), spec).launch("api.launch").ready;
+        assert!(matches!(&ready, Probe::Http { workers, .. } if workers.get() == count), "{ready:?}");
+    }
 }
 
 #[test]
@@ -234,7 +246,7 @@ fn ipv6_addresses_stand_as_each_parser_wants_them() {
     assert_eq!((&*api["listen_ip_addr"], &*api["http_server_ip"]), ("fd00::2", "0.0.0.0"));
     is_list(&api, "cassandra_server_list", ' ', &["fd00::1", "fd00::2", "fd00::3"]);
     is_list(&api, "zk_server_ip", ',', &["[fd00::1]:2181", "[fd00::2]:2181", "[fd00::3]:2181"]);
-    is_list(&api, "rabbit_server", ',', &["[fd00::1]:5673", "[fd00::2]:5673", "[fd00::3]:5673"]);
+    is_list(&api, "rabbit_server", ',', &["[fd00::2]:5673", "[fd00::3]:5673", "[fd00::1]:5673"]);
     assert!(!api.contains_key("collectors"));
     let svc_monitor = planned.ini("contrail-svc-monitor.conf.fd00--2");
     is_list(&svc_monitor["DEFAULTS"], "api_server_ip", ',', &["[fd00::1]", "[fd00::2]", "[fd00::3]"]);
@@ -346,7 +358,7 @@ fn daemons_that_are_played_strictly_take_every_file() {
             assert_eq!(options.cassandra.hosts, world.cassandra, "{file}");
             assert_eq!((options.cassandra.port, options.cassandra.tls), (world.cql_port, true), "{file}");
             assert_eq!(options.zookeeper.as_deref(), Some("10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181"), "{file}");
-            assert_eq!(options.rabbitmq.servers, ["10.0.0.1:5673", "10.0.0.2:5673", "10.0.0.3:5673"], "{file}");
+            assert_eq!(options.rabbitmq.servers, ["10.0.0.2:5673", "10.0.0.3:5673", "10.0.0.1:5673"], "{file}");
             assert_eq!(options.rabbitmq.password, world.rabbitmq_login[1], "{file}");
             assert!(options.rabbitmq.tls.is_some_and(|tls| tls.has_version && tls.authorities.is_some()), "{file}");
             assert_eq!(options.collectors.is_empty(), world.analytics.is_empty(), "{file}");

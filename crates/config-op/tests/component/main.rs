@@ -6,4 +6,5 @@ mod goldens;
 mod keystone;
 mod properties;
 mod registration;
+mod rolling;
 mod support;

@@ -22,7 +22,7 @@ impl Cluster<'_> {
             .set("xmpp_server_port", self.spec.xmpp_port)
             .set("xmpp_auth_enable", true);
         Self::xmpp(defaults);
-        self.sections(&mut file);
+        self.sections(&mut file, member);
         file.render()
     }
 }

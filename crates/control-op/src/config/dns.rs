@@ -37,7 +37,7 @@ impl Cluster<'_> {
             .set("rndc_secret", key.expose())
             .set("xmpp_dns_auth_enable", true);
         Self::xmpp(defaults);
-        self.sections(&mut file);
+        self.sections(&mut file, member);
         file.render()
     }
 }

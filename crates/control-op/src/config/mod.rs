@@ -65,9 +65,9 @@ impl Cluster<'_> {
     }
 
     /// Database and message bus, and what every daemon says of introspection and collectors.
-    fn sections(&self, file: &mut Ini) {
+    fn sections(&self, file: &mut Ini, member: &MemberStatus) {
         let Services { cassandra, rabbitmq, analytics, .. } = self.services;
-        configdb::fill(file.section(configdb::SECTION), cassandra, rabbitmq);
+        configdb::fill(file.section(configdb::SECTION), cassandra, rabbitmq, member);
         sandesh::fill(file.section(sandesh::SECTION), analytics.as_ref());
     }
 }

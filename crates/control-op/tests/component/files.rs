@@ -34,7 +34,7 @@ fn daemons_that_are_played_strictly_take_every_file() {
             assert_eq!(options.cassandra.hosts, world.cassandra, "{daemon:?}");
             assert_eq!((options.cassandra.port, options.cassandra.tls), (9041, true), "{daemon:?}");
             assert_eq!(options.cassandra.authorities, Some(node::CA_BUNDLE.into()), "{daemon:?}");
-            assert_eq!(options.rabbitmq.servers, ["10.0.0.1:5673", "10.0.0.2:5673", "10.0.0.3:5673"], "{daemon:?}");
+            assert_eq!(options.rabbitmq.servers, ["10.0.0.2:5673", "10.0.0.3:5673", "10.0.0.1:5673"], "{daemon:?}");
             assert_eq!((&options.rabbitmq.password, options.rabbitmq.vhost.as_str()), (&world.password, "vhost001"));
             assert!(
                 options.rabbitmq.tls.is_some_and(|tls| tls.pair.is_some() && tls.authorities.is_some()),

@@ -3,7 +3,7 @@
 //!
 //! What is written is what upstream `common/args.py` declares. Sections are one space to the parser, so no option stands in two.
 
-use tf_api::{KubemanagerConfiguration, common::LogLevel, ports};
+use tf_api::{KubemanagerConfiguration, common::LogLevel, contract::MemberStatus, ports};
 use tf_plan::{
     ensemble::sys_log_level,
     files::{
@@ -61,11 +61,11 @@ impl Cluster<'_> {
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn file(&self, address: &str) -> Result<String, Unrepresentable> {
+    pub fn file(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
         let mut file = Ini::python(FILE);
-        self.defaults(&mut file, address);
+        self.defaults(&mut file, &member.address);
         self.kubernetes(&mut file);
-        self.vnc(&mut file);
+        self.vnc(&mut file, member);
         self.auth(&mut file);
         sandesh::fill(file.section(sandesh::SECTION), self.services.analytics.as_ref());
         file.render()
@@ -122,14 +122,14 @@ impl Cluster<'_> {
             .set_if_some("cluster_service_network", objects.service_network.as_ref());
     }
 
-    fn vnc(&self, file: &mut Ini) {
+    fn vnc(&self, file: &mut Ini, member: &MemberStatus) {
         let services = self.services;
         let section = file.section("VNC");
         section
             .list("vnc_endpoint_ip", Comma, &services.api.servers)
             .set("vnc_endpoint_port", services.api.port)
             .set("public_fip_pool", &self.objects.public_pool);
-        services.stores().fill(section);
+        services.stores().fill(section, member);
         // In nested mode it is told to the flows of the machine, too.
         section.set("rabbit_port", services.rabbitmq_port);
         services.stores().fill_login(section);

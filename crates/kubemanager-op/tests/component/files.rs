@@ -44,7 +44,7 @@ fn a_daemon_that_is_played_strictly_takes_the_file() {
     assert_eq!((options.cassandra.hosts, options.cassandra.port), (world.cassandra, 9042));
     assert_eq!(options.cassandra.authorities, Some(node::CA_BUNDLE.into()));
     assert_eq!(options.zookeeper.as_deref(), Some("10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181"));
-    assert_eq!(options.rabbitmq.servers, ["10.0.0.1:5673", "10.0.0.2:5673", "10.0.0.3:5673"]);
+    assert_eq!(options.rabbitmq.servers, ["10.0.0.2:5673", "10.0.0.3:5673", "10.0.0.1:5673"]);
     assert!(options.rabbitmq.tls.is_some_and(|tls| tls.has_version && tls.pair.is_some() && tls.authorities.is_some()));
     assert_eq!((options.api.hosts, options.api.port), (world.nodes, 8082));
     assert_eq!(options.collectors, ["10.0.0.7:8086", "10.0.0.8:8086"]);

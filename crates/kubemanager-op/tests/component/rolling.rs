@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use crate::support::{World, kubemanager, with_status};
 use serde_json::{Value, json};
-use tf_api::Kubemanager;
+use tf_api::{Kubemanager, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_plan::{
     node::{
         ContentHash,
         state::{Health, State},
     },
-    observed::{Agent, Observed, Source},
+    observed::{Agent, Observed},
     plan::Plan,
+    rollout::SETTLING,
     step::Step,
 };
 use tf_testing::three;
@@ -20,7 +21,7 @@ const SET: &str = "kubemanager1-kubemanager-statefulset";
 /// The member that is at work in most tests.
 const ELECTED: usize = 2;
 /// For how long a place in line outlives its process.
-const SESSION: Duration = Duration::from_mins(2);
+const SESSION: Duration = SESSION_TIMEOUT_DEFAULT;
 
 /// Three members, each of whom runs with an old configuration; this one is at work, or none.
 fn running(elected: Option<usize>) -> Observed<Kubemanager> {
@@ -118,6 +119,7 @@ fn the_member_at_work_goes_on_until_who_is_elected_next_is_a_process_that_runs()
 fn while_who_is_at_work_has_hardly_begun_it_takes_a_change_first_and_so_does_the_next_one() {
     let mut observed = running(None);
     all_have_begun(&mut observed);
+    observed.now += SETTLING;
     let mut order = Vec::new();
     for (elected, next) in [(1, 2), (2, 0), (0, 1)] {
         // Those that were stopped are the last in line, and which of the others is the first is chance.
@@ -127,7 +129,7 @@ fn while_who_is_at_work_has_hardly_begun_it_takes_a_change_first_and_so_does_the
         order.push(target.uid.clone());
         take(&mut observed, &target.uid, hash);
         stands_by(&mut observed, elected);
-        observed.now += Duration::from_secs(5);
+        observed.now += SETTLING;
         let plan = planned(&observed);
         assert!(plan.step.is_none(), "nobody is stopped while nobody is elected");
         is_elected(&mut observed, next);
@@ -147,14 +149,21 @@ fn who_waits_is_not_stopped_while_nobody_is_elected_and_somebody_is_about_to_be(
     let just_now = lost((observed.now - SESSION / 4).to_string());
     let plan = planned_where(&just_now, &observed);
     assert_eq!((plan.step, plan.again), (None, Some(SESSION / 4 * 3)));
-    assert!(plan.under_way.unwrap().contains("nobody is elected"));
+    assert!(plan.under_way.unwrap().contains("no kubemanager is elected"));
     assert_eq!(planned(&observed).again, Some(SESSION), "it was just seen");
     // When nobody was elected by then, it is not the session that is waited for.
     let long_ago = lost((observed.now - SESSION).to_string());
     let Some(Step::Activate(target, hash)) = planned_where(&long_ago, &observed).step else { panic!("nothing to do") };
     take(&mut observed, &target.uid, hash);
     let plan = planned_where(&long_ago, &observed);
-    assert_eq!((plan.step, plan.again), (None, Some(SESSION)), "its former place is before the others now");
+    assert_eq!((plan.step, plan.again), (None, Some(SETTLING)), "it has just begun");
+    observed.now += SETTLING;
+    let plan = planned_where(&long_ago, &observed);
+    assert_eq!(
+        (plan.step, plan.again),
+        (None, Some(SESSION.saturating_sub(SETTLING))),
+        "its former znode is ahead of the others now"
+    );
     // Somebody was elected: the others are in nobody's way.
     let elected = running(Some(ELECTED));
     assert!(planned_where(&just_now, &Observed { now: observed.now, ..elected }).step.is_some());
@@ -164,8 +173,8 @@ fn who_waits_is_not_stopped_while_nobody_is_elected_and_somebody_is_about_to_be(
 fn clocks_of_nodes_that_are_ahead_hold_nobody_for_longer_than_a_session_more() {
     let mut observed = running(Some(ELECTED));
     observed.now += SESSION;
-    those_that_wait_take_it(&mut observed, Duration::ZERO);
-    let began = observed.now;
+    those_that_wait_take_it(&mut observed, SETTLING);
+    let began = observed.now - SETTLING;
     observed.now = began - SESSION / 2;
     assert_eq!(planned(&observed).again, Some(SESSION));
     observed.now = began - SESSION * 2;
@@ -175,9 +184,9 @@ fn clocks_of_nodes_that_are_ahead_hold_nobody_for_longer_than_a_session_more() {
 #[test]
 fn the_member_at_work_is_not_touched_while_nobody_could_take_over() {
     let mut observed = running(Some(ELECTED));
-    if let Source::Known(pods) = &mut observed.pods {
-        pods[0].ready = false;
-        pods[1].ready = false;
+    let waits = [0, 1].map(|index| observed.agents.get(&format!("pod-{index}")).cloned());
+    for index in [0, 1] {
+        three::is_down(&mut observed, index);
     }
     let Some(Step::Activate(target, hash)) = planned(&observed).step else { panic!("nothing to do") };
     assert_eq!(target.uid, "pod-1", "who does not serve takes it first");
@@ -185,6 +194,11 @@ fn the_member_at_work_is_not_touched_while_nobody_could_take_over() {
     let plan = planned(&observed);
     assert_eq!(plan.step, None, "the change did not help");
     assert!(plan.under_way.unwrap().contains("does not serve"));
+    // The kubelet has not noticed that both stand by: nothing in them is down.
+    for (index, agent) in waits.into_iter().flatten().enumerate() {
+        observed.agents.insert(format!("pod-{index}"), agent);
+    }
+    assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-1"));
 }
 
 #[test]

@@ -14,8 +14,19 @@ fn sample(path: &str) -> Option<Value> {
 }
 
 fn check(services: &Value) -> usize {
-    let mut stage =
-        Stage::<Component> { sample: &sample, ..Stage::of(env!("CARGO_MANIFEST_DIR"), "no-component", "none") };
+    // Without a name of its own each is the resource that another key lists.
+    let why = "it would be the resource of spec.services.zookeeper or kubemanager";
+    let except = [
+        ("services.kubemanagers.[].metadata.labels", why),
+        ("services.kubemanagers.[].spec", why),
+        ("services.zookeepers.[].metadata.labels", why),
+        ("services.zookeepers.[].spec", why),
+    ];
+    let mut stage = Stage::<Component> {
+        sample: &sample,
+        except: &except,
+        ..Stage::of(env!("CARGO_MANIFEST_DIR"), "no-component", "none")
+    };
     stage.resource.spec = serde_json::from_value(json!({ "services": services })).unwrap();
     stage.no_field_lies()
 }
@@ -23,7 +34,9 @@ fn check(services: &Value) -> usize {
 #[test]
 fn no_field_lies_with_every_component() {
     let entry = |list: bool| if list { json!([{}]) } else { json!({}) };
-    let services = SERVICES.iter().map(|service| (service.key.to_owned(), entry(service.list))).collect();
+    // Two keys are of one kind, and their entries one resource.
+    let services = SERVICES.iter().filter(|service| !service.former);
+    let services = services.map(|service| (service.key.to_owned(), entry(service.list))).collect();
     assert!(check(&Value::Object(services)) > 60);
 }
 

@@ -67,7 +67,8 @@ impl<'a> Seen<'a> {
 
     /// Whether what it has on its disk is of a former member: it is put aside as soon as the server has its files.
     fn has_former_data(&self) -> bool {
-        self.facts.and_then(|facts| facts.owner).is_some_and(|owner| owner != self.member.id)
+        let silent = self.facts.filter(|facts| facts.unknown.is_some());
+        silent.and_then(|facts| facts.owner).is_some_and(|owner| owner != self.member.id)
     }
 
     /// Whether a server that does not answer has no data of a cluster with others, as far as anybody can tell.

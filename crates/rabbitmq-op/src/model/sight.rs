@@ -15,7 +15,7 @@ impl World {
     fn status(&self, pod: &Pod, at: usize) -> Status {
         let Machine { server, data, owner, .. } = &self.machines[at];
         let facts = if self.runs(at) {
-            self.facts(pod, at)
+            Facts { owner: *owner, ..self.facts(pod, at) }
         } else {
             let remembers = Some(data.iter().flatten().map(|it| name(*it)).collect());
             let left = *server == Server::Left;

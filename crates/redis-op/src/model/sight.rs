@@ -92,6 +92,7 @@ impl World {
             address: Some(address(at)),
             labels: labels.clone(),
             unreachable: machine.unheard >= UNHEARD,
+            ..observed::Node::default()
         });
         Observed {
             nodes: Source::Known(nodes.collect()),

@@ -60,9 +60,7 @@ fn where_nothing_is_missing_the_highest_member_takes_the_change() {
 #[test]
 fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
     let mut observed = running();
-    if let Source::Known(pods) = &mut observed.pods {
-        pods[0].ready = false;
-    }
+    three::is_down(&mut observed, 0);
     let mut up_to_date = planned(&observed);
     // The one that does not serve takes it first.
     let Some(Step::Activate(target, hash)) = up_to_date.step.take() else { panic!("{:?}", up_to_date.step) };
@@ -71,7 +69,7 @@ fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
     status.daemons.get_mut("redis").unwrap().active = Some(hash);
     let plan = planned(&observed);
     assert_eq!(plan.step, None);
-    assert!(plan.under_way.unwrap().contains("the member on node cp1 does not serve"));
+    assert!(plan.under_way.unwrap().contains("-0 does not serve: its port does not answer"));
 }
 
 #[test]

@@ -84,9 +84,7 @@ fn update(observed: &mut Observed<Redis>, pods: &[usize]) {
     for index in pods {
         // Whoever does not serve takes it first, so each tells its own.
         let mut down = observed.clone();
-        if let Source::Known(pods) = &mut down.pods {
-            pods[*index].ready = false;
-        }
+        three::is_down(&mut down, *index);
         let Some(Step::Activate(target, hash)) = planned(&down).step else { unreachable!("it lacks a change") };
         assert_eq!(target.uid, format!("pod-{index}"));
         status(observed, &target.uid).daemons.get_mut("redis").unwrap().active = Some(hash);
@@ -199,9 +197,7 @@ fn sentinels_that_count_who_is_gone_start_anew_one_after_the_other_when_nothing_
 #[test]
 fn who_takes_writes_and_does_not_serve_is_not_asked_to_hand_them_over() {
     let mut observed = running(2);
-    if let Source::Known(pods) = &mut observed.pods {
-        pods[2].ready = false;
-    }
+    three::is_down(&mut observed, 2);
     assert!(matches!(planned(&observed).step, Some(Step::Activate(target, _)) if target.uid == "pod-2"));
 }
 

@@ -1,5 +1,6 @@
 //! What each daemon of a resource does: states, versions and connections over all of its pods, in bounded size.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -20,6 +21,9 @@ pub struct DaemonStatus {
     pub serving: i32,
     /// Pods in which it waits to take over from the member that is elected.
     pub standby: Option<i32>,
+    /// Since when the operator has seen none of its processes elected, where one of them has to be. A new leader takes some seconds, or a ZooKeeper session
+    /// where the former one was killed.
+    pub unelected_since: Option<Time>,
     /// Tags of the images that run, sorted; of many the first four.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
@@ -59,6 +63,8 @@ pub struct DaemonTrouble {
 impl DaemonStatus {
     /// Whether it serves wherever it shall, and all that it says it is connected to is up.
     pub fn is_well(&self) -> bool {
-        self.serving >= self.wanted && self.connections.iter().all(|connection| connection.down == 0)
+        self.serving >= self.wanted
+            && self.unelected_since.is_none()
+            && self.connections.iter().all(|connection| connection.down == 0)
     }
 }

@@ -110,7 +110,7 @@ pub struct Contract {
     pub conditions: Vec<Condition>,
     /// True while the service can be used; same as condition Available.
     pub active: Option<bool>,
-    /// True while members are missing; same as condition Degraded.
+    /// Same as condition Degraded: members are missing for longer than its deadline. `membersReady` says how many serve at the moment.
     pub degraded: Option<bool>,
     /// Kept for clients of the Go tf-operator; true while a changed configuration is rolled out.
     pub config_changed: Option<bool>,

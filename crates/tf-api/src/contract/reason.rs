@@ -32,6 +32,10 @@ pub enum Reason {
     RolloutTimedOut,
     /// Fewer members are ready than wanted.
     ReplicasUnavailable,
+    /// A daemon of which one process has to be elected has had no leader for longer than a handover takes.
+    NoLeader,
+    /// `status.members` and the volumes of members contradict each other.
+    MembersUnclear,
     /// Nothing has been observed yet.
     NotYetReported,
     /// The spec cannot be carried out as it is.
@@ -63,6 +67,8 @@ pub enum Reason {
     CrdMissing,
     /// The API server denied the request.
     Forbidden,
+    /// Admission refuses an object or its pods: Pod Security, a quota, a policy, a webhook.
+    AdmissionDenied,
     /// The API server failed.
     #[strum(serialize = "APIError")]
     ApiError,

@@ -19,7 +19,8 @@ pub fn manager_definition(components: &[Definition]) -> Definition {
     let mut manager = definition::<Manager>(MANAGER);
     let services =
         &mut super::schema_of(&mut manager.object)["properties"]["spec"]["properties"]["services"]["properties"];
-    for service in SERVICES {
+    // What only old manifests have is not explained: the definition stays small.
+    for service in SERVICES.iter().filter(|service| !service.former) {
         let Some(component) = components.iter().find(|component| component.info == service.kind) else { continue };
         let entry = if service.list { &mut services[service.key]["items"] } else { &mut services[service.key] };
         let spec = &mut entry["properties"]["spec"];

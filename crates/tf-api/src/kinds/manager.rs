@@ -37,7 +37,8 @@ pub struct ManagerSpec {
     pub common_configuration: ManagerConfiguration,
     /// Suspends reconciling while true; status is still updated. Components go on by themselves.
     pub paused: bool,
-    /// Release of the images of all components. Default: the release each operator was built for.
+    /// Release of the images of all components: a tag as the registry lists it (`24.1`, `R21.4`, `latest`). Tags before 24 are taken from
+    /// `tungstenfabric/contrail-*`, others from `opensdn/opensdn-*`; `tungstenfabric-TAG` and `opensdn-TAG` state which. Default: `latest`.
     #[schemars(length(max = 63))]
     pub version: Option<String>,
     /// The components.
@@ -52,10 +53,10 @@ pub struct ManagerConfiguration {
     /// Settings that components take over.
     #[serde(flatten)]
     pub common: PodConfiguration,
-    /// Length of RSA keys in bits. Default 4096.
+    /// Accepted for compatibility, has no effect: keys are of elliptic curves.
     #[schemars(range(min = 1024, max = 8192))]
     pub cert_key_length: Option<u32>,
-    /// Who signs certificates: SelfSignedCA, External, or the name of a Kubernetes signer. Default SelfSignedCA.
+    /// Accepted for compatibility, has no effect: `certificates` says who signs.
     #[schemars(length(max = 253))]
     pub cert_signer: Option<String>,
 }
@@ -92,6 +93,10 @@ pub struct Services {
     pub controls: Vec<Service>,
     /// The Kubemanager.
     pub kubemanager: Option<Service>,
+    /// Kubemanagers, as manifests of the Go tf-operator R2011 list them. Use `kubemanager`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [names_differ()]))]
+    pub kubemanagers: Vec<Service>,
     /// The QueryEngine.
     pub queryengine: Option<Service>,
     /// The Rabbitmq.
@@ -112,6 +117,10 @@ pub struct Services {
     pub webui: Option<Service>,
     /// The Zookeeper.
     pub zookeeper: Option<Service>,
+    /// Zookeepers, as manifests of the Go tf-operator R2011 list them. Use `zookeeper`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [names_differ()]))]
+    pub zookeepers: Vec<Service>,
 }
 
 /// One key of `spec.services`.
@@ -123,18 +132,24 @@ pub struct ServiceInfo {
     pub kind: KindInfo,
     /// Whether the key holds a list of entries.
     pub list: bool,
+    /// Whether only manifests of the Go tf-operator R2011 have the key, and later ones another key for the kind.
+    pub former: bool,
 }
 
 const fn one(key: &'static str, kind: KindInfo) -> ServiceInfo {
-    ServiceInfo { key, kind, list: false }
+    ServiceInfo { key, kind, list: false, former: false }
 }
 
 const fn many(key: &'static str, kind: KindInfo) -> ServiceInfo {
-    ServiceInfo { key, kind, list: true }
+    ServiceInfo { list: true, ..one(key, kind) }
+}
+
+const fn former(key: &'static str, kind: KindInfo) -> ServiceInfo {
+    ServiceInfo { former: true, ..many(key, kind) }
 }
 
 /// Every key of `spec.services`, in alphabetical order.
-pub const SERVICES: [ServiceInfo; 14] = [
+pub const SERVICES: [ServiceInfo; 16] = [
     one("analytics", super::ANALYTICS),
     one("analyticsAlarm", super::ANALYTICS_ALARM),
     one("analyticsSnmp", super::ANALYTICS_SNMP),
@@ -142,6 +157,7 @@ pub const SERVICES: [ServiceInfo; 14] = [
     one("config", super::CONFIG),
     many("controls", super::CONTROL),
     one("kubemanager", super::KUBEMANAGER),
+    former("kubemanagers", super::KUBEMANAGER),
     one("queryengine", super::QUERY_ENGINE),
     one("rabbitmq", super::RABBITMQ),
     many("redis", super::REDIS),
@@ -149,6 +165,7 @@ pub const SERVICES: [ServiceInfo; 14] = [
     many("vrouters", super::VROUTER),
     one("webui", super::WEBUI),
     one("zookeeper", super::ZOOKEEPER),
+    former("zookeepers", super::ZOOKEEPER),
 ];
 
 impl Services {
@@ -162,6 +179,7 @@ impl Services {
             self.config.as_slice(),
             &self.controls,
             self.kubemanager.as_slice(),
+            &self.kubemanagers,
             self.queryengine.as_slice(),
             self.rabbitmq.as_slice(),
             &self.redis,
@@ -169,6 +187,7 @@ impl Services {
             &self.vrouters,
             self.webui.as_slice(),
             self.zookeeper.as_slice(),
+            &self.zookeepers,
         ];
         SERVICES.iter().zip(entries).flat_map(|(info, list)| list.iter().map(move |service| (info, service)))
     }
@@ -249,6 +268,9 @@ pub struct ManagerOwnStatus {
     pub controls: Vec<ServiceStatus>,
     /// State of the Kubemanager.
     pub kubemanager: Option<ServiceStatus>,
+    /// State of the Kubemanagers of `spec.services.kubemanagers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kubemanagers: Vec<ServiceStatus>,
     /// State of the QueryEngine.
     pub queryengine: Option<ServiceStatus>,
     /// State of the Rabbitmq.
@@ -266,6 +288,9 @@ pub struct ManagerOwnStatus {
     pub webui: Option<ServiceStatus>,
     /// State of the Zookeeper.
     pub zookeeper: Option<ServiceStatus>,
+    /// State of the Zookeepers of `spec.services.zookeepers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub zookeepers: Vec<ServiceStatus>,
     /// Resource definitions that the components need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crd_status: Vec<CrdStatus>,

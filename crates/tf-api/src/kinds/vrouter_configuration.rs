@@ -74,7 +74,7 @@ pub struct VrouterConfiguration {
     /// Hypervisor of the nodes, for example kvm.
     #[schemars(length(max = 63))]
     pub hypervisor_type: String,
-    /// How packets are forwarded: kernel or dpdk. Default kernel.
+    /// How packets are forwarded: kernel, the default. Every other mode, dpdk too, is refused in this release.
     #[schemars(length(max = 64))]
     pub agent_mode: Option<String>,
     /// Role of a service node: tsn or tsn-no-forwarding. Default: none.
@@ -218,7 +218,7 @@ pub struct VrouterConfiguration {
     pub qos_def_hw_queue: Option<bool>,
 
     // Encryption between nodes.
-    /// Whether traffic between nodes is encrypted.
+    /// Whether traffic between nodes is encrypted. This release does not encrypt it and refuses true.
     pub vrouter_encryption: Option<bool>,
     /// Oldest kernel that encryption works with.
     #[schemars(length(max = 64))]
@@ -274,7 +274,7 @@ pub struct VrouterConfiguration {
     /// Protocol of Keystone: http or https.
     #[schemars(length(max = 64))]
     pub keystone_auth_proto: Option<String>,
-    /// Port of the administration API of Keystone.
+    /// Port of Keystone. Default: the value of `adminPort` of the Keystone parameters.
     #[schemars(length(max = 64))]
     pub keystone_auth_admin_port: Option<String>,
     /// Password of the administrator in Keystone.

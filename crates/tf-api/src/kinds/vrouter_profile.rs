@@ -12,7 +12,7 @@ use crate::{
     schema::{Sensitive, rule},
 };
 
-/// Settings of the data plane that groups of nodes share by name.
+/// Settings of the data plane that groups of nodes share by name. Has no effect in this release.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(

@@ -35,7 +35,8 @@ pub struct WebuiSpec {
     pub common_configuration: PodConfiguration,
     /// Suspends reconciling while true; status is still updated.
     pub paused: bool,
-    /// Release of the images. Default: the release this operator was built for.
+    /// Release of the images: a tag as the registry lists it (`24.1`, `R21.4`, `latest`). Tags before 24 are taken from `tungstenfabric/contrail-*`, others from
+    /// `opensdn/opensdn-*`; `tungstenfabric-TAG` and `opensdn-TAG` state which. Default: `latest`.
     #[schemars(length(max = 63))]
     pub version: Option<String>,
     /// Services this one uses, where they are not found by their usual names.

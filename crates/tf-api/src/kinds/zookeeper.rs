@@ -1,5 +1,7 @@
 //! Zookeeper: an ensemble of ZooKeeper servers.
 
+use std::time::Duration;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,11 @@ use crate::{
     ports,
     schema::{Port, rule},
 };
+
+/// How long ZooKeeper keeps a session without a sign of its client, and with it the election znodes of a daemon that was killed, unless a
+/// Zookeeper sets `maxSessionTimeout`. With 30 s the next daemon is elected in less than 40 s, also where ZooKeeper's leader is lost with the
+/// elected one and starts every session again; four of five sessions outlast 40 s without ZooKeeper (measured, ADR 0067).
+pub const SESSION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// A ZooKeeper ensemble.
 #[skip_serializing_none]
@@ -33,7 +40,8 @@ pub struct ZookeeperSpec {
     pub common_configuration: PodConfiguration,
     /// Suspends reconciling while true; status is still updated.
     pub paused: bool,
-    /// Release of the images. Default: the release this operator was built for.
+    /// Release of the images: a tag as the registry lists it (`24.1`, `R21.4`, `latest`). Tags before 24 are taken from `tungstenfabric/contrail-*`, others from
+    /// `opensdn/opensdn-*`; `tungstenfabric-TAG` and `opensdn-TAG` state which. Default: `latest`.
     #[schemars(length(max = 63))]
     pub version: Option<String>,
     /// Settings of ZooKeeper.
@@ -57,7 +65,7 @@ pub struct ZookeeperSpec {
     rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.clientAuthentication == 'None'",
     "tls.clientAuthentication needs tls.clientPort, where clients show certificates"),
     rule("!has(self.minSessionTimeout) || self.minSessionTimeout <= (has(self.maxSessionTimeout) ? self.maxSessionTimeout : 120000)",
-    "minSessionTimeout must not be longer than maxSessionTimeout, which is 120000 unless it is set")]))]
+    "minSessionTimeout must not be longer than maxSessionTimeout, nor than 120000 where that is not set")]))]
 pub struct ZookeeperConfiguration {
     /// Containers to run, with image and command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -106,7 +114,7 @@ pub struct ZookeeperConfiguration {
     #[schemars(range(min = 100, max = 86_400_000))]
     pub min_session_timeout: Option<u32>,
     /// Milliseconds that a session lasts at most without a sign of its client. Clients of Tungsten Fabric ask for up to 400 s.
-    /// Default: 120000.
+    /// Default: 30000, or more where minSessionTimeout or two ticks are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 86_400_000))]
     pub max_session_timeout: Option<u32>,
@@ -118,6 +126,16 @@ pub struct ZookeeperConfiguration {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 8760))]
     pub purge_interval: Option<u32>,
+}
+
+impl ZookeeperConfiguration {
+    /// Milliseconds that a session lasts at most. A server does not start where this is less than the minimum, which is two ticks unless it is
+    /// set (upstream `QuorumPeerConfig.java`, `parseProperties`).
+    pub fn session_timeout(&self) -> u32 {
+        let shortest = self.min_session_timeout.unwrap_or_else(|| self.tick_time.unwrap_or_default().saturating_mul(2));
+        let default = u32::try_from(SESSION_TIMEOUT_DEFAULT.as_millis()).unwrap_or(u32::MAX);
+        self.max_session_timeout.unwrap_or_else(|| default.max(shortest))
+    }
 }
 
 /// Where an ensemble speaks TLS, with the members' own certificates.
@@ -325,4 +343,33 @@ pub struct LeavingMember {
 pub struct ZookeeperPorts {
     /// Client port, where clients on other nodes reach it.
     pub client_port: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(change: impl FnOnce(&mut ZookeeperConfiguration)) -> u32 {
+        let mut spec = ZookeeperConfiguration::default();
+        change(&mut spec);
+        spec.session_timeout()
+    }
+
+    #[test]
+    fn what_the_spec_sets_is_the_longest_session() {
+        assert_eq!(session(|_| {}), 30_000);
+        assert_eq!(session(|spec| spec.max_session_timeout = Some(120_000)), 120_000);
+        assert_eq!(session(|spec| spec.max_session_timeout = Some(5_000)), 5_000);
+    }
+
+    #[test]
+    fn the_default_is_not_shorter_than_the_shortest_session_with_which_servers_would_not_start() {
+        assert_eq!(session(|spec| spec.min_session_timeout = Some(120_000)), 120_000);
+        assert_eq!(session(|spec| spec.min_session_timeout = Some(100)), 30_000);
+        assert_eq!(session(|spec| spec.tick_time = Some(60_000)), 120_000);
+        let both = |spec: &mut ZookeeperConfiguration| {
+            (spec.tick_time, spec.min_session_timeout) = (Some(60_000), Some(100));
+        };
+        assert_eq!(session(both), 30_000);
+    }
 }

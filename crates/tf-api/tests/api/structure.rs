@@ -245,7 +245,7 @@ fn the_manager_passes_specs_through() {
 fn the_manager_explains_what_a_component_explains() {
     let services = &definition("Manager").schema()["properties"]["spec"]["properties"]["services"]["properties"];
     assert_eq!(services.as_object().unwrap().len(), SERVICES.len());
-    for service in SERVICES {
+    for service in SERVICES.iter().filter(|service| !service.former) {
         let entry = if service.list { &services[service.key]["items"] } else { &services[service.key] };
         let ours = &definition(service.kind.kind).schema()["properties"]["spec"];
         let passed = &entry["properties"]["spec"];

@@ -1,6 +1,8 @@
 //! What `kubectl tf` can be asked, and where it asks.
 
+mod lock;
 mod plan;
+mod release;
 mod status;
 
 use std::{fmt::Display, path::PathBuf, process::ExitCode};
@@ -8,7 +10,7 @@ use std::{fmt::Display, path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, Error, Result};
 use clap::{Args, Parser, Subcommand};
 use kube::{
-    Config,
+    Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 
@@ -26,6 +28,10 @@ enum What {
     Status(status::Options),
     /// What the operators would make of a manifest: every object, and what of it differs from those in the cluster
     Plan(plan::Options),
+    /// Print Helm values that pin every operand image by the digest that runs
+    Lock(lock::Options),
+    /// Remove the finalizers of resources that are being deleted and whose operator is gone
+    Release(release::Options),
 }
 
 /// Does what the arguments of the process ask for. 0, 1 where that is what was asked about, or 2 after an error.
@@ -37,6 +43,8 @@ pub async fn main() -> ExitCode {
     let told = match Command::parse().what {
         What::Status(options) => status::tell(&options).await,
         What::Plan(options) => plan::tell(&options).await,
+        What::Lock(options) => lock::run(&options).await,
+        What::Release(options) => release::tell(&options).await,
     };
     told.unwrap_or_else(|error| {
         eprintln!("error: {}", causes(&error));
@@ -68,6 +76,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// A client, and the namespace that is meant: the stated one, else the context's.
+    async fn connect(&self, namespace: Option<&str>) -> Result<(Client, String)> {
+        let config = self.config().await?;
+        let namespace = namespace.unwrap_or(&config.default_namespace).to_owned();
+        Ok((Client::try_from(config).context("the cluster's address and credentials")?, namespace))
+    }
+
     async fn config(&self) -> Result<Config> {
         let how = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = match &self.kubeconfig {

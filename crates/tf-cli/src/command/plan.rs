@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use kube::{Client, core::DynamicObject};
+use kube::core::DynamicObject;
 
 use super::Cluster;
 use crate::{
@@ -68,22 +68,29 @@ pub async fn tell(options: &Options) -> Result<ExitCode> {
 }
 
 async fn online(options: &Options) -> Result<(Vec<Report>, Vec<String>)> {
-    let config = options.cluster.config().await?;
-    let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config).context("the cluster's address and credentials")?;
+    let (client, namespace) = options.cluster.connect(options.namespace.as_deref()).await?;
     let manifest = read(&options.files, &namespace)?;
+    let mut notes: Vec<String> = manifest.iter().flat_map(plan::unknown_fields).collect();
     let rehearsal = rehearsal::rehearse(&client, manifest, &options.cluster_domain, Timestamp::now()).await?;
-    Ok((rehearsal.reports, rehearsal.notes))
+    notes.extend(rehearsal.notes);
+    Ok((rehearsal.reports, notes))
 }
 
 async fn offline(options: &Options) -> Result<(Vec<Report>, Vec<String>)> {
     let mut given = Given::new(&options.cluster_domain);
     let mut notes = vec!["no API server was asked, who checks the rules of the definitions".to_owned()];
     for object in read(&options.files, options.namespace.as_deref().unwrap_or("default"))? {
+        notes.extend(plan::unknown_fields(&object));
         let name = object.metadata.name.clone().unwrap_or_default();
-        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+        let types = object.types.clone().unwrap_or_default();
+        let kind = types.kind;
+        let what = if types.api_version.starts_with("contrail.juniper.net/") {
+            "of contrail.juniper.net, an API that these operators do not have; write it as tf.tungsten.io/v1alpha1, in the shape of examples/manager.yaml"
+        } else {
+            "nothing that operators look at"
+        };
         if !given.take(plan::seen(object)).with_context(|| format!("{kind} {name}"))? {
-            notes.push(format!("{kind} {name} is nothing that operators look at"));
+            notes.push(format!("{kind} {name} is {what}"));
         }
     }
     if given.suppose_nodes(plan::usual_nodes()) {

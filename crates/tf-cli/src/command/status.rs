@@ -8,7 +8,6 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use futures::StreamExt as _;
-use kube::Client;
 
 use super::Cluster;
 use crate::{
@@ -48,10 +47,8 @@ enum Output {
 
 /// Tells the status. 1 unless everything is Ready, where that is asked for.
 pub async fn tell(options: &Options) -> Result<ExitCode> {
-    let config = options.cluster.config().await?;
-    let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    let (client, namespace) = options.cluster.connect(options.namespace.as_deref()).await?;
     let namespace = (!options.all_namespaces).then_some(namespace.as_str());
-    let client = Client::try_from(config).context("the cluster's address and credentials")?;
     if options.watch {
         let mut changes = std::pin::pin!(cluster::watch(&client, namespace));
         let mut last = String::new();

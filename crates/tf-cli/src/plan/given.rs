@@ -292,7 +292,7 @@ pub fn usual_nodes() -> Vec<observed::Node> {
         name: format!("node{number}"),
         labels: control_plane.clone(),
         address: Some(format!("192.0.2.{number}")),
-        unreachable: false,
+        ..observed::Node::default()
     };
     (1..=3).map(node).collect()
 }
@@ -308,8 +308,10 @@ fn reduced(node: Node) -> observed::Node {
         name: node.metadata.name.unwrap_or_default(),
         labels: node.metadata.labels.unwrap_or_default(),
         unreachable: observed::is_unreachable(conditions.map(|it| (it.type_.as_str(), it.status.as_str()))),
-        address: observed::address(status.addresses.into_iter().flatten()),
+        taints: observed::taints(node.spec.and_then(|spec| spec.taints).into_iter().flatten()),
+        ..observed::Node::default()
     }
+    .with_addresses(observed::internal(status.addresses.into_iter().flatten()))
 }
 
 /// What of a Secret is text.

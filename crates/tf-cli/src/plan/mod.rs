@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::json;
-use tf_api::KindInfo;
+use tf_api::{KindInfo, fields};
 use tf_plan::{
     object::{Kind, Object},
     plan::{NotReady, Plan},
@@ -159,6 +159,14 @@ pub async fn all<E>(
 /// When it is no object of Kubernetes.
 pub fn made(object: &Object) -> Result<DynamicObject, serde_json::Error> {
     serde_json::from_value(object.body.clone()).map(seen)
+}
+
+/// Fields of a resource of ours that its kind does not have: the API server would refuse or drop them.
+pub fn unknown_fields(object: &DynamicObject) -> Vec<String> {
+    let Some(kind) = kind_of(object) else { return Vec::new() };
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let found = fields::unknown_fields(kind, &object.data["spec"]);
+    found.into_iter().map(|field| format!("{} {name}: {field}; it has no effect", kind.kind)).collect()
 }
 
 /// An object with what the API server gives a new one; one of ours without a spec gets an empty one, by the default of its definition.

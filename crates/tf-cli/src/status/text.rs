@@ -80,6 +80,9 @@ fn daemon_lines(daemon: &DaemonStatus, daemons: Daemons) -> Vec<String> {
     let standby = daemon.standby.map(|standby| format!(", {standby} of them standby")).unwrap_or_default();
     let DaemonStatus { name, serving, wanted, .. } = daemon;
     let mut lines = vec![format!("{name}: {serving} of {wanted} serve{standby}; {}", daemon.versions.join(", "))];
+    if let Some(since) = &daemon.unelected_since {
+        lines.push(format!("  no process is active since {}", since.0));
+    }
     for connection in daemon.connections.iter().filter(|it| daemons == Daemons::All || it.down > 0) {
         let down = if connection.down > 0 { format!(", down in {}", connection.down) } else { String::new() };
         lines.push(format!("  {} up in {}{down}", connection.name, connection.up));

@@ -23,12 +23,13 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     command::Commands,
+    health::View,
     identity::{Identity, Report},
     log,
     paths::Paths,
     pod::Pod,
     store::{Memory, redis::relay},
-    tls, wellness,
+    tls,
 };
 
 /// Connections at a time.
@@ -50,8 +51,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that does not serve yet. `wellness`: what is seen of the daemon all the time.
-    pub fn new(paths: Paths, daemon: &str, pod: Pod, wellness: watch::Receiver<wellness::Report>) -> Self {
+    /// An agent that does not serve yet. `view`: what is seen of the daemon all the time.
+    pub fn new(paths: Paths, daemon: &str, pod: Pod, view: View) -> Self {
         let files_changed = Arc::default();
         let commands = Commands::default();
         let identity = Identity::new(paths.clone(), daemon, pod.clone(), commands.clone(), Arc::clone(&files_changed));
@@ -61,7 +62,7 @@ impl Agent {
             daemon: daemon.to_owned(),
             pod,
             report,
-            wellness,
+            view,
             changing: Arc::default(),
             commands,
             memory: Memory::default(),

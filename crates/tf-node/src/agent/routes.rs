@@ -1,6 +1,6 @@
 //! What the agent API answers.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, future::ready, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -20,12 +20,13 @@ use tf_plan::node::{
 use tokio::{
     join,
     sync::{Mutex, watch},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use crate::{
     VERSION,
     command::Commands,
+    health::View,
     identity::Report,
     local::host,
     log,
@@ -40,7 +41,6 @@ use crate::{
         redis::step_down,
         zookeeper::reconfig::{self, Failure},
     },
-    wellness,
 };
 
 /// For a daemon's answer. The operator waits for 1.5 s.
@@ -61,7 +61,7 @@ pub(super) struct Context {
     /// The member's certificate.
     pub(super) report: watch::Receiver<Report>,
     /// What is seen of the daemon all the time.
-    pub(super) wellness: watch::Receiver<wellness::Report>,
+    pub(super) view: View,
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
@@ -160,18 +160,26 @@ fn network(network: IpNet) -> Option<Network> {
     Some(Network { network, addresses })
 }
 
-/// Whether the agent's own daemon serves. The operator does not wait as long as a daemon may take that answers late once; what is seen of it
+/// Whether the agent's own daemon serves: what its monitor has seen, or else what the daemon answers now. The operator does not wait as long as a daemon may take that answers late once; what is seen of it
 /// all the time decides then.
 async fn health(context: &Context, launch: &Launch, state: Option<&State>) -> Health {
-    let Context { paths, daemon, pod, wellness, .. } = context;
+    let Context { paths, daemon, pod, view, .. } = context;
     if let Err(down) = probe::process(state) {
         return Health::new(false, format!("its {daemon} does not run: {}", down.message));
     }
-    if let Ok(health) = timeout(PATIENCE, probe::ready(launch, state, paths, pod.address)).await {
+    let pid = state.and_then(|state| state.pid);
+    let known = view.health(launch, pid, Instant::now());
+    let asked = async {
+        match known {
+            Some(known) => probe::with_relay(launch, paths, ready(known)).await,
+            None => probe::ready(launch, state, paths, pod.address).await,
+        }
+    };
+    if let Ok(health) = timeout(PATIENCE, asked).await {
         return health;
     }
-    let seen = wellness.borrow();
-    let has_answered = seen.answered.is_some() && seen.answered == state.and_then(|state| state.pid);
+    let seen = view.report();
+    let has_answered = seen.answered.is_some() && seen.answered == pid;
     match &seen.unwell {
         None if has_answered => Health::new(true, "it answers late"),
         None => Health::new(false, format!("its {daemon} has not answered yet")),

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use nix::ifaddrs::getifaddrs;
+use tf_host::facts::memory::bytes;
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,17 +137,6 @@ fn huge_pages(mounts: &str) -> BTreeMap<u64, String> {
         }
     }
     found
-}
-
-fn bytes(size: &str) -> Option<u64> {
-    let (number, unit) = size.split_at(size.find(|letter: char| !letter.is_ascii_digit())?);
-    let unit = match unit {
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Asks a daemon by HTTP.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::AbortHandle, time::sleep};
 
 use super::{Target, connect};
 use crate::paths::Paths;
@@ -32,16 +32,27 @@ pub(super) async fn probe(target: &Target, path: &str, contains: Option<&str>, p
     Ok(format!("{what}: status {}", status.as_u16()))
 }
 
+/// For the end of a connection that is in order: TLS says so to the daemon.
+const CLOSING: Duration = Duration::from_secs(2);
+
 /// A connection for several questions: a TLS handshake is dearer than any of them. It ends with this.
 pub struct Connection {
     host: String,
     sender: http1::SendRequest<Empty<Bytes>>,
-    task: JoinHandle<()>,
+    task: AbortHandle,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.task.abort();
+        // It ends by itself when there is nothing more to send.
+        let task = self.task.clone();
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                sleep(CLOSING).await;
+                task.abort();
+            })),
+            Err(_) => task.abort(),
+        }
     }
 }
 
@@ -53,7 +64,7 @@ impl Connection {
     pub async fn open(target: &Target, paths: &Paths) -> Result<Self> {
         let stream = connect(target, paths).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let task = tokio::spawn(async move { drop(connection.await) });
+        let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
         Ok(Self { host: SocketAddr::new(target.host, target.port).to_string(), sender, task })
     }
 

@@ -1,17 +1,19 @@
 //! `tf-node probe`: whether a daemon serves, found out from itself.
 
 mod dns;
+pub mod exchange;
 pub mod http;
 mod kafka;
 mod node_status;
+pub mod workers;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     num::NonZeroU16,
     process::ExitCode,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -28,8 +30,12 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use self::node_status::LONGEST;
 pub use self::node_status::Page;
+use self::{
+    exchange::{Exchanges, Greeting},
+    node_status::LONGEST,
+    workers::Run,
+};
 use crate::{
     materialise::RunDir,
     paths::Paths,
@@ -45,6 +51,9 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// For a look that nobody waits for.
 const GLANCE: Duration = Duration::from_millis(1500);
+
+/// For the requests of one look at several workers. What is left of them has time until the next one.
+const SERIES: Duration = Duration::from_millis(2500);
 
 /// Where a daemon listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +103,14 @@ pub async fn ready(launch: &Launch, state: Option<&State>, paths: &Paths, addres
     if let Err(unwell) = process(state) {
         return unwell;
     }
-    let Some(relay) = &launch.relay else { return run(&launch.ready, paths, address).await };
+    with_relay(launch, paths, run(&launch.ready, paths, address)).await
+}
+
+/// The same, where it is known of the daemon itself.
+pub async fn with_relay(launch: &Launch, paths: &Paths, health: impl Future<Output = Health>) -> Health {
+    let Some(relay) = &launch.relay else { return health.await };
     // The daemon goes on without what it keeps there, and nobody could log in.
-    let (health, redis) = join!(run(&launch.ready, paths, address), timeout(PATIENCE, relay::serves(relay, paths)));
+    let (health, redis) = join!(health, timeout(PATIENCE, relay::serves(relay, paths)));
     match redis {
         _ if !health.serves => health,
         Ok(Ok(())) => health,
@@ -116,11 +130,120 @@ pub struct Look {
     pub page: Option<Page>,
 }
 
-/// Looks at a daemon, no longer than an operator waits for all that there is to tell.
-pub async fn look(launch: &Launch, state: Option<&State>, paths: &Paths, address: IpAddr) -> Look {
-    match process(state) {
-        Ok(_) => ask(launch.alive.as_ref().unwrap_or(&launch.ready), paths, address, GLANCE).await,
-        Err(health) => Look { health, is_silent: false, page: None },
+/// Where and how one daemon is asked, again and again.
+#[derive(Clone, Debug)]
+pub struct Looker {
+    paths: Paths,
+    address: IpAddr,
+    exchanges: Exchanges,
+}
+
+impl Looker {
+    /// For the daemon of a container at this address of the member.
+    pub fn new(paths: Paths, address: IpAddr) -> Self {
+        Self { paths, address, exchanges: Exchanges::default() }
+    }
+
+    /// Looks at a daemon, no longer than an operator waits for all that there is to report, but for the requests that several workers need.
+    /// `run`: the answers so far.
+    pub async fn look(&self, launch: &Launch, state: Option<&State>, run: &mut Run) -> Look {
+        match process(state) {
+            Ok(_) => {
+                run.follow(state.and_then(|state| state.pid));
+                self.series(launch.alive.as_ref().unwrap_or(&launch.ready), GLANCE, run).await
+            }
+            Err(health) => Look { health, is_silent: false, page: None },
+        }
+    }
+
+    /// Whether a daemon that speaks TLS completes a handshake, which is no line in its log. None where it has no such port.
+    pub async fn greets(&self, launch: &Launch) -> Option<bool> {
+        let (host, port) = match launch.alive.as_ref().unwrap_or(&launch.ready) {
+            Probe::Http { host, port, tls: true, .. } => (*host, *port),
+            Probe::NodeStatus { port, tls: true, .. } => (None, *port),
+            _ => return None,
+        };
+        let target = Target { host: host.unwrap_or(self.address), port: port.get(), tls: true };
+        Some(self.exchanges.greet(GLANCE, target, &self.paths).await == Greeting::Completed)
+    }
+
+    /// Whether a server of the daemon answers at all: a TLS handshake that fails is an answer.
+    pub async fn answers(&self, server: SocketAddr) -> bool {
+        let target = Target { host: server.ip(), port: server.port(), tls: true };
+        Exchanges::default().greet(GLANCE, target, &self.paths).await != Greeting::Silent
+    }
+
+    /// As many requests, one connection each, as it takes to know of all workers: to the first that is not answered well.
+    async fn series(&self, probe: &Probe, patience: Duration, run: &mut Run) -> Look {
+        let begun = Instant::now();
+        let mut left = run.requests();
+        loop {
+            let mut look = self.ask(probe, patience).await;
+            run.take(look.health.serves);
+            left -= 1;
+            if !look.health.serves || left == 0 || begun.elapsed() >= SERIES {
+                look.health = run.judge(look.health);
+                return look;
+            }
+        }
+    }
+
+    async fn ask(&self, probe: &Probe, patience: Duration) -> Look {
+        let (asked, paths, address) = (probe.clone(), self.paths.clone(), self.address);
+        let exchange = Box::pin(async move {
+            let mut page = None;
+            let result = attempt(&asked, &paths, address, &mut page).await;
+            (result, page)
+        });
+        let done = match probe {
+            Probe::Http { .. } | Probe::NodeStatus { .. } => self.exchanges.within(patience, exchange).await,
+            _ => timeout(patience, exchange).await.ok(),
+        };
+        let Some((result, page)) = done else {
+            let health = Health::new(false, format!("no answer within {} ms", patience.as_millis()));
+            return Look { health, is_silent: true, page: None };
+        };
+        let health = match result {
+            Ok(message) => Health::new(true, message),
+            Err(error) if is_standby(probe, &error) => Health { standby: true, ..Health::new(true, STANDBY) },
+            Err(error) => Health::new(false, format!("{error:#}")),
+        };
+        Look { health, is_silent: false, page }
+    }
+
+    /// What a daemon says of its connections, and each of its further workers; `page` is what it has said already. None where it does not say. A
+    /// worker that does not is missing.
+    pub async fn connections(&self, asked: &Connections, page: Option<Page>) -> Option<Connected> {
+        let ask = async |port: NonZeroU16| {
+            let target = Target { host: self.address, port: port.get(), tls: asked.tls };
+            let paths = self.paths.clone();
+            match self.exchanges.within(GLANCE, async move { Page::ask(&target, &paths).await }).await {
+                Some(page) => page,
+                None => bail!("port {port} does not answer"),
+            }
+        };
+        let first = match page {
+            Some(page) => page,
+            None => ask(asked.port).await.ok()?,
+        };
+        let servers = asked.servers.iter().map(|name| (name.clone(), first.servers(name))).collect();
+        let mut connected = Connected { missing: first.missing(&asked.optional), all: first.connections(), servers };
+        for (number, port) in (1..).zip(&asked.workers) {
+            let missing = match ask(*port).await {
+                Ok(page) => {
+                    for (name, is_up) in page.connections() {
+                        *connected.all.entry(name).or_insert(true) &= is_up;
+                    }
+                    page.missing(&asked.optional)
+                }
+                Err(error) => Some(format!("{error:#}")),
+            };
+            let told = missing.map(|missing| format!("worker {number}: {missing}"));
+            connected.missing =
+                [connected.missing, told].into_iter().flatten().reduce(|all, one| format!("{all}, {one}"));
+        }
+        connected.missing = connected.missing.map(|missing| missing.chars().take(LONGEST).collect());
+        Some(connected)
     }
 }
 
@@ -131,38 +254,8 @@ pub struct Connected {
     pub missing: Option<String>,
     /// Each by type and name, and whether it is up: of several workers, for all.
     pub all: BTreeMap<String, bool>,
-}
-
-/// What a daemon says of its connections, and each of its further workers; `page` is what it has said already. None where it does not say. A worker
-/// that does not is missing.
-pub async fn connections(asked: &Connections, page: Option<Page>, paths: &Paths, address: IpAddr) -> Option<Connected> {
-    let ask = async |port: NonZeroU16| {
-        let target = Target { host: address, port: port.get(), tls: asked.tls };
-        match timeout(GLANCE, Page::ask(&target, paths)).await {
-            Ok(page) => page,
-            Err(_) => bail!("port {port} does not answer"),
-        }
-    };
-    let first = match page {
-        Some(page) => page,
-        None => ask(asked.port).await.ok()?,
-    };
-    let mut connected = Connected { missing: first.missing(&asked.optional), all: first.connections() };
-    for (number, port) in (1..).zip(&asked.workers) {
-        let missing = match ask(*port).await {
-            Ok(page) => {
-                for (name, is_up) in page.connections() {
-                    *connected.all.entry(name).or_insert(true) &= is_up;
-                }
-                page.missing(&asked.optional)
-            }
-            Err(error) => Some(format!("{error:#}")),
-        };
-        let told = missing.map(|missing| format!("worker {number}: {missing}"));
-        connected.missing = [connected.missing, told].into_iter().flatten().reduce(|all, one| format!("{all}, {one}"));
-    }
-    connected.missing = connected.missing.map(|missing| missing.chars().take(LONGEST).collect());
-    Some(connected)
+    /// The servers that the daemon names for those whose servers are asked, by type and name.
+    pub servers: BTreeMap<String, BTreeSet<SocketAddr>>,
 }
 
 /// Whether a daemon lives.
@@ -186,22 +279,10 @@ pub fn process(state: Option<&State>) -> Result<Health, Health> {
     }
 }
 
+/// The answer to who asks once: several workers have to answer in a row, right now.
 async fn run(probe: &Probe, paths: &Paths, address: IpAddr) -> Health {
-    ask(probe, paths, address, PATIENCE).await.health
-}
-
-async fn ask(probe: &Probe, paths: &Paths, address: IpAddr, patience: Duration) -> Look {
-    let mut page = None;
-    let Ok(result) = timeout(patience, attempt(probe, paths, address, &mut page)).await else {
-        let health = Health::new(false, format!("no answer within {} ms", patience.as_millis()));
-        return Look { health, is_silent: true, page: None };
-    };
-    let health = match result {
-        Ok(message) => Health::new(true, message),
-        Err(error) if is_standby(probe, &error) => Health { standby: true, ..Health::new(true, STANDBY) },
-        Err(error) => Health::new(false, format!("{error:#}")),
-    };
-    Look { health, is_silent: false, page }
+    let looker = Looker::new(paths.clone(), address);
+    looker.series(probe, PATIENCE, &mut Run::of(probe)).await.health
 }
 
 /// Nobody can tell who waits for its turn from who has not found ZooKeeper yet.
@@ -222,7 +303,7 @@ async fn attempt(probe: &Probe, paths: &Paths, address: IpAddr, page: &mut Optio
             dns::probe(connect(&target(&None, port.get(), false), paths).await?.as_mut()).await?;
             Ok(format!("port {port} answers questions"))
         }
-        Probe::Http { port, path, host, tls, contains } => {
+        Probe::Http { port, path, host, tls, contains, .. } => {
             http::probe(&target(host, port.get(), *tls), path, contains.as_deref(), paths).await
         }
         Probe::RabbitMq { port, .. } => {

@@ -1,6 +1,9 @@
 //! Asks a daemon of Tungsten Fabric what it says of itself (tf-components 1.9).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use anyhow::{Result, bail, ensure};
 use tf_plan::node::state::CONNECTIONS;
@@ -55,7 +58,7 @@ impl Page {
     /// What is not up of what the daemon is connected to, but for connections of these types, with why.
     pub fn missing(&self, optional: &BTreeSet<String>) -> Option<String> {
         let told = |Told { kind, name, status, why }: Told| {
-            let is_fine = status == "Up" || optional.contains(&kind);
+            let is_fine = status == "Up" || is_optional(&kind, &format!("{kind}:{name}"), optional);
             (!is_fine).then(|| format!("{kind}:{name} ({})", why.filter(|why| !why.is_empty()).unwrap_or(status)))
         };
         let told: Vec<String> = self.told().filter_map(told).collect();
@@ -72,9 +75,22 @@ impl Page {
         all
     }
 
+    /// The servers that the daemon names for a connection, by type and name, as far as they are addresses. It names all that it may use.
+    pub fn servers(&self, name: &str) -> BTreeSet<SocketAddr> {
+        let named = self.parts().filter(|part| {
+            let is = |tag: &str| element(part, tag).unwrap_or_default();
+            format!("{}:{}", is("type"), is("name")) == name
+        });
+        let addresses = named.flat_map(|part| part.split("<element>").skip(1));
+        addresses.filter_map(|rest| rest.split('<').next()?.trim().parse().ok()).take(CONNECTIONS).collect()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        self.0.split("<ConnectionInfo>").skip(1).filter_map(|part| Some(part.split_once("</ConnectionInfo>")?.0))
+    }
+
     fn told(&self) -> impl Iterator<Item = Told> {
-        self.0.split("<ConnectionInfo>").skip(1).filter_map(|part| {
-            let (part, _) = part.split_once("</ConnectionInfo>")?;
+        self.parts().filter_map(|part| {
             Some(Told {
                 kind: element(part, "type")?,
                 name: element(part, "name")?,
@@ -117,8 +133,14 @@ fn wants(why: &str, optional: &BTreeSet<String>) -> bool {
         let (_, missing) = why.strip_prefix("Number of connections:")?.split_once("Missing:")?;
         Some(missing)
     });
-    let kind = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
-    names.is_some_and(|names| names.trim_end_matches([',', ' ']).split(',').all(|name| optional.contains(&kind(name))))
+    let is_fine = |name: &str| is_optional(name.split(':').next().unwrap_or_default().trim(), name.trim(), optional);
+    names.is_some_and(|names| names.trim_end_matches([',', ' ']).split(',').all(is_fine))
+}
+
+/// Whether a connection of this type, and of this type and name, is one that the daemon does without: an entry with a colon names one connection
+/// (`Database:RabbitMQ`), one without all of a type.
+fn is_optional(kind: &str, name: &str, optional: &BTreeSet<String>) -> bool {
+    optional.contains(kind) || optional.contains(name)
 }
 
 /// A text without what is in brackets: addresses and errors, in whatever words.
@@ -199,6 +221,30 @@ mod tests {
             assert_eq!(said.is_ok(), serves, "{why}: {said:?}");
         }
         assert!(judge(&page("Non-Functional", "Collector connection down"), Some(&BTreeSet::new())).is_err());
+    }
+
+    #[test]
+    fn of_one_type_a_daemon_may_do_without_one_connection_and_not_without_another() {
+        let optional = BTreeSet::from(["Database:RabbitMQ".to_owned()]);
+        for (why, serves) in [
+            ("Database:RabbitMQ[] connection down", true),
+            ("Database:RabbitMQ connection down", true),
+            ("Number of connections:5, Expected:6 Missing: Database:RabbitMQ", true),
+            ("Database:Cassandra[] connection down", false),
+            ("Database:RabbitMQ[], Database:Cassandra[] connection down", false),
+            ("Database connection down", false),
+            ("RabbitMQ connection down", false),
+        ] {
+            let said = judge(&page("Non-Functional", why), Some(&optional));
+            assert_eq!(said.is_ok(), serves, "{why}: {said:?}");
+        }
+        let down = |name: &str| {
+            Page(format!(
+                "<ConnectionInfo><type>Database</type><name>{name}</name><status>Down</status></ConnectionInfo>"
+            ))
+        };
+        assert_eq!(down("RabbitMQ").missing(&optional), None);
+        assert_eq!(down("Cassandra").missing(&optional).as_deref(), Some("Database:Cassandra (Down)"));
     }
 
     /// What closes an answer.
@@ -290,6 +336,8 @@ mod tests {
             ("Collector:Collector", false),
         ];
         assert_eq!(page.connections(), all.map(|(name, up)| (name.to_owned(), up)).into());
+        assert_eq!(page.servers("Database:RabbitMQ"), ["10.0.0.1:1".parse().unwrap()].into());
+        assert_eq!(page.servers("Database:Other"), [].into());
         let up = connection("XMPP", "agent", "Up", "");
         assert_eq!(Page(up.clone()).missing(&optional), None);
         assert_eq!(

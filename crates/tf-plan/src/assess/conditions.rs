@@ -12,16 +12,14 @@ use crate::{hibernation, plan::Plan, status};
 const ROLLOUT_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// How long members may be missing, without a roll-out that explains it, before the resource is Degraded.
 const MEMBER_DEADLINE: SignedDuration = SignedDuration::from_mins(5);
+/// How long the API server may refuse pods before the resource is Degraded.
+const REFUSAL_DEADLINE: SignedDuration = SignedDuration::from_mins(3);
 
 /// All of them but Degraded.
 pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
-    use ConditionType::{Available, ConfigReady, InputsReady, Progressing, Upgradeable, WorkloadReady};
-    let mut drafts = vec![
-        inputs(situation),
-        config(situation),
-        workload(situation, facts),
-        Draft::holds(Upgradeable, Reason::Succeeded, "nothing forbids an upgrade"),
-    ];
+    use ConditionType::{Available, ConfigReady, InputsReady, Progressing, WorkloadReady};
+    let mut drafts =
+        vec![inputs(situation), config(situation), workload(situation, facts), upgradeable(situation, facts)];
     drafts.push(if facts.serving {
         Draft::holds(Available, Reason::Succeeded, facts.count())
     } else if facts.asleep {
@@ -44,6 +42,23 @@ pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
     debug_assert!(drafts.iter().any(|draft| draft.kind == ConfigReady));
     debug_assert!(drafts.iter().any(|draft| draft.kind == WorkloadReady));
     drafts
+}
+
+/// An upgrade replaces one pod after the other: it begins when nothing else is under way and every member is there.
+fn upgradeable(situation: &Situation<'_>, facts: &Facts) -> Draft {
+    use ConditionType::Upgradeable;
+    let blocked = |why: String| Draft::fails(Upgradeable, Reason::UpgradeBlocked, why);
+    match &situation.outcome {
+        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(situation, Upgradeable),
+        Outcome::NotReady(_) => blocked("the spec is not carried out; see Ready".into()),
+        Outcome::Planned(..) if facts.progressing => {
+            blocked("a rollout is under way; wait until Progressing is False".into())
+        }
+        Outcome::Planned(..) if facts.has_workload && !facts.asleep && facts.ready < facts.wanted => {
+            blocked(format!("{}; wait until all are", facts.count()))
+        }
+        Outcome::Planned(..) => Draft::holds(Upgradeable, Reason::Succeeded, "nothing forbids an upgrade"),
+    }
 }
 
 fn progress(situation: &Situation<'_>, facts: &Facts) -> String {
@@ -79,7 +94,10 @@ fn config(situation: &Situation<'_>) -> Draft {
         Outcome::Planned(_, applied) if !applied.conflicts.is_empty() => Draft::fails(
             ConfigReady,
             Reason::FieldConflict,
-            format!("others hold fields with other values: {}", shorten_messages(&applied.conflicts)),
+            format!(
+                "other field managers hold fields with other values: {}; state their values, or have them give the fields up",
+                shorten_messages(&applied.conflicts)
+            ),
         ),
         Outcome::Planned(_, applied) if !applied.leaving.is_empty() => Draft::fails(
             ConfigReady,
@@ -125,8 +143,15 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
     if let Some(which) = unwell(situation, facts) {
         message = format!("{message}; {which}");
     }
+    let unelected = situation.unelected();
+    if let Some(unelected) = unelected {
+        message = format!("{message}; {unelected}");
+    }
     if let Outcome::Planned(plan, _) = situation.outcome {
         plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
+    }
+    if let Some(refusal) = refusal(situation) {
+        return Draft::fails(WorkloadReady, Reason::AdmissionDenied, format!("{refusal}; {message}"));
     }
     if facts.wanted < 1 && facts.settled {
         Draft::fails(WorkloadReady, Reason::NoMatchingNodes, format!("no node matches; {message}"))
@@ -139,6 +164,8 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
             message = format!("{message}; {shortage}");
         }
         Draft::fails(WorkloadReady, Reason::ReplicasUnavailable, message)
+    } else if unelected.is_some() {
+        Draft::fails(WorkloadReady, Reason::NoLeader, message)
     } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
         Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; {under_way}"))
     } else if !facts.outdated.is_empty() {
@@ -149,6 +176,23 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
     } else {
         Draft::holds(WorkloadReady, Reason::Succeeded, message)
     }
+}
+
+/// What the API server says of pods that it refuses, and what ends that (Kubernetes, "Pod Security Admission", "Resource Quotas"; OpenShift, "Managing
+/// security context constraints").
+fn refusal(situation: &Situation<'_>) -> Option<String> {
+    let (name, words) =
+        situation.workloads.iter().find_map(|(name, workload)| Some((name, workload.refusal.as_ref()?)))?;
+    let remedy = if words.contains("violates PodSecurity") {
+        "label the namespace pod-security.kubernetes.io/enforce=privileged: members use the network and folders of their node"
+    } else if words.contains("quota: ") {
+        "raise or delete that quota"
+    } else if words.contains("security context constraint") {
+        "grant the ServiceAccount of the pods a SecurityContextConstraints with host network and host folders"
+    } else {
+        "change what refuses them, or the spec"
+    };
+    Some(format!("the API server refuses pods of {name}: {words}; {remedy}"))
 }
 
 /// What is said of a resource that hibernates.
@@ -186,8 +230,12 @@ pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft
     if let Outcome::Failed(reason, message) = situation.outcome {
         return (Draft::holds(Degraded, reason, message), None);
     }
+    // Its controller tries again, and no rollout explains it.
+    let refusal = refusal(situation).filter(|_| !facts.asleep);
     let incomplete = drafts.iter().any(|draft| draft.kind == WorkloadReady && !draft.is_true());
-    let (since, deadline, reason) = if facts.progressing {
+    let (since, deadline, reason) = if refusal.is_some() {
+        (WorkloadReady, REFUSAL_DEADLINE, Reason::AdmissionDenied)
+    } else if facts.progressing {
         (Progressing, ROLLOUT_DEADLINE, Reason::RolloutTimedOut)
     } else if incomplete && facts.initialized && !facts.asleep {
         (WorkloadReady, MEMBER_DEADLINE, Reason::ReplicasUnavailable)
@@ -205,7 +253,9 @@ pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft
     let minutes = deadline.as_mins();
     let mut message = format!("for more than {minutes} minutes: {}", facts.count());
     // What takes long is not always what lacks.
-    if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
+    if let Some(refusal) = refusal {
+        message = format!("{message}; {refusal}");
+    } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
         message = format!("{message}; {under_way}");
     }
     (Draft::holds(Degraded, reason, message), None)

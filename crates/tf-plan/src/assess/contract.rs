@@ -33,7 +33,7 @@ pub(super) fn contract(situation: &Situation<'_>, facts: &Facts, drafts: Vec<Dra
         next.replicas = Some(facts.wanted);
         next.ready_replicas = Some(facts.ready);
         next.members_ready = Some(format!("{}/{}", facts.ready, facts.wanted));
-        next.degraded = Some(facts.ready < facts.wanted && !facts.asleep);
+        next.degraded = Some(is_true(ConditionType::Degraded));
         next.nodes = nodes(situation.pods);
     }
     if let Outcome::Planned(plan, _) = situation.outcome {

@@ -7,6 +7,7 @@ use crate::{
     hibernation::Hibernation,
     observed::Pod,
     plan::{Obstacle, Rollout},
+    rollout::restart_is_due,
     status,
 };
 
@@ -50,7 +51,7 @@ impl Facts {
             |pod: &&Pod| pod.ready && !situation.unwell().is_some_and(|(troubles, _)| troubles.contains_key(&pod.name));
         let well = situation.pods.iter().filter(is_well).count() as i32;
         let ready = if situation.pods.is_empty() { counted } else { counted.min(well) };
-        let outdated = rollout.map(|rollout| outdated(situation.pods, rollout)).unwrap_or_default();
+        let outdated = rollout.map(|rollout| outdated(situation, rollout)).unwrap_or_default();
         let settled = rollout.is_none_or(|rollout| {
             rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))
         });
@@ -111,11 +112,14 @@ fn is_asleep(situation: &Situation<'_>) -> bool {
     }
 }
 
-fn outdated(pods: &[Pod], rollout: &Rollout) -> Vec<String> {
-    let template_of =
-        |pod: &Pod| rollout.workloads.iter().find(|(name, _)| pod.workload() == name).map(|(_, hash)| hash);
-    pods.iter()
-        .filter(|pod| template_of(pod).is_some_and(|hash| pod.template.as_ref() != Some(hash)))
-        .map(|pod| pod.name.clone())
-        .collect()
+fn outdated(situation: &Situation<'_>, rollout: &Rollout) -> Vec<String> {
+    let is_outdated = |pod: &&Pod| {
+        let Some((name, hash)) = rollout.workloads.iter().find(|(name, _)| pod.workload() == name) else {
+            return false;
+        };
+        let live = situation.workloads.get(name);
+        pod.template.as_ref() != Some(hash) || live.is_some_and(|live| restart_is_due(pod, live))
+    };
+    let pods = situation.pods.iter();
+    pods.filter(is_outdated).map(|pod| pod.name.clone()).collect()
 }

@@ -101,6 +101,14 @@ impl Situation<'_> {
         }
     }
 
+    /// That a daemon has no leader, as far as it is known.
+    fn unelected(&self) -> Option<&str> {
+        match (&self.outcome, &self.told) {
+            (Outcome::Planned(plan, _), _) => plan.unelected.as_deref(),
+            (_, told) => told.as_ref()?.unelected.as_deref(),
+        }
+    }
+
     /// Why members serve nobody together, as far as it is known.
     fn outage(&self) -> Option<&str> {
         match (&self.outcome, &self.told) {
@@ -126,6 +134,7 @@ pub fn assess(situation: &Situation<'_>) -> Assessment {
     let facts = Facts::gather(situation);
     let mut drafts = conditions::base(situation, &facts);
     let (degraded, again) = conditions::degraded(situation, &facts, &drafts);
+    let again = again.into_iter().chain(situation.told.as_ref().and_then(|told| told.again)).min();
     put(&mut drafts, degraded);
     for draft in component_drafts(situation) {
         put(&mut drafts, draft.clone());

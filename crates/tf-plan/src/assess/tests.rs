@@ -104,6 +104,54 @@ fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_
 }
 
 #[test]
+fn pods_that_the_api_server_refuses_are_the_cause_with_what_ends_it_and_degrade_after_three_minutes() {
+    let said = |words: &str, began: Option<i64>| {
+        let workload =
+            Workload { name: "w".into(), current: true, wanted: 3, refusal: Some(words.into()), ..Workload::default() };
+        let rollout = Rollout { workloads: Vec::new(), wanted: Some(3), selector: String::new() };
+        let plan = Plan { rollout: Some(rollout), ..plan_without_pods() };
+        let previous = began.map(|seconds| {
+            let since = Timestamp::from_second(seconds).unwrap();
+            let draft = Draft::fails(ConditionType::WorkloadReady, Reason::AdmissionDenied, "before");
+            Contract { conditions: status::merge(&[], vec![draft], 1, since), ..Contract::default() }
+        });
+        let now = Timestamp::from_second(1_000).unwrap();
+        assess(&Situation {
+            workloads: &BTreeMap::from([("w".to_owned(), workload)]),
+            now,
+            ..situation(previous.as_ref(), Outcome::Planned(&plan, &Applied::default()))
+        })
+    };
+    for (words, remedy) in [
+        (
+            "violates PodSecurity \"restricted:latest\": host namespaces (hostNetwork=true)",
+            "label the namespace pod-security.kubernetes.io/enforce=privileged",
+        ),
+        ("exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2", "raise or delete that quota"),
+        ("unable to validate against any security context constraint: []", "grant the ServiceAccount"),
+        ("admission webhook \"policy.example.org\" denied the request: no", "change what refuses them"),
+    ] {
+        let first = said(words, None);
+        let workload = status::draft(&first.contract, ConditionType::WorkloadReady).unwrap();
+        assert_eq!((workload.is_true(), workload.reason), (false, Reason::AdmissionDenied));
+        assert!(
+            workload.message.starts_with(&format!("the API server refuses pods of w: {words}; {remedy}")),
+            "{}",
+            workload.message
+        );
+        assert!(workload.message.ends_with("; 0 of 3 members are ready"), "{}", workload.message);
+        let ready = status::draft(&first.contract, ConditionType::Ready).unwrap();
+        assert_eq!((ready.reason, &ready.message), (Reason::AdmissionDenied, &workload.message));
+        assert!(status::is(&first.contract, ConditionType::Degraded, "False"));
+        assert_eq!(first.again, Some(std::time::Duration::from_mins(3)));
+    }
+    assert_eq!(said("no", Some(900)).again, Some(std::time::Duration::from_secs(80)));
+    let late = said("no", Some(820)).contract;
+    let degraded = status::draft(&late, ConditionType::Degraded).unwrap();
+    assert!(degraded.is_true() && degraded.message.contains("refuses pods of w: no"), "{}", degraded.message);
+}
+
+#[test]
 fn members_that_serve_nobody_together_are_not_available_with_a_plan_and_without() {
     let pods = ["a", "b"].map(|name| Pod { name: name.into(), ready: true, ..Pod::default() });
     let workload =

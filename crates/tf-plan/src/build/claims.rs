@@ -29,6 +29,8 @@ pub struct Claims {
     pub objects: Vec<Object>,
     /// Volumes that are smaller than the spec says, for people.
     pub growing: Option<String>,
+    /// Claims without a volume, for people.
+    pub unbound: Option<String>,
     /// Volumes that are larger, for people.
     pub ignored: Option<String>,
 }
@@ -44,10 +46,12 @@ impl Claims {
     ) -> Self {
         let wanted = size(claim);
         let (mut objects, mut smaller, mut larger) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unbound = Vec::new();
         for ordinal in 0..members {
             let name = format!("{}-{set}-{ordinal}", claim.metadata.name.as_deref().unwrap_or_default());
             let live = observed.claims.get(&name);
             let capacity = live.and_then(|live| live.capacity.as_deref());
+            unbound.extend(live.and_then(|live| live.unbound.as_ref()).map(|why| (name.clone(), why)));
             let mut asked = wanted;
             if let Some(capacity) = capacity {
                 match bytes(capacity).cmp(&bytes(wanted)) {
@@ -66,6 +70,15 @@ impl Claims {
         Self {
             template: Some(of_size(claim, founded.unwrap_or(wanted))),
             objects,
+            unbound: unbound.first().map(|(name, why)| {
+                let more = if unbound.len() > 1 { format!(", like {} more", unbound.len() - 1) } else { String::new() };
+                let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+                let class = class.map_or_else(|| "the default class".to_owned(), |class| format!("class {class}"));
+                format!(
+                    "claim {name} of {class} is not bound to a volume{more}: {why}; create the class or the volume, or, while no member has served, \
+                     correct storage.persistentVolumeClaim.class and delete StatefulSet {set} and these claims"
+                )
+            }),
             growing: said(&smaller, "volumes grow to"),
             ignored: said(&larger, "storage.persistentVolumeClaim.size: volumes cannot shrink to"),
         }
@@ -138,7 +151,7 @@ mod tests {
     }
 
     fn has(capacity: &str) -> Claim {
-        Claim { capacity: Some(capacity.into()), waits: None }
+        Claim { capacity: Some(capacity.into()), ..Claim::default() }
     }
 
     fn asked(claims: &Claims) -> Vec<(&str, &str)> {

@@ -30,6 +30,7 @@ use crate::{
         identity::Identity,
         storage::{empty_dir, memory_dir},
     },
+    family::{self, IpFamily},
     hash, node,
     plan::NotReady,
 };
@@ -40,7 +41,8 @@ const CERTIFICATES: &str = "certificates";
 const TRUST: &str = "trust";
 const TOKEN: &str = "token";
 const POD_INFO: &str = "pod-info";
-const AGENT: &str = "tf-node";
+/// The init container that brings the node agent.
+pub const AGENT: &str = "tf-node";
 
 /// Seconds a pod's token is good for; the kubelet renews it in time. What it asks for where a token is mounted by itself.
 const TOKEN_SECONDS: i64 = 3607;
@@ -153,6 +155,8 @@ pub struct PodShape<'a> {
     pub share_processes: bool,
     /// Seconds between the request to stop and the kill.
     pub grace_seconds: i64,
+    /// The IP family of their addresses.
+    pub family: IpFamily,
     /// Last wish that the pods be replaced, see `ANNOTATION_RESTART`.
     pub restart: Option<String>,
 }
@@ -183,6 +187,11 @@ fn restart_hash(spec: &PodSpec, wish: Option<&str>) -> String {
     let mut lasting = PodSpec { affinity: None, tolerations: None, scheduler_name: None, ..spec.clone() };
     for container in lasting.init_containers.iter_mut().flatten().filter(|container| container.name == AGENT) {
         container.image = None;
+    }
+    // Pods from before they knew both families have addresses of the family that the component has.
+    let of_family = |variable: &EnvVar| matches!(variable.name.as_str(), family::POD_IPS | family::POD_IP_FAMILY);
+    for container in &mut lasting.containers {
+        container.env.iter_mut().for_each(|variables| variables.retain(|variable| !of_family(variable)));
     }
     let spec = serde_json::to_value(lasting).unwrap_or(Value::Null);
     // Where nothing was wished the hash is that of pods from before there were wishes.
@@ -275,7 +284,7 @@ fn container(shape: &PodShape<'_>, daemon: &Daemon) -> Container {
         image: Some(daemon.image.clone()),
         image_pull_policy: Some("IfNotPresent".into()),
         command: Some(command),
-        env: Some(environment(&daemon.env)),
+        env: Some(environment(shape.family, &daemon.env)),
         ports: (!daemon.ports.is_empty()).then(|| daemon.ports.iter().map(port).collect()),
         readiness_probe: daemon.probed.then(|| readiness(shape, daemon)).flatten(),
         lifecycle: daemon.drained.then(|| Lifecycle {
@@ -301,7 +310,7 @@ fn port((name, port): &(&'static str, Port)) -> ContainerPort {
     }
 }
 
-fn environment(own: &[(String, String)]) -> Vec<EnvVar> {
+fn environment(family: IpFamily, own: &[(String, String)]) -> Vec<EnvVar> {
     let field = |name: &str, path: &str| EnvVar {
         name: name.into(),
         value_from: Some(EnvVarSource {
@@ -310,11 +319,17 @@ fn environment(own: &[(String, String)]) -> Vec<EnvVar> {
         }),
         ..EnvVar::default()
     };
-    let fields =
-        [field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name"), field("NODE_NAME", "spec.nodeName")];
-    let own =
-        own.iter().map(|(name, value)| EnvVar { name: name.clone(), value: Some(value.clone()), ..EnvVar::default() });
-    fields.into_iter().chain(own).collect()
+    let fields = [
+        field("POD_IP", "status.podIP"),
+        field(family::POD_IPS, "status.podIPs"),
+        field("POD_NAME", "metadata.name"),
+        field("NODE_NAME", "spec.nodeName"),
+    ];
+    let other = (family != IpFamily::default()).then(|| (family::POD_IP_FAMILY.to_owned(), family.to_string()));
+    let stated = other.iter().chain(own);
+    let stated =
+        stated.map(|(name, value)| EnvVar { name: name.clone(), value: Some(value.clone()), ..EnvVar::default() });
+    fields.into_iter().chain(stated).collect()
 }
 
 /// The keys of a Secret as variables of an init container; daemons get theirs by [`node::environment_file`].
@@ -572,6 +587,7 @@ mod tests {
             affinity: Affinity::default(),
             share_processes: false,
             grace_seconds: 30,
+            family: IpFamily::default(),
             restart: None,
         })
     }

@@ -57,11 +57,11 @@ fn a_keystone_of_another_authority_is_checked_against_that_unless_the_spec_says_
 }
 
 #[test]
-fn defaults_are_those_of_the_go_tf_operator() {
+fn defaults_are_those_of_the_go_tf_operator_but_for_the_port() {
     let found = keystone("{authMode: keystone, keystoneSecretName: keystone}").unwrap().unwrap();
     let file = read::python(&found.file().unwrap()).unwrap();
     let section = &file["KEYSTONE"];
-    assert_eq!(section["auth_url"], "https://127.0.0.1:35357/v3");
+    assert_eq!(section["auth_url"], "https://127.0.0.1:5000/v3");
     assert_eq!((&*section["admin_user"], &*section["admin_tenant_name"]), ("admin", "admin"));
     assert_eq!((&*section["user_domain_name"], &*section["project_domain_name"]), ("Default", "Default"));
     assert_eq!((&*section["region_name"], &*section["insecure"]), ("RegionOne", "true"));
@@ -138,9 +138,41 @@ fn what_clients_would_turn_into_another_login_is_refused_without_showing_it() {
 }
 
 #[test]
+fn one_stated_port_is_for_all_daemons_and_version_2_has_a_port_of_its_own() {
+    for (parameters, ports) in [
+        ("{}", (5000, 5000)),
+        ("{port: 5001}", (5001, 5001)),
+        ("{adminPort: 35357}", (35357, 5000)),
+        ("{port: 5001, adminPort: 5002}", (5002, 5001)),
+        ("{apiVersion: v2.0}", (35357, 5000)),
+    ] {
+        let yaml =
+            format!("{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {parameters}}}");
+        let found = keystone(&yaml).unwrap().unwrap();
+        assert_eq!((found.port, found.public_port), ports, "{parameters}");
+    }
+}
+
+#[test]
+fn where_nothing_answers_at_the_port_that_recent_keystones_do_not_have_the_advice_is_another_port() {
+    let advice = |parameters: &str| {
+        let yaml =
+            format!("{{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {parameters}}}");
+        keystone(&yaml).unwrap().unwrap().without_answer().unwrap_or_default()
+    };
+    assert_eq!(advice("{}"), "");
+    assert_eq!(advice("{port: 5001}"), "");
+    let of_version_3 = advice("{adminPort: 35357}");
+    assert!(of_version_3.ends_with("set keystoneAuthParameters.adminPort to 5000"), "{of_version_3}");
+    let of_version_2 = advice("{apiVersion: v2.0}");
+    assert!(of_version_2.contains("remove keystoneAuthParameters.apiVersion"), "{of_version_2}");
+}
+
+#[test]
 fn settings_without_effect_are_told() {
     let told = |yaml: &str| ignored(Some(&auth(yaml))).join("\n");
-    assert!(told("{authMode: keystone, keystoneAuthParameters: {port: 5001}}").contains(".port: "));
+    assert!(told("{authMode: keystone, keystoneAuthParameters: {port: 5001, adminPort: 1}}").contains(".port: "));
+    assert_eq!(told("{authMode: keystone, keystoneAuthParameters: {port: 5001}}"), "");
     assert!(told("{keystoneSecretName: ks, keystoneAuthParameters: {region: r}}").lines().count() == 2);
     assert_eq!(told("{authMode: noauth}"), "");
     assert!(

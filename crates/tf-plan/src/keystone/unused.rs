@@ -9,8 +9,8 @@ pub fn ignored(auth: Option<&AuthParameters>) -> Vec<String> {
     let Some(auth) = auth else { return Vec::new() };
     let parameters = auth.keystone_auth_parameters.as_ref();
     let settings = if uses_keystone(auth) {
-        let port = parameters.is_some_and(|p| p.port.is_some());
-        let why = "the web UI alone uses it, everything else uses adminPort";
+        let port = parameters.is_some_and(|p| p.port.is_some() && p.admin_port.is_some());
+        let why = "adminPort is set and wins, except in the web UI";
         with_keystone(auth, (port, "keystoneAuthParameters.port", why))
     } else {
         let secret = given(auth.keystone_secret_name.as_ref()).is_some();

@@ -69,6 +69,10 @@ pub struct State {
     /// container whose agent answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<bool>,
+    /// Since when its own agent has seen its process serve without a break, by the node's clock. Absent where it does not serve, where there is
+    /// nothing to see but that it runs, and where an agent of an earlier release reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves_since: Option<Timestamp>,
     /// Why it does not serve although its process runs, as its own agent sees it. Absent where it serves, and where it is the daemon of the
     /// container whose agent answers ([`Status::health`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,4 +264,14 @@ pub struct Status {
     /// Who a vRouter's agent is, once its file is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vrouter: Option<vrouter::Facts>,
+}
+
+impl Status {
+    /// Number of the member that the volume of the pod is of, if the pod is that of a store and its agent knows it.
+    pub fn volume_of(&self) -> Option<u32> {
+        let zookeeper = self.zookeeper.as_ref().map(|facts| facts.id).filter(|id| *id > 0);
+        let cassandra = self.cassandra.as_ref().and_then(|facts| facts.owner);
+        let rabbitmq = self.rabbitmq.as_ref().and_then(|facts| facts.owner);
+        zookeeper.or(cassandra).or(rabbitmq)
+    }
 }

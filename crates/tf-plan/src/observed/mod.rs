@@ -14,8 +14,8 @@ use tf_api::{
     schema::Port,
 };
 
-pub use self::reduce::{address, is_unreachable};
-use crate::{images::ImageOverrides, node::state::Status, secret::SecretData};
+pub use self::reduce::{internal, is_unreachable, taints};
+use crate::{family::IpFamily, images::ImageOverrides, node::state::Status, secret::SecretData};
 
 /// A part of the snapshot that may be unavailable, with the reason why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,18 @@ pub struct Unavailable {
     pub message: String,
 }
 
+/// A taint of a node with effect `NoSchedule` or `NoExecute`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    /// Key.
+    pub key: String,
+    /// Value, which may be empty.
+    pub value: String,
+    /// Effect.
+    pub effect: String,
+}
+
 /// A node of the cluster, reduced to what placement needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -62,13 +74,44 @@ pub struct Node {
     /// Labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// First internal address, IPv4 or IPv6; pods in the node's network have it too.
+    /// Its taints that keep pods of a DaemonSet away, where these do not tolerate them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+    /// Its first InternalIP of IPv4, or of IPv6 where it has none, until [`Node::choose`] says of which family. Pods in the node's network have it, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Its first InternalIP of the other family.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_address: Option<String>,
     /// Whether its kubelet has not been heard for so long that Kubernetes has given it up (condition Ready is Unknown). One that is heard and
     /// not ready, since it has no network yet for example, is none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
+}
+
+impl Node {
+    /// The same node with its internal addresses, in the order in which it lists them.
+    #[must_use]
+    pub fn with_addresses(self, all: impl IntoIterator<Item = String>) -> Self {
+        let (ipv4, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|address| IpFamily::of(address) == Some(IpFamily::IPv4));
+        let mut first = [ipv4, others].into_iter().filter_map(|family| family.into_iter().next());
+        Self { address: first.next(), other_address: first.next(), ..self }
+    }
+
+    /// Its address of a family.
+    pub fn address_of(&self, family: IpFamily) -> Option<&str> {
+        let mut both = [&self.address, &self.other_address].into_iter().flatten();
+        both.find(|address| IpFamily::of(address) == Some(family)).map(String::as_str)
+    }
+
+    /// Has it known by its address of this family alone, and without one if it has none.
+    pub fn choose(&mut self, family: IpFamily) {
+        let is_chosen = self.address.as_deref().is_none_or(|address| IpFamily::of(address) == Some(family));
+        if !is_chosen {
+            std::mem::swap(&mut self.address, &mut self.other_address);
+        }
+    }
 }
 
 /// A pod of the resource, reduced to what roll-outs and status need.
@@ -87,11 +130,20 @@ pub struct Pod {
     pub address: Option<String>,
     /// Whether the kubelet reports the pod Ready.
     pub ready: bool,
+    /// Since when it reports that the pod is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unready_since: Option<Timestamp>,
+    /// Whether it cannot get an image of the pod.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_image: bool,
     /// Whether the pod is being deleted.
     pub terminating: bool,
     /// Hash of the template it was made from, see `ANNOTATION_RESTART_HASH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// When `kubectl rollout restart` asked for pods like this one, as its template had it (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
     /// Revision of the StatefulSet it was made from, nodes of its affinity included (`controller-revision-hash`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -186,6 +238,12 @@ pub struct Workload {
     /// Revision that a StatefulSet makes pods from (`status.updateRevision`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// When `kubectl rollout restart` last asked for other pods (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
+    /// Why the API server refuses the pods that are missing, in its words (Pod Security, a quota, a policy).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// How much a StatefulSet's claim template asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
@@ -201,6 +259,9 @@ pub struct Claim {
     /// What is said of a change of its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
+    /// Why it is not bound to a volume, in the words of Kubernetes' controllers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unbound: Option<String>,
 }
 
 /// Another operator's resource, reduced to the status contract.
@@ -308,6 +369,12 @@ impl<Cr> Default for Observed<Cr> {
 }
 
 impl<Cr> Observed<Cr> {
+    /// Whether Kubernetes has given up the node of a pod.
+    pub fn is_lost(&self, pod: &Pod) -> bool {
+        let nodes = self.nodes.known().map(Vec::as_slice).unwrap_or_default();
+        pod.node.as_ref().is_some_and(|name| nodes.iter().any(|node| node.name == *name && node.unreachable))
+    }
+
     /// The peers of a kind. A kind the component does not watch is an empty list.
     pub fn peers(&self, kind: &str) -> Result<&[Peer], &Unavailable> {
         self.peers.get(kind).map_or(Ok(&[]), |source| source.known().map(Vec::as_slice))

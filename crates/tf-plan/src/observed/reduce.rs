@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
     core::v1::{
-        self, Container, ContainerStateTerminated, ContainerStatus, NodeAddress, PersistentVolumeClaim, PodSpec, Volume,
+        self, Container, ContainerStateTerminated, ContainerStatus, NodeAddress, PersistentVolumeClaim, PodSpec,
+        PodStatus, PodTemplateSpec, Volume,
     },
 };
 use tf_api::{names, schema::Port};
 
-use super::{Certificate, Claim, Former, Pod, Workload};
-use crate::{build::claims, node};
+use super::{Certificate, Claim, Former, Pod, Taint, Workload};
+use crate::{
+    build::claims,
+    family::{self, IpFamily},
+    node,
+};
 
 impl From<&StatefulSet> for Workload {
     fn from(set: &StatefulSet) -> Self {
@@ -24,9 +29,18 @@ impl From<&StatefulSet> for Workload {
             existing: status.replicas,
             ready: status.ready_replicas.unwrap_or_default(),
             revision: status.update_revision,
+            restarted_at: set.spec.as_ref().and_then(|spec| restarted_at(&spec.template)),
+            refusal: None,
             claim: template.map(|claim| claims::size(claim).to_owned()),
         }
     }
+}
+
+/// What `kubectl rollout restart` writes into a template (kubectl, `pkg/polymorphichelpers/objectrestarter.go`).
+const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
+fn restarted_at(template: &PodTemplateSpec) -> Option<String> {
+    template.metadata.as_ref()?.annotations.as_ref()?.get(RESTARTED_AT).cloned()
 }
 
 impl From<&PersistentVolumeClaim> for Claim {
@@ -40,6 +54,7 @@ impl From<&PersistentVolumeClaim> for Claim {
                 Some(message) if !message.is_empty() => format!("{}: {message}", condition.type_),
                 _ => condition.type_,
             }),
+            unbound: None,
         }
     }
 }
@@ -54,14 +69,39 @@ impl From<&DaemonSet> for Workload {
             existing: status.current_number_scheduled,
             ready: status.number_ready,
             revision: None,
+            restarted_at: set.spec.as_ref().and_then(|spec| restarted_at(&spec.template)),
+            refusal: None,
             claim: None,
         }
     }
 }
 
-/// The address of a node among all that it has: its first internal one.
-pub fn address(all: impl IntoIterator<Item = NodeAddress>) -> Option<String> {
-    all.into_iter().find(|address| address.type_ == "InternalIP").map(|address| address.address)
+/// The internal addresses of a node among all that it has.
+pub fn internal(all: impl IntoIterator<Item = NodeAddress>) -> impl Iterator<Item = String> {
+    all.into_iter().filter(|address| address.type_ == "InternalIP").map(|address| address.address)
+}
+
+/// The address of a pod that its agent listens at: of the family that its containers were given. One that was made before containers knew both families
+/// has its first.
+fn address(spec: &PodSpec, status: &PodStatus) -> Option<String> {
+    let mut variables = spec.containers.iter().flat_map(|container| container.env.iter().flatten());
+    if !variables.clone().any(|variable| variable.name == family::POD_IPS) {
+        return status.pod_ip.clone();
+    }
+    let family = variables.find(|variable| variable.name == family::POD_IP_FAMILY);
+    let family: IpFamily = family.and_then(|family| family.value.as_deref()?.parse().ok()).unwrap_or_default();
+    let all = status.pod_ips.iter().flatten().map(|address| address.ip.as_str());
+    family.first_of(all).map(str::to_owned).or_else(|| status.pod_ip.clone())
+}
+
+/// Taints of a node that keep pods of a DaemonSet away. Those that Kubernetes sets by itself come and go with the state of the node, and pods of a DaemonSet
+/// tolerate them (Kubernetes, "DaemonSet", taints and tolerations).
+pub fn taints(all: impl IntoIterator<Item = v1::Taint>) -> Vec<Taint> {
+    let keeps_away = |taint: &v1::Taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !taint.key.starts_with("node.kubernetes.io/")
+    };
+    let kept = all.into_iter().filter(keeps_away);
+    kept.map(|v1::Taint { key, value, effect, .. }| Taint { key, value: value.unwrap_or_default(), effect }).collect()
 }
 
 /// Whether a node was given up, by the types and states of its conditions.
@@ -98,13 +138,18 @@ fn kept_from_running(
         return None;
     }
     let ended = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
-    let more = if reason.contains("Image") {
+    let more = if is_about_image(reason) {
         format!(": {}", container.image)
     } else {
         let said = ended.and_then(words).map(|words| format!(": {words}")).unwrap_or_default();
         ended.map(|ended| format!(" after exit code {}{said}", ended.exit_code)).unwrap_or_default()
     };
     Some(format!("container {}: {reason}{more}", container.name))
+}
+
+/// Whether a container waits for its image (`ErrImagePull`, `ImagePullBackOff`, `InvalidImageName`, ...; Kubernetes, `pkg/kubelet/images/types.go`).
+fn is_about_image(reason: &str) -> bool {
+    reason.contains("Image")
 }
 
 /// The last line of what a container said about its end.
@@ -135,22 +180,34 @@ impl From<v1::Pod> for Pod {
         let given_up = is_given_up.then(|| "its node does not report to Kubernetes any more".to_owned());
         let mut ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
         let agent = ports.find(|port| port.name.as_deref() == Some(node::AGENT_PORT));
-        let unscheduled = condition("PodScheduled")
-            .filter(|condition| condition.status == "False")
-            .map(|condition| format!("not scheduled: {}", condition.message.clone().unwrap_or_default()));
+        let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let lacks_image = containers
+            .filter_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.as_deref())
+            .any(is_about_image);
+        let unready = condition("Ready").filter(|condition| condition.status == "False");
+        let unready_since = unready.and_then(|condition| Some(condition.last_transition_time.as_ref()?.0));
+        let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False").map(|condition| {
+            let place = only_node(&spec).map(|node| format!(" on node {node}")).unwrap_or_default();
+            format!("not scheduled{place}: {}", condition.message.clone().unwrap_or_default())
+        });
         let template = annotations.get(names::ANNOTATION_RESTART_HASH).cloned();
+        let restarted_at = annotations.get(RESTARTED_AT).cloned();
         let former = template.is_none().then(|| former(&spec));
         let image = |container: &Container| Some((container.name.clone(), container.image.clone()?));
         let images = spec.containers.iter().filter_map(image).collect();
+        let address = address(&spec, &status);
         Self {
             name: pod.metadata.name.unwrap_or_default(),
             uid: pod.metadata.uid.unwrap_or_default(),
             node: spec.node_name,
-            address: status.pod_ip.clone(),
+            address,
             ready: is("Ready", "True"),
+            unready_since,
+            lacks_image,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             revision: pod.metadata.labels.unwrap_or_default().remove(CONTROLLER_REVISION),
             template,
+            restarted_at,
             trouble: unscheduled.or_else(trouble).or(given_up),
             agent_port: agent.and_then(|port| u16::try_from(port.container_port).ok()).map(Port),
             active: annotations.get(names::ANNOTATION_ACTIVE_CONFIG).cloned(),
@@ -160,6 +217,15 @@ impl From<v1::Pod> for Pod {
             former,
         }
     }
+}
+
+/// The node that a pod of a DaemonSet is for (Kubernetes, `ReplaceDaemonSetPodNodeNameNodeAffinity`). The scheduler says why it is not there without its name.
+fn only_node(spec: &PodSpec) -> Option<&str> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+    let mut fields = terms.iter().flat_map(|term| term.match_fields.iter().flatten());
+    let field = fields.find(|field| field.key == "metadata.name" && field.operator == "In")?;
+    field.values.as_ref()?.first().map(String::as_str)
 }
 
 /// What another operator made a pod of.
@@ -210,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_a_daemonset_that_finds_no_room_names_the_node_that_it_is_for() {
+        let scheduled = json!({"type": "PodScheduled", "status": "False", "message": "1 Insufficient hugepages-2Mi"});
+        let fields = json!([{"key": "metadata.name", "operator": "In", "values": ["worker-7"]}]);
+        let terms = json!({"nodeSelectorTerms": [{"matchFields": fields}]});
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        let waiting = |spec: Value| {
+            let status = json!({"conditions": [scheduled]});
+            pod(json!({"metadata": {"name": "a"}, "spec": spec, "status": status})).trouble.unwrap()
+        };
+        let named = waiting(json!({"containers": [], "affinity": affinity}));
+        assert_eq!(named, "not scheduled on node worker-7: 1 Insufficient hugepages-2Mi");
+        assert_eq!(waiting(json!({"containers": []})), "not scheduled: 1 Insufficient hugepages-2Mi");
+    }
+
+    #[test]
     fn a_pod_of_another_operator_tells_its_images_and_where_on_its_node_it_has_what() {
         let spec = json!({
             "containers": [
@@ -234,6 +315,18 @@ mod tests {
         assert_eq!(theirs.former, Some(former));
         assert_eq!(theirs.images, text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]));
         assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})).former, None, "ours is known by its template");
+    }
+
+    #[test]
+    fn since_when_a_pod_is_not_ready_and_that_it_lacks_an_image_is_seen() {
+        let state = |reason: &str| json!({"name": "zookeeper", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": reason}}});
+        let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-28T10:00:00Z"}]);
+        for (reason, lacks) in [("ErrImagePull", true), ("ImagePullBackOff", true), ("CrashLoopBackOff", false)] {
+            let pod = reduced(json!({"conditions": conditions, "containerStatuses": [state(reason)]}));
+            assert_eq!((pod.lacks_image, pod.unready_since), (lacks, Some("2026-11-28T10:00:00Z".parse().unwrap())));
+        }
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-28T10:00:00Z"}]);
+        assert_eq!(reduced(json!({ "conditions": ready })).unready_since, None);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! The `[CONFIGDB]` section: how daemons that follow the configuration find its database and the message bus (tf-components 1.5). Control,
 //! DNS and collectors have the same client, and the daemons of alarms and SNMP took its names over, but for those of certificates.
 
+use tf_api::contract::MemberStatus;
+
 use super::{Cassandra, Rabbitmq};
 use crate::files::{Section, Separator, Settings as _};
 
 /// Name of the section.
 pub const SECTION: &str = "CONFIGDB";
 
-/// Fills the section for the client in C++.
-pub fn fill(section: &mut Section, cassandra: &Cassandra, rabbitmq: &Rabbitmq) {
+/// Fills the section for the client in C++ of this member.
+pub fn fill(section: &mut Section, cassandra: &Cassandra, rabbitmq: &Rabbitmq, member: &MemberStatus) {
     database(section, cassandra);
-    bus(section, rabbitmq, Separator::Blank, "rabbitmq_ssl");
+    bus(section, rabbitmq, member, Separator::Blank, "rabbitmq_ssl");
 }
 
 /// The database.
@@ -24,10 +26,10 @@ pub fn database(section: &mut Section, cassandra: &Cassandra) {
     }
 }
 
-/// The message bus. Certificates are named by options that begin with `prefix`.
-pub fn bus(section: &mut Section, rabbitmq: &Rabbitmq, separator: Separator, prefix: &str) {
+/// The message bus, as a member's daemons find it. Certificates are named by options that begin with `prefix`.
+pub fn bus(section: &mut Section, rabbitmq: &Rabbitmq, member: &MemberStatus, separator: Separator, prefix: &str) {
     section
-        .list("rabbitmq_server_list", separator, &rabbitmq.servers)
+        .list("rabbitmq_server_list", separator, rabbitmq.servers_for(member))
         .set_credential("rabbitmq_user", &rabbitmq.login.user)
         .set_credential("rabbitmq_password", &rabbitmq.login.password)
         .set_vhost("rabbitmq_vhost", &rabbitmq.vhost)

@@ -4,7 +4,7 @@
 //! In: connections that dependencies resolve to. Out: lists as the library's parsers want them, or what the user has to change. What was
 //! found by reading those parsers is named with its upstream file.
 
-use tf_api::contract::{ConditionType, Endpoint};
+use tf_api::contract::{ConditionType, Endpoint, MemberStatus};
 
 use super::{CQL, Cassandra, Rabbitmq, unusable};
 use crate::{
@@ -33,8 +33,8 @@ pub struct Stores<'a> {
 }
 
 impl Stores<'_> {
-    /// Database, coordination and message bus, in the section that a daemon looks for them in.
-    pub fn fill(&self, section: &mut Section) {
+    /// Database, coordination and message bus, in the section that a daemon of this member looks for them in.
+    pub fn fill(&self, section: &mut Section, member: &MemberStatus) {
         let Self { cassandra, zookeeper, rabbitmq } = self;
         section.list("cassandra_server_list", Blank, &cassandra.servers).set("cassandra_use_ssl", cassandra.tls);
         if cassandra.tls {
@@ -42,7 +42,7 @@ impl Stores<'_> {
         }
         section
             .list("zk_server_ip", Comma, *zookeeper)
-            .list("rabbit_server", Comma, &rabbitmq.servers)
+            .list("rabbit_server", Comma, rabbitmq.servers_for(member))
             .set_credential("rabbit_user", &rabbitmq.login.user)
             .set_credential("rabbit_password", &rabbitmq.login.password)
             .set_vhost("rabbit_vhost", &rabbitmq.vhost)

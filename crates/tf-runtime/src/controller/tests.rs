@@ -19,7 +19,7 @@ use tf_plan::{
     declaration::Declaration,
     dependency::{Dependency, Need, SecretUse},
     object::{Kind, Object, SECRET},
-    observed::{Observed, Operator, Unavailable},
+    observed::{Observed, Operator, Pod, Unavailable},
     plan::{NotReady, Plan},
 };
 use tower::BoxError;
@@ -36,7 +36,7 @@ use crate::{
     registration::Registrar,
     status::StatusWriter,
     step::Stepper,
-    watch::{Primary, State, Subject},
+    watch::{PodEntry, Primary, State, Subject},
     world::{Scope, World},
 };
 
@@ -191,6 +191,7 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
         },
         applier,
         statuses: StatusWriter::new(client.clone(), "test-op", declaration.primary),
+        refused: crate::reconcile::refused::Refused::new(client.clone(), "test-op"),
         stepper: Stepper { client: client.clone(), agents: Arc::default(), metrics: metrics.clone() },
         authorities,
         finalizer: Finalizer::new(client, &declaration),
@@ -230,6 +231,23 @@ impl<C: Component<Cr = Zookeeper>> Controller<C> {
         let ended = work.tasks.join_next_with_id().await.unwrap();
         self.end(ended, work);
     }
+}
+
+#[test]
+fn a_pod_that_the_operator_deleted_terminates_before_the_cache_shows_it_and_the_next_one_does_not() {
+    let world = World::<Zookeeper>::new::<Idle<false>>(Scope::All, Arc::new(Board::default()));
+    let put = |uid: &str| {
+        let labels = [("zookeeper".to_owned(), "a".to_owned())].into();
+        let pod = Pod { name: "a-0".into(), uid: uid.into(), ready: true, ..Pod::default() };
+        world.pods.put(Key::new("tf", "a-0"), PodEntry { labels, pod });
+    };
+    let terminates = || world.pods_of(&key()).iter().map(|pod| pod.terminating).collect::<Vec<_>>();
+    put("1");
+    assert_eq!(terminates(), [false]);
+    world.was_deleted("1");
+    assert_eq!(terminates(), [true]);
+    put("2");
+    assert_eq!(terminates(), [false]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Logins at a Keystone that is played, over real connections.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -136,4 +136,24 @@ async fn a_keystone_that_is_busy_refuses_nothing() {
         let refusal = logins().0.refusal(&key(), Some(login(at, "mine"))).await;
         assert_eq!(refusal.is_some(), is_refused, "{status}: {refusal:?}");
     }
+}
+
+#[tokio::test]
+async fn where_no_keystone_listens_at_port_35357_the_message_names_the_field_to_set() {
+    // Nothing has an address of its own in the loopback network.
+    let nowhere: SocketAddr = "127.35.3.57:35357".parse().unwrap();
+    let error = token(&login(nowhere, "mine"), || Err(String::new()), None).await.unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, TokenError::Silent(_)), "{message}");
+    assert!(message.starts_with("POST http://127.35.3.57:35357/v3/auth/tokens: "), "{message}");
+    assert!(message.ends_with("set keystoneAuthParameters.adminPort to 5000"), "{message}");
+
+    // A server is there, and says nothing that can be understood.
+    let [high, low] = (std::process::id() as u16).to_be_bytes();
+    let own = IpAddr::from([127, 36, high, low]);
+    let listener = TcpListener::bind((own, 35357)).await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move { listener.accept().await.map(drop) });
+    let message = token(&login(at, "mine"), || Err(String::new()), None).await.unwrap_err().to_string();
+    assert!(!message.contains("adminPort"), "{message}");
 }

@@ -61,7 +61,12 @@ pub async fn token(
         let mut connection = Connection::open(&keystone.address, keystone.port, &way, PATIENCE).await?;
         connection.send(request(keystone), LARGEST_ANSWER, PATIENCE).await
     };
-    let answer = asking.await.map_err(|error: ExchangeError| silent(&error))?;
+    let answer = asking.await.map_err(|error| match (&error, keystone.without_answer()) {
+        (ExchangeError::NoConnection(_) | ExchangeError::Slow(_), Some(advice)) => {
+            silent(&format!("{error}; {advice}"))
+        }
+        _ => silent(&error),
+    })?;
     let found = answer.status.is_success().then(|| match keystone.version {
         KeystoneVersion::V3 => Some(answer.headers.get("X-Subject-Token")?.to_str().ok()?.to_owned()),
         KeystoneVersion::V2 => {

@@ -45,7 +45,12 @@ impl<C: Component> Reconciler<C> {
             let seen = self.world.child(object.kind, &key);
             match self.applier.apply(object, owner, seen.as_ref(), dry).await {
                 Ok(Act::Unchanged) => {}
-                Ok(Act::Applied(answer)) => results.answers.push((object.kind, answer)),
+                Ok(Act::Applied(answer)) => {
+                    if seen.is_none() && self.was_there(subject, object) {
+                        self.events.recreated(&*subject.cr, &object.describe()).await;
+                    }
+                    results.answers.push((object.kind, answer));
+                }
                 Ok(Act::Pending) => results.report.pending.push(object.describe()),
                 Ok(Act::Terminating) => results.report.leaving.push(object.describe()),
                 Ok(Act::GivesWay) => {
@@ -72,6 +77,17 @@ impl<C: Component> Reconciler<C> {
             }
         }
         Ok(results)
+    }
+
+    /// Whether a workload that is not there has been: the resource was Ready once, and its spec is the one that its status is about.
+    fn was_there(&self, subject: &Subject<'_, C::Cr>, object: &Object) -> bool {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let contract = subject.before.contract.as_ref();
+        self.world.declaration.workload_kinds().any(|kind| kind == object.kind)
+            && self.world.is_synced(object.kind, namespace)
+            && contract.is_some_and(|contract| {
+                contract.initialized == Some(true) && contract.observed_generation == subject.generation
+            })
     }
 
     async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {

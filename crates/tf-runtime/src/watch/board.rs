@@ -14,6 +14,8 @@ pub enum Purpose {
     Input,
     /// The Secrets with authorities of members' certificates.
     Authority,
+    /// Events about volume claims.
+    Claims,
 }
 
 /// What a watch is about.

@@ -33,7 +33,8 @@ pub use cache::Cache;
 pub use discovery::Discovery;
 pub use node::{LeanNode, node};
 pub use reduce::{
-    Child, PeerEntry, PodEntry, Primary, child, claim, part, pod, primary, service, workload, workload_of,
+    Child, PeerEntry, PodEntry, Primary, Refusal, child, claim, part, pod, primary, refusal, service, unbound,
+    workload, workload_of,
 };
 pub use sink::{Changed, Kept, Sink};
 
@@ -270,7 +271,7 @@ where
     fn page(&self) -> u32 {
         match self.subject.purpose {
             Purpose::Input => INPUTS_PAGE,
-            Purpose::Work | Purpose::Authority => PAGE,
+            Purpose::Work | Purpose::Authority | Purpose::Claims => PAGE,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::core::v1::{Node, NodeAddress},
+    api::core::v1::{Node, NodeAddress, Taint},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::Resource;
@@ -20,7 +20,15 @@ pub struct LeanNode {
     #[serde(deserialize_with = "lean")]
     metadata: ObjectMeta,
     #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
     status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    taints: Vec<Taint>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -52,14 +60,15 @@ fn lean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     Ok(ObjectMeta { name, resource_version, labels, ..ObjectMeta::default() })
 }
 
-/// Keeps name, labels and address of a node, and whether it was given up.
+/// Keeps name, labels, taints and addresses of a node, and whether it was given up.
 pub fn node(node: LeanNode) -> (Key, observed::Node) {
     let key = Key::of(&node.metadata);
-    let address = observed::address(node.status.addresses);
     let conditions = node.status.conditions.iter().map(|it| (it.kind.as_str(), it.status.as_str()));
     let unreachable = observed::is_unreachable(conditions);
     let labels = node.metadata.labels.unwrap_or_default();
-    (key.clone(), observed::Node { name: key.name, labels, address, unreachable })
+    let taints = observed::taints(node.spec.taints);
+    let kept = observed::Node { name: key.name.clone(), labels, taints, unreachable, ..observed::Node::default() };
+    (key, kept.with_addresses(observed::internal(node.status.addresses)))
 }
 
 #[cfg(test)]
@@ -76,7 +85,10 @@ mod tests {
                 "name": "a", "resourceVersion": "7", "labels": {"role": "b"}, "annotations": {"large": "text"},
                 "managedFields": [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:status": {}}}],
             },
-            "spec": {"podCIDR": "10.0.0.0/24"},
+            "spec": {"podCIDR": "10.0.0.0/24", "taints": [
+                {"key": "dedicated", "value": "tf", "effect": "NoSchedule"}, {"key": "soft", "effect": "PreferNoSchedule"},
+                {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+            ]},
             "status": {
                 "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.1.0.1"}],
                 "images": [{"names": ["one", "two"], "sizeBytes": 5}],
@@ -88,6 +100,8 @@ mod tests {
         let (key, kept) = node(parsed);
         assert_eq!(key, Key::new("", "a"));
         assert_eq!(kept.address.as_deref(), Some("10.1.0.1"));
+        let taints = kept.taints.iter().map(|taint| (taint.key.as_str(), taint.value.as_str(), taint.effect.as_str()));
+        assert_eq!(taints.collect::<Vec<_>>(), [("dedicated", "tf", "NoSchedule")]);
         assert_eq!(kept.labels, BTreeMap::from([("role".into(), "b".into())]));
     }
 

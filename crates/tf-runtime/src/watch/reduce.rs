@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, StatefulSet},
-        core::v1::{PersistentVolumeClaim, Pod},
+        core::v1::{Event, PersistentVolumeClaim, Pod},
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     jiff::Timestamp,
@@ -151,6 +151,52 @@ pub struct PodEntry {
 pub fn pod(pod: Pod) -> (Key, PodEntry) {
     let labels = pod.metadata.labels.clone().unwrap_or_default();
     (Key::of(&pod.metadata), PodEntry { labels, pod: pod.into() })
+}
+
+/// What a controller says of what it could not do: of a workload whose pods it could not make, or of a claim without a volume.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// When it said so last.
+    pub at: Timestamp,
+    /// The API server's words.
+    pub words: String,
+    /// Uid of the workload or claim.
+    pub about: String,
+}
+
+/// Keeps the API server's words of an event with reason `FailedCreate`.
+pub fn refusal(event: Event) -> (Key, Refusal) {
+    let repeated = event.series.and_then(|series| series.last_observed_time).map(|time| time.0);
+    let at = repeated.or(event.last_timestamp.map(|time| time.0)).or(event.event_time.map(|time| time.0)).or(event
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map(|time| time.0));
+    let refusal = Refusal {
+        at: at.unwrap_or(Timestamp::UNIX_EPOCH),
+        words: words(event.message.as_deref().unwrap_or_default()),
+        about: event.involved_object.uid.unwrap_or_default(),
+    };
+    (Key::of(&event.metadata), refusal)
+}
+
+/// Keeps what the controllers of volumes say of a claim that is not bound.
+pub fn unbound(event: Event) -> (Key, Refusal) {
+    let is_why = matches!(event.reason.as_deref(), Some("ProvisioningFailed" | "FailedBinding"));
+    let (key, refusal) = refusal(event);
+    // Other events of claims are of no interest.
+    (key, Refusal { words: if is_why { refusal.words } else { String::new() }, ..refusal })
+}
+
+/// What stays of an event's message without what the controller of StatefulSets or DaemonSets adds and without the pod's name, so that it is the same
+/// for each pod (Kubernetes, `stateful_pod_control.go`, `daemon_controller.go`).
+fn words(message: &str) -> String {
+    let markers = ["failed error: ", "Error creating: "];
+    let said = markers.iter().find_map(|marker| Some(message.split_once(marker)?.1)).unwrap_or(message);
+    match said.split_once(" is forbidden: ") {
+        Some((pod, why)) if pod.starts_with("pods ") => why.to_owned(),
+        _ => said.to_owned(),
+    }
 }
 
 /// Another operator's resource: what consumers see of it, and what an owner needs to know.

@@ -8,7 +8,7 @@ use std::{
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, StatefulSet},
     certificates::v1::CertificateSigningRequest,
-    core::v1::{PersistentVolumeClaim, Pod},
+    core::v1::{Event, PersistentVolumeClaim, Pod},
 };
 use kube::{
     Api, Client,
@@ -16,7 +16,8 @@ use kube::{
 };
 use tf_api::{Managed, names};
 use tf_plan::object::{
-    CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET, STATEFUL_SET,
+    CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, EVENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET,
+    STATEFUL_SET,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -26,8 +27,8 @@ use crate::{
     inputs::InputSink,
     object::Key,
     watch::{
-        Changed, Child, Context, Kept, LeanNode, PodEntry, Primary, Purpose, Selector, Subject, Watch, child, claim,
-        node, part, pod, primary, service, workload,
+        Cache, Changed, Child, Context, Kept, LeanNode, PodEntry, Primary, Purpose, Refusal, Selector, Subject, Watch,
+        child, claim, node, part, pod, primary, refusal, service, unbound, workload,
     },
 };
 
@@ -53,6 +54,8 @@ impl<Cr: Managed> Watches<'_, Cr> {
                 self.pods(namespace);
             }
             self.inputs(namespace);
+            self.refusals(namespace);
+            self.unbound(namespace);
             if world.declaration.calls_agents {
                 self.authorities(namespace);
             }
@@ -144,6 +147,52 @@ impl<Cr: Managed> Watches<'_, Cr> {
             selector: Selector::Fields(format!("metadata.name={}", names::AUTHORITY)),
             reduce: |object| (Key::of(&object.metadata), object.metadata.resource_version.unwrap_or_default()),
             sink: Kept::new(self.world.authorities.clone(), self.wakes_all()),
+        };
+        watch.start(self.context, &mut self.tasks);
+    }
+
+    /// Pods that the API server refuses: only the events of the workloads' controllers have the cause.
+    fn refusals(&mut self, namespace: Option<&str>) {
+        let kinds = self.world.declaration.workload_kinds();
+        let workloads = kinds.filter_map(|kind| self.world.children.get(&kind).cloned()).collect();
+        let (subject, wake) = (Subject::work(EVENT, namespace), self.wakes_owner());
+        self.events(subject, "reason=FailedCreate", refusal, &self.world.refusals, workloads, wake);
+    }
+
+    /// Claims without a volume: only events say why.
+    fn unbound(&mut self, namespace: Option<&str>) {
+        let claims = self.world.children.get(&PERSISTENT_VOLUME_CLAIM).cloned().into_iter().collect();
+        let subject = Subject { purpose: Purpose::Claims, ..Subject::work(EVENT, namespace) };
+        let wake = self.wakes_named(|child: &Child| &child.labels);
+        let fields = "involvedObject.kind=PersistentVolumeClaim";
+        self.events(subject, fields, unbound, &self.world.unbound, claims, wake);
+    }
+
+    /// Events with these fields. One about an object in `about` wakes the resource that `wake` knows of it.
+    fn events(
+        &mut self,
+        subject: Subject,
+        fields: &str,
+        reduce: fn(Event) -> (Key, Refusal),
+        kept: &Arc<Cache<Refusal>>,
+        about: Vec<Arc<Cache<Child>>>,
+        wake: Changed<Child>,
+    ) {
+        if about.is_empty() {
+            return;
+        }
+        let changed: Changed<Refusal> = Arc::new(move |_, before, after| {
+            let Some(said) = after.or(before) else { return };
+            for (key, child) in about.iter().flat_map(|cache| cache.select(|_, child| child.uid == said.about)) {
+                wake(&key, None, Some(&child));
+            }
+        });
+        let watch = Watch {
+            api: scoped::<Event>(self.client, subject.namespace.as_deref()),
+            subject,
+            selector: Selector::Fields(fields.into()),
+            reduce,
+            sink: Kept::new(kept.clone(), changed),
         };
         watch.start(self.context, &mut self.tasks);
     }

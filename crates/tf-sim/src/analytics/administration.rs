@@ -39,7 +39,7 @@ async fn serve(listener: TcpListener, own: Administration) {
         let own = Arc::clone(&own);
         async move { answered(&own, &question) }
     };
-    http::serve(listener, None, answer).await;
+    http::serve(listener, None, http::Server::Rest, answer).await;
 }
 
 fn answered(own: &Administration, question: &Question) -> Answer {

@@ -31,10 +31,11 @@ use crate::{
     introspect,
     library::Library,
     log,
+    notice::Stumbling,
     options::{Cassandra, Tls},
     status::{Peer, State, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
-    tls,
+    tls, unkind,
 };
 
 /// For a connection.
@@ -50,16 +51,25 @@ pub async fn run(daemon: Daemon, arguments: &[String], exit: &mpsc::Sender<Exit>
     let options = Options::read(daemon, &texts(daemon, arguments)?)?;
     let node = env::var("NODE_NAME").unwrap_or_else(|_| "localhost".into());
     let status = Status::new(daemon.name(), "0", &node, &peers(&options)).in_table("ObjectCollectorInfo");
+    // Neither shows Redis while all is well, nor does the API show the config API (seen).
+    let status = match daemon {
+        Daemon::Api => status.with_zookeepers(&["OpServer"]).quiet_about(Some(Peer::Redis)),
+        Daemon::AlarmGenerator => {
+            status.with_zookeepers(&["AlarmGenerator", "Zookeeper"]).quiet_about(Some(Peer::Redis))
+        }
+        _ => status,
+    };
     let status = Arc::new(status);
     let page = Arc::clone(&status);
     let (address, pair) = options.introspect.clone();
-    let kind = if daemon.is_native() { "text/xml" } else { "text/xsl" };
+    let kind = if daemon.is_native() { introspect::NATIVE } else { introspect::PYTHON };
     introspect::serve(address, pair, kind, move || page.page()).await?;
     if let Some((address, tls)) = &options.listen {
+        sleep(unkind::own().loading()).await;
         let listener = http::listen(*address).await?;
         if daemon == Daemon::Api {
             let pair = tls.clone().map(|(pair, _)| pair);
-            tokio::spawn(http::serve(listener, pair, |_: Question| async {
+            tokio::spawn(http::serve(listener, pair, http::Server::Rest, |_: Question| async {
                 (StatusCode::OK, "application/json", r#"{"links": []}"#.to_owned())
             }));
         } else {
@@ -113,7 +123,7 @@ fn peers(options: &Options) -> Vec<Peer> {
         (options.database.is_some(), Peer::Database),
         (options.rabbitmq.is_some(), Peer::RabbitMq),
         (options.zookeeper.is_some() && options.daemon != Daemon::Collector, Peer::Zookeeper),
-        (options.api.is_some(), Peer::ApiServer),
+        (options.daemon == Daemon::Api, Peer::Partitions),
         (options.redis.is_some(), Peer::Redis),
         (options.kafka.is_some(), Peer::Kafka),
     ];
@@ -131,7 +141,8 @@ fn connect(options: Options, status: &Arc<Status>, exit: &mpsc::Sender<Exit>) ->
     }
     if let Some(rabbitmq) = &options.rabbitmq {
         let queue = format!("{}.{}", options.daemon.name(), options.address);
-        let bus = Bus::new(rabbitmq, queue, status);
+        let stumbling = options.daemon.known().map(Stumbling::over_all_but);
+        let bus = Bus::stumbling(rabbitmq, queue, status, stumbling);
         tokio::spawn(async move {
             loop {
                 let (refused, _) = mpsc::channel(1);
@@ -142,17 +153,19 @@ fn connect(options: Options, status: &Arc<Status>, exit: &mpsc::Sender<Exit>) ->
     }
     if let Some(servers) = options.zookeeper.clone() {
         let (status, exit) = (Arc::clone(status), exit.clone());
+        let (is_api, address) = (options.daemon == Daemon::Api, options.address.to_string());
         tokio::spawn(async move {
-            let client = zookeeper::connect(servers.as_deref(), &status).await;
-            zookeeper::watch(client, servers.unwrap_or_default(), status, exit).await;
+            let client = zookeeper::connect(servers.as_deref(), zookeeper::SESSION, &status).await;
+            if is_api {
+                status.set(Peer::Partitions, State::Up(address));
+            }
+            let line = zookeeper::Line::default();
+            zookeeper::watch(client, servers.unwrap_or_default(), status, exit, line).await;
         });
     }
-    if let Some(api) = options.api.clone() {
-        let (server, brought) = api;
-        let (api, status) = (ApiClient::new(server, &Library::read()?, &brought)?, Arc::clone(status));
-        let using = api.clone();
-        tokio::spawn(async move { api.watch(&status).await });
-        tokio::spawn(async move { using.lookup().await });
+    if let Some((server, brought)) = options.api.clone() {
+        let api = ApiClient::new(server, &Library::read()?, &brought)?;
+        tokio::spawn(async move { api.lookup().await });
     }
     if let Some(redis) = options.redis.clone() {
         tokio::spawn(redis::ask(redis, options.queries, Arc::clone(status)));

@@ -54,6 +54,17 @@ impl Daemon {
         matches!(self, Self::Collector | Self::QueryEngine)
     }
 
+    /// Types of the configuration that it follows, of those that stumble over every other one (upstream `alarmgen_config_db.py`, `snmp_config_db.py`,
+    /// `topology_config_db.py`).
+    pub const fn known(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::AlarmGenerator => Some(&["alarm", "global_system_config"]),
+            Self::SnmpCollector => Some(&["physical_router"]),
+            Self::Topology => Some(&["logical_interface", "virtual_machine_interface"]),
+            Self::Collector | Self::Api | Self::QueryEngine => None,
+        }
+    }
+
     const fn introspect(self) -> &'static str {
         match self {
             Self::Collector => "8089",

@@ -3,8 +3,9 @@
 //!
 //! contrail-control lacks its configuration until the API was told of a bgp-router of its name, and lets every agent go meanwhile; the real
 //! one hears of it over the message bus, this one looks into the database. In place of an agent's configuration, which the real one distributes
-//! over XMPP, this one answers an agent's name with whether the database has a virtual-router of that name. contrail-dns writes the files of the name server ([`named`]) once.
+//! over XMPP, this one answers an agent's name with whether the database has a virtual-router of that name. Whose tables these are, [`directory`] says. contrail-dns writes the files of the name server ([`named`]) once.
 
+pub mod directory;
 pub mod named;
 pub mod options;
 
@@ -18,9 +19,11 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::options::{Daemon, Options};
+use self::{
+    directory::Directory,
+    options::{Daemon, Options},
+};
 use crate::{
-    api::KEYSPACE,
     collector,
     exit::{Exit, exception, usage},
     hangup, http, introspect, log,
@@ -60,6 +63,7 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
         return Err(usage("unrecognised option"));
     }
     let options = read_file(daemon, file)?;
+    let directory = Directory::of_environment()?;
     let mut peers = vec![Peer::Cassandra, Peer::RabbitMq];
     peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
     let status = Status::new(daemon.name(), "0", &options.name, &peers).in_table("ObjectBgpRouter");
@@ -69,11 +73,11 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     }
     let page = Arc::clone(&status);
     let (address, pair) = options.introspect.clone();
-    introspect::serve(address, pair, "text/xml", move || page.page()).await?;
+    introspect::serve(address, pair, introspect::NATIVE, move || page.page()).await?;
     let database = Database::new(&options.cassandra, &status);
     // Agents and peers are let in at that address alone (upstream `main.cc`, `CreateXmppServer`; `bgp_session_manager.cc`; `agent_xmpp_init.cc`).
     let agents = http::listen((options.address, options.xmpp)).await?;
-    let told = (daemon == Daemon::Control).then(|| Arc::clone(&database));
+    let told = (daemon == Daemon::Control).then(|| (Arc::clone(&database), directory));
     tokio::spawn(admit(agents, options.xmpp_tls.clone(), Arc::clone(&status), told));
     if let Some(port) = options.bgp {
         let peers = http::listen((options.address, port)).await?;
@@ -84,7 +88,7 @@ pub async fn run(daemon: Daemon, arguments: &[String]) -> Result<(), Exit> {
     }
     let collectors = hangup::followed(options.collectors.clone(), again(daemon, file.clone()))?;
     tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
-    tokio::spawn(read(database, options.name.clone(), daemon, Arc::clone(&status)));
+    tokio::spawn(read((database, directory), options.name.clone(), daemon, Arc::clone(&status)));
     tokio::spawn(hear(options, status));
     Ok(())
 }
@@ -99,9 +103,12 @@ fn again(daemon: Daemon, file: String) -> impl Fn() -> Result<Vec<String>, Exit>
     move || Ok(read_file(daemon, &file)?.collectors)
 }
 
+/// Where objects are looked up, and whose tables those are.
+type Told = (Arc<Database>, Directory);
+
 /// Lets in who connects, and keeps them as long as they like; those of a daemon that lacks its configuration go at once. `told`: where what
 /// they ask for is looked up.
-async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Option<Arc<Database>>) {
+async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Option<Told>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PERIOD).await;
@@ -110,12 +117,12 @@ async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Optio
         let (tls, status, told) = (tls.clone(), Arc::clone(&status), told.clone());
         tokio::spawn(async move {
             match tls {
-                None => keep(stream, &status, told.as_deref()).await,
+                None => keep(stream, &status, told).await,
                 Some((pair, authorities)) => {
                     let Ok(config) = tls::mutual(&pair, &authorities) else { return };
                     let accepted = timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await;
                     let Ok(Ok(stream)) = accepted else { return };
-                    keep(stream, &status, told.as_deref()).await;
+                    keep(stream, &status, told).await;
                 }
             }
         });
@@ -123,15 +130,14 @@ async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Optio
 }
 
 /// Keeps a connection. A line with the name of an agent is answered with 1 or 0: whether there is a virtual-router of that name.
-async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told: Option<&Database>) {
+async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told: Option<Told>) {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     while status.lack().is_none() && matches!((&mut stream).take(LONGEST).read_line(&mut line).await, Ok(1..)) {
-        if let (Some(database), Some(key)) = (told, key(VIRTUAL_ROUTER, line.trim())) {
-            let Ok(found) = database.get(KEYSPACE, &key).await else { return };
-            if stream.write_u8(if found.is_some() { b'1' } else { b'0' }).await.is_err()
-                || stream.flush().await.is_err()
-            {
+        let name = line.trim();
+        if let Some((database, directory)) = told.as_ref().filter(|_| key(VIRTUAL_ROUTER, name).is_some()) {
+            let Ok(is_there) = directory.has(database, VIRTUAL_ROUTER, name).await else { return };
+            if stream.write_u8(if is_there { b'1' } else { b'0' }).await.is_err() || stream.flush().await.is_err() {
                 return;
             }
         }
@@ -140,14 +146,12 @@ async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told
 }
 
 /// Reads the database, again and again. A real one ends at none of its errors.
-async fn read(database: Arc<Database>, name: String, daemon: Daemon, status: Arc<Status>) {
-    let key = key(BGP_ROUTER, &name).unwrap_or_default();
+async fn read((database, directory): Told, name: String, daemon: Daemon, status: Arc<Status>) {
     let mut last = None;
     loop {
-        if let Ok(found) = database.get(KEYSPACE, &key).await
+        if let Ok(is_there) = directory.has(&database, BGP_ROUTER, &name).await
             && daemon == Daemon::Control
         {
-            let is_there = found.is_some();
             status.lacks((!is_there).then_some(NO_ROUTER));
             if last.replace(is_there) != Some(is_there) {
                 log::say(if is_there { "its bgp-router is configured" } else { NO_ROUTER });

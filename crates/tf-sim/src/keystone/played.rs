@@ -77,7 +77,7 @@ impl Played {
             let played = Arc::clone(&played);
             async move { played.answer(&question) }
         };
-        http::serve(listener, pair, answer).await;
+        http::serve(listener, pair, http::Server::Native, answer).await;
     }
 
     /// Answers a question.

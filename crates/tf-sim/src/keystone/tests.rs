@@ -74,7 +74,7 @@ async fn api(guard: Arc<Guard>) -> u16 {
             }
         }
     };
-    tokio::spawn(http::serve(listener, None, answer));
+    tokio::spawn(http::serve(listener, None, http::Server::Native, answer));
     port
 }
 

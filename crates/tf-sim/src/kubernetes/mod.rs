@@ -22,6 +22,7 @@ use crate::{
     log,
     status::{Peer, Status},
     stores::{cassandra::Database, rabbitmq::Bus, zookeeper},
+    unkind,
 };
 use options::Options;
 
@@ -71,13 +72,14 @@ pub async fn run(arguments: &[String], mandate: &Mandate, exit: &mpsc::Sender<Ex
         elect(&options, path, &node, &status, mandate, exit).await?;
     }
     let (address, pair, page) = (options.introspect, options.introspect_pair.clone(), Arc::clone(&status));
-    introspect::serve(address, pair, "text/xsl", move || page.page()).await?;
+    introspect::serve(address, pair, introspect::PYTHON, move || page.page()).await?;
     let collectors = hangup::fixed(options.collectors.clone());
     tokio::spawn(collector::report(collectors, options.collector_tls.clone(), Arc::clone(&status)));
     reach(&options).await;
+    sleep(unkind::own().loading()).await;
+    api.connect(&status).await?;
     let (watching, asking) = (api.clone(), Arc::clone(&status));
     tokio::spawn(async move { watching.watch(&asking).await });
-    status.wait_for(Peer::ApiServer).await;
     let database = Database::connect(&options.cassandra, &status).await?;
     tokio::spawn(async move { database.watch(crate::api::KEYSPACE).await });
     tokio::spawn(
@@ -99,11 +101,13 @@ async fn elect(
     mandate: &Mandate,
     exit: &mpsc::Sender<Exit>,
 ) -> Result<(), Exit> {
-    let client = zookeeper::connect(options.zookeeper.as_deref(), status).await;
+    let client = zookeeper::connect(options.zookeeper.as_deref(), zookeeper::SESSION, status).await;
     let servers = options.zookeeper.clone().unwrap_or_default();
-    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone()));
+    let line = zookeeper::Line::standing();
+    tokio::spawn(zookeeper::watch(client.clone(), servers, Arc::clone(status), exit.clone(), line.clone()));
     log::say("waits to be elected");
     let own = zookeeper::lead(&client, path, node).await.map_err(|error| exception(format!("{error:#}")))?;
+    line.leave();
     mandate.accept(client, own);
     log::say("is elected");
     Ok(())

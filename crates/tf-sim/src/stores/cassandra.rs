@@ -84,6 +84,15 @@ impl Database {
         }
     }
 
+    /// Whether a keyspace has its table.
+    ///
+    /// # Errors
+    /// When no server says.
+    pub async fn has(&self, keyspace: &str) -> Result<bool> {
+        let statement = "SELECT table_name FROM system_schema.tables WHERE keyspace_name =";
+        Ok(!self.select(&format!("{statement} '{keyspace}' AND table_name = 'sim'")).await?.is_empty())
+    }
+
     /// Makes a keyspace as the daemons do: on as many members as the list has entries, and never altered later.
     ///
     /// # Errors
@@ -109,9 +118,16 @@ impl Database {
     /// # Errors
     /// When a quorum does not tell.
     pub async fn get(&self, keyspace: &str, key: &str) -> Result<Option<String>> {
-        let answer = self.execute(&format!("SELECT value FROM {keyspace}.sim WHERE key = '{key}'")).await?;
-        let rows = rows(&answer).context("an answer that cannot be read")?;
+        let rows = self.select(&format!("SELECT value FROM {keyspace}.sim WHERE key = '{key}'")).await?;
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()))
+    }
+
+    /// The texts in the columns of each row that a question has for an answer.
+    ///
+    /// # Errors
+    /// When a quorum does not tell.
+    pub async fn select(&self, question: &str) -> Result<Vec<Vec<String>>> {
+        rows(&self.execute(question).await?).context("an answer that cannot be read")
     }
 
     /// All texts whose keys begin so: the whole table is read, which is small.
@@ -119,8 +135,7 @@ impl Database {
     /// # Errors
     /// When a quorum does not tell.
     pub async fn all(&self, keyspace: &str, beginning: &str) -> Result<Vec<String>> {
-        let answer = self.execute(&format!("SELECT key, value FROM {keyspace}.sim")).await?;
-        let rows = rows(&answer).context("an answer that cannot be read")?;
+        let rows = self.select(&format!("SELECT key, value FROM {keyspace}.sim")).await?;
         let mut those: Vec<_> = rows
             .into_iter()
             .filter_map(|row| <[String; 2]>::try_from(row).ok())

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeSet,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -28,6 +29,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::{
     exit::{Exit, exception},
+    log,
+    notice::{Notice, Stumbling},
     options::{Rabbitmq, RabbitmqTls},
     status::{Peer, State, Status},
     tls,
@@ -38,6 +41,8 @@ const EXCHANGE: &str = "vnc_config.object-update";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Before the next server is tried.
 const RETRY: Duration = Duration::from_secs(1);
+/// For how many seconds a daemon is without its connection that has stumbled (seen).
+const STUMBLE: RangeInclusive<f64> = 0.1..=2.0;
 /// What a broker says to a login that it does not know, and to a virtual host that there is not (AMQP 0-9-1).
 const REFUSED: [u16; 2] = [403, 530];
 
@@ -48,25 +53,51 @@ pub struct Bus {
     status: Arc<Status>,
     channel: Mutex<Option<Channel>>,
     told: Mutex<BTreeSet<String>>,
+    stumbling: Option<Mutex<Stumbling>>,
+}
+
+/// Why a connection is over.
+enum Over {
+    Ended,
+    Stumbled,
 }
 
 impl Bus {
     /// One that is not connected yet. `queue` is the daemon's own.
     pub fn new(options: &Rabbitmq, queue: String, status: &Arc<Status>) -> Arc<Self> {
-        let status = Arc::clone(status);
-        Arc::new(Self { options: options.clone(), queue, status, channel: Mutex::default(), told: Mutex::default() })
+        Self::stumbling(options, queue, status, None)
+    }
+
+    /// The same of a daemon that stumbles over what it is told.
+    pub fn stumbling(
+        options: &Rabbitmq,
+        queue: String,
+        status: &Arc<Status>,
+        stumbling: Option<Stumbling>,
+    ) -> Arc<Self> {
+        let (options, status, stumbling) = (options.clone(), Arc::clone(status), stumbling.map(Mutex::new));
+        Arc::new(Self { options, queue, status, channel: Mutex::default(), told: Mutex::default(), stumbling })
     }
 
     /// Connects, again and again, and hears what others tell. Ends the daemon where the broker does not let it in.
     pub async fn run(self: Arc<Self>, exit: mpsc::Sender<Exit>) {
-        for turn in 0.. {
+        let mut turn: usize = 0;
+        loop {
             let Some(server) = self.options.servers.get(turn % self.options.servers.len().max(1)) else { return };
             match self.connect(server).await {
                 Ok((connection, consumer)) => {
                     self.status.set(Peer::RabbitMq, State::Up(server.clone()));
-                    self.hear(consumer).await;
+                    let over = self.hear(consumer).await;
                     drop(connection);
                     *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    if let Over::Stumbled = over {
+                        log::say(
+                            "Error in rabbitmq drainer greenlet: 'AnalyticsLogger' object has no attribute 'warn'",
+                        );
+                        self.status.set(Peer::RabbitMq, State::Initializing);
+                        sleep(Duration::from_secs_f64(rand::random_range(STUMBLE))).await;
+                        continue;
+                    }
                     self.status.set(Peer::RabbitMq, State::Down("the connection ended".into()));
                 }
                 Err(error) => {
@@ -77,19 +108,20 @@ impl Bus {
                     }
                 }
             }
+            turn = turn.wrapping_add(1);
             sleep(RETRY).await;
         }
     }
 
-    /// Tells everybody of an object.
+    /// Tells everybody of a change.
     ///
     /// # Errors
     /// When the broker does not confirm it.
-    pub async fn tell(&self, object: &str) -> Result<()> {
+    pub async fn tell(&self, notice: &str) -> Result<()> {
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone().context("not connected")?;
         let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
         let sent = async {
-            channel.basic_publish(EXCHANGE.into(), "".into(), options, object.as_bytes(), properties).await?.await
+            channel.basic_publish(EXCHANGE.into(), "".into(), options, notice.as_bytes(), properties).await?.await
         };
         ensure!(timeout(PATIENCE, sent).await??.is_ack(), "not confirmed");
         Ok(())
@@ -100,14 +132,25 @@ impl Bus {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).contains(object)
     }
 
-    async fn hear(&self, mut consumer: Consumer) {
+    async fn hear(&self, mut consumer: Consumer) -> Over {
         while let Some(Ok(delivery)) = consumer.next().await {
-            let object = String::from_utf8_lossy(&delivery.data).into_owned();
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(object);
-            if delivery.ack(BasicAckOptions::default()).await.is_err() {
-                return;
+            let acknowledged = delivery.ack(BasicAckOptions::default()).await;
+            if let Some(notice) = Notice::read(&delivery.data) {
+                if self.stumbles(&notice) {
+                    return Over::Stumbled;
+                }
+                self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(notice.uuid);
+            }
+            if acknowledged.is_err() {
+                break;
             }
         }
+        Over::Ended
+    }
+
+    fn stumbles(&self, notice: &Notice) -> bool {
+        let stumbling = self.stumbling.as_ref().map(|it| it.lock().unwrap_or_else(PoisonError::into_inner));
+        stumbling.is_some_and(|mut it| it.stumbles(&notice.kind))
     }
 
     async fn connect(&self, server: &str) -> Result<(Connection, Consumer)> {

@@ -85,10 +85,10 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
     let connections = Arc::new(Connections::default());
     let (address, pair) = options.introspect.clone();
     let (name, told) = (options.name.clone(), Arc::clone(&connections));
-    introspect::serve(address, pair, "text/xml", move || told.page(&name)).await?;
+    introspect::serve(address, pair, introspect::NATIVE, move || told.page(&name)).await?;
     let ports = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.rest)).await?;
     let unknown = |_: Question| async { (StatusCode::NOT_FOUND, "application/json", "{}".to_owned()) };
-    tokio::spawn(http::serve(ports, None, unknown));
+    tokio::spawn(http::serve(ports, None, http::Server::Native, unknown));
     if options.control.is_empty() {
         log::say("No control-nodes configured");
     }

@@ -113,7 +113,7 @@ fn address(host: &str) -> Result<IpAddr, Exit> {
 async fn serve(address: (IpAddr, u16), pair: Option<Pair>, status: StatusCode) -> Result<(), Exit> {
     let listener = http::listen(address).await?;
     let answer = move |_| async move { (status, "text/html", String::new()) };
-    tokio::spawn(http::serve(listener, pair, answer));
+    tokio::spawn(http::serve(listener, pair, http::Server::Native, answer));
     Ok(())
 }
 

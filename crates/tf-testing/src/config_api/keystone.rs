@@ -20,6 +20,11 @@ use crate::{keystone::Keystone, resources::resource_of};
 /// Of a resource.
 const PARAMETERS: &str = "/spec/commonConfiguration/authParameters/keystoneAuthParameters";
 
+/// Address of a Keystone as OpenStack has it since Zed: it listens at [`PORT`] only. Keystones that are played at other addresses listen at every port.
+pub const RECENT: &str = "192.0.2.36";
+/// Of a recent Keystone.
+const PORT: &str = "5000";
+
 /// A Keystone that a resource names.
 pub struct Named {
     /// Namespace of the resource.
@@ -45,6 +50,13 @@ pub async fn at(client: &Client, target: &str) -> Result<Option<Named>> {
         }
     }
     Ok(None)
+}
+
+impl Named {
+    /// Whether it listens at the port of this host and port.
+    pub fn listens(&self, target: &str) -> bool {
+        self.host != RECENT || target.rsplit_once(':').is_some_and(|(_, port)| port == PORT)
+    }
 }
 
 /// Lets the one at this host and port serve if it is on this machine, and plays it else.

@@ -20,6 +20,7 @@
 //! | what a node has of its own, and what is the machine's | [`machine`], `e2e/lab/node/root.sh` |
 //! | every operator at once, and who asks daemons that are played | [`whole`], [`sim`] |
 //! | who knows users | [`keystone`] |
+//! | where nodes pull images from | [`registry`] |
 //! | how all of it is found and ended | [`cgroup`] |
 //!
 //! All that a lab makes ends with its processes, but for empty control groups, which are removed with its folder.
@@ -39,6 +40,7 @@ pub mod operator;
 pub mod packages;
 pub mod partition;
 pub mod power;
+pub mod registry;
 pub mod sim;
 pub mod whole;
 

@@ -22,7 +22,7 @@ use tf_api::names::AUTHORITY;
 use tf_sim::keystone::TOKEN;
 use tokio::time::timeout;
 
-/// Daemons with their introspect ports. One member's is at work of each but the first.
+/// Daemons with their introspect ports. One member's is at work of each but the first, and that of contrail-device-manager is its child's.
 pub const DAEMONS: [(&str, u16); 5] = [
     ("contrail-api", 8084),
     ("contrail-schema", 8087),
@@ -201,6 +201,16 @@ impl Visitor {
         ensure!(code == 200, "{address}: status {code}: {text}");
         let answer: Value = serde_json::from_str(&text)?;
         Ok((answer["virtual-network"].clone(), answer["told"] == true))
+    }
+
+    /// Deletes a virtual network by the API on this node.
+    ///
+    /// # Errors
+    /// When it is not deleted. A network that is not there (any more) is no error.
+    pub async fn delete(&self, address: IpAddr, id: &str) -> Result<()> {
+        let (code, text) = self.ask(Method::DELETE, address, self.api, &format!("/virtual-network/{id}"), "").await?;
+        ensure!(matches!(code, 200 | 404), "{address}: status {code}: {text}");
+        Ok(())
     }
 
     /// Names of all objects in a collection of the API on this node, the last part of each.

@@ -33,6 +33,27 @@ const VROUTER: &str = "      - metadata: {name: vrouter1}\n";
 const AGENT_ALONE: &str =
     "        spec:\n          serviceConfiguration:\n            containers: [{name: vrouteragent}]\n";
 
+/// The key of a chart's value with the image of this name.
+const IMAGES: &str = "operands.images.";
+/// The image of the daemons that are played.
+const SIM: &str = concat!("tungstenfabric/tf-sim:", env!("CARGO_PKG_VERSION"));
+/// Daemons of analytics, and of Config, by the names of their images.
+const ANALYTICS: [&str; 6] = [
+    "analytics-alarm-gen",
+    "analytics-api",
+    "analytics-collector",
+    "analytics-query-engine",
+    "analytics-snmp-collector",
+    "analytics-snmp-topology",
+];
+const CONFIG: [&str; 5] = [
+    "controller-config-api",
+    "controller-config-devicemgr",
+    "controller-config-dnsmasq",
+    "controller-config-schema",
+    "controller-config-svcmonitor",
+];
+
 /// Port of the config API in [`manifest_on_moved_ports`].
 pub const MOVED_API: u16 = 9182;
 
@@ -99,11 +120,11 @@ pub fn manifest_with_users(parameters: Value) -> Result<Value> {
     Ok(manifest)
 }
 
-/// The same without analytics, with two workers of the API, and with other ports than the usual ones wherever a spec moves them.
+/// The same without analytics: half of the processes.
 ///
 /// # Errors
 /// As [`manifest`].
-pub fn manifest_on_moved_ports() -> Result<Value> {
+pub fn manifest_without_analytics() -> Result<Value> {
     let mut manifest: Value = serde_saphyr::from_str(&manifest()?)?;
     let services = manifest["spec"]["services"].as_object_mut().context("examples/manager.yaml has no services")?;
     for name in OF_ANALYTICS {
@@ -111,6 +132,16 @@ pub fn manifest_on_moved_ports() -> Result<Value> {
     }
     let rings = services.get_mut("cassandras").and_then(Value::as_array_mut).context("no rings")?;
     rings.retain(|ring| ring["metadata"]["name"] == "configdb1");
+    Ok(manifest)
+}
+
+/// The same without analytics, with two workers of the API, and with other ports than the usual ones wherever a spec moves them.
+///
+/// # Errors
+/// As [`manifest`].
+pub fn manifest_on_moved_ports() -> Result<Value> {
+    let mut manifest = manifest_without_analytics()?;
+    let services = manifest["spec"]["services"].as_object_mut().context("examples/manager.yaml has no services")?;
     let moved = json!({
         "cassandras": { "cqlPort": 9141, "sslStoragePort": 7113, "jmxLocalPort": 7301 },
         "zookeeper": { "clientPort": 2281, "electionPort": 2988, "serverPort": 3988, "adminPort": 2282 },
@@ -159,24 +190,31 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
 
 /// Values of an operator's chart.
 fn values(operator: &str) -> Vec<String> {
-    let analytics = ["alarm-gen", "api", "collector", "query-engine", "snmp-collector", "snmp-topology"];
-    let config = ["api", "devicemgr", "dnsmasq", "schema", "svcmonitor"];
-    let control = ["control", "dns", "named"];
-    let sim = concat!("tungstenfabric/tf-sim:", env!("CARGO_PKG_VERSION"));
+    stand_ins(operator).into_iter().map(|(_, name, image)| format!("{IMAGES}{name}={image}")).collect()
+}
+
+/// The images that an operator's pods run, by the names that releases have them under. Of each the archive and the image that the lab has in its place.
+pub fn stand_ins(operator: &str) -> Vec<(&'static str, &'static str, &'static str)> {
+    let sim = |names: &[&'static str]| names.iter().map(|name| ("tf-sim", *name, SIM)).collect();
+    let store = |archive: &'static str, value: &'static str| {
+        let (name, image) = value.trim_start_matches(IMAGES).split_once('=').unwrap_or_default();
+        (archive, name, image)
+    };
     match operator {
         "analytics-op" => {
-            let daemons = analytics.map(|name| format!("operands.images.analytics-{name}={sim}"));
-            daemons.into_iter().chain([image::KAFKA.to_owned()]).collect()
+            let mut all: Vec<_> = sim(&ANALYTICS);
+            all.push(store(image::KAFKA_ARCHIVE, image::KAFKA));
+            all
         }
-        "cassandra-op" => vec![image::CASSANDRA.to_owned()],
-        "rabbitmq-op" => vec![image::RABBITMQ.to_owned()],
-        "redis-op" => vec![image::REDIS.to_owned()],
-        "zookeeper-op" => vec![image::ZOOKEEPER.to_owned()],
-        "vrouter-op" => vec![format!("operands.images.vrouter-agent={sim}")],
-        "config-op" => config.map(|name| format!("operands.images.controller-config-{name}={sim}")).to_vec(),
-        "kubemanager-op" => vec![format!("operands.images.kubernetes-kube-manager={sim}")],
-        "webui-op" => ["job", "web"].map(|name| format!("operands.images.controller-webui-{name}={sim}")).to_vec(),
-        "control-op" => control.map(|name| format!("operands.images.controller-control-{name}={sim}")).to_vec(),
+        "cassandra-op" => vec![store(image::CASSANDRA_ARCHIVE, image::CASSANDRA)],
+        "rabbitmq-op" => vec![store(image::RABBITMQ_ARCHIVE, image::RABBITMQ)],
+        "redis-op" => vec![store(image::REDIS_ARCHIVE, image::REDIS)],
+        "zookeeper-op" => vec![store(image::ZOOKEEPER_ARCHIVE, image::ZOOKEEPER)],
+        "vrouter-op" => sim(&["vrouter-agent"]),
+        "config-op" => sim(&CONFIG),
+        "kubemanager-op" => sim(&["kubernetes-kube-manager"]),
+        "webui-op" => sim(&["controller-webui-job", "controller-webui-web"]),
+        "control-op" => sim(&["controller-control-control", "controller-control-dns", "controller-control-named"]),
         _ => Vec::new(),
     }
 }

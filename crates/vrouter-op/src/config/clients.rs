@@ -1,5 +1,6 @@
 //! Files of the agent's helpers: how they reach the config API, and where TLS load balancers get their certificates from.
 
+use tf_api::common::KeystoneVersion;
 use tf_plan::{
     cluster::Cluster,
     files::{Ini, Section, Separator::Comma, Settings as _, url},
@@ -110,7 +111,13 @@ pub fn load_balancer_file(
 }
 
 fn keystone_port(parameters: &Parameters) -> Result<u16, NotReady> {
-    Ok(parameters.port(Name::KeystoneAuthAdminPort)?.unwrap_or(35357))
+    for stated in [Name::KeystoneAuthAdminPort, Name::KeystoneAuthPublicPort] {
+        if let Some(port) = parameters.port(stated)? {
+            return Ok(port);
+        }
+    }
+    let is_former = parameters.get(Name::KeystoneAuthUrlVersion) == Some(keystone::base(KeystoneVersion::V2));
+    Ok(keystone::default_port(if is_former { KeystoneVersion::V2 } else { KeystoneVersion::V3 }))
 }
 
 fn keystone_protocol(parameters: &Parameters) -> Result<&str, NotReady> {

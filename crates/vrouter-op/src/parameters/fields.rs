@@ -192,8 +192,7 @@ pub fn service(spec: &VrouterConfiguration) -> Vec<Field> {
         text(Name::Subcluster, "subcluster", subcluster.as_ref()),
         in_service(Name::CloudOrchestrator, "cloudOrchestrator", Some(cloud_orchestrator.clone())),
         in_service(Name::HypervisorType, "hypervisorType", Some(hypervisor_type.clone())),
-        // Without effect in the Go tf-operator, whose manifests with it go on working; the plan tells that the kernel forwards.
-        in_service(Name::AgentMode, "agentMode", agent_mode.clone().filter(|mode| mode != "dpdk")),
+        in_service(Name::AgentMode, "agentMode", agent_mode.clone()),
         text(Name::TsnAgentMode, "tsnAgentMode", tsn_agent_mode.as_ref()),
         in_service(Name::HugePages2M, "hugePages2M", pages(*hugepages_2m)),
         in_service(Name::HugePages1G, "hugePages1G", pages(*hugepages_1g)),
@@ -333,7 +332,7 @@ pub fn why_ignored(name: Name) -> &'static str {
         | Name::MetadataSslCertfile
         | Name::MetadataSslKeyfile => "it takes effect with metadataSslEnable: true",
         Name::VrouterGateway => "every group has a gateway of its own",
-        Name::KeystoneAuthPublicPort => "the port of the administration API is used",
+        Name::KeystoneAuthPublicPort => "adminPort is set and wins",
         _ => "nothing uses it with the other settings as they are",
     }
 }

@@ -14,12 +14,12 @@ use std::{
 };
 
 use tf_api::{Vrouter, common::AuthMode, contract::Reason};
-use tf_plan::{keystone, plan::NotReady};
+use tf_plan::{family, keystone, plan::NotReady};
 
 pub use fields::Secret;
 
 /// Variables that the operator sets itself in every container.
-const RESERVED: [&str; 4] = ["NODE_NAME", "NODE_TYPE", "POD_IP", "POD_NAME"];
+const RESERVED: [&str; 6] = ["NODE_NAME", "NODE_TYPE", "POD_IP", family::POD_IPS, family::POD_IP_FAMILY, "POD_NAME"];
 /// Beginning of the variables that set any option of the agent's file: `VROUTER_AGENT__<section>__<option>`.
 const OPTION_PREFIX: &str = "VROUTER_AGENT__";
 
@@ -210,10 +210,26 @@ impl Parameters {
             replaced.extend(differs.map(|former| format!("{}: envVariablesConfig[{variable}] wins", former.path)));
         }
         let parameters = Self { values, variables, replaced, ..Self::default() };
-        match parameters.get(Name::AgentMode) {
-            None | Some("kernel") => Ok(parameters),
-            Some(_) => Err(parameters.invalid(Name::AgentMode, "this release forwards in the kernel only")),
+        parameters.supported()?;
+        Ok(parameters)
+    }
+
+    /// Refuses what would leave the network other than it was asked to be if it were ignored.
+    fn supported(&self) -> Result<(), NotReady> {
+        if self.get(Name::AgentMode).is_some_and(|mode| mode != "kernel") {
+            return Err(self.invalid(
+                Name::AgentMode,
+                "this release supports agent mode kernel only, and not dpdk; remove the setting, or give the nodes with DPDK a label that \
+                 no nodeSelector of this Vrouter selects",
+            ));
         }
+        if self.get(Name::VrouterEncryption).is_some_and(|encrypted| !encrypted.eq_ignore_ascii_case("false")) {
+            return Err(self.invalid(
+                Name::VrouterEncryption,
+                "this release does not encrypt the traffic between nodes; remove the setting if the traffic may be in clear text",
+            ));
+        }
+        Ok(())
     }
 
     /// The same with another gateway, that of a group.

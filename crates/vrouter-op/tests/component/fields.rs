@@ -1,6 +1,7 @@
 //! Every field of the spec changes the plan or is told to have no effect, and no field does both.
 
 use serde_json::{Value, json};
+use tf_api::contract::Reason;
 use tf_testing::laws::fields::Stage;
 use vrouter_op::Component;
 
@@ -18,7 +19,6 @@ fn sample(path: &str) -> Option<Value> {
         };
     };
     Some(match field {
-        "agentMode" => json!("dpdk"),
         "cniMTU" => json!(1400),
         "dataSubnet" | "l3mhCidr" | "kubernetesPodSubnet" => json!("10.9.0.0/16"),
         "envVariablesConfig" => json!({"VROUTER_MODULE_OPTIONS": "vr_flow_entries=1048576"}),
@@ -70,7 +70,11 @@ fn no_field_lies() {
         dependencies: &[("config", "api"), ("control", "xmpp"), ("analytics", "collector")],
         sample: &sample,
         company: &company,
-        except: &[("commonConfiguration.certificates.issuer", "the runtime asks it, see e2e/tests/inputs/issuer.rs")],
+        except: &[
+            ("commonConfiguration.certificates.issuer", "the runtime asks it, see e2e/tests/inputs/issuer.rs"),
+            ("serviceConfiguration.agentMode", "every value but the default is refused, see below"),
+            ("serviceConfiguration.vrouterEncryption", "every value but the default is refused, see below"),
+        ],
         ..Stage::of(env!("CARGO_MANIFEST_DIR"), "every-node-with-all-services", "vrouteragent")
     };
     assert!(stage.no_field_lies() > 120);
@@ -104,6 +108,21 @@ fn a_variable_that_asks_for_another_mode_is_refused_without_its_value() {
     let why = plan(&vrouter(spec), &observed()).expect_err("kernel only");
     assert_eq!(
         why.message,
-        "spec.serviceConfiguration.envVariablesConfig[AGENT_MODE]: this release forwards in the kernel only"
+        "spec.serviceConfiguration.envVariablesConfig[AGENT_MODE]: this release supports agent mode kernel only, and not dpdk; remove the \
+         setting, or give the nodes with DPDK a label that no nodeSelector of this Vrouter selects"
     );
+}
+
+#[test]
+fn what_would_change_the_network_if_it_were_ignored_is_refused_with_its_path() {
+    for (field, value, told) in [
+        ("agentMode", json!("dpdk"), "this release supports agent mode kernel only, and not dpdk"),
+        ("vrouterEncryption", json!(true), "this release does not encrypt the traffic between nodes"),
+    ] {
+        let why = plan(&vrouter(json!({"serviceConfiguration": {field: value}})), &observed()).expect_err(field);
+        assert!(why.message.starts_with(&format!("spec.serviceConfiguration.{field}: {told}")), "{}", why.message);
+        assert_eq!(why.reason, Reason::InvalidSpec);
+    }
+    let asks_for_nothing = json!({"serviceConfiguration": {"agentMode": "kernel", "vrouterEncryption": false}});
+    plan(&vrouter(asks_for_nothing), &observed()).expect("a plan");
 }

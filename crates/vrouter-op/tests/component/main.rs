@@ -7,6 +7,7 @@ mod files;
 mod goldens;
 mod hostile;
 mod keystone;
+mod placement;
 mod registration;
 mod rollout;
 mod services;

@@ -22,7 +22,7 @@ fn node(name: &str, number: usize, labels: &[(&str, &str)]) -> Node {
         name: name.into(),
         labels,
         address: Some(format!("10.0.{}.{}", number / 200, number % 200 + 1)),
-        unreachable: false,
+        ..Node::default()
     }
 }
 

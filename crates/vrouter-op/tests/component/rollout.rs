@@ -155,6 +155,25 @@ fn a_node_that_is_lost_holds_no_other_one() {
 }
 
 #[test]
+fn a_node_that_is_lost_holds_no_other_one_where_agents_cannot_be_asked_and_what_holds_them_is_named_with_its_node() {
+    let lost = |unreachable| {
+        let mut observed = running([(true, false); 4]);
+        if let (Source::Known(pods), Source::Known(nodes)) = (&mut observed.pods, &mut observed.nodes) {
+            (pods[1].ready, pods[1].terminating) = (false, true);
+            pods[1].node = Some("node-1".into());
+            let node = Node { name: "node-1".into(), address: Some("10.0.0.1".into()), unreachable, ..Node::default() };
+            nodes.push(node);
+        }
+        plan(&two_groups(), &observed).expect("a plan")
+    };
+    let step = lost(true).step;
+    assert!(matches!(&step, Some(Step::Restart(target)) if target.uid != "uid-1"), "{step:?}");
+    let held = lost(false);
+    assert_eq!(held.step, None, "its kubelet reports, so the pod will be gone soon");
+    assert!(held.under_way.is_some_and(|why| why.contains("on node node-1 is terminating")));
+}
+
+#[test]
 fn certificates_are_told_of_and_no_list_grows_with_the_cluster() {
     let mut observed = asked([(OLD, true); 4]);
     let Source::Known(pods) = &mut observed.pods else { unreachable!("pods are known") };

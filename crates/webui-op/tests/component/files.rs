@@ -75,7 +75,7 @@ fn servers_serve_where_browsers_and_jobs_find_them() {
     let planned = plan_of(&World::default(), json!({}));
     let web = launch_of(&planned, "webuiweb", "10.0.0.1");
     assert!(
-        matches!(&web.ready, Probe::Http { port, path, host: None, tls: true, contains: None } if port.get() == 8143 && path == "/")
+        matches!(&web.ready, Probe::Http { port, path, host: None, tls: true, contains: None, .. } if port.get() == 8143 && path == "/")
     );
     assert_eq!(web.argv[1..], ["webServerStart.js", "--conf_file", "/etc/contrail/config.global.js"]);
     assert!(web.identity.is_some_and(|identity| identity.at_start));

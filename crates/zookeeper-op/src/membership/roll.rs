@@ -87,7 +87,7 @@ fn seats<'a>(situation: &Situation<'a>, seat: impl Fn(&'a Seat) -> rollout::Seat
 /// A pod as the kubelet has it.
 fn by_kubelet(seat: &Seat) -> rollout::Seat<'_> {
     let Seat { pod, uid, ready, terminating, change, .. } = seat;
-    rollout::Seat { pod, uid, serves: *ready, last: false, terminating: *terminating, change: *change }
+    rollout::Seat { pod, uid, serves: *ready, terminating: *terminating, change: *change, ..rollout::Seat::default() }
 }
 
 fn step(due: rollout::Decision) -> Option<Step> {

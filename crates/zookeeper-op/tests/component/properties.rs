@@ -40,7 +40,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
                     .then(|| ("node-role.kubernetes.io/control-plane".to_owned(), String::new()))
                     .into_iter()
                     .collect(),
-                unreachable: false,
+                ..Node::default()
             };
             nodes.into_iter().map(node).collect()
         })

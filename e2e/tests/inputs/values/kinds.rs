@@ -75,12 +75,20 @@ fn config() -> Kind {
             (json!({ "globalASNNumber": 70000 }), ["globalASNNumber above 65535", "bgpEnable4Byte"]),
             (json!({ "encapsulationPriorities": ["VXLAN", "VXLAN"] }), ["encapsulationPriorities", "once"]),
             (json!({ "fabricMgmtIP": "management" }), ["fabricMgmtIP", "IPv4 or IPv6 address"]),
+            (
+                json!({ "apiIntrospectPort": 55533, "apiWorkerCount": 4 }),
+                ["apiIntrospectPort + 10000 + apiWorkerCount must be at most 65535", "choose lower ports"],
+            ),
         ],
         stalled: vec![
             (json!({ "apiPort": 60000 }), ["apiPort has to be at most 55515", "node agents"]),
             (
                 json!({ "apiIntrospectPort": 8100, "apiWorkerCount": 4 }),
                 ["node agents would be that of an API worker", "apiIntrospectPort"],
+            ),
+            (
+                json!({ "apiWorkerCount": 64 }),
+                ["the port 18102 of node agents would be that of an API worker", "fewer workers"],
             ),
             (
                 json!({ "linklocalServiceConfig": own, "linklocalServices": [service("metadata")] }),

@@ -53,7 +53,7 @@ pub async fn change_one_node_at_a_time(
         })
     };
     resources::until(client, VROUTER, NAMESPACE, AGENTS, "held back", RECOVERY, is_told).await?;
-    tokio::time::sleep(SETTLED).await;
+    tokio::time::sleep(quiet::SETTLED).await;
     let is_lost = |status: &NodeStatus| status.description.contains("XMPP:control-node:192.0.2.1");
     say("one node alone to have what does not work", &is_lost, 1).await?;
 

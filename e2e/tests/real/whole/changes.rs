@@ -7,6 +7,7 @@ use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_api::names::CONFIGDB;
 use tf_testing::identity::Identity;
 
+use super::elected::killed_leaders_are_followed;
 use super::world::World;
 use super::*;
 use crate::rabbitmq;
@@ -23,13 +24,13 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     world
         .goes_through("rabbitmq", edit_secret(client, "rabbitmq1-secret", "password", other), &[RABBITMQ, CONFIG_KIND])
         .await?;
+    // All of them were just restarted.
+    killed_leaders_are_followed(&world).await?;
     world.goes_through("agents", edit_secret(client, "rabbitmq1-secret", "agent_password", other), &[RABBITMQ]).await?;
-    world
-        .goes_through("redis", edit_secret(client, "redis1-redis-password", "password", other), &[REDIS, ANALYTICS])
-        .await?;
+    world.goes_through("redis", edit_secret(client, "redis1-redis-password", "password", other), &[REDIS]).await?;
     world.goes_through("pods", CONFIG.restarted(client), &[CONFIG_KIND]).await?;
     let before = servers(lab)?;
-    let followers = [RABBITMQ, REDIS, CASSANDRA, CONFIG_KIND, CONTROL, ANALYTICS, ANALYTICS_ALARM, VROUTER];
+    let followers = [RABBITMQ, REDIS, CASSANDRA, CONFIG_KIND, CONTROL, VROUTER];
     world.goes_through("level", log_more(lab), &followers).await?;
     ensure!(servers(lab)? == before, "servers were started anew for another log level: {before:?}");
     logs_more(client, world.addresses.len()).await
@@ -47,6 +48,7 @@ async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
         .map(|secret| [(secret, key_store, "another0keystore"), (secret, trust_store, "another0truststore")])
         .concat();
     let edited = [
+        ("redis", vec![("redis1-redis-password", "password", "another0password")], ANALYTICS),
         ("rndc", vec![("control1-control-rndc", "rndckey", "YW5vdGhlciBrZXkgb2Ygb3RoZXIgYnl0ZXM=")], CONTROL),
         ("web", vec![("webui1-webui-login", "password", "another0password")], WEBUI),
         ("stores", stores, CASSANDRA),
@@ -117,20 +119,26 @@ async fn pods(client: &Client) -> Result<BTreeMap<String, Option<String>>> {
 /// The daemons of all members were told, and so was Cassandra.
 async fn logs_more(client: &Client, members: usize) -> Result<()> {
     const TOLD: &str = "logs from SYS_DEBUG on";
-    for (kind, container) in [(CONFIG_KIND, "api"), (CONTROL, "control"), (ANALYTICS, "collector")] {
+    for (kind, container) in [(CONFIG_KIND, "api"), (CONTROL, "control")] {
         let told = logs(client, kind, container).await?.matches(TOLD).count();
         ensure!(told == members, "{container}: {told} were told");
     }
     let debug = logs(client, CASSANDRA, "cassandra").await?;
     ensure!(debug.lines().any(|line| line.starts_with("DEBUG")), "no Cassandra logs more");
-    Ok(())
+    // Servers look at their file every 10 s.
+    eventually("every ZooKeeper to log more", RECOVERY, async || {
+        let told = logs(client, ZOOKEEPER, "zookeeper").await?.matches(" - DEBUG [").count();
+        Ok((told >= members).then_some(()))
+    })
+    .await
 }
 
-/// Servers that can be told another log level, on all nodes. Of those in Java ZooKeeper's and Kafka's cannot.
+/// Servers that can be told another log level, on all nodes. Of those in Java Kafka's cannot.
 fn servers(lab: &Lab) -> Result<Vec<Identity>> {
-    let daemons = ["redis-server", "contrail-api", "contrail-control", "contrail-collector"];
+    let daemons = ["redis-server", "contrail-api", "contrail-control"];
     let mut found = Vec::new();
-    for server in daemons.map(Server::named).into_iter().chain([rabbitmq::SERVER]) {
+    let zookeeper = Server { name: "java", mark: "QuorumPeerMain" };
+    for server in daemons.map(Server::named).into_iter().chain([rabbitmq::SERVER, zookeeper]) {
         found.extend(server.processes(lab)?.concat());
     }
     found.sort_by_key(|server| server.pid);
@@ -138,8 +146,9 @@ fn servers(lab: &Lab) -> Result<Vec<Identity>> {
 }
 
 async fn log_more(lab: &Lab) -> Result<()> {
-    let (level, more) = ("logLevel: info\n", "logLevel: debug\n");
-    let manifest = whole::manifest()?;
-    ensure!(manifest.matches(level).count() == 1, "examples/manager.yaml has another level than it had");
-    lab.apply(&manifest.replace(level, more)).await.map(drop)
+    let mut manifest = whole::manifest_without_analytics()?;
+    let level = &mut manifest["spec"]["commonConfiguration"]["logLevel"];
+    ensure!(level == "info", "examples/manager.yaml has another level than it had: {level}");
+    *level = "debug".into();
+    lab.apply(&manifest.to_string()).await.map(drop)
 }

@@ -14,13 +14,20 @@ use super::*;
 const AGENT: &str = "tf-node";
 const RUN: &str = "run";
 
-/// Who may end by itself when servers in this container are lost, and why (docs/testing.md, "Daemons that are played"). Of ZooKeeper's clients nobody
-/// may: a session lasts for two minutes, and no test takes the ensemble away for so long.
-const ENDS: [(&str, &[&str], &str); 1] = [(
-    "rabbitmq",
-    &["api", "devicemanager", "kubemanager", "schematransformer", "servicemonitor"],
-    "it ends when a broker does not let it in, as one may that has just begun",
-)];
+/// Who may end by itself when servers in this container are lost, and why (docs/testing.md, "Daemons that are played"). A session with ZooKeeper is lost by
+/// nobody: it lasts for as long as the ensemble allows, and no test takes that away for so long.
+const ENDS: [(&str, &[&str], &str); 2] = [
+    (
+        "rabbitmq",
+        &["api", "devicemanager", "kubemanager", "schematransformer", "servicemonitor"],
+        "it ends when a broker does not let it in, as one may that has just begun",
+    ),
+    (
+        "zookeeper",
+        &["devicemanager", "kubemanager", "schematransformer", "servicemonitor"],
+        "one that waits to be elected ends when its connection comes back",
+    ),
+];
 
 /// A daemon in a container of a pod; of an operator both are its own name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,15 +1,16 @@
-//! For how long nobody of those that are elected was at work: who waits for its turn opens no port.
+//! For how long none of the processes of a daemon was elected: a standby opens no port.
 
-use std::net::IpAddr;
-use std::time::{Duration, Instant};
-
-use anyhow::Result;
 use futures::future::join_all;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::world::World;
+use super::*;
+
+/// Within which a leader that was killed is followed by another one.
+const FOLLOWED: Duration = Duration::from_secs(40);
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 /// For a port to open.
@@ -36,6 +37,28 @@ impl Lookout {
         self.end.send_replace(true);
         Ok(self.task.await?)
     }
+}
+
+/// Kills the leader of each daemon that is elected, one after the other: another process leads in time.
+pub async fn killed_leaders_are_followed(world: &World<'_>) -> Result<()> {
+    let visitor = Visitor::of(world.client, NAMESPACE).await?;
+    let nodes = world.lab.real_nodes()?.all()?;
+    for (daemon, port) in DAEMONS.into_iter().skip(1) {
+        world.is_functional().await?;
+        let statuses = visitor.statuses(&world.addresses).await?;
+        let leader = statuses.keys().find(|(name, _)| *name == daemon).map(|(_, address)| *address);
+        let node = nodes.iter().find(|node| Some(node.address()) == leader).context("no leader")?;
+        let lookout = Lookout::begin(&world.addresses, port);
+        node.kill(daemon)?;
+        // The device manager's child serves on until the agent has seen that its parent ended.
+        let has_ended = async || Ok(TcpStream::connect((node.address(), port)).await.is_err().then_some(()));
+        eventually(&format!("{daemon} to have ended"), FOLLOWED, has_ended).await?;
+        world.is_functional().await.with_context(|| format!("{daemon} of {} was killed", node.name()))?;
+        let longest = lookout.end().await?;
+        println!("{daemon}: a killed leader was followed after {longest:.1?}");
+        ensure!(longest < FOLLOWED, "{daemon}: no process was elected for {longest:.1?}");
+    }
+    Ok(())
 }
 
 async fn look(addresses: Vec<IpAddr>, port: u16, ended: watch::Receiver<bool>) -> Duration {

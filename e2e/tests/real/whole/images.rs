@@ -8,7 +8,7 @@ use super::elected::Lookout;
 use super::world::World;
 use super::*;
 
-/// For somebody else to be elected and to find everything. The session of a process that is no more takes two minutes.
+/// For another process to be elected and to find everything.
 const HANDED_OVER: Duration = Duration::from_secs(30);
 
 /// Services of the manifest, stores first, in the order in which the others need them.

@@ -53,6 +53,8 @@ const CUT_OFF: [(KindInfo, &str, &[&str]); 14] = [
     (WEBUI, WEB, &[]),
     (VROUTER, AGENTS, &["XMPP:control-node"]),
 ];
+/// Containers of servers whose clients may end after a while without them.
+const SUSPENDED: [&str; 2] = ["rabbitmq", "zookeeper"];
 /// Who does without collectors.
 const INDIFFERENT: [(KindInfo, &str); 3] = [(CONFIG_KIND, CONFIG.name), (CONTROL, CONTROL_NODES), (KUBEMANAGER, LINK)];
 
@@ -103,13 +105,13 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         }
         node.go_on(server)?;
         recovered(client, &visitor, &addresses, begun).await?;
-        findings.note(&what, before.have_stayed_but(|_| false, &["rabbitmq"]));
+        findings.note(&what, before.have_stayed_but(|_| false, &SUSPENDED));
     }
 
     let before = Daemons::of(lab, client).await?;
     cut_off(lab, client, &mut findings).await?;
     recovered(client, &visitor, &addresses, Instant::now()).await?;
-    findings.note("a node cut off", before.have_stayed_but(|_| false, &["rabbitmq"]));
+    findings.note("a node cut off", before.have_stayed_but(|_| false, &SUSPENDED));
     findings.note("a node cut off", configured.is(&Configuration::of(lab, client).await?));
     findings.none()
 }

@@ -27,8 +27,8 @@ const REGISTERED: [&str; 8] = [
     "virtual-routers",
 ];
 
-/// How long clients of ZooKeeper may look for a server that is silent, two fifths of their session of two minutes, and some more for those who
-/// look for them.
+/// How long clients of ZooKeeper may look for a server that is silent, which kazoo makes of the session it asked for, and some more for those that
+/// use them.
 const DISTURBED: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! A client of the config API that goes on all the time: it writes through each member in turn and reads through the next one, and what one
+//! A client of the config API that goes on all the time: it makes a network through each member in turn, reads it through the next one and deletes it, and what one
 //! member does not answer it asks another, as Tungsten Fabric's clients do. One that says that it cannot at the moment is asked again after a second, by
 //! those clients' library (upstream `vnc_api.py`: 502 and 503).
 
@@ -111,7 +111,8 @@ impl Client {
             let name = format!("{}-{number}", self.name);
             let made = self.twice(number, &mut tally, begun, &visitor, &Question::Make(name)).await;
             if let Some(id) = made {
-                self.twice(number + 1, &mut tally, begun, &visitor, &Question::Read(id)).await;
+                self.twice(number + 1, &mut tally, begun, &visitor, &Question::Read(id.clone())).await;
+                self.twice(number + 2, &mut tally, begun, &visitor, &Question::Delete(id)).await;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -162,13 +163,16 @@ enum Question {
     Make(String),
     /// Show the one with this identifier.
     Read(String),
+    /// Delete it.
+    Delete(String),
 }
 
 impl Question {
-    /// The identifier of what was made or shown.
+    /// The identifier of what was made, shown or deleted.
     async fn ask(&self, visitor: &Visitor, address: IpAddr) -> Result<String> {
         match self {
             Self::Read(id) => visitor.read(address, id).await.map(|_| id.clone()),
+            Self::Delete(id) => visitor.delete(address, id).await.map(|()| id.clone()),
             Self::Make(name) => match visitor.create(address, name).await {
                 // It was made the first time, although nobody answered.
                 Err(error) if error.to_string().contains("status 409") => visitor.find(address, name).await,

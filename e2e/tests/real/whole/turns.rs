@@ -1,7 +1,8 @@
-//! Somebody who looks all the time whether members take turns. A member is away from when its pod goes or a process of its daemons ends until its
-//! agent says of each daemon that it serves. While one is, no other one of its workload that is Ready may be stopped; nor while one has
-//! not been Ready for so long that its operator has to know. Whoever lost what it lives on is not Ready, was stopped by nobody, and may be; so is one
-//! whose daemons end by themselves, which its pod was not told to: one that begins to work with a password that is another one since, say.
+//! A watch that looks all the time whether members take turns, by the daemon that speaks for the service: the one whose container serves the agent API.
+//! A member is away from when its pod goes or a process of that daemon ends until its agent reports that the daemon serves. While one is, no other one of its
+//! workload that serves may be stopped, whatever the kubelet reports of its pod; nor while one has not been Ready for so long that its operator has to know. A
+//! member that lost what it lives on is not Ready, was stopped by no operator, and may be; so is one whose daemon ends by itself, which its pod was not told to:
+//! one that begins to work with a password that is another one since, say.
 
 use tf_api::names::{ANNOTATION_ACTIVE_CERTIFICATE, ANNOTATION_ACTIVE_CONFIG, LABEL_TYPE};
 use tf_plan::node::{AGENT_PORT, READY_PATH};
@@ -58,8 +59,10 @@ struct Member {
     told: Told,
     /// When it was seen to have been stopped, if it is not back.
     stopped: Option<Instant>,
-    /// Since when it was not Ready.
+    /// Since when its pod was not Ready.
     unready: Option<Instant>,
+    /// Whether the daemon that speaks for it does not serve either, as its agent reports.
+    is_mute: bool,
 }
 
 impl Member {
@@ -103,7 +106,7 @@ impl Watch {
     async fn look(&mut self) -> Result<Vec<String>> {
         let begun = Instant::now();
         // Before it is seen who is back: of whom somebody waited for, the end comes after that.
-        let is_at_work = |member: &Member| member.stopped.is_none() && member.unready.is_none();
+        let is_at_work = |member: &Member| member.stopped.is_none() && !member.is_mute;
         let at_work: Vec<Place> = self.members.iter().filter(|it| is_at_work(it.1)).map(|it| it.0.clone()).collect();
         let ended: Vec<Place> = self.members.iter().filter(|it| it.1.has_ended()).map(|it| it.0.clone()).collect();
         let pods = self.pods().await?;
@@ -163,43 +166,37 @@ impl Watch {
             let is_away = self.members.get(place).is_none_or(is_away);
             if is_away && self.is_back(place, pod).await {
                 let processes = Daemons::on(&self.nodes)?;
-                let processes = processes.of_pod(&pod.name_any());
-                let is_whole =
-                    pod.spec.iter().flat_map(|spec| &spec.containers).all(|it| processes.contains_key(&*it.name));
-                if is_whole {
-                    let processes = processes.into_values().flatten().cloned().collect();
+                let mut processes = processes.of_pod(&pod.name_any());
+                let speaker = speaker(pod).map(|(name, _)| name).unwrap_or_default();
+                if let Some(processes) = processes.remove(speaker) {
+                    let processes = processes.to_vec();
                     self.members.insert(
                         place.clone(),
                         Member { uid: pod.uid(), processes, told: told(pod), ..Member::default() },
                     );
                 }
             }
+            let is_ready = resources::is_pod_ready(pod);
+            let is_mute = !is_ready && !self.is_back(place, pod).await;
             if let Some(member) = self.members.get_mut(place) {
-                member.unready = (!resources::is_pod_ready(pod)).then(|| member.unready.unwrap_or_else(Instant::now));
+                member.unready = (!is_ready).then(|| member.unready.unwrap_or_else(Instant::now));
+                member.is_mute = is_mute;
             }
         }
         Ok(())
     }
 
-    /// Whether its agent says that each of its daemons serves. That is what operators go by; the kubelet asks it, too, and rarely.
+    /// Whether its agent reports that the daemon which speaks for it serves. That is what operators go by; the kubelet asks it, too, and rarely.
     async fn is_back(&self, (_, node): &Place, pod: &Pod) -> bool {
         if is_going(pod) {
             return false;
         }
-        let containers: Vec<_> = pod.spec.iter().flat_map(|spec| &spec.containers).collect();
-        let mut ports = containers.iter().flat_map(|container| container.ports.iter().flatten());
-        let port = ports.find(|port| port.name.as_deref() == Some(AGENT_PORT)).map(|port| port.container_port);
-        let (Some(node), Some(port)) = (self.nodes.iter().find(|it| it.name() == node), port) else { return false };
-        for container in &containers {
-            let path = format!("{READY_PATH}{}", container.name);
-            let ask =
-                format!(r"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\r\n\r\n' >&3; head -1 <&3");
-            let answer = node.run("timeout", &["5", "bash", "-c", &ask]).await.unwrap_or_default();
-            if !answer.contains(" 200 ") {
-                return false;
-            }
-        }
-        true
+        let node = self.nodes.iter().find(|it| it.name() == node);
+        let Some((node, (speaker, port))) = node.zip(speaker(pod)) else { return false };
+        let path = format!("{READY_PATH}{speaker}");
+        let ask = format!(r"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\r\n\r\n' >&3; head -1 <&3");
+        let answer = node.run("timeout", &["5", "bash", "-c", &ask]).await.unwrap_or_default();
+        answer.contains(" 200 ")
     }
 
     /// Pods of ours that have a node.
@@ -222,6 +219,14 @@ impl Watch {
 /// Whether a member has another pod that is Ready: then it has been at work, whatever its agent says at this moment.
 fn is_another(member: &Member, pod: Option<&Pod>) -> bool {
     pod.is_some_and(|pod| pod.uid() != member.uid && !is_going(pod) && resources::is_pod_ready(pod))
+}
+
+/// The container whose daemon speaks for a pod, and the port of the agent there.
+fn speaker(pod: &Pod) -> Option<(&str, i32)> {
+    pod.spec.iter().flat_map(|spec| &spec.containers).find_map(|container| {
+        let port = container.ports.iter().flatten().find(|port| port.name.as_deref() == Some(AGENT_PORT))?;
+        Some((container.name.as_str(), port.container_port))
+    })
 }
 
 fn is_going(pod: &Pod) -> bool {

@@ -1,6 +1,6 @@
 //! Everything at work, to be changed under a client of the config API.
 
-use tf_api::kinds::KindInfo;
+use tf_api::kinds::{ANALYTICS as ANALYTICS_KIND, KindInfo};
 
 use super::traffic::Traffic;
 use super::turns::Turns;
@@ -19,18 +19,22 @@ pub struct World<'a> {
     pub lab: &'a Lab,
     pub client: &'a Client,
     pub addresses: Vec<IpAddr>,
+    /// Daemons of analytics on each node.
+    analytics: usize,
 }
 
 impl<'a> World<'a> {
     /// Once everything is functional.
     pub async fn of(lab: &'a Lab, client: &'a Client) -> Result<Self> {
-        let world = Self { lab, client, addresses: lab.real_nodes()?.addresses()? };
+        let found = resources::all(client, NAMESPACE).await?;
+        let analytics = if found.iter().any(|it| it.kind == ANALYTICS_KIND) { ANALYTICS.len() } else { 0 };
+        let world = Self { lab, client, addresses: lab.real_nodes()?.addresses()?, analytics };
         world.is_functional().await?;
         Ok(world)
     }
 
     pub async fn is_functional(&self) -> Result<()> {
-        functional(&Visitor::of(self.client, NAMESPACE).await?, &self.addresses).await
+        functional_with(&Visitor::of(self.client, NAMESPACE).await?, &self.addresses, self.analytics).await
     }
 
     /// Makes a change under a client of the API, and waits until all pods of the kinds that follow it have done so and everything is well. Members of

@@ -1,6 +1,7 @@
 //! What an ensemble does when nobody does anything, what it does for those who have no rights, and ports.
 
 use anyhow::ensure;
+use tf_api::kinds::SESSION_TIMEOUT_DEFAULT;
 use zookeeper_client::{Client as Session, EnsembleUpdate, Error};
 
 use super::journal::{Journal, Writers};
@@ -9,7 +10,7 @@ use super::*;
 use crate::rest;
 
 /// What sessions may last at most, unless the spec says otherwise.
-const LONGEST_SESSION: Duration = Duration::from_mins(2);
+const LONGEST_SESSION: Duration = SESSION_TIMEOUT_DEFAULT;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_at_rest_writes_nothing_and_nobody_asked_for_what_is_not_allowed() -> Result<()> {

@@ -58,7 +58,17 @@ async fn a_change_of_configuration_restarts_each_server_and_no_pod_and_moves_the
 
         let (writers, watchman) = (Writers::begin(&addresses).await?, Watchman::begin(client, Watch::OneAtATime));
         let (before, epoch_before) = (pods(client).await?, epoch(addresses[0]).await?);
-        let spec = json!({"commonConfiguration": {"logLevel": "debug"}});
+        // Servers read their log level again while they run.
+        let processes =
+            || lab.real_nodes()?.all()?.iter().map(|node| node.processes("java")).collect::<Result<Vec<_>>>();
+        let running = processes()?;
+        let level = json!({"logLevel": "debug"});
+        resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, json!({"commonConfiguration": level})).await?;
+        resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, ROLL).await?;
+        assert_eq!(processes()?, running, "no server was restarted for another log level");
+
+        let limit = json!({"maxClientCnxns": 61});
+        let spec = json!({"commonConfiguration": level, "serviceConfiguration": limit});
         resources::apply(client, ZOOKEEPER, NAMESPACE, NAME, spec).await?;
         resources::ready(client, ZOOKEEPER, NAMESPACE, NAME, ROLL).await?;
         watchman.end()?;

@@ -70,6 +70,7 @@ pub fn all(target: &Target) -> Vec<Alert> {
         alerts.push(of_registration(target));
     }
     match target.operator {
+        "config-op" | "kubemanager-op" => alerts.push(of_election(target)),
         "cassandra-op" => alerts.push(of_cassandra(target)),
         "rabbitmq-op" => alerts.extend(of_rabbitmq(target)),
         _ => {}
@@ -375,6 +376,26 @@ fn of_registration(target: &Target) -> Alert {
             format!("{SUBJECT} is not in the config API as it shall be"),
             format!(
                 "{SUBJECT} serves, and {{{{ $value }}}} of its objects have not been in the config API as they shall be for 15 minutes: others do not know of its members,                  or go by other settings. The condition Provisioned names the call and what was answered."
+            ),
+        ],
+    )
+}
+
+fn of_election(target: &Target) -> Alert {
+    let (named, on) = (Named(target), Resources(target));
+    let matchers = [("kind", target.kinds.as_str())];
+    let each = |metric| format!("max by ({RESOURCE}, daemon) ({})", select(metric, &matchers));
+    let (standby, serving) = (each(&table::DAEMON_STANDBY), each(&table::DAEMON_SERVING));
+    named.alert(
+        "NoLeader",
+        unless(&format!("{standby} >= {serving} > 0"), &[on.is_wished()]),
+        "2m",
+        Severity::Warning,
+        [
+            format!("No {{{{ $labels.daemon }}}} of {SUBJECT} is active"),
+            format!(
+                "All {{{{ $value }}}} processes of {{{{ $labels.daemon }}}} of {SUBJECT} have been standby for 2 minutes, so its work is not done. Look in their logs for errors of ZooKeeper or of the \
+                 config API; a session that was cut off ends after maxSessionTimeout of the ZooKeeper servers."
             ),
         ],
     )

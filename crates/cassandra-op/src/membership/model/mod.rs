@@ -242,7 +242,13 @@ impl World {
     fn place(&self, at: usize) -> observed::Node {
         let labels = [("node-role.kubernetes.io/control-plane".to_owned(), String::new())].into();
         let address = Some(address(at, self.machines[at].moved));
-        observed::Node { name: node(at), address, labels, unreachable: self.is_given_up(at) }
+        observed::Node {
+            name: node(at),
+            address,
+            labels,
+            unreachable: self.is_given_up(at),
+            ..observed::Node::default()
+        }
     }
 
     fn passes(&mut self, hours: i64) {

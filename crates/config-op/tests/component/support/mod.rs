@@ -12,7 +12,7 @@ use tf_plan::{
     observed::Observed,
     plan::{NotReady, Plan},
 };
-pub use tf_testing::situation::{Planned, initialized};
+pub use tf_testing::situation::{Planned, initialized, with_status};
 use tf_testing::situation::{endpoint, nodes, peer, resource};
 
 /// A Config named config1 in namespace tf with this spec.

@@ -55,7 +55,7 @@ pub fn observed(name: &str, nodes: &[(&str, &str)]) -> Observed<Rabbitmq> {
         name: (*name).to_owned(),
         address: Some((*address).to_owned()),
         labels: labels.clone(),
-        unreachable: false,
+        ..Node::default()
     };
     Observed {
         operator: Operator { cluster_domain: "cluster.local".into(), version: "0.1.0".into(), ..Operator::default() },

@@ -30,7 +30,7 @@ pub fn observed(name: &str, nodes: &[(&str, &str)], password: &str) -> Observed<
         name: (*name).to_owned(),
         address: Some((*address).to_owned()),
         labels: labels.clone(),
-        unreachable: false,
+        ..Node::default()
     };
     let secret = [("password", password), ("peer-password", PEER_MARK)];
     let secret = secret.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();

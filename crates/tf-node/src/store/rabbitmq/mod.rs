@@ -123,15 +123,11 @@ impl Management {
 /// Everything that can be found out. What cannot stays empty.
 pub async fn facts(target: &Target, data: &Path, definitions: Option<&Path>, queues: &Queues, paths: &Paths) -> Facts {
     // Half of it could be taken for all of it.
-    match answer("management plugin", ask(target, data, definitions, queues, paths)).await {
+    let facts = match answer("management plugin", ask(target, data, definitions, queues, paths)).await {
         Ok(facts) => facts,
-        Err(why) => Facts {
-            unknown: Some(why),
-            remembers: data::remembered(data, paths),
-            owner: owner::of(data),
-            ..Facts::default()
-        },
-    }
+        Err(why) => Facts { unknown: Some(why), remembers: data::remembered(data, paths), ..Facts::default() },
+    };
+    Facts { owner: owner::of(data), ..facts }
 }
 
 async fn ask(

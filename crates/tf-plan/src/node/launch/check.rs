@@ -61,6 +61,8 @@ impl Launch {
         probe("ready", &self.ready)?;
         self.alive.as_ref().map_or(Ok(()), |alive| probe("alive", alive))?;
         self.patience.map_or(Ok(()), |seconds| wait("patience", seconds))?;
+        let lost = self.connections.as_ref().and_then(|connections| connections.patience);
+        lost.map_or(Ok(()), |seconds| wait("connections.patience", seconds))?;
         self.starting.map_or(Ok(()), |seconds| wait("starting", seconds))?;
         self.recovering.map_or(Ok(()), |seconds| wait("recovering", seconds))?;
         if let Some(Reads { token, lists, .. }) = &self.kubernetes {

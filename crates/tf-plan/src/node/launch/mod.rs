@@ -26,7 +26,7 @@ pub use self::{
     change::{Level, Lists, OnChange, Signal, Tell},
     check::Unusable,
     place::{Place, When, begun},
-    probe::{Connections, Probe, Reads},
+    probe::{Connections, PER_WORKER, Probe, Reads, one_worker},
 };
 
 /// Name of a daemon's launch file.
@@ -265,6 +265,18 @@ mod tests {
         let text = zookeeper().render().unwrap();
         assert_eq!(Launch::parse(text.as_bytes()), Ok(zookeeper()));
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_port_that_states_no_workers_has_one_and_says_nothing_of_it() {
+        let text = r#"{"kind":"Http","port":8082,"path":"/"}"#;
+        let one: Probe = serde_json::from_str(text).unwrap();
+        assert!(matches!(&one, Probe::Http { workers, .. } if workers.get() == 1));
+        assert_eq!(serde_json::to_string(&one).unwrap(), text);
+        let two = r#"{"kind":"Http","port":8082,"path":"/","workers":2}"#;
+        assert_eq!(serde_json::to_string(&serde_json::from_str::<Probe>(two).unwrap()).unwrap(), two);
+        let none = r#"{"kind":"Http","port":8082,"path":"/","workers":0}"#;
+        assert!(serde_json::from_str::<Probe>(none).is_err());
     }
 
     #[test]

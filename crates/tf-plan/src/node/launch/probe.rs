@@ -1,10 +1,18 @@
 //! How it is found out that a daemon serves, and what it is connected to.
 
-use std::{collections::BTreeSet, net::SocketAddr, num::NonZeroU16};
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    num::{NonZeroU16, NonZeroU32},
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::node::{cassandra, redis};
+
+/// Good answers in a row for each worker behind a port ([`Probe::Http`]). The kernel deals connections to workers in turn, but for those that
+/// are busy at the moment: real workers of contrail-api answered 200 and 503 alternately until the last one was ready.
+pub const PER_WORKER: u32 = 3;
 
 /// How it is found out that a daemon serves. Addresses default to the member's. That a connection is accepted says nothing: the kernel does
 /// that for a daemon that hangs.
@@ -32,6 +40,10 @@ pub enum Probe {
         /// Text that the answer's body has to contain.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         contains: Option<String>,
+        /// Processes that take connections at this port, any of which may take the next one. With more than one, the daemon is ready after
+        /// [`PER_WORKER`] good answers in a row for each of them. Default: one process.
+        #[serde(default = "one_worker", skip_serializing_if = "is_one_worker")]
+        workers: NonZeroU32,
     },
     /// The server answers requests as a voting member of a quorum (stateful-services 2.2).
     ZooKeeper {
@@ -97,7 +109,8 @@ pub enum Probe {
         /// Whether it has to be `Functional`. Otherwise it serves as soon as it says anything: its configuration does not name what it
         /// would have to be connected to.
         functional: bool,
-        /// Types of connections that it serves without, although it calls itself `Non-Functional` for want of them.
+        /// Connections that it serves without, although it calls itself `Non-Functional` for want of them: a type (`Collector`) for all
+        /// connections of the type, or a type and a name (`Database:RabbitMQ`) for one of them.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         optional: BTreeSet<String>,
         /// Whether one of all members is elected, and the others wait for their turn with no port open (tf-components 1.9, `backup`).
@@ -118,9 +131,16 @@ pub struct Connections {
     /// Whether the port speaks TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// Types of connections that it does without.
+    /// Connections that it does without, as in [`Probe::NodeStatus`]: a type, or a type and a name.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub optional: BTreeSet<String>,
+    /// Seconds for which a connection has to be down in every look before it counts as lost. Default: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u32>,
+    /// Connections, by type and name, whose server has to complete TLS handshakes with the member's certificate, for a daemon that does not notice
+    /// when the server it is connected to falls silent. Default: no server is asked.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub servers: BTreeSet<String>,
     /// Ports of introspection of its further workers, each of which has connections of its own and speaks as the first one does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<NonZeroU16>,
@@ -137,4 +157,14 @@ pub struct Reads {
     /// Where the daemon connects to, if that is an address. A name is looked up by the daemon alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<SocketAddr>,
+}
+
+/// The number of workers where a launch file states none.
+pub const fn one_worker() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one_worker(workers: &NonZeroU32) -> bool {
+    *workers == one_worker()
 }

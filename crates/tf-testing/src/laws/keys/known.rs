@@ -73,7 +73,7 @@ pub const CONFIG_API: Sections = &[
 pub const UWSGI: Sections = &[(
     "uwsgi",
     &[
-        "strict master single-interpreter vacuum need-app die-on-term plugins workers gevent buffer-size lazy-apps https-socket module \
+        "strict master single-interpreter vacuum need-app die-on-term plugins workers gevent buffer-size lazy-apps listen https-socket module \
        so-keepalive reuse-port",
     ],
 )];

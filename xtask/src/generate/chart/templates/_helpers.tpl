@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "@OPERATOR@.image" -}}
 {{- $image := .Values.image -}}
 {{- $name := $image.repository -}}
-{{- if $image.registry -}}{{- $name = printf "%s/%s" $image.registry $image.repository -}}{{- end -}}
+{{- with default .Values.registry $image.registry -}}{{- $name = printf "%s/%s" . $image.repository -}}{{- end -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $name $image.digest -}}
 {{- else -}}
@@ -51,5 +51,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else if eq .Values.watch.scope "namespaces" -}}
 {{- if not .Values.watch.namespaces -}}{{- fail "watch.namespaces is empty; list namespaces or use another watch.scope" -}}{{- end -}}
 {{- join "," .Values.watch.namespaces -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The port of health and metrics. */}}
+{{- define "@OPERATOR@.port" -}}
+{{- ternary .Values.bootstrapPort .Values.port .Values.bootstrap -}}
+{{- end -}}
+
+{{/* URL of the API server for an operator in the node's network; empty for the Service. */}}
+{{- define "@OPERATOR@.apiServer" -}}
+{{- if .Values.apiServer.host -}}
+{{- $host := .Values.apiServer.host -}}
+{{- if contains ":" $host -}}{{- $host = printf "[%s]" (trimAll "[]" $host) -}}{{- end -}}
+{{- printf "https://%s:%v" $host .Values.apiServer.port -}}
+{{- else -}}
+{{- $info := lookup "v1" "ConfigMap" "kube-public" "cluster-info" | default dict -}}
+{{- $config := dig "data" "kubeconfig" "" $info | fromYaml -}}
+{{- with $config.clusters -}}{{- (index . 0).cluster.server -}}{{- end -}}
 {{- end -}}
 {{- end -}}

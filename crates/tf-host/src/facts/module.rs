@@ -1,0 +1,190 @@
+//! The vRouter's kernel module: what is loaded, and what a `modprobe vrouter` would load.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::kernel::MODULES;
+use crate::root::Reader;
+
+/// The module's name.
+pub const VROUTER: &str = "vrouter";
+/// What the kernel finds at the end of a signed module.
+const SIGNED: &[u8] = b"~Module signature appended~\n";
+/// Where installers put it below the directory of a kernel: OpenSDN's images, DKMS, vendors.
+const PLACES: [&str; 5] = ["kernel/net/vrouter", "updates/dkms", "updates", "extra", "weak-updates"];
+const SUFFIXES: [&str; 4] = ["", ".xz", ".zst", ".gz"];
+
+/// The vRouter's kernel module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Module {
+    /// The one that is loaded.
+    pub loaded: Option<Loaded>,
+    /// Files for the kernel that runs; the one that `modprobe` takes comes first.
+    pub files: Vec<File>,
+    /// Whether the index of modules (`modules.dep`) has it.
+    pub indexed: bool,
+    /// Kernels that have a file, sorted.
+    pub kernels: Vec<String>,
+}
+
+/// A loaded module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Loaded {
+    /// Its version, if it says one.
+    pub version: Option<String>,
+    /// How many hold it: it cannot be unloaded while there are any.
+    pub users: Option<u32>,
+    /// Parameters with their values.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A module's file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct File {
+    /// Path on the host.
+    pub path: String,
+    /// What it says of itself. None if it is compressed: this program has no decompressor for it.
+    pub content: Option<Content>,
+}
+
+/// What a module's file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Content {
+    /// Its version.
+    pub version: Option<String>,
+    /// The kernel that it was compiled for, with options: `6.1.0 SMP preempt mod_unload`.
+    pub vermagic: Option<String>,
+    /// Whether a signature is appended. Whose it is, the kernel finds out.
+    pub signed: bool,
+}
+
+impl Module {
+    pub(super) fn read(reader: &Reader<'_>, release: &str) -> Self {
+        let index = (!release.is_empty()).then(|| reader.text(&format!("{MODULES}/{release}/modules.dep"))).flatten();
+        let indexed = index.as_deref().and_then(indexed_path);
+        let mut paths: Vec<String> = indexed.iter().map(|path| format!("{MODULES}/{release}/{path}")).collect();
+        for path in candidates(release).filter(|path| reader.exists(path)) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        let file = |path: String| File { content: content(reader, &path), path };
+        let has_file = |kernel: &String| candidates(kernel).any(|path| reader.exists(&path));
+        Self {
+            loaded: Loaded::read(reader),
+            files: paths.into_iter().filter(|path| reader.exists(path)).map(file).collect(),
+            indexed: indexed.is_some(),
+            kernels: reader.names(MODULES).into_iter().filter(has_file).collect(),
+        }
+    }
+}
+
+impl Loaded {
+    fn read(reader: &Reader<'_>) -> Option<Self> {
+        let directory = format!("/sys/module/{VROUTER}");
+        if !reader.exists(&directory) {
+            return None;
+        }
+        let parameter = |name: String| {
+            let value = reader.value(&format!("{directory}/parameters/{name}"))?;
+            Some((name, value))
+        };
+        Some(Self {
+            version: reader.value(&format!("{directory}/version")),
+            users: reader.number(&format!("{directory}/refcnt")),
+            parameters: reader.names(&format!("{directory}/parameters")).into_iter().filter_map(parameter).collect(),
+        })
+    }
+}
+
+fn candidates(kernel: &str) -> impl Iterator<Item = String> {
+    let names = SUFFIXES.map(|suffix| format!("{VROUTER}.ko{suffix}"));
+    PLACES.into_iter().flat_map(move |place| names.clone().map(|name| format!("{MODULES}/{kernel}/{place}/{name}")))
+}
+
+/// The path that the index has for it: `updates/dkms/vrouter.ko: kernel/...`.
+fn indexed_path(index: &str) -> Option<String> {
+    let path = |line: &str| {
+        let (path, _) = line.split_once(':')?;
+        let name = path.rsplit('/').next()?;
+        SUFFIXES.iter().any(|suffix| name == format!("{VROUTER}.ko{suffix}")).then(|| path.to_owned())
+    };
+    index.lines().find_map(path)
+}
+
+fn content(reader: &Reader<'_>, path: &str) -> Option<Content> {
+    let is_plain = path.rsplit('.').next() == Some("ko");
+    let bytes = is_plain.then(|| reader.bytes(path)).flatten()?;
+    let entries = information(&bytes);
+    let entry = |key: &str| {
+        let value = entries.iter().find_map(|entry| entry.strip_prefix(key.as_bytes())?.strip_prefix(b"="))?;
+        Some(String::from_utf8_lossy(value).trim().to_owned())
+    };
+    Some(Content { version: entry("version"), vermagic: entry("vermagic"), signed: bytes.ends_with(SIGNED) })
+}
+
+/// The section `.modinfo`, a list of `key=value` with zero bytes after each: the one that has `vermagic`, and the entries
+/// before and after it.
+fn information(file: &[u8]) -> Vec<&[u8]> {
+    let entries: Vec<&[u8]> = file.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).collect();
+    let Some(vermagic) = entries.iter().position(|entry| entry.starts_with(b"vermagic=")) else { return Vec::new() };
+    let is_entry = |entry: &&&[u8]| entry.contains(&b'=');
+    let before = entries[..vermagic].iter().rev().take_while(is_entry);
+    let after = entries[vermagic..].iter().take_while(is_entry);
+    before.chain(after).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::tree;
+
+    const KO: &str =
+        "\u{7f}ELF\0version=%d\0text\0license=GPL\0version=24.1\0\0srcversion=A\0vermagic=6.1.0 SMP mod_unload \0rest";
+
+    #[test]
+    fn the_file_that_the_index_names_comes_first() {
+        let signed = format!("{KO}~Module signature appended~\n");
+        let module = tree::read(
+            &[
+                ("/lib/modules/6.1.0/modules.dep", "kernel/net/x.ko:\nupdates/dkms/vrouter.ko: kernel/net/x.ko\n"),
+                ("/lib/modules/6.1.0/updates/dkms/vrouter.ko", &signed),
+                ("/lib/modules/6.1.0/kernel/net/vrouter/vrouter.ko.xz", "compressed"),
+                ("/lib/modules/6.2.0/extra/vrouter.ko", KO),
+                ("/lib/modules/6.3.0/modules.dep", ""),
+            ],
+            |reader| Module::read(reader, "6.1.0"),
+        );
+        let content =
+            Content { version: Some("24.1".into()), vermagic: Some("6.1.0 SMP mod_unload".into()), signed: true };
+        let files = [
+            File { path: "/lib/modules/6.1.0/updates/dkms/vrouter.ko".into(), content: Some(content) },
+            File { path: "/lib/modules/6.1.0/kernel/net/vrouter/vrouter.ko.xz".into(), content: None },
+        ];
+        let kernels = ["6.1.0", "6.2.0"].map(str::to_owned).into();
+        assert_eq!(module, Module { loaded: None, files: files.into(), indexed: true, kernels });
+    }
+
+    #[test]
+    fn a_loaded_module_is_read_with_its_parameters() {
+        let module = tree::read(
+            &[
+                ("/sys/module/vrouter/version", "21.4\n"),
+                ("/sys/module/vrouter/refcnt", "3\n"),
+                ("/sys/module/vrouter/parameters/vr_interfaces", "4355\n"),
+                ("/lib/modules/6.1.0/extra/vrouter.ko", "no module"),
+            ],
+            |reader| Module::read(reader, "6.1.0"),
+        );
+        let parameters = [("vr_interfaces".to_owned(), "4355".to_owned())].into();
+        assert_eq!(module.loaded, Some(Loaded { version: Some("21.4".into()), users: Some(3), parameters }));
+        assert!(!module.indexed);
+        assert_eq!(module.files[0].content, Some(Content::default()));
+        assert_eq!(tree::read(&[], |reader| Module::read(reader, "")), Module::default());
+    }
+}

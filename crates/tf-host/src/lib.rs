@@ -1,0 +1,31 @@
+//! What a node is for the vRouter, and whether the vRouter can be set up on it.
+//!
+//! [`observe()`] reads the kernel (netlink, `/proc`, `/sys`) and files of the host into [`HostFacts`]. [`preflight()`] compares
+//! them with what is [`Wanted`] and returns [`Finding`]s. [`show()`] prints both. Observation changes nothing on the node, starts no
+//! program and needs no Kubernetes.
+//!
+//! [`plan`] and [`act`] are what will give `vhost0` the place of an interface, with a [`journal`]. Nothing calls them outside
+//! tests yet: the kernel module, which is the data plane then, is not driven from here so far. Only [`act`] changes a node;
+//! checks and plans are pure.
+//!
+//! What a fact cannot be read from is listed in [`HostFacts::unread`]: a file that may not be opened is never taken for one
+//! that is absent.
+
+pub mod act;
+pub mod cpu_list;
+pub mod facts;
+pub mod journal;
+mod netlink;
+pub mod plan;
+pub mod preflight;
+pub mod root;
+pub mod show;
+pub mod uplink;
+pub mod wanted;
+
+pub use cpu_list::CpuList;
+pub use facts::{HostFacts, observe};
+pub use preflight::{Finding, preflight};
+pub use root::Root;
+pub use show::show;
+pub use wanted::{Mode, Wanted};

@@ -1,0 +1,86 @@
+//! Addresses of the interface, and who would set them again after they were moved to `vhost0`.
+
+use super::{Finding, Id};
+use crate::{
+    HostFacts, Wanted,
+    facts::{addresses::Address, links::Link, network::VHOST0},
+};
+
+pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = overlaps(facts, wanted, uplinks).into_iter().collect();
+    // The addresses of a multihomed node's uplinks stay where they are.
+    let [link] = uplinks[..] else { return findings };
+    if wanted.multihomed {
+        return findings;
+    }
+    let on = |name: &'static str| ipv4(facts, name);
+    let moved = on(VHOST0);
+    let there = ipv4(facts, &link.name);
+    findings.extend(usable(wanted, link, if moved.is_empty() { &there } else { &moved }));
+    if moved.is_empty() {
+        findings.extend(owned(facts, link, &there));
+    }
+    findings
+}
+
+fn ipv4<'a>(facts: &'a HostFacts, link: &'a str) -> Vec<&'a Address> {
+    facts.network.addresses_of(link).filter(|address| address.address.addr().is_ipv4() && address.is_global()).collect()
+}
+
+fn usable(wanted: &Wanted, link: &Link, addresses: &[&Address]) -> Option<Finding> {
+    let name = &link.name;
+    let Some(first) = addresses.first() else {
+        let action = "give it one, or name another physicalInterface: the overlay is carried over IPv4";
+        return Some(Finding::new(Id::UplinkWithoutIpv4, format!("{name} has no address for IPv4"), action));
+    };
+    let is_host = |address: &&Address| address.address.prefix_len() == 32;
+    let cause = format!("{name} has {}, and the agent takes no network of a single host", first.address);
+    let finding = || Finding::new(Id::UplinkHostPrefix, cause, "set dataSubnet: its prefix length is used");
+    (addresses.iter().all(is_host) && wanted.data_subnet.is_none()).then(finding)
+}
+
+fn owned(facts: &HostFacts, link: &Link, addresses: &[&Address]) -> Vec<Finding> {
+    let name = &link.name;
+    let owners: Vec<_> = facts.owners.iter().filter(|owner| owner.link == *name).collect();
+    let leased = addresses.iter().find(|address| address.expires());
+    let client = owners.iter().find(|owner| owner.dhcp);
+    let mut findings = Vec::new();
+    let is_leased = leased.is_some() || client.is_some();
+    if is_leased {
+        let address =
+            leased.or(addresses.first()).map_or_else(|| "its address".into(), |address| address.address.to_string());
+        let who = client.map_or_else(String::new, |owner| format!(" by {}", owner.program));
+        let cause =
+            format!("{address} of {name} is leased{who}, and nothing would renew the lease once it is on vhost0");
+        let action = format!("give {name} a static address, or name another physicalInterface");
+        findings.push(Finding::new(Id::UplinkAddressLeased, cause, action));
+    }
+    for owner in owners.iter().filter(|owner| !owner.dhcp) {
+        let cause = format!(
+            "{} sets addresses of {name} ({}), and would set them again beside vhost0",
+            owner.program, owner.evidence
+        );
+        let action = format!("keep {} from managing addresses of {name} before the vRouter takes it", owner.program);
+        findings.push(Finding::new(Id::UplinkAddressOwned, cause, action));
+    }
+    if let Some(cloud) = facts.platform.cloud.filter(|_| is_leased) {
+        let cause = format!(
+            "the machine is of {cloud}, whose DHCP server may give the network of a single host and a short lease"
+        );
+        findings.push(Finding::new(Id::CloudDhcp, cause, "set dataSubnet, and reserve the address for this machine"));
+    }
+    findings
+}
+
+fn overlaps(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Option<Finding> {
+    let names = uplinks.iter().map(|link| link.name.as_str()).chain([VHOST0]);
+    let own: Vec<_> =
+        names.flat_map(|name| facts.network.addresses_of(name)).filter(|address| address.is_global()).collect();
+    let (address, pods) = own.iter().find_map(|address| {
+        let network = address.address.trunc();
+        let pods = wanted.pod_networks.iter().find(|pods| pods.contains(&network) || network.contains(*pods))?;
+        Some((address, pods))
+    })?;
+    let cause = format!("{} of {} is in the network {pods} of pods", address.address, address.link);
+    Some(Finding::new(Id::PodNetworkOverlaps, cause, "choose another network for pods"))
+}

@@ -1,0 +1,166 @@
+//! DPDK: whether a program can have the hardware, and CPUs and memory near it.
+
+use super::{Finding, Id};
+use crate::{
+    CpuList, HostFacts, Wanted,
+    facts::{devices::Device, kernel::Lockdown, links::Link, network::Network},
+};
+
+/// Kernel drivers of hardware that DPDK has drivers for.
+const SUPPORTED: [&str; 30] = [
+    "atlantic",
+    "bnx2x",
+    "bnxt_en",
+    "cxgb4",
+    "e1000",
+    "e1000e",
+    "ena",
+    "enic",
+    "fm10k",
+    "hns3",
+    "i40e",
+    "iavf",
+    "i40evf",
+    "ice",
+    "igb",
+    "igbvf",
+    "igc",
+    "igb_uio",
+    "ixgbe",
+    "ixgbevf",
+    "liquidio",
+    "mlx4_core",
+    "mlx5_core",
+    "nfp",
+    "qede",
+    "sfc",
+    "uio_pci_generic",
+    "vfio-pci",
+    "virtio-pci",
+    "vmxnet3",
+];
+/// Drivers that DPDK works beside: the interface stays with the kernel.
+const BESIDE: [&str; 2] = ["mlx4_core", "mlx5_core"];
+/// Drivers that may have other devices of an IOMMU group.
+const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
+/// Drivers that give programs access to all memory.
+const UIO: [&str; 2] = ["uio_pci_generic", "igb_uio"];
+const MOST_MEMBERS: usize = 6;
+const FEWEST_CORES: usize = 2;
+
+pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for link in uplinks {
+        for hardware in hardware(&facts.network, link) {
+            findings.extend(of_hardware(facts, wanted, &hardware.name));
+        }
+        findings.extend(too_large(&facts.network, link));
+        findings.extend(vlans(&facts.network, link));
+    }
+    if UIO.contains(&wanted.dpdk_driver.as_str()) && facts.kernel.lockdown != Lockdown::None {
+        let cause = format!("the kernel is in lockdown ({}) and refuses {}", facts.kernel.lockdown, wanted.dpdk_driver);
+        findings.push(Finding::new(Id::LockdownForbidsDriver, cause, "use vfio-pci, or switch secure boot off"));
+    }
+    if let Some(cores) = &wanted.cores {
+        findings.extend(of_cores(facts, cores));
+    }
+    findings
+}
+
+/// The hardware below an interface: of a VLAN its parent's, of a bond its members.
+fn hardware<'a>(network: &'a Network, link: &'a Link) -> Vec<&'a Link> {
+    let lower = match (link.kind.as_deref(), link.parent.as_deref().and_then(|parent| network.link(parent))) {
+        (Some("vlan"), Some(parent)) => parent,
+        _ => link,
+    };
+    let members: Vec<&Link> = network.members_of(&lower.name).collect();
+    if lower.kind.as_deref() == Some("bond") && !members.is_empty() { members } else { vec![lower] }
+}
+
+fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str) -> Vec<Finding> {
+    let device = facts.devices.get(name);
+    let Some((device, pci)) = device.and_then(|device| Some((device, device.pci.as_ref()?))) else {
+        let cause = format!("{name} is not on PCI, so DPDK cannot have it");
+        return vec![Finding::new(
+            Id::UplinkWithoutPci,
+            cause,
+            "use the kernel mode, or name another physicalInterface",
+        )];
+    };
+    let driver = device.driver.as_deref().unwrap_or("no driver");
+    let mut findings = Vec::new();
+    if !SUPPORTED.contains(&driver) {
+        let cause = format!("{name} ({pci}) has the driver {driver}, for whose hardware DPDK has none");
+        findings.push(Finding::new(
+            Id::DpdkDriverUnknown,
+            cause,
+            "use the kernel mode, or name another physicalInterface",
+        ));
+    }
+    if wanted.dpdk_driver == "vfio-pci" && !BESIDE.contains(&driver) {
+        findings.extend(iommu(facts, device, name));
+    }
+    findings.extend(far(facts, device, name));
+    findings
+}
+
+fn iommu(facts: &HostFacts, device: &Device, name: &str) -> Option<Finding> {
+    if !facts.passthrough.iommu && !facts.passthrough.unsafe_no_iommu {
+        let cause = format!("vfio-pci needs an IOMMU for {name}, and the kernel has no IOMMU groups");
+        let action = "enable VT-d or AMD-Vi in the BIOS and add intel_iommu=on iommu=pt to the kernel's arguments; in a virtual machine use uio_pci_generic";
+        return Some(Finding::new(Id::IommuOff, cause, action));
+    }
+    let group = device.iommu.as_ref()?;
+    let in_use = |(address, driver): (&String, &Option<String>)| {
+        let driver = driver.as_deref().filter(|driver| !HARMLESS.contains(driver))?;
+        Some(format!("{address} ({driver})"))
+    };
+    let others: Vec<String> = group.others.iter().filter_map(in_use).collect();
+    let cause =
+        format!("{name} shares its IOMMU group {} with {}, and a group has one owner", group.number, others.join(", "));
+    let action = "put the card into another slot, or bind all devices of the group to vfio-pci";
+    (!others.is_empty()).then(|| Finding::new(Id::IommuGroupShared, cause, action))
+}
+
+fn far(facts: &HostFacts, device: &Device, name: &str) -> Option<Finding> {
+    let node = device.numa_node?;
+    let free =
+        |node: u32| -> u64 { facts.memory.huge_pages.values().filter_map(|pages| pages.free_by_node.get(&node)).sum() };
+    let elsewhere = facts.cpus.nodes.keys().any(|other| *other != node && free(*other) > 0);
+    let cause = format!("{name} is at NUMA node {node}, which has no free huge pages, and other nodes have some");
+    let action = format!("write a number to /sys/devices/system/node/node{node}/hugepages/*/nr_hugepages");
+    (elsewhere && free(node) == 0).then(|| Finding::new(Id::HugePagesFarFromUplink, cause, action))
+}
+
+fn too_large(network: &Network, link: &Link) -> Option<Finding> {
+    let members = hardware(network, link).len();
+    let cause =
+        format!("the bond of {} has {members} members, and the vRouter with DPDK takes {MOST_MEMBERS}", link.name);
+    (members > MOST_MEMBERS).then(|| Finding::new(Id::BondTooLarge, cause, "take members out of the bond"))
+}
+
+/// The forwarder has the whole hardware, and carries one VLAN of it.
+fn vlans(network: &Network, link: &Link) -> Option<Finding> {
+    let is_vlan = |other: &&Link| other.kind.as_deref() == Some("vlan") && other.name != link.name;
+    let lower = if link.kind.as_deref() == Some("vlan") { link.parent.as_deref()? } else { &link.name };
+    let others: Vec<&str> = network.children_of(lower).filter(is_vlan).map(|other| other.name.as_str()).collect();
+    let cause = format!("{} of {lower} would stop working: DPDK takes the hardware as a whole", others.join(", "));
+    (!others.is_empty()).then(|| Finding::new(Id::UplinkVlansLost, cause, "move them to other hardware"))
+}
+
+fn of_cores(facts: &HostFacts, cores: &CpuList) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let absent = cores.without(&facts.cpus.online);
+    if !absent.is_empty() {
+        let cause = format!("CPUs {absent} are set for forwarding, and the node has {}", facts.cpus.online);
+        findings.push(Finding::new(Id::CoresNotAvailable, cause, "set coreMask to CPUs that are online"));
+    }
+    if cores.len() < FEWEST_CORES {
+        let cause = format!(
+            "{} CPU is set for forwarding, and the vRouter with DPDK starts with {FEWEST_CORES} or more",
+            cores.len()
+        );
+        findings.push(Finding::new(Id::CoresTooFew, cause, "set coreMask to more of them"));
+    }
+    findings
+}

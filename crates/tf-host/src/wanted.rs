@@ -1,0 +1,99 @@
+//! What a vRouter needs of a node.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::CpuList;
+
+/// What forwards packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Mode {
+    /// The kernel module.
+    #[default]
+    Kernel,
+    /// A program that has the physical interface for itself.
+    Dpdk,
+}
+
+/// Where the kernel module comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum ModuleSource {
+    /// The pod's init container compiles it on the node.
+    #[default]
+    Image,
+    /// It is on the node: a package, DKMS, an operating system's image.
+    Host,
+}
+
+/// What a vRouter needs of a node. [`Wanted::default()`] is a kernel-mode vRouter that finds everything itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Wanted {
+    /// What forwards packets.
+    pub mode: Mode,
+    /// Where the kernel module comes from.
+    pub module: ModuleSource,
+    /// The version that the module has to have.
+    pub module_version: Option<String>,
+    /// Parameters of the module, which count when it is loaded.
+    pub module_parameters: BTreeMap<String, String>,
+    /// Interfaces that the vRouter takes. Empty: it is found, see [`crate::uplink::choose`]. Several are for `multihomed` only.
+    pub physical_interfaces: Vec<String>,
+    /// Whether the address of the node is on the loopback interface and routes lead there over several uplinks (`l3mhCidr`).
+    pub multihomed: bool,
+    /// Network of the overlay's packets; it says the prefix length where the interface has the network of a single host.
+    pub data_subnet: Option<IpNet>,
+    /// The router of the overlay's packets.
+    pub gateway: Option<IpAddr>,
+    /// Control nodes.
+    pub control_nodes: Vec<IpAddr>,
+    /// Huge pages by their size in bytes. Empty: tables of the kernel mode are in ordinary memory.
+    pub huge_pages: BTreeMap<u64, u64>,
+    /// Largest packets of pods, in bytes.
+    pub overlay_mtu: u32,
+    /// CPUs that forward packets with DPDK.
+    pub cores: Option<CpuList>,
+    /// The driver that DPDK gets the interface by.
+    pub dpdk_driver: String,
+    /// Virtual functions by interface.
+    pub virtual_functions: BTreeMap<String, u32>,
+    /// Networks of pods and Services.
+    pub pod_networks: Vec<IpNet>,
+    /// Where the container runtime reads CNI configurations.
+    pub cni_directory: String,
+    /// Where it finds CNI programs.
+    pub cni_programs: String,
+    /// The vRouter's CNI configuration, a file in that directory.
+    pub cni_file: String,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            module: ModuleSource::default(),
+            module_version: None,
+            module_parameters: BTreeMap::new(),
+            physical_interfaces: Vec::new(),
+            multihomed: false,
+            data_subnet: None,
+            gateway: None,
+            control_nodes: Vec::new(),
+            huge_pages: BTreeMap::new(),
+            overlay_mtu: 1500,
+            cores: None,
+            dpdk_driver: "vfio-pci".into(),
+            virtual_functions: BTreeMap::new(),
+            pod_networks: Vec::new(),
+            cni_directory: "/etc/cni/net.d".into(),
+            cni_programs: "/opt/cni/bin".into(),
+            cni_file: "10-tf-cni.conf".into(),
+        }
+    }
+}

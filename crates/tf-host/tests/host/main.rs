@@ -1,0 +1,14 @@
+//! What a node is and what keeps a vRouter from it: findings from made-up facts, facts from a real kernel in a network
+//! namespace, and what people see of both.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod fixture;
+mod kernel;
+mod namespace;
+mod observed;
+mod preflight;
+mod router;
+mod show;
+mod stand_in;
+mod switch;

@@ -1,0 +1,269 @@
+//! The switch to `vhost0` on a real kernel: nothing is lost, all is there afterwards, and it can be undone from any point.
+
+use std::{fs, thread, time::Duration};
+
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::{AddressAttribute, AddressFlags},
+    route::{RouteAddress, RouteAttribute, RouteMetric, RouteProtocol, RouteScope},
+    rule::{RuleAction, RuleAttribute, RuleMessage},
+};
+use tf_host::{
+    HostFacts, Mode, Root, Wanted,
+    act::{Actor, DataPath as _, Error},
+    facts::{addresses::Address, network::Network, routes::Route, rules::Rule},
+    journal::{Journal, State},
+    observe,
+    plan::{NoPlan, Plan, Step, switch},
+};
+
+use crate::{
+    fixture,
+    kernel::{Kernel, in_namespace},
+    namespace::{add, message, next, over, via},
+    router::{Probe, Router},
+    stand_in::StandIn,
+};
+
+fn wanted() -> Wanted {
+    Wanted { physical_interfaces: vec!["eth0".into()], ..Wanted::default() }
+}
+
+/// With this machine's files, since kernel settings are among them.
+fn facts() -> HostFacts {
+    observe(&Root::default())
+}
+
+fn plan() -> Plan {
+    switch(&facts(), &wanted()).unwrap()
+}
+
+/// A node with addresses, routes and rules of all sorts.
+fn node(kernel: &Kernel, router: &Router) {
+    kernel.set("lo", vec![]);
+    router.connect(kernel, "eth0");
+    kernel.add_pair("eth1", "peer1");
+    kernel.address("eth1", "10.1.0.7/24", vec![]);
+    kernel.address("eth0", "10.0.0.7/24", vec![]);
+    kernel.address("eth0", "10.0.0.8/24", vec![AddressAttribute::Label("eth0:1".into())]);
+    let unrouted = || AddressAttribute::Flags(AddressFlags::Noprefixroute);
+    kernel.address("eth0", "10.9.0.7/24", vec![unrouted()]);
+    kernel.address("eth0", "2001:db8::7/64", vec![AddressAttribute::Flags(AddressFlags::Nodad)]);
+    let [eth0, eth1] = ["eth0", "eth1"].map(|name| kernel.index(name));
+    let source = RouteAttribute::PrefSource(RouteAddress::Inet([10, 0, 0, 7].into()));
+    let metrics = RouteAttribute::Metrics(vec![RouteMetric::Mtu(1400)]);
+    let priority = RouteAttribute::Priority(100);
+    // As NetworkManager makes it for an address of its own.
+    let mut own = message("10.9.0.0/24", 254, vec![over(eth0), priority.clone()]);
+    own.header.protocol = RouteProtocol::Kernel;
+    own.header.scope = RouteScope::Link;
+    add(kernel, own);
+    add(kernel, message("0.0.0.0/0", 254, vec![over(eth0), via("10.0.0.1"), priority, metrics, source]));
+    add(kernel, message("203.0.113.0/24", 1000, vec![over(eth0), via("10.0.0.1")]));
+    let hops = RouteAttribute::MultiPath(vec![next(eth0, "10.0.0.1", 1), next(eth1, "10.1.0.1", 2)]);
+    add(kernel, message("192.0.2.0/24", 254, vec![hops]));
+    add(kernel, message("::/0", 254, vec![over(eth0), via("2001:db8::1"), RouteAttribute::Priority(512)]));
+    let mut rule = RuleMessage::default();
+    rule.header.family = AddressFamily::Inet;
+    rule.header.action = RuleAction::ToTable;
+    rule.attributes =
+        vec![RuleAttribute::Priority(1000), RuleAttribute::Iifname("eth0".into()), RuleAttribute::Table(1000)];
+    kernel.request(RouteNetlinkMessage::NewRule(rule)).unwrap();
+}
+
+/// What has to be the same before and after, with another name for the interface, if one is given.
+fn lasting(network: &Network, renamed: Option<(&str, &str)>) -> (Vec<Address>, Vec<Route>, Vec<Rule>) {
+    let text = serde_json::to_string(network).unwrap();
+    let text = match renamed {
+        Some((from, to)) => text.replace(from, to),
+        None => text,
+    };
+    let network: Network = serde_json::from_str(&text).unwrap();
+    let is_of_link = |text: String| text.starts_with("fe80") || text.starts_with("ff");
+    let mut addresses = network.addresses;
+    addresses.retain(Address::is_global);
+    let mut routes = network.routes;
+    routes.retain(|route| !is_of_link(route.destination.to_string()));
+    routes.sort_by_key(|route| serde_json::to_string(route).unwrap());
+    addresses.sort_by_key(|address| address.link.clone());
+    (addresses, routes, network.rules)
+}
+
+fn carry_out(
+    kernel: &Kernel,
+    plan: &Plan,
+    verify: impl FnOnce() -> Result<(), String>,
+) -> (Result<(), Error>, Journal) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("host.json");
+    let root = Root::default();
+    let mut data_path = StandIn { kernel };
+    let mut actor = Actor::new(&root, &mut data_path).unwrap();
+    let result = actor.carry_out(plan, &path, "boot-1", verify);
+    (result, Journal::read(&path).unwrap().unwrap())
+}
+
+/// All that is left to do is nothing.
+fn verified() -> Result<(), String> {
+    let left = plan().steps;
+    if left.is_empty() { Ok(()) } else { Err(format!("left: {left:?}")) }
+}
+
+fn set_rp_filter(value: &str) {
+    for link in ["all", "default", "eth0"] {
+        fs::write(format!("/proc/sys/net/ipv4/conf/{link}/rp_filter"), value).unwrap();
+    }
+}
+
+#[test]
+fn the_switch_loses_nothing_and_moves_everything() {
+    for rp_filter in ["0", "1"] {
+        // A thread has one network namespace at a time.
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        let run = move || {
+            in_namespace(|kernel| {
+                let router = Router::start();
+                node(kernel, &router);
+                set_rp_filter(rp_filter);
+                let before = facts();
+                let probe = Probe::start();
+                thread::sleep(Duration::from_millis(200));
+                let (result, journal) = carry_out(kernel, &plan(), verified);
+                result.unwrap();
+                thread::sleep(Duration::from_millis(300));
+                let loss = probe.end();
+                // The stand-in's filter is set up while packets are under way.
+                assert!(loss.sent > 100 && loss.lost <= 3 && loss.refused == 0, "rp_filter {rp_filter}: {loss:?}");
+                assert_eq!(journal.state, State::Committed);
+                let after = facts();
+                assert_eq!(lasting(&after.network, None), lasting(&before.network, Some(("eth0", "vhost0"))));
+                assert_eq!(after.sysctls.of("vhost0", "ipv4.rp_filter"), Some(2));
+                let own: Vec<_> = after.network.addresses_of("eth0").filter(|address| address.is_global()).collect();
+                assert_eq!(own, [] as [&Address; 0]);
+                assert_eq!(plan().steps, [], "it is done");
+            });
+        };
+        thread::Builder::new().name(name).spawn(run).unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_after_any_step_leaves_what_the_next_one_can_undo() {
+    in_namespace(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        let mut probe = Probe::start();
+        let before = lasting(&facts().network, None);
+        let plan = plan();
+        let root = Root::default();
+        for done in 0..=plan.steps.len() {
+            let mut data_path = StandIn { kernel };
+            let mut actor = Actor::new(&root, &mut data_path).unwrap();
+            for step in &plan.steps[..done] {
+                actor.apply("eth0", step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+            }
+            // The next process knows nothing but the journal.
+            let mut data_path = StandIn { kernel };
+            let left = Actor::new(&root, &mut data_path).unwrap().undo(&plan);
+            assert_eq!(left, [""; 0], "after {done} steps");
+            let after = facts();
+            assert_eq!(lasting(&after.network, None), before, "after {done} steps");
+            assert!(after.network.link("vhost0").is_none());
+            probe.exchange();
+        }
+    });
+}
+
+#[test]
+fn a_node_that_is_not_as_it_should_be_afterwards_is_as_it_was() {
+    in_namespace(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        let probe = Probe::start();
+        let before = lasting(&facts().network, None);
+        let (result, journal) = carry_out(kernel, &plan(), || Err("the API server does not answer".into()));
+        assert_eq!(result.unwrap_err().to_string(), "the API server does not answer; undone");
+        assert_eq!(journal.state, State::RolledBack { reason: "the API server does not answer".into() });
+        assert_eq!(lasting(&facts().network, None), before);
+        let loss = probe.end();
+        assert!(loss.lost <= 6 && loss.refused == 0, "{loss:?}");
+    });
+}
+
+#[test]
+fn a_step_that_fails_ends_the_plan_and_undoes_it() {
+    in_namespace(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        let before = lasting(&facts().network, None);
+        let mut plan = plan();
+        let place = plan.steps.iter().position(|step| matches!(step, Step::ReplaceRoute { .. })).unwrap();
+        let Step::ReplaceRoute { from, .. } = plan.steps[place].clone() else { unreachable!() };
+        let to = Box::new(Route { hops: vec![fixture::hop("vhost0", Some("192.168.7.1"))], ..*from.clone() });
+        plan.steps.insert(place + 1, Step::ReplaceRoute { from, to });
+        let (result, journal) = carry_out(kernel, &plan, verified);
+        let error = result.unwrap_err().to_string();
+        assert!(error.starts_with("replace the route to") && error.ends_with("; undone"), "{error}");
+        assert!(matches!(journal.state, State::RolledBack { .. }));
+        assert_eq!(lasting(&facts().network, None), before);
+    });
+}
+
+#[test]
+fn an_address_that_came_back_to_the_uplink_is_moved_alone() {
+    in_namespace(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        carry_out(kernel, &plan(), verified).0.unwrap();
+        kernel.address("eth0", "10.0.0.9/24", vec![]);
+        let plan = plan();
+        let [Step::AddAddress(added), Step::AddPhysical, Step::Attach, Step::DeleteAddress(deleted)] = &plan.steps[..]
+        else {
+            panic!("{plan:#?}")
+        };
+        assert_eq!((added.link.as_str(), deleted.link.as_str()), ("vhost0", "eth0"));
+        carry_out(kernel, &plan, verified).0.unwrap();
+    });
+}
+
+#[test]
+fn the_stand_in_takes_what_is_done_already_for_done() {
+    in_namespace(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        let mut data_path = StandIn { kernel };
+        data_path.remove().unwrap();
+        for _ in 0..2 {
+            data_path.create("52:54:00:00:00:01", 1500).unwrap();
+            data_path.add_physical("eth0").unwrap();
+            data_path.attach("eth0").unwrap();
+        }
+        for _ in 0..2 {
+            data_path.detach("eth0").unwrap();
+            data_path.remove_physical("eth0").unwrap();
+            data_path.remove().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_order_of_steps_makes_before_it_breaks() {
+    let mut facts = fixture::facts();
+    facts.network.addresses.insert(2, fixture::address("eth0", "10.0.0.8/24"));
+    facts.sysctls.links.insert("eth0".into(), [("ipv6.accept_ra".to_owned(), "1".to_owned())].into());
+    let plan = switch(&facts, &Wanted::default()).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
+    let undone = plan.inverse().inverse();
+    let kept = |plan: &Plan| plan.steps.iter().filter(|step| step.inverse().is_some()).cloned().collect::<Vec<_>>();
+    assert_eq!(kept(&undone), kept(&plan), "what undoes the undoing is the plan");
+}
+
+#[test]
+fn what_no_plan_can_be_made_for_says_why() {
+    let mut facts = fixture::facts();
+    let dpdk = Wanted { mode: Mode::Dpdk, ..Wanted::default() };
+    assert_eq!(switch(&facts, &dpdk), Err(NoPlan::NotKernelMode));
+    facts.network.routes[0].incomplete = true;
+    let error = switch(&facts, &Wanted::default()).unwrap_err().to_string();
+    assert!(error.starts_with("the route to 0.0.0.0/0 in table 254 has an encapsulation"), "{error}");
+}
