@@ -1,4 +1,4 @@
-//! Carries plans out, and undoes them. The only part that changes a node; nothing of `tf-node` calls it yet.
+//! Carries plans out, and undoes them. The only part that changes a node.
 //!
 //! Each step is one message to the kernel or one call of the [`DataPath`], without waiting. A step that is done already is no
 //! error, so that a plan can be carried out or undone from any point.
@@ -6,47 +6,13 @@
 use std::{fs, io, path::Path};
 
 use crate::{
+    data_path::DataPath,
     facts::network::VHOST0,
     journal::{self, Journal, State},
     netlink::Writer,
     plan::{Plan, Step},
     root::Root,
 };
-
-/// What moves packets between the uplink and `vhost0`: the vRouter's kernel module, or a stand-in in tests. What is done
-/// already is no error.
-pub trait DataPath {
-    /// Makes `vhost0`, down and connected with nothing.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
-    fn create(&mut self, mac: &str, mtu: u32) -> io::Result<()>;
-    /// Removes `vhost0`.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
-    fn remove(&mut self) -> io::Result<()>;
-    /// Shows the uplink to the data plane. What arrives on it still goes to the host.
-    ///
-    /// # Errors
-    /// When the data plane refuses it.
-    fn add_physical(&mut self, uplink: &str) -> io::Result<()>;
-    /// Takes the uplink from the data plane.
-    ///
-    /// # Errors
-    /// When the data plane refuses it.
-    fn remove_physical(&mut self, uplink: &str) -> io::Result<()>;
-    /// Has what arrives on the uplink arrive on `vhost0`, and what is sent on `vhost0` leave by the uplink.
-    ///
-    /// # Errors
-    /// When the data plane refuses it.
-    fn attach(&mut self, uplink: &str) -> io::Result<()>;
-    /// Has it arrive on the uplink again.
-    ///
-    /// # Errors
-    /// When the data plane refuses it.
-    fn detach(&mut self, uplink: &str) -> io::Result<()>;
-}
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -95,14 +61,14 @@ impl<'a, D: DataPath> Actor<'a, D> {
         plan: &Plan,
         journal: &Path,
         boot_id: &str,
-        verify: impl FnOnce() -> Result<(), String>,
+        verify: impl FnOnce(&mut D) -> Result<(), String>,
     ) -> Result<(), Error> {
         let mut record = Journal::begin(plan.clone(), boot_id);
         record.write(journal)?;
         let done = plan.steps.iter().try_for_each(|step| {
             self.apply(&plan.uplink, step).map_err(|error| format!("{}: {error}", described(step)))
         });
-        let Err(reason) = done.and_then(|()| verify()) else {
+        let Err(reason) = done.and_then(|()| verify(self.data_path)) else {
             record.state = State::Committed;
             return Ok(record.write(journal)?);
         };
@@ -163,7 +129,8 @@ impl<'a, D: DataPath> Actor<'a, D> {
     }
 }
 
-fn described(step: &Step) -> String {
+/// A step in words.
+pub(crate) fn described(step: &Step) -> String {
     match step {
         Step::CreateVhost { .. } => "make vhost0".into(),
         Step::RemoveVhost { .. } => "remove vhost0".into(),

@@ -4,21 +4,22 @@
 //! them with what is [`Wanted`] and returns [`Finding`]s. [`show()`] prints both. Observation changes nothing on the node, starts no
 //! program and needs no Kubernetes.
 //!
-//! [`plan`] and [`act`] are what will give `vhost0` the place of an interface, with a [`journal`]. Nothing calls them outside
-//! tests yet: the kernel module, which is the data plane then, is not driven from here so far. Only [`act`] changes a node;
-//! checks and plans are pure.
+//! [`setup::Setup`] gives `vhost0` the place of an interface, and the interface its own place back: by a [`plan`], which is pure, a
+//! [`journal`], and [`act`], which alone changes a node, with a [`data_path`].
 //!
 //! What a fact cannot be read from is listed in [`HostFacts::unread`]: a file that may not be opened is never taken for one
 //! that is absent.
 
 pub mod act;
 pub mod cpu_list;
+pub mod data_path;
 pub mod facts;
 pub mod journal;
 mod netlink;
 pub mod plan;
 pub mod preflight;
 pub mod root;
+pub mod setup;
 pub mod show;
 pub mod uplink;
 pub mod wanted;

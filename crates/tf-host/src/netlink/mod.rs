@@ -80,6 +80,14 @@ pub(crate) fn network(reader: &Reader<'_>) -> Network {
     }
 }
 
+/// The MAC address of an interface. None if there is no such interface, or it has none.
+pub(crate) fn mac_of(name: &str) -> io::Result<Option<String>> {
+    let messages = Socket::open()?.dump(GET_LINK, &bytes(&LinkMessage::default()))?;
+    let mut links = messages.iter().filter_map(|message| LinkMessage::parse(message).ok());
+    let found = links.find(|message| link::name(message) == name);
+    Ok(found.and_then(|message| link::fact(&message, &Names(BTreeMap::new())).mac))
+}
+
 /// All messages of one type. One that cannot be parsed is missed, and the others count.
 fn dump<M: Parseable<[u8]> + Emitable>(
     socket: &mut Socket,

@@ -4,13 +4,14 @@
 use std::{collections::BTreeMap, io};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Parseable as _};
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use rustix::io::Errno;
 
 use super::{GET_LINK, address, bytes, link, neighbour, route, rule, socket::Socket};
 use crate::facts::{addresses::Address, neighbours::Neighbour, routes::Route, rules::Rule};
 
 // Requests of `linux/rtnetlink.h`.
+const DELETE_LINK: u16 = 17;
 const SET_LINK: u16 = 19;
 const NEW_ADDRESS: u16 = 20;
 const DELETE_ADDRESS: u16 = 21;
@@ -50,6 +51,20 @@ impl Writer {
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
         self.socket.change(SET_LINK, 0, &bytes(&message))
+    }
+
+    pub fn set_mtu(&mut self, name: &str, mtu: u32) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.index(name)?;
+        message.attributes = vec![LinkAttribute::Mtu(mtu)];
+        self.socket.change(SET_LINK, 0, &bytes(&message))
+    }
+
+    pub fn remove_link(&mut self, name: &str) -> io::Result<()> {
+        let Ok(index) = self.index(name) else { return Ok(()) };
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        unless(&ABSENT, self.socket.change(DELETE_LINK, 0, &bytes(&message)))
     }
 
     pub fn add_address(&mut self, address: &Address) -> io::Result<()> {

@@ -1,6 +1,8 @@
-//! What has to be done so that `vhost0` takes the place of the uplink: an ordered list of steps, each of which can be undone.
-//! Pure. Nothing of `tf-node` carries plans out yet.
+//! What has to be done so that `vhost0` takes the place of the uplink, or gives it back: an ordered list of steps, each of which
+//! can be undone. Pure.
 
+mod moves;
+mod restore;
 mod switch;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,7 @@ use crate::facts::{
     rules::Rule,
 };
 
+pub use restore::restore;
 pub use switch::{NoPlan, switch};
 
 /// An ordered list of steps. Empty where everything is as it should be.
@@ -116,6 +119,27 @@ impl Step {
 }
 
 impl Plan {
+    /// The same plan on a node on which `vhost0` is connected with the uplink, or is not: it is connected if that is missing, and
+    /// what is so already is no step, so that undoing the plan leaves it alone.
+    #[must_use]
+    pub fn connecting(mut self, is_attached: bool) -> Self {
+        if is_attached {
+            self.steps.retain(|step| !matches!(step, Step::AddPhysical | Step::Attach));
+        } else if !self.steps.contains(&Step::Attach) {
+            self.steps.extend([Step::AddPhysical, Step::Attach]);
+        }
+        self
+    }
+
+    /// The same for a plan that takes them apart.
+    #[must_use]
+    pub fn disconnecting(mut self, is_attached: bool) -> Self {
+        if !is_attached {
+            self.steps.retain(|step| !matches!(step, Step::Detach | Step::RemovePhysical));
+        }
+        self
+    }
+
     /// What undoes the whole of it, from any point that it has come to.
     #[must_use]
     pub fn inverse(&self) -> Self {

@@ -20,7 +20,7 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
     findings.extend(gateway(&facts.network, wanted, &names));
     findings.extend(unreachable(&facts.network, wanted, &names));
     if !wanted.multihomed {
-        findings.extend(uplinks.iter().filter_map(|link| immovable(&facts.network, link)));
+        findings.extend(uplinks.iter().filter_map(|link| immovable(&facts.network, link, VHOST0)));
         findings.extend(apart(&facts.network, wanted, &names));
         findings.extend(only_way(&facts.network, uplinks, &names));
     }
@@ -29,7 +29,7 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
 }
 
 /// The first route or rule of an interface that has something which facts do not have, so that it would be lost.
-pub(crate) fn immovable(network: &Network, link: &Link) -> Option<Finding> {
+pub(crate) fn immovable(network: &Network, link: &Link, to: &str) -> Option<Finding> {
     let name = Some(link.name.as_str());
     let is_lost = |route: &&Route| route.is_over(&link.name) && (route.incomplete || route.next_hop_object.is_some());
     let route = network.routes.iter().find(is_lost).map(|route| match route.next_hop_object {
@@ -46,7 +46,7 @@ pub(crate) fn immovable(network: &Network, link: &Link) -> Option<Finding> {
         let rule = network.rules.iter().find(|rule| rule.incomplete && is_of_link(rule))?;
         Some(format!("the rule with the priority {} has conditions on ports, users or the like", rule.priority))
     };
-    let cause = format!("{}, which cannot be moved from {} to vhost0", route.or_else(rule)?, link.name);
+    let cause = format!("{}, which cannot be moved from {} to {to}", route.or_else(rule)?, link.name);
     Some(Finding::new(Id::RouteNotMovable, cause, "replace it by one without, or name another physicalInterface"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::{self, Write as _},
     net::IpAddr,
     thread,
@@ -17,6 +17,10 @@ use netlink_packet_route::{
     link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+};
 use tf_host::{HostFacts, Root, observe};
 
 /// The kernel, as seen from the network namespace of this thread.
@@ -27,10 +31,21 @@ pub struct Kernel {
 /// Runs a test in a network namespace of its own, which goes when the test's thread does. Without the right to make one the
 /// test is counted as skipped.
 pub fn in_namespace(test: impl FnOnce(&Kernel)) {
-    if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
         return skip(&format!("no network namespace ({error}); needs root"));
     }
     test(&open());
+}
+
+/// The same on a node whose kernel has the vRouter's module, as far as files say: in a mount namespace of its own, too.
+pub fn on_node(test: impl FnOnce(&Kernel)) {
+    in_namespace(|kernel| {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
+        mount(None::<&str>, "/sys/module", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
+        fs::create_dir("/sys/module/vrouter").unwrap();
+        test(kernel);
+    });
 }
 
 /// The kernel, as seen from here.

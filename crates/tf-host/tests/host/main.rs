@@ -9,6 +9,7 @@ mod namespace;
 mod observed;
 mod preflight;
 mod router;
+mod setup;
 mod show;
 mod stand_in;
 mod switch;

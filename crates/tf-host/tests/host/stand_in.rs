@@ -14,7 +14,7 @@ use netlink_packet_route::{
     },
 };
 use rustix::io::Errno;
-use tf_host::act::DataPath;
+use tf_host::data_path::DataPath;
 
 use crate::kernel::Kernel;
 
@@ -145,6 +145,19 @@ impl DataPath for StandIn<'_> {
 
     fn detach(&mut self, uplink: &str) -> io::Result<()> {
         self.remove_qdisc(uplink)
+    }
+
+    fn prepare(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_attached(&mut self, uplink: &str) -> io::Result<bool> {
+        let network = self.kernel.observe().network;
+        Ok([uplink, OTHER_END].iter().all(|name| network.link(name).is_some_and(|link| link.ingress.is_some())))
+    }
+
+    fn users(&mut self) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
     }
 }
 

@@ -10,7 +10,8 @@ use netlink_packet_route::{
 };
 use tf_host::{
     HostFacts, Mode, Root, Wanted,
-    act::{Actor, DataPath as _, Error},
+    act::{Actor, Error},
+    data_path::DataPath as _,
     facts::{addresses::Address, network::Network, routes::Route, rules::Rule},
     journal::{Journal, State},
     observe,
@@ -30,7 +31,7 @@ fn wanted() -> Wanted {
 }
 
 /// With this machine's files, since kernel settings are among them.
-fn facts() -> HostFacts {
+pub fn facts() -> HostFacts {
     observe(&Root::default())
 }
 
@@ -39,7 +40,7 @@ fn plan() -> Plan {
 }
 
 /// A node with addresses, routes and rules of all sorts.
-fn node(kernel: &Kernel, router: &Router) {
+pub fn node(kernel: &Kernel, router: &Router) {
     kernel.set("lo", vec![]);
     router.connect(kernel, "eth0");
     kernel.add_pair("eth1", "peer1");
@@ -72,7 +73,7 @@ fn node(kernel: &Kernel, router: &Router) {
 }
 
 /// What has to be the same before and after, with another name for the interface, if one is given.
-fn lasting(network: &Network, renamed: Option<(&str, &str)>) -> (Vec<Address>, Vec<Route>, Vec<Rule>) {
+pub fn lasting(network: &Network, renamed: Option<(&str, &str)>) -> (Vec<Address>, Vec<Route>, Vec<Rule>) {
     let text = serde_json::to_string(network).unwrap();
     let text = match renamed {
         Some((from, to)) => text.replace(from, to),
@@ -99,7 +100,7 @@ fn carry_out(
     let root = Root::default();
     let mut data_path = StandIn { kernel };
     let mut actor = Actor::new(&root, &mut data_path).unwrap();
-    let result = actor.carry_out(plan, &path, "boot-1", verify);
+    let result = actor.carry_out(plan, &path, "boot-1", |_| verify());
     (result, Journal::read(&path).unwrap().unwrap())
 }
 

@@ -7,7 +7,7 @@ use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, RABBITMQ, REDIS, ZOOKEEPER};
 use tf_api::names::CONFIGDB;
 use tf_testing::identity::Identity;
 
-use super::elected::killed_leaders_are_followed;
+use super::elected::{daemons_without_a_leader_are_reported, killed_leaders_are_followed};
 use super::world::World;
 use super::*;
 use crate::rabbitmq;
@@ -26,6 +26,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         .await?;
     // All of them were just restarted.
     killed_leaders_are_followed(&world).await?;
+    daemons_without_a_leader_are_reported(&world).await?;
     world.goes_through("agents", edit_secret(client, "rabbitmq1-secret", "agent_password", other), &[RABBITMQ]).await?;
     world.goes_through("redis", edit_secret(client, "redis1-redis-password", "password", other), &[REDIS]).await?;
     world.goes_through("pods", CONFIG.restarted(client), &[CONFIG_KIND]).await?;

@@ -1,16 +1,26 @@
 //! For how long none of the processes of a daemon was elected: a standby opens no port.
 
 use futures::future::join_all;
+use tf_testing::resources::until;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use zookeeper_client::{Acls, Client as Session, CreateMode};
 
 use super::world::World;
 use super::*;
+use crate::zookeeper::CLIENT_PORT;
 
 /// Within which a leader that was killed is followed by another one.
 const FOLLOWED: Duration = Duration::from_secs(40);
+/// For how long a daemon may have no leader: a session of ZooKeeper and five seconds more (`HANDOVER` of `tf_plan::election`).
+const HANDOVER: Duration = Duration::from_secs(35);
+/// Within which of that the resource says so.
+const REPORTED: Duration = Duration::from_secs(10);
+/// Elections of Config. A znode with this name is ahead of every other, and of no process.
+const ELECTIONS: [&str; 3] = ["/schema-transformer", "/svc-monitor", "/device-manager"];
+const AHEAD: &str = "0__lock__-000000001";
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 /// For a port to open.
@@ -59,6 +69,39 @@ pub async fn killed_leaders_are_followed(world: &World<'_>) -> Result<()> {
         ensure!(longest < FOLLOWED, "{daemon}: no process was elected for {longest:.1?}");
     }
     Ok(())
+}
+
+/// Daemons of Config have no leader, since a znode of no process is ahead of all: Config says so in time, and is Ready when the znodes are gone.
+pub async fn daemons_without_a_leader_are_reported(world: &World<'_>) -> Result<()> {
+    let servers: Vec<String> = world.addresses.iter().map(|address| format!("{address}:{CLIENT_PORT}")).collect();
+    let session = Session::connect(&servers.join(",")).await?;
+    for election in ELECTIONS {
+        let mode = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        session.create(&format!("{election}/{AHEAD}"), b"of no process", &mode).await?;
+    }
+    for node in world.lab.real_nodes()?.all()? {
+        for (daemon, port) in DAEMONS.into_iter().skip(1) {
+            if TcpStream::connect((node.address(), port)).await.is_ok() {
+                node.kill(daemon)?;
+            }
+        }
+    }
+    let killed = Instant::now();
+    let is_reported = |config: &Resource| {
+        let daemons = config.object.data["status"]["daemons"].as_array().into_iter().flatten();
+        let unelected = daemons.filter(|daemon| daemon["unelectedSince"].is_string()).count();
+        let says = |kind, reason| config.condition(kind).is_some_and(|it| it.status == "False" && it.reason == reason);
+        unelected == ELECTIONS.len() && says("WorkloadReady", "NoLeader") && config.is("Ready", "False")
+    };
+    let reported =
+        until(world.client, CONFIG_KIND, NAMESPACE, CONFIG.name, "without leaders", HANDOVER + REPORTED, is_reported);
+    let reported = reported.await?;
+    println!("without leaders: reported after {:.1?}: {}", killed.elapsed(), reported.explain("Ready"));
+    for election in ELECTIONS {
+        session.delete(&format!("{election}/{AHEAD}"), None).await?;
+    }
+    world.is_functional().await?;
+    resources::ready(world.client, CONFIG_KIND, NAMESPACE, CONFIG.name, REPORTED).await.map(drop)
 }
 
 async fn look(addresses: Vec<IpAddr>, port: u16, ended: watch::Receiver<bool>) -> Duration {

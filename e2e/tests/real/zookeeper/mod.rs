@@ -45,7 +45,7 @@ use tokio::time::timeout;
 use crate::store::{self, BRING_UP, NAMESPACE, Store, Turn, members};
 
 const NAME: &str = "zookeeper1";
-const CLIENT_PORT: u16 = 2181;
+pub const CLIENT_PORT: u16 = 2181;
 /// Where servers tell their metrics.
 const METRICS_PORT: u16 = 7000;
 /// From the loss of a node to Kubernetes saying so: its lease, the controller's look, the pod's condition.

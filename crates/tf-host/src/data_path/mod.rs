@@ -1,0 +1,58 @@
+//! What moves packets between the uplink and `vhost0`.
+
+mod module;
+mod vif;
+
+use std::io;
+
+pub use module::{Module, Programs};
+
+/// What moves packets between the uplink and `vhost0`: the vRouter's kernel module ([`Module`]), or a stand-in in tests. What
+/// is done already is no error.
+pub trait DataPath {
+    /// Has it ready to be used: the kernel module is loaded and answers. Nothing of the node's network changes.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    fn prepare(&mut self) -> io::Result<()>;
+    /// Makes `vhost0`, down and connected with nothing.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    fn create(&mut self, mac: &str, mtu: u32) -> io::Result<()>;
+    /// Removes `vhost0`.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    fn remove(&mut self) -> io::Result<()>;
+    /// Shows the uplink to the data plane. What arrives on it still goes to the host.
+    ///
+    /// # Errors
+    /// When the data plane refuses it.
+    fn add_physical(&mut self, uplink: &str) -> io::Result<()>;
+    /// Takes the uplink from the data plane.
+    ///
+    /// # Errors
+    /// When the data plane refuses it.
+    fn remove_physical(&mut self, uplink: &str) -> io::Result<()>;
+    /// Has what arrives on the uplink arrive on `vhost0`, and what is sent on `vhost0` leave by the uplink.
+    ///
+    /// # Errors
+    /// When the data plane refuses it.
+    fn attach(&mut self, uplink: &str) -> io::Result<()>;
+    /// Has it arrive on the uplink again.
+    ///
+    /// # Errors
+    /// When the data plane refuses it.
+    fn detach(&mut self, uplink: &str) -> io::Result<()>;
+    /// Whether both the uplink and `vhost0` are known to the data plane.
+    ///
+    /// # Errors
+    /// When the data plane does not say.
+    fn is_attached(&mut self, uplink: &str) -> io::Result<bool>;
+    /// Interfaces of pods and of the agent that the data plane has, in words.
+    ///
+    /// # Errors
+    /// When the data plane does not say.
+    fn users(&mut self) -> io::Result<Vec<String>>;
+}

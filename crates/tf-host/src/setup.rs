@@ -1,0 +1,229 @@
+//! Sets a node up for the vRouter, and takes it out: observe, check, plan, journal, act, verify, and undo what was not verified.
+
+use std::{
+    fs, io,
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Finding, HostFacts, Root, Wanted,
+    act::{self, Actor},
+    data_path::DataPath,
+    facts::network::VHOST0,
+    journal::{self, Journal, Recovery, State},
+    observe,
+    plan::{NoPlan, Plan, Step, restore, switch},
+    preflight,
+};
+
+/// How long a node may take until it is as it should be.
+const VERIFIED: Duration = Duration::from_secs(10);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(100);
+/// For a peer to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Why something was undone that another process began.
+const ENDED: &str = "the process that began it ended before it was done";
+
+/// A node, and what it is set up with.
+pub struct Setup<'a, D> {
+    /// Where the node's files are.
+    pub root: &'a Root,
+    /// What the vRouter needs.
+    pub wanted: &'a Wanted,
+    /// The journal, a file on the host.
+    pub journal: &'a Path,
+    /// Who is reached over TCP before and has to be afterwards: the API server, control nodes.
+    pub peers: &'a [SocketAddr],
+    /// What moves packets.
+    pub data_path: &'a mut D,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The interface whose place `vhost0` has or had. None if there is no `vhost0`.
+    pub uplink: Option<String>,
+    /// How many steps it took.
+    pub steps: usize,
+    /// Whether what an earlier process began was undone first.
+    pub recovered: bool,
+}
+
+/// Why a node is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Findings that block. The node was not touched.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Blocked(Vec<Finding>),
+    /// There is no plan for this mode. The node was not touched.
+    #[error("{0}")]
+    NotPlanned(NoPlan),
+    /// Someone uses the data plane. The node was not touched.
+    #[error("the vRouter still has {}: stop its agent and drain the node first, or use --force", .0.join(", "))]
+    InUse(Vec<String>),
+    /// The module or its programs cannot be used. The network of the node was not touched.
+    #[error("the vRouter's kernel module cannot be used: {0}")]
+    DataPath(#[source] io::Error),
+    /// The journal cannot be used. The node was not touched.
+    #[error("{}: {error}; if addresses and routes of the node are as they should be, delete the file", .path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: journal::Error,
+    },
+    /// A step failed, or the node was not verified.
+    #[error(transparent)]
+    Act(#[from] act::Error),
+    /// What an earlier process began cannot be undone.
+    #[error("what an earlier process began on this node cannot be undone: {}", .0.join(", "))]
+    NotRecovered(Vec<String>),
+    /// Something else failed that needs no undoing.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<NoPlan> for Error {
+    fn from(why: NoPlan) -> Self {
+        match why {
+            NoPlan::Blocked(finding) => Self::Blocked(vec![finding]),
+            other => Self::NotPlanned(other),
+        }
+    }
+}
+
+impl<D: DataPath> Setup<'_, D> {
+    /// Gives `vhost0` the place of the uplink. Nothing is done where it has it, and all is undone where that cannot be verified.
+    ///
+    /// # Errors
+    /// Why `vhost0` does not have it.
+    pub fn apply(&mut self) -> Result<Done, Error> {
+        let recovered = self.recover()?;
+        let facts = observe(self.root);
+        let blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
+        if !blocking.is_empty() {
+            return Err(Error::Blocked(blocking));
+        }
+        self.data_path.prepare().map_err(Error::DataPath)?;
+        let facts = observe(self.root);
+        let plan = switch(&facts, self.wanted)?;
+        let is_attached = self.is_attached(&plan.uplink)?;
+        let plan = plan.connecting(is_attached);
+        self.carry_out(&facts, &plan, |facts, wanted| Ok(switch(facts, wanted)?.steps), true)?;
+        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered })
+    }
+
+    /// Gives the uplink back all that `vhost0` has, and removes `vhost0`. `forced`: also where pods or the agent use it.
+    ///
+    /// # Errors
+    /// Why `vhost0` is still there.
+    pub fn remove(&mut self, forced: bool) -> Result<Done, Error> {
+        let recovered = self.recover()?;
+        let facts = observe(self.root);
+        if facts.network.link(VHOST0).is_none() {
+            self.forget()?;
+            return Ok(Done { uplink: None, steps: 0, recovered });
+        }
+        self.data_path.prepare().map_err(Error::DataPath)?;
+        let users = self.data_path.users().map_err(Error::DataPath)?;
+        if !forced && !users.is_empty() {
+            return Err(Error::InUse(users));
+        }
+        let plan = restore(&facts, self.wanted)?;
+        let is_attached = self.is_attached(&plan.uplink)?;
+        let plan = plan.disconnecting(is_attached);
+        let left = |facts: &HostFacts, wanted: &Wanted| {
+            let steps = restore(facts, wanted)?.steps.into_iter();
+            Ok(steps.filter(|step| !matches!(step, Step::Detach | Step::RemovePhysical)).collect())
+        };
+        self.carry_out(&facts, &plan, left, false)?;
+        // Nothing of the node's network depends on it any more.
+        self.data_path.remove()?;
+        self.forget()?;
+        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered })
+    }
+
+    /// Undoes what a process began in this boot that ended before it was done. Whether there was something.
+    ///
+    /// # Errors
+    /// When it cannot be undone.
+    pub fn recover(&mut self) -> Result<bool, Error> {
+        let Some(mut journal) = Journal::read(self.journal).map_err(|error| self.unusable(error))? else { return Ok(false) };
+        if journal.recovery(&observe(self.root).kernel.boot_id) == Recovery::Nothing {
+            return Ok(false);
+        }
+        self.data_path.prepare().map_err(Error::DataPath)?;
+        let left = Actor::new(self.root, self.data_path)?.undo(&journal.plan);
+        if !left.is_empty() {
+            return Err(Error::NotRecovered(left));
+        }
+        journal.state = State::RolledBack { reason: ENDED.into() };
+        journal.write(self.journal).map_err(|error| self.unusable(error))?;
+        Ok(true)
+    }
+
+    fn carry_out(
+        &mut self,
+        facts: &HostFacts,
+        plan: &Plan,
+        left: impl Fn(&HostFacts, &Wanted) -> Result<Vec<Step>, NoPlan>,
+        attached: bool,
+    ) -> Result<(), Error> {
+        if plan.steps.is_empty() {
+            return Ok(());
+        }
+        if let Some(directory) = self.journal.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let (root, wanted, uplink) = (self.root, self.wanted, plan.uplink.as_str());
+        // Peers that do not answer now prove nothing later.
+        let peers: Vec<SocketAddr> = self.peers.iter().copied().filter(answers).collect();
+        let look = |data_path: &mut D| -> Result<(), String> {
+            let steps = left(&observe(root), wanted).map_err(|error| error.to_string())?;
+            if let Some(step) = steps.first() {
+                return Err(format!("{} more steps are needed, first: {}", steps.len(), act::described(step)));
+            }
+            if data_path.is_attached(uplink).map_err(|error| error.to_string())? != attached {
+                let is = if attached { "is not" } else { "is still" };
+                return Err(format!("vhost0 {is} connected with {uplink}"));
+            }
+            let silent = peers.iter().find(|peer| !answers(peer));
+            silent.map_or(Ok(()), |peer| Err(format!("{peer}, which answered before, does not answer any more")))
+        };
+        let verify = |data_path: &mut D| {
+            let begun = Instant::now();
+            loop {
+                let seen = look(data_path);
+                if seen.is_ok() || begun.elapsed() >= VERIFIED {
+                    return seen;
+                }
+                thread::sleep(LOOK);
+            }
+        };
+        let boot = &facts.kernel.boot_id;
+        Ok(Actor::new(root, self.data_path)?.carry_out(plan, self.journal, boot, verify)?)
+    }
+
+    fn is_attached(&mut self, uplink: &str) -> Result<bool, Error> {
+        self.data_path.is_attached(uplink).map_err(Error::DataPath)
+    }
+
+    fn unusable(&self, error: journal::Error) -> Error {
+        Error::Journal { path: self.journal.to_owned(), error }
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        match fs::remove_file(self.journal) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+}
+
+fn answers(peer: &SocketAddr) -> bool {
+    TcpStream::connect_timeout(peer, ANSWER).is_ok()
+}

@@ -1,0 +1,169 @@
+//! `tf-node host`: what this node is for the vRouter, and the switch to `vhost0` and back. It needs no Kubernetes and writes to
+//! standard output.
+
+mod guard;
+mod options;
+
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use serde_json::json;
+use tf_host::{
+    Finding, HostFacts, Root, Wanted, act,
+    data_path::Module,
+    observe, preflight,
+    setup::{Done, Error, Setup},
+    show,
+    uplink::choose,
+};
+
+use self::{
+    guard::Guard,
+    options::{Action, HELP, Options},
+};
+use crate::paths::Paths;
+
+/// How a run ends in which something keeps a vRouter from the node, which was not touched.
+const BLOCKED: u8 = 3;
+/// How one ends that changed the node and undid it.
+const UNDONE: u8 = 4;
+/// How one ends that failed otherwise.
+const FAILED: u8 = 2;
+
+/// What is asked for. None: help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command(Option<Box<(Action, Options)>>);
+
+/// Reads the arguments after `host`.
+///
+/// # Errors
+/// What makes no sense.
+pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Command> {
+    Ok(Command(options::parse(parser, paths)?.map(Box::new)))
+}
+
+/// Does what the arguments ask for.
+///
+/// # Errors
+/// When standard output cannot be written, or a process cannot be started.
+pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
+    let Command(Some(command)) = command else {
+        io::stdout().write_all(HELP.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (action, options) = *command;
+    let root = Root::below(paths.at("/"));
+    let (text, code) = match action {
+        Action::Show => report(&observe(&root), &options.wanted, options.json)?,
+        Action::Apply | Action::Remove => change(&root, paths, action, &options)?,
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::from(code))
+}
+
+/// What is printed, and the exit code.
+fn report(facts: &HostFacts, wanted: &Wanted, json: bool) -> Result<(String, u8)> {
+    let findings = preflight(facts, wanted);
+    let text = if json { document(facts, wanted, &findings)? } else { show(facts, wanted, &findings) };
+    Ok((text, if findings.iter().any(Finding::blocks) { BLOCKED } else { 0 }))
+}
+
+fn document(facts: &HostFacts, wanted: &Wanted, findings: &[Finding]) -> Result<String> {
+    let uplinks: Vec<_> = choose(facts, wanted)
+        .unwrap_or_default()
+        .iter()
+        .map(|uplink| json!({"link": uplink.link.name, "source": uplink.source}))
+        .collect();
+    let document = json!({"uplinks": uplinks, "findings": findings, "facts": facts});
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// Changes the node, or guards a process that does.
+fn change(root: &Root, paths: &Paths, action: Action, options: &Options) -> Result<(String, u8)> {
+    let wanted = &options.wanted;
+    let mut data_path = Module::new(root, options.programs.clone(), wanted.module_parameters.clone());
+    let journal = paths.at(&options.journal);
+    let (journal, peers): (&Path, _) = (&journal, &options.peers);
+    let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path };
+    if let Some(process) = options.guard_of {
+        guard::wait(process, journal);
+        return Ok(match setup.recover() {
+            Ok(_) => (String::new(), 0),
+            Err(error) => (format!("{error}\n"), FAILED),
+        });
+    }
+    let guard = Guard::start()?;
+    let done = if action == Action::Apply { setup.apply() } else { setup.remove(options.force) };
+    guard.end();
+    Ok(told(action, done))
+}
+
+fn told(action: Action, done: Result<Done, Error>) -> (String, u8) {
+    let done = match done {
+        Ok(done) => done,
+        Err(error) => {
+            let (untouched, code) = match &error {
+                Error::Blocked(_) | Error::NotPlanned(_) | Error::InUse(_) => ("; nothing was touched", BLOCKED),
+                Error::Act(act::Error::RolledBack { .. }) => ("", UNDONE),
+                _ => ("", FAILED),
+            };
+            return (format!("{error}{untouched}\n"), code);
+        }
+    };
+    let recovered = if done.recovered { "undid what an earlier process began; " } else { "" };
+    let text = match (action, done.uplink, done.steps) {
+        (Action::Remove, None, _) => "there is no vhost0".to_owned(),
+        (Action::Remove, Some(uplink), _) => format!("{uplink} has its addresses and routes back, and vhost0 is gone"),
+        (_, uplink, steps) => {
+            let uplink = uplink.unwrap_or_default();
+            let how = if steps == 0 { "already".to_owned() } else { format!("after {steps} steps") };
+            format!("vhost0 has the place of {uplink} ({how})")
+        }
+    };
+    (format!("{recovered}{text}\n"), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_host::preflight::Id;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_shown_without_a_cluster_and_its_findings_decide_the_exit_code() {
+        let empty = tempfile::tempdir().unwrap();
+        let facts = observe(&Root::below(empty.path()));
+        let wanted = Wanted { physical_interfaces: vec!["none0".into()], ..Wanted::default() };
+        let (text, code) = report(&facts, &wanted, false).unwrap();
+        assert!(text.contains("blocks  uplink-not-found: the node has no interface none0"), "{text}");
+        assert_eq!(code, BLOCKED);
+        let (text, code) = report(&facts, &wanted, true).unwrap();
+        assert_eq!(code, BLOCKED);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["findings"][0]["id"], "uplink-not-found");
+        assert_eq!(serde_json::from_value::<HostFacts>(value["facts"].clone()).unwrap(), facts);
+    }
+
+    #[test]
+    fn a_change_says_what_was_done_or_why_not_and_whether_the_node_was_touched() {
+        let done = |uplink: Option<&str>, steps, recovered| Ok(Done { uplink: uplink.map(Into::into), steps, recovered });
+        let blocked = || Error::Blocked(vec![Finding::new(Id::UplinkDown, "eth0 is down", "set it up")]);
+        let undone = act::Error::RolledBack { reason: "10.0.0.1:6443 does not answer".into() };
+        let left = act::Error::NotRolledBack { reason: "no".into(), left: vec!["remove vhost0: no".into()] };
+        for (action, result, text, code) in [
+            (Action::Apply, done(Some("eth0"), 7, false), "vhost0 has the place of eth0 (after 7 steps)", 0),
+            (Action::Apply, done(Some("eth0"), 0, false), "vhost0 has the place of eth0 (already)", 0),
+            (Action::Remove, done(None, 0, true), "undid what an earlier process began; there is no vhost0", 0),
+            (Action::Remove, done(Some("eth0"), 7, false), "eth0 has its addresses and routes back, and vhost0 is gone", 0),
+            (Action::Apply, Err(blocked()), "eth0 is down; set it up; nothing was touched", BLOCKED),
+            (Action::Apply, Err(undone.into()), "10.0.0.1:6443 does not answer; undone", UNDONE),
+            (Action::Apply, Err(left.into()), "no; not undone: remove vhost0: no", FAILED),
+        ] {
+            assert_eq!(told(action, result), (format!("{text}\n"), code));
+        }
+    }
+}

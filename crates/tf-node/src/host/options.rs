@@ -1,0 +1,249 @@
+//! What is written after `tf-node host`.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use lexopt::prelude::{Long, Short, Value, ValueExt as _};
+use tf_host::{
+    Wanted,
+    data_path::Programs,
+    facts::memory::{GIB_1, MIB_2},
+};
+
+use crate::paths::Paths;
+
+/// Where the host keeps the journal.
+pub const JOURNAL: &str = "/var/lib/contrail/tf-node/host.json";
+
+/// What people get when they ask for help.
+pub const HELP: &str = "\
+tf-node host: what this node is for the vRouter. Run it as root, in the network namespace of the node.
+
+  tf-node host show     show what the node has, and what stands in the way of a vRouter; changes nothing
+  tf-node host apply    load the kernel module and give vhost0 the place of the physical interface
+  tf-node host remove   give the physical interface its place back and remove vhost0
+
+What the vRouter needs, for all of them:
+  --mode kernel|dpdk             what forwards packets; kernel. apply and remove know the kernel mode with one interface
+  --module image|host            where the kernel module comes from: compiled by the vRouter's image, or on the node; image
+  --module-parameter NAME=VALUE  may be repeated; counts when the module is loaded
+  --physical-interface NAME      the interface that the vRouter takes; several for several uplinks. Else it is found
+  --data-subnet NETWORK          network of the overlay's packets
+  --gateway ADDRESS              router of the overlay's packets
+  --control-node ADDRESS         may be repeated
+  --pod-network NETWORK          network of pods or Services; may be repeated
+  --huge-pages-2m COUNT, --huge-pages-1g COUNT
+  --core-mask CPUS               CPUs that forward with DPDK: 2-5
+  --dpdk-driver NAME             driver that DPDK gets the interface by; vfio-pci
+  --cni-directory DIR, --cni-programs DIR
+                                 where the container runtime has CNI configurations and programs
+  --root DIR                     where the node's / is mounted; /
+
+For show:
+  --json                         facts and findings as JSON
+
+For apply and remove:
+  --peer ADDRESS:PORT            reached over TCP before, it has to be afterwards, or all is undone; may be repeated
+  --journal FILE                 what was begun, so that it can be undone; /var/lib/contrail/tf-node/host.json
+  --vif PROGRAM, --modprobe PROGRAM
+                                 the module's program, and the one that loads it; vif, modprobe
+  --force                        remove vhost0 although pods or the agent use it
+  --stand-in                     vhost0 may be one end of a veth pair, as this project's tests make it
+
+The exit code is 0 if a vRouter can be set up, or is (remove: vhost0 is gone); 3 if something blocks it and nothing was touched;
+4 if a change failed and was undone; 2 otherwise.
+";
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Show facts and findings.
+    Show,
+    /// Give `vhost0` the place of the uplink.
+    Apply,
+    /// Give it back.
+    Remove,
+}
+
+/// All that can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What a vRouter needs.
+    pub wanted: Wanted,
+    /// Whether a program reads what is shown.
+    pub json: bool,
+    /// Who has to be reached afterwards.
+    pub peers: Vec<SocketAddr>,
+    /// The journal.
+    pub journal: PathBuf,
+    /// What drives the module.
+    pub programs: Programs,
+    /// Whether `vhost0` is removed although it is in use.
+    pub force: bool,
+    /// The process that this one guards: the change is undone if it ends before it is done.
+    pub guard_of: Option<i32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wanted: Wanted::default(),
+            json: false,
+            peers: Vec::new(),
+            journal: Path::new(JOURNAL).to_owned(),
+            programs: Programs::default(),
+            force: false,
+            guard_of: None,
+        }
+    }
+}
+
+/// Reads them. None: help is asked for.
+///
+/// # Errors
+/// What makes no sense.
+pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(Action, Options)>> {
+    let (mut options, mut actions) = (Options::default(), Vec::new());
+    while let Some(argument) = parser.next()? {
+        let name = match argument {
+            Value(value) => {
+                actions.push(value.string()?);
+                continue;
+            }
+            Long("help") | Short('h') => return Ok(None),
+            Long("root") => {
+                *paths = Paths::below(parser.value()?);
+                continue;
+            }
+            Long(name) => name.to_owned(),
+            other @ Short(_) => return Err(other.unexpected().into()),
+        };
+        options.set(&name, parser).with_context(|| format!("--{name}"))?;
+    }
+    let action = match actions.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["show"] => Action::Show,
+        ["apply"] => Action::Apply,
+        ["remove"] => Action::Remove,
+        _ => bail!("host: write tf-node host show, apply or remove; see tf-node host --help"),
+    };
+    ensure!(!options.json || action == Action::Show, "--json is for show");
+    ensure!(!options.force || action == Action::Remove, "--force is for remove");
+    options.wanted.multihomed = options.wanted.physical_interfaces.len() > 1;
+    Ok(Some((action, options)))
+}
+
+impl Options {
+    fn set(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<()> {
+        let wanted = &mut self.wanted;
+        let mut pages = |size, parser: &mut lexopt::Parser| -> Result<()> {
+            let count: u64 = parser.value()?.parse()?;
+            wanted.huge_pages.retain(|other, _| *other != size);
+            wanted.huge_pages.extend((count > 0).then_some((size, count)));
+            Ok(())
+        };
+        match name {
+            "json" => self.json = true,
+            "force" => self.force = true,
+            "stand-in" => wanted.stand_in = true,
+            "peer" => self.peers.push(parser.value()?.parse()?),
+            "journal" => self.journal = parser.value()?.into(),
+            "vif" => self.programs.vif = parser.value()?.string()?,
+            "modprobe" => self.programs.modprobe = parser.value()?.string()?,
+            "guard-of" => self.guard_of = Some(parser.value()?.parse()?),
+            "mode" => wanted.mode = parser.value()?.parse()?,
+            "module" => wanted.module = parser.value()?.parse()?,
+            "module-parameter" => {
+                let text = parser.value()?.string()?;
+                let (name, value) = text.split_once('=').context("write NAME=VALUE")?;
+                wanted.module_parameters.insert(name.into(), value.into());
+            }
+            "physical-interface" => {
+                let names = parser.value()?.string()?;
+                wanted.physical_interfaces.extend(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned));
+            }
+            "data-subnet" => wanted.data_subnet = Some(parser.value()?.parse()?),
+            "gateway" => wanted.gateway = Some(parser.value()?.parse()?),
+            "control-node" => wanted.control_nodes.push(parser.value()?.parse()?),
+            "pod-network" => wanted.pod_networks.push(parser.value()?.parse()?),
+            "huge-pages-2m" => pages(MIB_2, parser)?,
+            "huge-pages-1g" => pages(GIB_1, parser)?,
+            "core-mask" => wanted.cores = Some(parser.value()?.parse()?),
+            "dpdk-driver" => wanted.dpdk_driver = parser.value()?.string()?,
+            "cni-directory" => wanted.cni_directory = parser.value()?.string()?,
+            "cni-programs" => wanted.cni_programs = parser.value()?.string()?,
+            _ => bail!("no such option; see tf-node host --help"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tf_host::Mode;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<(Action, Options)>> {
+        parse(&mut lexopt::Parser::from_args(line.split_whitespace()), &mut Paths::default())
+    }
+
+    #[test]
+    fn what_people_ask_for_is_understood() {
+        assert_eq!(parsed("show").unwrap(), Some((Action::Show, Options::default())));
+        let wanted = Wanted {
+            mode: Mode::Dpdk,
+            physical_interfaces: vec!["eth0".into(), "eth1".into()],
+            multihomed: true,
+            gateway: Some([10, 0, 0, 1].into()),
+            control_nodes: vec![[10, 0, 0, 2].into(), [10, 0, 0, 3].into()],
+            huge_pages: [(MIB_2, 128)].into(),
+            cores: Some("2-5".parse().unwrap()),
+            ..Wanted::default()
+        };
+        let line = "show --json --mode dpdk --physical-interface eth0,eth1 --gateway=10.0.0.1 --control-node 10.0.0.2 \
+                    --control-node 10.0.0.3 --huge-pages-2m 128 --huge-pages-1g 0 --core-mask 2-5";
+        assert_eq!(parsed(line).unwrap(), Some((Action::Show, Options { wanted, json: true, ..Options::default() })));
+        let wanted = Wanted {
+            module_parameters: [("vr_interfaces".to_owned(), "8000".to_owned())].into(),
+            stand_in: true,
+            ..Wanted::default()
+        };
+        let options = Options {
+            wanted,
+            peers: vec!["10.0.0.1:6443".parse().unwrap(), "[2001:db8::1]:6443".parse().unwrap()],
+            journal: "/tmp/host.json".into(),
+            programs: Programs { vif: "/bin/vif".into(), ..Programs::default() },
+            ..Options::default()
+        };
+        let line = "apply --peer 10.0.0.1:6443 --peer [2001:db8::1]:6443 --journal /tmp/host.json --vif /bin/vif \
+                    --module-parameter vr_interfaces=8000 --stand-in";
+        assert_eq!(parsed(line).unwrap(), Some((Action::Apply, options)));
+        let options = Options { force: true, ..Options::default() };
+        assert_eq!(parsed("remove --force").unwrap(), Some((Action::Remove, options)));
+        assert_eq!(parsed("--help").unwrap(), None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_option_that_does_not() {
+        for (line, expected) in [
+            ("", "tf-node host show"),
+            ("undo", "tf-node host show"),
+            ("show now", "tf-node host show"),
+            ("show --fast", "--fast"),
+            ("show --force", "--force"),
+            ("apply --json", "--json"),
+            ("apply --peer router", "--peer"),
+            ("apply --module-parameter vr_interfaces", "--module-parameter"),
+            ("show --mode vpp", "--mode"),
+            ("show --gateway router", "--gateway"),
+            ("show --huge-pages-2m many", "--huge-pages-2m"),
+            ("show -x", "-x"),
+        ] {
+            let error = format!("{:#}", parsed(line).unwrap_err());
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+}
