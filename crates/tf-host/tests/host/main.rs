@@ -6,6 +6,7 @@
 mod fixture;
 mod kernel;
 mod namespace;
+mod node;
 mod observed;
 mod preflight;
 mod router;

@@ -1,16 +1,13 @@
 //! A real kernel: what was set is read back, and what stands in the way is found.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     address::{AddressAttribute, AddressFlags, AddressProtocol, CacheInfo},
     link::{InfoData, InfoKind, InfoMacVlan, LinkAttribute, LinkFlags, LinkMessage, MacVlanMode},
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
-    route::{
-        RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteProtocol, RouteScope,
-        RouteType,
-    },
+    route::{RouteAddress, RouteAttribute, RouteFlags, RouteMetric, RouteProtocol, RouteType},
     rule::{RuleAction, RuleAttribute, RuleMessage},
     tc::{TcAttribute, TcHandle, TcMessage},
 };
@@ -28,7 +25,8 @@ use tf_host::{
 
 use crate::{
     fixture::{hop, route},
-    kernel::{Kernel, in_namespace},
+    kernel::in_namespace,
+    node::{add, message, next, over, via},
 };
 
 fn finding(facts: &HostFacts, id: Id) -> Finding {
@@ -158,44 +156,6 @@ fn addresses_are_read_as_they_were_set() {
         let text = finding(&leased, Id::UplinkAddressLeased).to_string();
         assert!(text.starts_with("10.0.0.8/24 of eth0 is leased, and nothing would renew the lease"), "{text}");
     });
-}
-
-pub fn message(destination: &str, table: u32, attributes: Vec<RouteAttribute>) -> RouteMessage {
-    let network: ipnet::IpNet = destination.parse().unwrap();
-    let mut message = RouteMessage::default();
-    let header = &mut message.header;
-    header.address_family = if network.addr().is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    header.destination_prefix_length = network.prefix_len();
-    header.protocol = RouteProtocol::Static;
-    header.scope = RouteScope::Universe;
-    header.kind = RouteType::Unicast;
-    message.attributes = attributes;
-    message.attributes.push(RouteAttribute::Table(table));
-    if network.prefix_len() > 0 {
-        message.attributes.push(RouteAttribute::Destination(network.addr().into()));
-    }
-    message
-}
-
-pub fn via(gateway: &str) -> RouteAttribute {
-    RouteAttribute::Gateway(RouteAddress::from(gateway.parse::<IpAddr>().unwrap()))
-}
-
-pub fn over(index: u32) -> RouteAttribute {
-    RouteAttribute::Oif(index)
-}
-
-pub fn next(index: u32, gateway: &str, weight: u8) -> RouteNextHop {
-    let mut hop = RouteNextHop::default();
-    hop.interface_index = index;
-    hop.hops = weight - 1;
-    hop.attributes = vec![via(gateway)];
-    hop
-}
-
-pub fn add(kernel: &Kernel, message: RouteMessage) {
-    let text = format!("{message:?}");
-    kernel.request(RouteNetlinkMessage::NewRoute(message)).unwrap_or_else(|error| panic!("{error}: {text}"));
 }
 
 #[test]

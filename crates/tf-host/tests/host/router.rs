@@ -24,7 +24,7 @@ use crate::kernel::{Kernel, open};
 
 /// What is behind the router.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
-const PORT: u16 = 7007;
+pub const PORT: u16 = 7007;
 const EVERY: Duration = Duration::from_millis(2);
 
 /// A router. It ends when it is dropped.

@@ -13,10 +13,9 @@ use tf_host::{
 
 use crate::{
     kernel::{Kernel, on_node},
-    namespace::{add, message, over, via},
+    node::{add, facts, lasting, message, node, over, via},
     router::{Probe, Router},
     stand_in::StandIn,
-    switch::{facts, lasting, node},
 };
 
 fn wanted() -> Wanted {

@@ -19,7 +19,7 @@ use tf_host::data_path::DataPath;
 use crate::kernel::Kernel;
 
 const VHOST0: &str = "vhost0";
-const OTHER_END: &str = "vhx";
+pub const OTHER_END: &str = "vhx";
 /// All protocols, in the byte order of the network, and a priority.
 const ALL_PROTOCOLS: u32 = (1 << 16) | 0x0300;
 const INGRESS: TcHandle = TcHandle { major: 0xffff, minor: 0 };

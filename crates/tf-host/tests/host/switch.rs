@@ -2,26 +2,19 @@
 
 use std::{fs, thread, time::Duration};
 
-use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
-    address::{AddressAttribute, AddressFlags},
-    route::{RouteAddress, RouteAttribute, RouteMetric, RouteProtocol, RouteScope},
-    rule::{RuleAction, RuleAttribute, RuleMessage},
-};
 use tf_host::{
-    HostFacts, Mode, Root, Wanted,
+    Mode, Root, Wanted,
     act::{Actor, Error},
     data_path::DataPath as _,
-    facts::{addresses::Address, network::Network, routes::Route, rules::Rule},
+    facts::{addresses::Address, routes::Route},
     journal::{Journal, State},
-    observe,
     plan::{NoPlan, Plan, Step, switch},
 };
 
 use crate::{
     fixture,
     kernel::{Kernel, in_namespace},
-    namespace::{add, message, next, over, via},
+    node::{facts, lasting, node},
     router::{Probe, Router},
     stand_in::StandIn,
 };
@@ -30,64 +23,8 @@ fn wanted() -> Wanted {
     Wanted { physical_interfaces: vec!["eth0".into()], ..Wanted::default() }
 }
 
-/// With this machine's files, since kernel settings are among them.
-pub fn facts() -> HostFacts {
-    observe(&Root::default())
-}
-
 fn plan() -> Plan {
     switch(&facts(), &wanted()).unwrap()
-}
-
-/// A node with addresses, routes and rules of all sorts.
-pub fn node(kernel: &Kernel, router: &Router) {
-    kernel.set("lo", vec![]);
-    router.connect(kernel, "eth0");
-    kernel.add_pair("eth1", "peer1");
-    kernel.address("eth1", "10.1.0.7/24", vec![]);
-    kernel.address("eth0", "10.0.0.7/24", vec![]);
-    kernel.address("eth0", "10.0.0.8/24", vec![AddressAttribute::Label("eth0:1".into())]);
-    let unrouted = || AddressAttribute::Flags(AddressFlags::Noprefixroute);
-    kernel.address("eth0", "10.9.0.7/24", vec![unrouted()]);
-    kernel.address("eth0", "2001:db8::7/64", vec![AddressAttribute::Flags(AddressFlags::Nodad)]);
-    let [eth0, eth1] = ["eth0", "eth1"].map(|name| kernel.index(name));
-    let source = RouteAttribute::PrefSource(RouteAddress::Inet([10, 0, 0, 7].into()));
-    let metrics = RouteAttribute::Metrics(vec![RouteMetric::Mtu(1400)]);
-    let priority = RouteAttribute::Priority(100);
-    // As NetworkManager makes it for an address of its own.
-    let mut own = message("10.9.0.0/24", 254, vec![over(eth0), priority.clone()]);
-    own.header.protocol = RouteProtocol::Kernel;
-    own.header.scope = RouteScope::Link;
-    add(kernel, own);
-    add(kernel, message("0.0.0.0/0", 254, vec![over(eth0), via("10.0.0.1"), priority, metrics, source]));
-    add(kernel, message("203.0.113.0/24", 1000, vec![over(eth0), via("10.0.0.1")]));
-    let hops = RouteAttribute::MultiPath(vec![next(eth0, "10.0.0.1", 1), next(eth1, "10.1.0.1", 2)]);
-    add(kernel, message("192.0.2.0/24", 254, vec![hops]));
-    add(kernel, message("::/0", 254, vec![over(eth0), via("2001:db8::1"), RouteAttribute::Priority(512)]));
-    let mut rule = RuleMessage::default();
-    rule.header.family = AddressFamily::Inet;
-    rule.header.action = RuleAction::ToTable;
-    rule.attributes =
-        vec![RuleAttribute::Priority(1000), RuleAttribute::Iifname("eth0".into()), RuleAttribute::Table(1000)];
-    kernel.request(RouteNetlinkMessage::NewRule(rule)).unwrap();
-}
-
-/// What has to be the same before and after, with another name for the interface, if one is given.
-pub fn lasting(network: &Network, renamed: Option<(&str, &str)>) -> (Vec<Address>, Vec<Route>, Vec<Rule>) {
-    let text = serde_json::to_string(network).unwrap();
-    let text = match renamed {
-        Some((from, to)) => text.replace(from, to),
-        None => text,
-    };
-    let network: Network = serde_json::from_str(&text).unwrap();
-    let is_of_link = |text: String| text.starts_with("fe80") || text.starts_with("ff");
-    let mut addresses = network.addresses;
-    addresses.retain(Address::is_global);
-    let mut routes = network.routes;
-    routes.retain(|route| !is_of_link(route.destination.to_string()));
-    routes.sort_by_key(|route| serde_json::to_string(route).unwrap());
-    addresses.sort_by_key(|address| address.link.clone());
-    (addresses, routes, network.rules)
 }
 
 fn carry_out(
