@@ -17,6 +17,7 @@ use crate::{
     observe,
     plan::{NoPlan, Plan, Step, restore, switch},
     preflight,
+    preflight::Id,
 };
 
 /// How long a node may take until it is as it should be.
@@ -104,7 +105,11 @@ impl<D: DataPath> Setup<'_, D> {
     pub fn apply(&mut self) -> Result<Done, Error> {
         let recovered = self.recover()?;
         let facts = observe(self.root);
-        let blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
+        let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
+        // One that the module has is the vRouter's, whatever kind the kernel says it is.
+        if facts.module.loaded.is_some() && facts.network.link(VHOST0).is_some() && self.has(VHOST0)? {
+            blocking.retain(|finding| finding.id != Id::Vhost0OfOtherKind);
+        }
         if !blocking.is_empty() {
             return Err(Error::Blocked(blocking));
         }
@@ -187,7 +192,8 @@ impl<D: DataPath> Setup<'_, D> {
             if let Some(step) = steps.first() {
                 return Err(format!("{} more steps are needed, first: {}", steps.len(), act::described(step)));
             }
-            if data_path.is_attached(uplink).map_err(|error| error.to_string())? != attached {
+            let mut has = |link| data_path.has(link).map_err(|error| error.to_string());
+            if (has(uplink)? && has(VHOST0)?) != attached {
                 let is = if attached { "is not" } else { "is still" };
                 return Err(format!("vhost0 {is} connected with {uplink}"));
             }
@@ -208,8 +214,12 @@ impl<D: DataPath> Setup<'_, D> {
         Ok(Actor::new(root, self.data_path)?.carry_out(plan, self.journal, boot, verify)?)
     }
 
+    fn has(&mut self, link: &str) -> Result<bool, Error> {
+        self.data_path.has(link).map_err(Error::DataPath)
+    }
+
     fn is_attached(&mut self, uplink: &str) -> Result<bool, Error> {
-        self.data_path.is_attached(uplink).map_err(Error::DataPath)
+        Ok(self.has(uplink)? && self.has(VHOST0)?)
     }
 
     fn unusable(&self, error: journal::Error) -> Error {

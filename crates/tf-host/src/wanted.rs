@@ -71,8 +71,6 @@ pub struct Wanted {
     pub cni_programs: String,
     /// The vRouter's CNI configuration, a file in that directory.
     pub cni_file: String,
-    /// Whether `vhost0` may be one end of a veth pair, as the stand-in for the module makes it in this project's tests.
-    pub stand_in: bool,
 }
 
 impl Default for Wanted {
@@ -96,7 +94,6 @@ impl Default for Wanted {
             cni_directory: "/etc/cni/net.d".into(),
             cni_programs: "/opt/cni/bin".into(),
             cni_file: "10-tf-cni.conf".into(),
-            stand_in: false,
         }
     }
 }

@@ -165,6 +165,12 @@ pub fn place(from: &str, to: &str) -> Vec<String> {
     vec![BINARY.into(), "place".into(), from.into(), to.into()]
 }
 
+/// Arguments that give `vhost0` the place of the node's interface (`tf-node host --help`).
+pub fn host_apply(options: &[String]) -> Vec<String> {
+    let arguments = [BINARY, "host", "apply"].map(str::to_owned);
+    arguments.into_iter().chain(options.iter().cloned()).collect()
+}
+
 /// Arguments of the init container: copy the binary and give directories to [`USER`] and its group, both with the right to
 /// write. Containers of the pod that run as root have the group and no capability to pass over ownership. Those that are offered are given where that is
 /// possible, and without what is in them.

@@ -18,6 +18,7 @@ use crate::{
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
     hangup, keystone, kubernetes, log,
+    module::vif,
     options::{Daemon, Options},
     status::{Peer, Status},
     unkind::{self, Unkind},
@@ -61,6 +62,11 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
         // Workers are slow, each by itself, and what runs them is not.
         if called != uwsgi::NAME {
             sleep(unkind::own().imports()).await;
+        }
+        if called == vif::NAME {
+            let printed = vif::run(&arguments).map_err(|error| exception(error.to_string()))?;
+            print!("{printed}");
+            return Ok(());
         }
         if called == DNSMASQ {
             dnsmasq::run(&arguments).await?;

@@ -11,8 +11,9 @@
 //!
 //! How slowly and unreliably those in Python do all this, two variables say ([`unkind`]).
 //!
-//! It knows nothing of our crates on purpose: what an operator renders is read here by somebody else. In one thing it is stricter than
-//! the daemons: it does check the certificate of Cassandra.
+//! It knows nothing of our crates on purpose: what an operator renders is read here by another program. In one thing it is stricter than
+//! the daemons: it does check the certificate of Cassandra. The vRouter's kernel module ([`module`]) is the exception: it is played for `tf-host` alone,
+//! whose facts of the network it uses.
 
 pub mod analytics;
 mod api;
@@ -33,6 +34,7 @@ pub mod keystone;
 pub mod kubernetes;
 pub mod library;
 mod log;
+pub mod module;
 mod notice;
 pub mod options;
 pub mod rest;

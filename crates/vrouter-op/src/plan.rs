@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use serde_json::{Map, Value, json};
 use tf_api::{
     Managed, Vrouter,
@@ -156,7 +156,7 @@ fn complete(
         let parameters = parameters.with_gateway(group.name.unwrap_or_default(), group.gateway);
         let files = world.files(&parameters)?;
         objects.extend(files.objects(&group.identity(&identity))?);
-        let (daemon_set, name, hash) = world.daemon_set(group, &files);
+        let (daemon_set, name, hash) = world.daemon_set(group, &files, pods.init_of(&parameters)?);
         objects.push(daemon_set);
         // What every node completes for itself counts as it is stored.
         contents.extend(files.content_hash(ANY_NODE).map(|content| (name.clone(), content)));
@@ -285,7 +285,7 @@ impl World<'_> {
         Ok(nodemanager::file(&settings, &Local::Name.placeholder(), &Local::Address.placeholder())?)
     }
 
-    fn daemon_set(&self, group: &Group<'_>, files: &Files) -> (Object, String, String) {
+    fn daemon_set(&self, group: &Group<'_>, files: &Files, init: Vec<Container>) -> (Object, String, String) {
         let identity = group.identity(self.identity);
         let common =
             PodConfiguration { tolerations: group.tolerations.to_vec(), ..self.cr.spec.common_configuration.clone() };
@@ -297,7 +297,7 @@ impl World<'_> {
             common: &common,
             agent_image: images::tf_node(&operator.images, &operator.version),
             service_account: workload::service_account_name(self.identity),
-            init: self.pods.init.clone(),
+            init,
             daemons: self.pods.daemons.clone(),
             volumes: self.pods.volumes.clone(),
             owned_mounts: Vec::new(),

@@ -12,7 +12,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
-use tf_api::{Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port};
+use tf_api::{Vhost0, Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port};
 use tf_plan::{
     build::{
         identity::Identity,
@@ -68,14 +68,22 @@ const CNI_BIN: &str = "cni-bin";
 const CNI_LOGS: &str = "cni-logs";
 const CNI_PORTS: &str = "cni-ports";
 const MULTUS: &str = "multus-cni";
+/// The init container that makes `vhost0`, and where it has the node's files.
+const VHOST0: &str = "vhost0";
+const HOST: &str = "host";
+const HOST_DIR: &str = "/host";
+/// Letters of the kernel's names of interfaces (`dev_valid_name`), of which these are written.
+const LONGEST_INTERFACE: usize = 15;
 
 /// Seconds the agent gets to stop: it only has to close its connections.
 pub const GRACE_SECONDS: i64 = 30;
 
 /// Containers and volumes.
 pub struct Pods {
-    /// Init containers.
+    /// Init containers that all groups have alike.
     pub init: Vec<Container>,
+    /// The one that makes `vhost0`, whose options are of a group.
+    vhost0: Option<MakesVhost0>,
     /// Daemons.
     pub daemons: Vec<Daemon>,
     /// Volumes.
@@ -84,6 +92,30 @@ pub struct Pods {
     pub cni: bool,
     /// Containers of the spec's list that do not run, with why.
     pub ignored: Vec<String>,
+}
+
+/// The init container that makes `vhost0`.
+struct MakesVhost0 {
+    container: Container,
+    /// Where the module comes from, as `tf-node host` calls it.
+    module: &'static str,
+    /// Its place among the init containers: the module is on the node by then.
+    place: usize,
+}
+
+impl Pods {
+    /// Init containers of a group.
+    ///
+    /// # Errors
+    /// When a parameter means nothing, or is for what pods cannot do.
+    pub fn init_of(&self, parameters: &Parameters) -> Result<Vec<Container>, NotReady> {
+        let mut init = self.init.clone();
+        if let Some(MakesVhost0 { container, module, place }) = &self.vhost0 {
+            let command = Some(node::host_apply(&host_options(module, parameters)?));
+            init.insert(*place, Container { command, ..container.clone() });
+        }
+        Ok(init)
+    }
 }
 
 /// What the pods are made of.
@@ -124,6 +156,11 @@ impl Ingredients<'_> {
         let manager = self.chosen(nodemanager::CONTAINER.name);
         let (kernel, ignored) = self.kernel();
         let mut init: Vec<Container> = kernel.iter().map(|kernel| self.kernel_init(kernel)).collect();
+        let vhost0 = (self.spec().vhost0 == Some(Vhost0::Managed)).then(|| MakesVhost0 {
+            container: self.vhost0_init(agent),
+            module: if kernel.is_some() { "image" } else { "host" },
+            place: init.len(),
+        });
         init.extend(cni.map(|chosen| self.cni_init(chosen)));
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
         daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
@@ -132,7 +169,8 @@ impl Ingredients<'_> {
             let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
             volumes.extend(more.collect::<Vec<_>>());
         }
-        Ok(Pods { init, daemons, volumes, cni: cni.is_some(), ignored })
+        volumes.extend(vhost0.is_some().then(|| existing(HOST, "/")));
+        Ok(Pods { init, vhost0, daemons, volumes, cni: cni.is_some(), ignored })
     }
 
     fn chosen(&self, name: &str) -> Option<&Chosen> {
@@ -198,6 +236,17 @@ impl Ingredients<'_> {
             ]),
             // Root only because the node's directories are root's.
             ..self.init(chosen, &Privileges::Root(&[]))
+        }
+    }
+
+    /// Runs in the agent's image, which has the module's program `vif`. The node's files are where preflight looks for what owns the address, for the
+    /// module and for CNI. What it prints last is the cause that the pod's status has.
+    fn vhost0_init(&self, agent: &Chosen) -> Container {
+        Container {
+            name: VHOST0.into(),
+            volume_mounts: Some(vec![agent_mount(), mount(HOST, HOST_DIR), mount(STATE, STATE_DIR)]),
+            termination_message_policy: Some("FallbackToLogsOnError".into()),
+            ..self.init(agent, &Privileges::Host)
         }
     }
 
@@ -291,6 +340,33 @@ impl Ingredients<'_> {
         }
         volumes
     }
+}
+
+/// Options of `tf-node host apply` for the nodes of a group. Names and addresses are no secrets wherever they come from; options of the module are, and
+/// are in the environment.
+fn host_options(module: &str, parameters: &Parameters) -> Result<Vec<String>, NotReady> {
+    let interfaces = parameters.items(Name::PhysicalInterface);
+    if parameters.is_set(Name::L3mhCidr) {
+        let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
+        return Err(parameters.invalid(Name::L3mhCidr, hint));
+    }
+    let is_name = |name: &String| {
+        name.len() <= LONGEST_INTERFACE && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
+    };
+    if interfaces.len() > 1 || !interfaces.iter().all(is_name) {
+        let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
+        return Err(parameters.invalid(Name::PhysicalInterface, hint));
+    }
+    let mut options = vec![format!("--root={HOST_DIR}"), format!("--module={module}")];
+    options.extend(interfaces.iter().map(|name| format!("--physical-interface={name}")));
+    let gateway = parameters.addresses(Name::VrouterGateway)?.into_iter().next();
+    options.extend(gateway.map(|gateway| format!("--gateway={gateway}")));
+    options.extend(parameters.subnet(Name::DataSubnet)?.map(|subnet| format!("--data-subnet={subnet}")));
+    for (name, option) in [(Name::HugePages2M, "2m"), (Name::HugePages1G, "1g")] {
+        let pages = parameters.pages(name)?;
+        options.extend((pages > 0).then(|| format!("--huge-pages-{option}={pages}")));
+    }
+    Ok(options)
 }
 
 /// It reads the statistics of load balancers from below the agent's directory (tf-components 3.5).

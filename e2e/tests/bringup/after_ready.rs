@@ -141,14 +141,15 @@ fn writes_are_few(cluster: &Cluster, took: Duration, entries: &[Entry]) -> Resul
 fn operators_are_small(cluster: &Cluster) -> Result<()> {
     for operator in &cluster.operators {
         let usage = operator.process.usage().with_context(|| format!("{} has ended", operator.name))?;
-        let resident = usage.rss_bytes / 1024;
+        let (resident, own) = (usage.rss_bytes / 1024, usage.anonymous_bytes / 1024);
         if is_development_build(&binary(operator.name)?)? {
             println!("{}: {resident} KiB resident, not judged: it is a development build", operator.name);
             continue;
         }
-        println!("{}: {resident} KiB resident", operator.name);
-        let largest = operators::largest(operator.name);
+        println!("{}: {resident} KiB resident, {own} of them its own", operator.name);
+        let (largest, most) = (operators::largest(operator.name), operators::largest_own(operator.name));
         ensure!(resident <= largest, "{} has {resident} KiB resident, more than {largest}", operator.name);
+        ensure!(own <= most, "{} has {own} KiB of its own, more than {most}", operator.name);
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ mod secrets;
 mod store;
 mod tls;
 mod told;
+mod vhost0;
 mod whole;
 mod zookeeper;
 

@@ -59,7 +59,7 @@ impl Layer {
             // The same packages each time, so that nothing is compiled twice with other features.
             Self::Unit => &[
                 &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--lib", "--bins"],
-                &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--test", "*"],
+                &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--test", "*", "--examples"],
                 &["--workspace", "--exclude", "e2e", "--exclude", "xtask", "--doc"],
                 &["-p", "xtask", "--bins"],
             ],

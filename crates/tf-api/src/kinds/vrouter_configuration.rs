@@ -39,6 +39,10 @@ pub struct VrouterConfiguration {
     /// Interface that carries the overlay, or several separated by commas. Default: the one with the default route.
     #[schemars(length(max = 253))]
     pub physical_interface: Option<String>,
+    /// Who makes `vhost0` and moves addresses and routes of the interface to it. `Existing`, the default: the host, or a program on it; agents wait for it.
+    /// `Managed`: pods, before their agent starts, on nodes with one interface. A node on which that cannot be done is named with the cause and not touched.
+    /// This release was not tried with a real kernel module.
+    pub vhost0: Option<Vhost0>,
     /// Gateway in the network of the overlay, or several separated by commas. Default: that of the interface.
     #[schemars(length(max = 256))]
     #[schemars(extend("x-kubernetes-validations" = [addresses()]))]
@@ -307,6 +311,16 @@ pub struct VrouterConfiguration {
     pub keystone_auth_url_version: Option<String>,
 }
 
+/// Who makes `vhost0`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Vhost0 {
+    /// The host, or a program on it.
+    #[default]
+    Existing,
+    /// Pods, before their agent starts.
+    Managed,
+}
+
 impl Default for VrouterConfiguration {
     fn default() -> Self {
         Self {
@@ -314,6 +328,7 @@ impl Default for VrouterConfiguration {
             control_instance: None,
             env_variables_config: BTreeMap::new(),
             physical_interface: None,
+            vhost0: None,
             vrouter_gateway: None,
             data_subnet: None,
             l3mh_cidr: None,

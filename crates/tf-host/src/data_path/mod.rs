@@ -45,11 +45,11 @@ pub trait DataPath {
     /// # Errors
     /// When the data plane refuses it.
     fn detach(&mut self, uplink: &str) -> io::Result<()>;
-    /// Whether both the uplink and `vhost0` are known to the data plane.
+    /// Whether the data plane has this interface: the uplink, or `vhost0`.
     ///
     /// # Errors
     /// When the data plane does not say.
-    fn is_attached(&mut self, uplink: &str) -> io::Result<bool>;
+    fn has(&mut self, link: &str) -> io::Result<bool>;
     /// Interfaces of pods and of the agent that the data plane has, in words.
     ///
     /// # Errors

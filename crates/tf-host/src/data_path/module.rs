@@ -89,8 +89,11 @@ impl Module {
 impl DataPath for Module {
     fn prepare(&mut self) -> io::Result<()> {
         if !self.root.at(format!("/sys/module/{VROUTER}")).exists() {
+            // The directory that has the host's /lib/modules (modprobe(8)).
+            let directory = self.root.at("/").display().to_string();
             let parameters = self.parameters.iter().map(|(name, value)| format!("{name}={value}"));
-            let arguments: Vec<String> = ["-v".to_owned(), VROUTER.to_owned()].into_iter().chain(parameters).collect();
+            let options = ["-v".to_owned(), "-d".to_owned(), directory, VROUTER.to_owned()];
+            let arguments: Vec<String> = options.into_iter().chain(parameters).collect();
             run(&self.programs.modprobe, &arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
         }
         self.list().map(drop)
@@ -129,10 +132,8 @@ impl DataPath for Module {
         self.delete(VHOST0)
     }
 
-    fn is_attached(&mut self, uplink: &str) -> io::Result<bool> {
-        let found = self.list()?;
-        let has = |link: &str| found.iter().any(|vif| vif.link.as_deref() == Some(link));
-        Ok(has(uplink) && has(VHOST0))
+    fn has(&mut self, link: &str) -> io::Result<bool> {
+        Ok(self.find(link)?.is_some())
     }
 
     fn users(&mut self) -> io::Result<Vec<String>> {

@@ -254,7 +254,7 @@ pub fn preflight(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     findings.extend(cni::check(facts, wanted));
     findings.extend(services::check(facts, wanted));
     findings.extend(virtual_functions::check(facts, wanted));
-    findings.extend(uplink::check_vhost0(facts, wanted));
+    findings.extend(uplink::check_vhost0(facts));
     match choose(facts, wanted) {
         Ok(uplinks) => {
             let links: Vec<_> = uplinks.iter().map(|uplink| uplink.link).collect();

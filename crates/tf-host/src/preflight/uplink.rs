@@ -45,9 +45,9 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
 }
 
 /// Whether a `vhost0` that is there is one of the vRouter's: of its module, or of its forwarder, which makes a TAP.
-pub fn check_vhost0(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {
+pub fn check_vhost0(facts: &HostFacts) -> Option<Finding> {
     let kind = facts.network.link(VHOST0)?.kind.as_deref().unwrap_or("hardware");
-    if matches!(kind, "vhost" | "tun") || (wanted.stand_in && kind == "veth") {
+    if matches!(kind, "vhost" | "tun") {
         return None;
     }
     let cause = format!("vhost0 is an interface of the kind {kind}, which no vRouter made");

@@ -12,5 +12,4 @@ mod preflight;
 mod router;
 mod setup;
 mod show;
-mod stand_in;
 mod switch;

@@ -11,15 +11,16 @@ use tf_host::{
     setup::{Done, Error, Setup},
 };
 
+use tf_sim::module::StandIn;
+
 use crate::{
     kernel::{Kernel, on_node},
     node::{add, facts, lasting, message, node, over, via},
     router::{Probe, Router},
-    stand_in::StandIn,
 };
 
 fn wanted() -> Wanted {
-    Wanted { physical_interfaces: vec!["eth0".into()], stand_in: true, ..Wanted::default() }
+    Wanted { physical_interfaces: vec!["eth0".into()], ..Wanted::default() }
 }
 
 enum Do {
@@ -31,7 +32,7 @@ enum Do {
 /// One run of a process of its own, as far as the node can see.
 fn run(kernel: &Kernel, journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
     let root = Root::default();
-    let mut data_path = StandIn { kernel };
+    let mut data_path = StandIn::open().unwrap();
     let mut setup = Setup { root: &root, wanted, journal, peers: &[], data_path: &mut data_path };
     match what {
         Do::Apply => setup.apply(),
@@ -132,10 +133,10 @@ fn an_uplink_that_went_and_came_back_is_connected_again_and_nothing_else_is_done
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("host.json");
         run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
-        let mut data_path = StandIn { kernel };
+        let mut data_path = StandIn::open().unwrap();
         data_path.detach("eth0").unwrap();
         assert_eq!(run(kernel, &journal, &wanted(), &Do::Apply).unwrap(), done(Some("eth0"), 2));
-        assert!(data_path.is_attached("eth0").unwrap());
+        assert!(data_path.has("eth0").unwrap());
         // Undoing that may not take apart what was connected before.
         kernel.address("eth0", "10.0.0.9/24", vec![]);
         run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
@@ -143,7 +144,7 @@ fn an_uplink_that_went_and_came_back_is_connected_again_and_nothing_else_is_done
         journalled.state = State::Begun;
         journalled.write(&journal).unwrap();
         assert!(run(kernel, &journal, &wanted(), &Do::Recover).unwrap().recovered);
-        assert!(data_path.is_attached("eth0").unwrap());
+        assert!(data_path.has("eth0").unwrap());
         Probe::start().end();
     });
 }

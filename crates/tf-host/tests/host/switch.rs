@@ -11,12 +11,13 @@ use tf_host::{
     plan::{NoPlan, Plan, Step, switch},
 };
 
+use tf_sim::module::StandIn;
+
 use crate::{
     fixture,
     kernel::{Kernel, in_namespace},
     node::{facts, lasting, node},
     router::{Probe, Router},
-    stand_in::StandIn,
 };
 
 fn wanted() -> Wanted {
@@ -35,7 +36,7 @@ fn carry_out(
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("host.json");
     let root = Root::default();
-    let mut data_path = StandIn { kernel };
+    let mut data_path = StandIn::open().unwrap();
     let mut actor = Actor::new(&root, &mut data_path).unwrap();
     let result = actor.carry_out(plan, &path, "boot-1", |_| verify());
     (result, Journal::read(&path).unwrap().unwrap())
@@ -95,13 +96,13 @@ fn a_process_that_is_killed_after_any_step_leaves_what_the_next_one_can_undo() {
         let plan = plan();
         let root = Root::default();
         for done in 0..=plan.steps.len() {
-            let mut data_path = StandIn { kernel };
+            let mut data_path = StandIn::open().unwrap();
             let mut actor = Actor::new(&root, &mut data_path).unwrap();
             for step in &plan.steps[..done] {
                 actor.apply("eth0", step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
             }
             // The next process knows nothing but the journal.
-            let mut data_path = StandIn { kernel };
+            let mut data_path = StandIn::open().unwrap();
             let left = Actor::new(&root, &mut data_path).unwrap().undo(&plan);
             assert_eq!(left, [""; 0], "after {done} steps");
             let after = facts();
@@ -169,7 +170,7 @@ fn the_stand_in_takes_what_is_done_already_for_done() {
     in_namespace(|kernel| {
         let router = Router::start();
         node(kernel, &router);
-        let mut data_path = StandIn { kernel };
+        let mut data_path = StandIn::open().unwrap();
         data_path.remove().unwrap();
         for _ in 0..2 {
             data_path.create("52:54:00:00:00:01", 1500).unwrap();

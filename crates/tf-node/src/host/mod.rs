@@ -5,6 +5,7 @@ mod guard;
 mod options;
 
 use std::{
+    env,
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
@@ -56,10 +57,11 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let (action, options) = *command;
+    let options = options.with_environment(|name| env::var(name).ok());
     let root = Root::below(paths.at("/"));
     let (text, code) = match action {
         Action::Show => report(&observe(&root), &options.wanted, options.json)?,
-        Action::Apply | Action::Remove => change(&root, paths, action, &options)?,
+        Action::Apply | Action::Remove => change(&root, action, &options)?,
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::from(code))
@@ -83,11 +85,10 @@ fn document(facts: &HostFacts, wanted: &Wanted, findings: &[Finding]) -> Result<
 }
 
 /// Changes the node, or guards a process that does.
-fn change(root: &Root, paths: &Paths, action: Action, options: &Options) -> Result<(String, u8)> {
+fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)> {
     let wanted = &options.wanted;
     let mut data_path = Module::new(root, options.programs.clone(), wanted.module_parameters.clone());
-    let journal = paths.at(&options.journal);
-    let (journal, peers): (&Path, _) = (&journal, &options.peers);
+    let (journal, peers): (&Path, _) = (&options.journal, &options.peers);
     let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path };
     if let Some(process) = options.guard_of {
         guard::wait(process, journal);

@@ -1,7 +1,7 @@
 //! What is written after `tf-node host`.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -29,7 +29,7 @@ tf-node host: what this node is for the vRouter. Run it as root, in the network 
 What the vRouter needs, for all of them:
   --mode kernel|dpdk             what forwards packets; kernel. apply and remove know the kernel mode with one interface
   --module image|host            where the kernel module comes from: compiled by the vRouter's image, or on the node; image
-  --module-parameter NAME=VALUE  may be repeated; counts when the module is loaded
+  --module-parameter NAME=VALUE  may be repeated; counts when the module is loaded, before VROUTER_MODULE_OPTIONS of the environment
   --physical-interface NAME      the interface that the vRouter takes; several for several uplinks. Else it is found
   --data-subnet NETWORK          network of the overlay's packets
   --gateway ADDRESS              router of the overlay's packets
@@ -46,12 +46,12 @@ For show:
   --json                         facts and findings as JSON
 
 For apply and remove:
-  --peer ADDRESS:PORT            reached over TCP before, it has to be afterwards, or all is undone; may be repeated
-  --journal FILE                 what was begun, so that it can be undone; /var/lib/contrail/tf-node/host.json
+  --peer ADDRESS:PORT            reached over TCP before, it has to be afterwards, or all is undone; may be repeated.
+                                 In a pod the Kubernetes API is one, too
+  --journal FILE                 what was begun, so that it can be undone; not below --root; /var/lib/contrail/tf-node/host.json
   --vif PROGRAM, --modprobe PROGRAM
                                  the module's program, and the one that loads it; vif, modprobe
   --force                        remove vhost0 although pods or the agent use it
-  --stand-in                     vhost0 may be one end of a veth pair, as this project's tests make it
 
 The exit code is 0 if a vRouter can be set up, or is (remove: vhost0 is gone); 3 if something blocks it and nothing was touched;
 4 if a change failed and was undone; 2 otherwise.
@@ -136,6 +136,22 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
 }
 
 impl Options {
+    /// Adds what the environment of a pod says: options of the module, in the variable of the images' own scripts (NF `load_kernel_module`), and the
+    /// Kubernetes API. What is written on the command line wins.
+    #[must_use]
+    pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let stated = variable("VROUTER_MODULE_OPTIONS").unwrap_or_default();
+        for (name, value) in stated.split_whitespace().filter_map(|option| option.trim_matches(['"', '\'']).split_once('=')) {
+            self.wanted.module_parameters.entry(name.into()).or_insert_with(|| value.into());
+        }
+        let kubernetes = || {
+            let host: IpAddr = variable("KUBERNETES_SERVICE_HOST")?.parse().ok()?;
+            Some(SocketAddr::new(host, variable("KUBERNETES_SERVICE_PORT")?.parse().ok()?))
+        };
+        self.peers.extend(kubernetes());
+        self
+    }
+
     fn set(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<()> {
         let wanted = &mut self.wanted;
         let mut pages = |size, parser: &mut lexopt::Parser| -> Result<()> {
@@ -147,7 +163,6 @@ impl Options {
         match name {
             "json" => self.json = true,
             "force" => self.force = true,
-            "stand-in" => wanted.stand_in = true,
             "peer" => self.peers.push(parser.value()?.parse()?),
             "journal" => self.journal = parser.value()?.into(),
             "vif" => self.programs.vif = parser.value()?.string()?,
@@ -208,7 +223,6 @@ mod tests {
         assert_eq!(parsed(line).unwrap(), Some((Action::Show, Options { wanted, json: true, ..Options::default() })));
         let wanted = Wanted {
             module_parameters: [("vr_interfaces".to_owned(), "8000".to_owned())].into(),
-            stand_in: true,
             ..Wanted::default()
         };
         let options = Options {
@@ -219,11 +233,29 @@ mod tests {
             ..Options::default()
         };
         let line = "apply --peer 10.0.0.1:6443 --peer [2001:db8::1]:6443 --journal /tmp/host.json --vif /bin/vif \
-                    --module-parameter vr_interfaces=8000 --stand-in";
+                    --module-parameter vr_interfaces=8000";
         assert_eq!(parsed(line).unwrap(), Some((Action::Apply, options)));
         let options = Options { force: true, ..Options::default() };
         assert_eq!(parsed("remove --force").unwrap(), Some((Action::Remove, options)));
         assert_eq!(parsed("--help").unwrap(), None);
+    }
+
+    #[test]
+    fn a_pod_s_environment_adds_the_kubernetes_api_and_options_of_the_module() {
+        let of = |variables: &[(&str, &str)]| {
+            let stated: Vec<_> = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let (_, options) = parsed("apply --module-parameter vr_interfaces=8000").unwrap().unwrap();
+            options.with_environment(|name| Some(stated.iter().find(|(stated, _)| stated == name)?.1.clone()))
+        };
+        let options = of(&[
+            ("VROUTER_MODULE_OPTIONS", "\"vr_interfaces=4355 vr_mpls_labels=5120\""),
+            ("KUBERNETES_SERVICE_HOST", "fd00::1"),
+            ("KUBERNETES_SERVICE_PORT", "443"),
+        ]);
+        let parameters = [("vr_interfaces", "8000"), ("vr_mpls_labels", "5120")];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        assert_eq!((options.wanted.module_parameters, options.peers), (parameters, vec!["[fd00::1]:443".parse().unwrap()]));
+        assert_eq!(of(&[("KUBERNETES_SERVICE_HOST", "fd00::1")]).peers, []);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Node {
     fn run(&self, arguments: &str, variable: Option<(&str, &str)>) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tf-node"));
         command.arg("host").args(arguments.split_whitespace());
-        command.args(["--physical-interface", "eth0", "--stand-in", "--vif", vif().to_str().unwrap(), "--journal"]);
+        command.args(["--physical-interface", "eth0", "--vif", vif().to_str().unwrap(), "--journal"]);
         command.arg(self.journal()).envs(variable).output().unwrap()
     }
 
@@ -74,7 +74,9 @@ fn text(output: &Output) -> String {
 /// The stand-in, an example beside this test.
 fn vif() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(2).unwrap().join("examples/vif")
+    let vif = test.ancestors().nth(2).unwrap().join("examples/vif");
+    assert!(vif.exists(), "build the stand-in first: cargo build -p tf-node --examples");
+    vif
 }
 
 #[test]
@@ -219,7 +221,7 @@ fn the_module_is_loaded_with_its_parameters_and_only_once() {
     let mut module = Module::new(&root, programs.clone(), parameters);
     module.prepare().unwrap();
     module.prepare().unwrap();
-    assert_eq!(fs::read_to_string(&log).unwrap(), "-v vrouter vr_interfaces=8000 vr_mpls_labels=5120\n");
+    assert_eq!(fs::read_to_string(&log).unwrap(), format!("-v -d {}/ vrouter vr_interfaces=8000 vr_mpls_labels=5120\n", directory.path().display()));
     fs::remove_dir(loaded).unwrap();
     let modprobe = script("broken", "echo 'could not insert vrouter: Required key not available' >&2; exit 1");
     let mut module = Module::new(&root, Programs { modprobe, ..programs }, [].into());

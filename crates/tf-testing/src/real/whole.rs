@@ -188,8 +188,8 @@ pub async fn installed(nodes: u32, namespace: &str, archives: &[PathBuf]) -> Res
     Ok(lab)
 }
 
-/// Values of an operator's chart.
-fn values(operator: &str) -> Vec<String> {
+/// Values of an operator's chart, by which its pods run played daemons.
+pub fn values(operator: &str) -> Vec<String> {
     stand_ins(operator).into_iter().map(|(_, name, image)| format!("{IMAGES}{name}={image}")).collect()
 }
 

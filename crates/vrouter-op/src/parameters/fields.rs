@@ -97,6 +97,7 @@ pub fn service(spec: &VrouterConfiguration) -> Vec<Field> {
         cni_mtu: _,
         cluster_name: _,
         env_variables_config: _,
+        vhost0: _,
         physical_interface,
         vrouter_gateway,
         data_subnet,

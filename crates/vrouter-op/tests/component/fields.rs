@@ -34,6 +34,7 @@ fn sample(path: &str) -> Option<Value> {
         "sampleDestination" | "sloDestination" => json!("file"),
         "sriovVf" => json!("7"),
         "tsnAgentMode" => json!("tsn"),
+        "vhost0" => json!("Managed"),
         "vrouterGateway" => json!("10.9.0.1"),
         port if port.ends_with("Port") => json!("12345"),
         tls if tls.ends_with("SslEnable") => json!(false),

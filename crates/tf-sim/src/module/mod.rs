@@ -1,6 +1,9 @@
-//! A stand-in for the vRouter's kernel module: `vhost0` is one end of a pair, and filters pass what arrives on the uplink to the
-//! other end, and back. As with the module, all packets that arrive are taken before the host sees them, and none that the
+//! The vRouter's kernel module, as far as `vhost0` goes: `vhost0` is one end of a pair, and filters pass what arrives on the uplink to
+//! the other end, and back. As with the module, all packets that arrive are taken before the host sees them, and none that the
 //! host sends by the uplink. Unlike the module it is no receive handler, so a bridge port is not refused.
+
+mod kernel;
+pub mod vif;
 
 use std::{fs, io};
 
@@ -16,35 +19,48 @@ use netlink_packet_route::{
 use rustix::io::Errno;
 use tf_host::data_path::DataPath;
 
-use crate::kernel::Kernel;
+pub use self::kernel::Kernel;
 
 const VHOST0: &str = "vhost0";
+/// The other end of `vhost0`.
 pub const OTHER_END: &str = "vhx";
 /// All protocols, in the byte order of the network, and a priority.
 const ALL_PROTOCOLS: u32 = (1 << 16) | 0x0300;
 const INGRESS: TcHandle = TcHandle { major: 0xffff, minor: 0 };
 const ABOVE_INGRESS: TcHandle = TcHandle { major: 0xffff, minor: 0xfff1 };
 
-pub struct StandIn<'a> {
-    pub kernel: &'a Kernel,
-}
+/// The stand-in of the network namespace that this thread is in.
+pub struct StandIn(Kernel);
 
-impl StandIn<'_> {
-    fn is_there(&self, link: &str) -> bool {
-        self.kernel.observe().network.link(link).is_some()
+impl StandIn {
+    /// The one of this network namespace.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self(Kernel::open()?))
     }
 
-    fn qdisc(&self, link: &str) -> TcMessage {
+    fn is_there(&self, link: &str) -> bool {
+        self.0.network().link(link).is_some()
+    }
+
+    /// Whether what arrives on an interface is passed to another one.
+    pub fn passes(&self, link: &str) -> bool {
+        self.0.network().link(link).is_some_and(|link| link.ingress.is_some())
+    }
+
+    fn qdisc(&self, link: &str) -> io::Result<TcMessage> {
         let mut message = TcMessage::default();
-        message.header.index = self.kernel.index(link).cast_signed();
+        message.header.index = self.0.index(link)?.cast_signed();
         message.header.handle = INGRESS;
         message.header.parent = ABOVE_INGRESS;
         message.attributes = vec![TcAttribute::Kind("ingress".into())];
-        message
+        Ok(message)
     }
 
     fn add_qdisc(&self, link: &str) -> io::Result<()> {
-        done(self.kernel.request(RouteNetlinkMessage::NewQueueDiscipline(self.qdisc(link))), Errno::EXIST)
+        done(self.0.request(RouteNetlinkMessage::NewQueueDiscipline(self.qdisc(link)?)), Errno::EXIST)
     }
 
     /// Takes its filters, too.
@@ -52,7 +68,7 @@ impl StandIn<'_> {
         if !self.is_there(link) {
             return Ok(());
         }
-        let result = self.kernel.send(RouteNetlinkMessage::DelQueueDiscipline(self.qdisc(link)), 0);
+        let result = self.0.send(RouteNetlinkMessage::DelQueueDiscipline(self.qdisc(link)?), 0);
         done(done(result, Errno::INVAL), Errno::NOENT)
     }
 
@@ -60,7 +76,7 @@ impl StandIn<'_> {
     fn redirect(&self, from: &str, to: &str) -> io::Result<()> {
         let mut mirror = TcMirror::default();
         mirror.eaction = TcMirrorActionType::EgressRedir;
-        mirror.ifindex = self.kernel.index(to);
+        mirror.ifindex = self.0.index(to)?;
         mirror.generic = TcActionGeneric::default();
         mirror.generic.action = TcActionType::Stolen;
         let mut action = TcAction::default();
@@ -74,7 +90,7 @@ impl StandIn<'_> {
         selector.nkeys = 1;
         selector.keys = vec![TcU32Key::default()];
         let mut message = TcMessage::default();
-        message.header.index = self.kernel.index(from).cast_signed();
+        message.header.index = self.0.index(from)?.cast_signed();
         message.header.parent = INGRESS;
         message.header.info = ALL_PROTOCOLS;
         message.attributes = vec![
@@ -84,33 +100,44 @@ impl StandIn<'_> {
                 TcOption::U32(TcFilterU32Option::Action(vec![action])),
             ]),
         ];
-        self.kernel.request(RouteNetlinkMessage::NewTrafficFilter(message))
+        self.0.request(RouteNetlinkMessage::NewTrafficFilter(message))
+    }
+
+    fn set_up(&self, link: &str) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.0.index(link)?;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        self.0.request(RouteNetlinkMessage::SetLink(message))
     }
 }
 
-impl DataPath for StandIn<'_> {
+impl DataPath for StandIn {
+    fn prepare(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn create(&mut self, mac: &str, mtu: u32) -> io::Result<()> {
         if self.is_there(VHOST0) {
             return Ok(());
         }
-        let mac: Vec<u8> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        let bytes: Result<Vec<u8>, _> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
         let mut other = LinkMessage::default();
         other.attributes = vec![LinkAttribute::IfName(OTHER_END.into()), LinkAttribute::Mtu(mtu)];
         let mut message = LinkMessage::default();
         message.attributes = vec![
             LinkAttribute::IfName(VHOST0.into()),
-            LinkAttribute::Address(mac),
+            LinkAttribute::Address(bytes.map_err(io::Error::other)?),
             LinkAttribute::Mtu(mtu),
             LinkAttribute::LinkInfo(vec![
                 LinkInfo::Kind(InfoKind::Veth),
                 LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
             ]),
         ];
-        self.kernel.request(RouteNetlinkMessage::NewLink(message))?;
+        self.0.request(RouteNetlinkMessage::NewLink(message))?;
         // Nothing but packets of `vhost0` and of the uplink.
         fs::write(format!("/proc/sys/net/ipv6/conf/{OTHER_END}/disable_ipv6"), "1")?;
-        self.kernel.set(OTHER_END, vec![]);
-        Ok(())
+        self.set_up(OTHER_END)
     }
 
     fn remove(&mut self) -> io::Result<()> {
@@ -118,13 +145,13 @@ impl DataPath for StandIn<'_> {
             return Ok(());
         }
         let mut message = LinkMessage::default();
-        message.header.index = self.kernel.index(VHOST0);
+        message.header.index = self.0.index(VHOST0)?;
         message.header.flags = LinkFlags::empty();
-        self.kernel.send(RouteNetlinkMessage::DelLink(message), 0)
+        self.0.send(RouteNetlinkMessage::DelLink(message), 0)
     }
 
     fn add_physical(&mut self, uplink: &str) -> io::Result<()> {
-        if self.kernel.observe().network.link(OTHER_END).is_some_and(|link| link.ingress.is_some()) {
+        if self.passes(OTHER_END) {
             return Ok(());
         }
         self.add_qdisc(OTHER_END)?;
@@ -136,7 +163,7 @@ impl DataPath for StandIn<'_> {
     }
 
     fn attach(&mut self, uplink: &str) -> io::Result<()> {
-        if self.kernel.observe().network.link(uplink).is_some_and(|link| link.ingress.is_some()) {
+        if self.passes(uplink) {
             return Ok(());
         }
         self.add_qdisc(uplink)?;
@@ -147,13 +174,11 @@ impl DataPath for StandIn<'_> {
         self.remove_qdisc(uplink)
     }
 
-    fn prepare(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn is_attached(&mut self, uplink: &str) -> io::Result<bool> {
-        let network = self.kernel.observe().network;
-        Ok([uplink, OTHER_END].iter().all(|name| network.link(name).is_some_and(|link| link.ingress.is_some())))
+    fn has(&mut self, link: &str) -> io::Result<bool> {
+        Ok(match link {
+            VHOST0 => self.is_there(OTHER_END),
+            uplink => self.passes(OTHER_END) && self.passes(uplink),
+        })
     }
 
     fn users(&mut self) -> io::Result<Vec<String>> {
