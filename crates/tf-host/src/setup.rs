@@ -157,7 +157,9 @@ impl<D: DataPath> Setup<'_, D> {
     /// # Errors
     /// When it cannot be undone.
     pub fn recover(&mut self) -> Result<bool, Error> {
-        let Some(mut journal) = Journal::read(self.journal).map_err(|error| self.unusable(error))? else { return Ok(false) };
+        let Some(mut journal) = Journal::read(self.journal).map_err(|error| self.unusable(error))? else {
+            return Ok(false);
+        };
         if journal.recovery(&observe(self.root).kernel.boot_id) == Recovery::Nothing {
             return Ok(false);
         }

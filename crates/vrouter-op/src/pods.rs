@@ -12,7 +12,9 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
-use tf_api::{Vhost0, Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port};
+use tf_api::{
+    Vhost0, Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port,
+};
 use tf_plan::{
     build::{
         identity::Identity,
@@ -351,7 +353,8 @@ fn host_options(module: &str, parameters: &Parameters) -> Result<Vec<String>, No
         return Err(parameters.invalid(Name::L3mhCidr, hint));
     }
     let is_name = |name: &String| {
-        name.len() <= LONGEST_INTERFACE && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
+        name.len() <= LONGEST_INTERFACE
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
     };
     if interfaces.len() > 1 || !interfaces.iter().all(is_name) {
         let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";

@@ -58,8 +58,7 @@ vif0/4353   PMD: tap0
     #[test]
     fn interfaces_are_listed_with_their_numbers_and_kinds() {
         let vif = |index, link: Option<&str>, kind: &str| Vif { index, link: link.map(Into::into), kind: kind.into() };
-        let expected =
-            [vif(0, Some("eth0"), "Physical"), vif(1, Some("vhost0"), "Host"), vif(4353, None, "Virtual")];
+        let expected = [vif(0, Some("eth0"), "Physical"), vif(1, Some("vhost0"), "Host"), vif(4353, None, "Virtual")];
         assert_eq!(list(LISTED), expected);
     }
 

@@ -32,9 +32,8 @@ pub struct Move<'a> {
 impl<'a> Move<'a> {
     /// Addresses that are moved: not those of the link, which the kernel makes from the MAC address.
     pub fn addresses(&self) -> Vec<&'a Address> {
-        let is_moved = |address: &&Address| {
-            !matches!(address.address.addr(), IpAddr::V6(own) if own.is_unicast_link_local())
-        };
+        let is_moved =
+            |address: &&Address| !matches!(address.address.addr(), IpAddr::V6(own) if own.is_unicast_link_local());
         self.network.addresses_of(self.from).filter(is_moved).collect()
     }
 
@@ -122,7 +121,8 @@ impl<'a> Move<'a> {
     /// Rules that name the interface, each made for the other one before it is deleted.
     pub fn rules(&self) -> Vec<Step> {
         let name = Some(self.from);
-        let moved = |link: &Option<String>| if link.as_deref() == name { Some(self.to.to_owned()) } else { link.clone() };
+        let moved =
+            |link: &Option<String>| if link.as_deref() == name { Some(self.to.to_owned()) } else { link.clone() };
         let is_named = |rule: &&Rule| [&rule.incoming, &rule.outgoing].iter().any(|link| link.as_deref() == name);
         let steps = |rule: &Rule| {
             let copy = Rule { incoming: moved(&rule.incoming), outgoing: moved(&rule.outgoing), ..rule.clone() };

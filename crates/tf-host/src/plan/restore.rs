@@ -41,10 +41,5 @@ fn advertisements(facts: &HostFacts, uplink: &str) -> Option<Step> {
     let name = "ipv6.accept_ra";
     let before = setting(facts, uplink, name).filter(|value| *value == "0")?;
     let value = setting(facts, VHOST0, name).filter(|value| *value != before)?;
-    Some(Step::SetSysctl {
-        link: uplink.into(),
-        name: name.into(),
-        value: value.clone(),
-        before: Some(before.clone()),
-    })
+    Some(Step::SetSysctl { link: uplink.into(), name: name.into(), value: value.clone(), before: Some(before.clone()) })
 }

@@ -14,7 +14,7 @@ use tf_host::{
 use tf_sim::module::StandIn;
 
 use crate::{
-    kernel::{Kernel, on_node},
+    kernel::on_node,
     node::{add, facts, lasting, message, node, over, via},
     router::{Probe, Router},
 };
@@ -30,7 +30,7 @@ enum Do {
 }
 
 /// One run of a process of its own, as far as the node can see.
-fn run(kernel: &Kernel, journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
+fn run(journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
     let root = Root::default();
     let mut data_path = StandIn::open().unwrap();
     let mut setup = Setup { root: &root, wanted, journal, peers: &[], data_path: &mut data_path };
@@ -54,16 +54,16 @@ fn a_node_that_is_set_up_and_taken_out_again_is_as_it_was_and_loses_nothing_on_t
         let journal = directory.path().join("var/lib/host.json");
         let probe = Probe::start();
         for _ in 0..2 {
-            let applied = run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+            let applied = run(&journal, &wanted(), &Do::Apply).unwrap();
             assert!(applied.steps > 10, "{applied:?}");
             assert_eq!(applied, done(Some("eth0"), applied.steps));
-            assert_eq!(run(kernel, &journal, &wanted(), &Do::Apply).unwrap(), done(Some("eth0"), 0), "it is done");
+            assert_eq!(run(&journal, &wanted(), &Do::Apply).unwrap(), done(Some("eth0"), 0), "it is done");
             let after = facts();
             assert_eq!(lasting(&after.network, None), lasting(&before.network, Some(("eth0", "vhost0"))));
-            let removed = run(kernel, &journal, &wanted(), &Do::Remove).unwrap();
+            let removed = run(&journal, &wanted(), &Do::Remove).unwrap();
             assert_eq!(removed, done(Some("eth0"), removed.steps));
             assert_eq!(lasting(&facts().network, None), lasting(&before.network, None));
-            assert_eq!(run(kernel, &journal, &wanted(), &Do::Remove).unwrap(), done(None, 0));
+            assert_eq!(run(&journal, &wanted(), &Do::Remove).unwrap(), done(None, 0));
             assert!(!journal.exists());
         }
         thread::sleep(Duration::from_millis(300));
@@ -80,14 +80,14 @@ fn what_was_added_to_vhost0_since_then_comes_back_with_the_rest_but_not_what_the
         node(kernel, &router);
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("host.json");
-        run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+        run(&journal, &wanted(), &Do::Apply).unwrap();
         kernel.address("vhost0", "10.0.0.9/24", vec![AddressAttribute::Label("vhost0:9".into())]);
         let vhost0 = kernel.index("vhost0");
         add(kernel, message("192.0.2.128/25", 254, vec![over(vhost0), via("10.0.0.1")]));
         let mut of_agent = message("169.254.7.0/24", 254, vec![over(vhost0)]);
         of_agent.header.protocol = RouteProtocol::Other(109);
         add(kernel, of_agent);
-        run(kernel, &journal, &wanted(), &Do::Remove).unwrap();
+        run(&journal, &wanted(), &Do::Remove).unwrap();
         let network = facts().network;
         let added = network.addresses.iter().find(|address| address.address.to_string() == "10.0.0.9/24").unwrap();
         assert_eq!((added.link.as_str(), added.label.as_deref()), ("eth0", Some("eth0:9")));
@@ -105,22 +105,22 @@ fn what_an_ended_process_began_is_undone_before_anything_else_and_what_it_began_
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("host.json");
         let before = lasting(&facts().network, None);
-        run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+        run(&journal, &wanted(), &Do::Apply).unwrap();
         let mut begun = Journal::read(&journal).unwrap().unwrap();
         assert_eq!(begun.state, State::Committed);
         begun.state = State::Begun;
         begun.write(&journal).unwrap();
-        let applied = run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+        let applied = run(&journal, &wanted(), &Do::Apply).unwrap();
         assert!(applied.recovered && applied.steps > 10, "{applied:?}");
         begun.write(&journal).unwrap();
-        assert!(run(kernel, &journal, &wanted(), &Do::Recover).unwrap().recovered);
+        assert!(run(&journal, &wanted(), &Do::Recover).unwrap().recovered);
         assert_eq!(lasting(&facts().network, None), before);
         assert!(matches!(Journal::read(&journal).unwrap().unwrap().state, State::RolledBack { .. }));
         begun.boot_id = "another".into();
         begun.write(&journal).unwrap();
-        assert!(!run(kernel, &journal, &wanted(), &Do::Apply).unwrap().recovered);
+        assert!(!run(&journal, &wanted(), &Do::Apply).unwrap().recovered);
         fs::write(&journal, "torn").unwrap();
-        let error = run(kernel, &journal, &wanted(), &Do::Remove).unwrap_err().to_string();
+        let error = run(&journal, &wanted(), &Do::Remove).unwrap_err().to_string();
         assert!(error.contains("host.json: not a journal") && error.ends_with("delete the file"), "{error}");
     });
 }
@@ -132,18 +132,18 @@ fn an_uplink_that_went_and_came_back_is_connected_again_and_nothing_else_is_done
         node(kernel, &router);
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("host.json");
-        run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+        run(&journal, &wanted(), &Do::Apply).unwrap();
         let mut data_path = StandIn::open().unwrap();
         data_path.detach("eth0").unwrap();
-        assert_eq!(run(kernel, &journal, &wanted(), &Do::Apply).unwrap(), done(Some("eth0"), 2));
+        assert_eq!(run(&journal, &wanted(), &Do::Apply).unwrap(), done(Some("eth0"), 2));
         assert!(data_path.has("eth0").unwrap());
         // Undoing that may not take apart what was connected before.
         kernel.address("eth0", "10.0.0.9/24", vec![]);
-        run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+        run(&journal, &wanted(), &Do::Apply).unwrap();
         let mut journalled = Journal::read(&journal).unwrap().unwrap();
         journalled.state = State::Begun;
         journalled.write(&journal).unwrap();
-        assert!(run(kernel, &journal, &wanted(), &Do::Recover).unwrap().recovered);
+        assert!(run(&journal, &wanted(), &Do::Recover).unwrap().recovered);
         assert!(data_path.has("eth0").unwrap());
         Probe::start().end();
     });
@@ -159,7 +159,7 @@ fn a_node_on_which_something_blocks_is_not_touched() {
         let before = facts().network;
         for (link, expected) in [("eth7", "the node has no interface eth7"), ("lo", "loopback interface")] {
             let wanted = Wanted { physical_interfaces: vec![link.into()], ..wanted() };
-            let error = run(kernel, &journal, &wanted, &Do::Apply).unwrap_err();
+            let error = run(&journal, &wanted, &Do::Apply).unwrap_err();
             assert!(matches!(&error, Error::Blocked(_)) && error.to_string().contains(expected), "{error}");
         }
         assert_eq!(lasting(&facts().network, None), lasting(&before, None));
@@ -174,13 +174,13 @@ fn an_uplink_that_is_gone_takes_nothing_with_it_and_says_what_to_do() {
         node(kernel, &router);
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("host.json");
-        run(kernel, &journal, &wanted(), &Do::Apply).unwrap();
+        run(&journal, &wanted(), &Do::Apply).unwrap();
         let mut link = LinkMessage::default();
         link.header.index = kernel.index("eth0");
         kernel.send(RouteNetlinkMessage::DelLink(link), 0).unwrap();
         let kept = facts().network.addresses_of("vhost0").filter(|address| Address::is_global(address)).count();
         for what in [Do::Apply, Do::Remove] {
-            let error = run(kernel, &journal, &wanted(), &what).unwrap_err();
+            let error = run(&journal, &wanted(), &what).unwrap_err();
             assert!(error.to_string().starts_with("the node has no interface eth0"), "{error}");
         }
         let after = facts().network.addresses_of("vhost0").filter(|address| Address::is_global(address)).count();

@@ -15,7 +15,7 @@ use tf_sim::module::StandIn;
 
 use crate::{
     fixture,
-    kernel::{Kernel, in_namespace},
+    kernel::in_namespace,
     node::{facts, lasting, node},
     router::{Probe, Router},
 };
@@ -28,11 +28,7 @@ fn plan() -> Plan {
     switch(&facts(), &wanted()).unwrap()
 }
 
-fn carry_out(
-    kernel: &Kernel,
-    plan: &Plan,
-    verify: impl FnOnce() -> Result<(), String>,
-) -> (Result<(), Error>, Journal) {
+fn carry_out(plan: &Plan, verify: impl FnOnce() -> Result<(), String>) -> (Result<(), Error>, Journal) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("host.json");
     let root = Root::default();
@@ -67,7 +63,7 @@ fn the_switch_loses_nothing_and_moves_everything() {
                 let before = facts();
                 let probe = Probe::start();
                 thread::sleep(Duration::from_millis(200));
-                let (result, journal) = carry_out(kernel, &plan(), verified);
+                let (result, journal) = carry_out(&plan(), verified);
                 result.unwrap();
                 thread::sleep(Duration::from_millis(300));
                 let loss = probe.end();
@@ -120,7 +116,7 @@ fn a_node_that_is_not_as_it_should_be_afterwards_is_as_it_was() {
         node(kernel, &router);
         let probe = Probe::start();
         let before = lasting(&facts().network, None);
-        let (result, journal) = carry_out(kernel, &plan(), || Err("the API server does not answer".into()));
+        let (result, journal) = carry_out(&plan(), || Err("the API server does not answer".into()));
         assert_eq!(result.unwrap_err().to_string(), "the API server does not answer; undone");
         assert_eq!(journal.state, State::RolledBack { reason: "the API server does not answer".into() });
         assert_eq!(lasting(&facts().network, None), before);
@@ -140,7 +136,7 @@ fn a_step_that_fails_ends_the_plan_and_undoes_it() {
         let Step::ReplaceRoute { from, .. } = plan.steps[place].clone() else { unreachable!() };
         let to = Box::new(Route { hops: vec![fixture::hop("vhost0", Some("192.168.7.1"))], ..*from.clone() });
         plan.steps.insert(place + 1, Step::ReplaceRoute { from, to });
-        let (result, journal) = carry_out(kernel, &plan, verified);
+        let (result, journal) = carry_out(&plan, verified);
         let error = result.unwrap_err().to_string();
         assert!(error.starts_with("replace the route to") && error.ends_with("; undone"), "{error}");
         assert!(matches!(journal.state, State::RolledBack { .. }));
@@ -153,7 +149,7 @@ fn an_address_that_came_back_to_the_uplink_is_moved_alone() {
     in_namespace(|kernel| {
         let router = Router::start();
         node(kernel, &router);
-        carry_out(kernel, &plan(), verified).0.unwrap();
+        carry_out(&plan(), verified).0.unwrap();
         kernel.address("eth0", "10.0.0.9/24", vec![]);
         let plan = plan();
         let [Step::AddAddress(added), Step::AddPhysical, Step::Attach, Step::DeleteAddress(deleted)] = &plan.steps[..]
@@ -161,7 +157,7 @@ fn an_address_that_came_back_to_the_uplink_is_moved_alone() {
             panic!("{plan:#?}")
         };
         assert_eq!((added.link.as_str(), deleted.link.as_str()), ("vhost0", "eth0"));
-        carry_out(kernel, &plan, verified).0.unwrap();
+        carry_out(&plan, verified).0.unwrap();
     });
 }
 

@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_change_says_what_was_done_or_why_not_and_whether_the_node_was_touched() {
-        let done = |uplink: Option<&str>, steps, recovered| Ok(Done { uplink: uplink.map(Into::into), steps, recovered });
+        let done =
+            |uplink: Option<&str>, steps, recovered| Ok(Done { uplink: uplink.map(Into::into), steps, recovered });
         let blocked = || Error::Blocked(vec![Finding::new(Id::UplinkDown, "eth0 is down", "set it up")]);
         let undone = act::Error::RolledBack { reason: "10.0.0.1:6443 does not answer".into() };
         let left = act::Error::NotRolledBack { reason: "no".into(), left: vec!["remove vhost0: no".into()] };
@@ -159,7 +160,12 @@ mod tests {
             (Action::Apply, done(Some("eth0"), 7, false), "vhost0 has the place of eth0 (after 7 steps)", 0),
             (Action::Apply, done(Some("eth0"), 0, false), "vhost0 has the place of eth0 (already)", 0),
             (Action::Remove, done(None, 0, true), "undid what an earlier process began; there is no vhost0", 0),
-            (Action::Remove, done(Some("eth0"), 7, false), "eth0 has its addresses and routes back, and vhost0 is gone", 0),
+            (
+                Action::Remove,
+                done(Some("eth0"), 7, false),
+                "eth0 has its addresses and routes back, and vhost0 is gone",
+                0,
+            ),
             (Action::Apply, Err(blocked()), "eth0 is down; set it up; nothing was touched", BLOCKED),
             (Action::Apply, Err(undone.into()), "10.0.0.1:6443 does not answer; undone", UNDONE),
             (Action::Apply, Err(left.into()), "no; not undone: remove vhost0: no", FAILED),

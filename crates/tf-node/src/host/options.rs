@@ -141,7 +141,9 @@ impl Options {
     #[must_use]
     pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
         let stated = variable("VROUTER_MODULE_OPTIONS").unwrap_or_default();
-        for (name, value) in stated.split_whitespace().filter_map(|option| option.trim_matches(['"', '\'']).split_once('=')) {
+        for (name, value) in
+            stated.split_whitespace().filter_map(|option| option.trim_matches(['"', '\'']).split_once('='))
+        {
             self.wanted.module_parameters.entry(name.into()).or_insert_with(|| value.into());
         }
         let kubernetes = || {
@@ -221,10 +223,8 @@ mod tests {
         let line = "show --json --mode dpdk --physical-interface eth0,eth1 --gateway=10.0.0.1 --control-node 10.0.0.2 \
                     --control-node 10.0.0.3 --huge-pages-2m 128 --huge-pages-1g 0 --core-mask 2-5";
         assert_eq!(parsed(line).unwrap(), Some((Action::Show, Options { wanted, json: true, ..Options::default() })));
-        let wanted = Wanted {
-            module_parameters: [("vr_interfaces".to_owned(), "8000".to_owned())].into(),
-            ..Wanted::default()
-        };
+        let wanted =
+            Wanted { module_parameters: [("vr_interfaces".to_owned(), "8000".to_owned())].into(), ..Wanted::default() };
         let options = Options {
             wanted,
             peers: vec!["10.0.0.1:6443".parse().unwrap(), "[2001:db8::1]:6443".parse().unwrap()],
@@ -243,7 +243,8 @@ mod tests {
     #[test]
     fn a_pod_s_environment_adds_the_kubernetes_api_and_options_of_the_module() {
         let of = |variables: &[(&str, &str)]| {
-            let stated: Vec<_> = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let stated: Vec<_> =
+                variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let (_, options) = parsed("apply --module-parameter vr_interfaces=8000").unwrap().unwrap();
             options.with_environment(|name| Some(stated.iter().find(|(stated, _)| stated == name)?.1.clone()))
         };
@@ -254,7 +255,10 @@ mod tests {
         ]);
         let parameters = [("vr_interfaces", "8000"), ("vr_mpls_labels", "5120")];
         let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        assert_eq!((options.wanted.module_parameters, options.peers), (parameters, vec!["[fd00::1]:443".parse().unwrap()]));
+        assert_eq!(
+            (options.wanted.module_parameters, options.peers),
+            (parameters, vec!["[fd00::1]:443".parse().unwrap()])
+        );
         assert_eq!(of(&[("KUBERNETES_SERVICE_HOST", "fd00::1")]).peers, []);
     }
 

@@ -149,8 +149,14 @@ fn a_module_that_refuses_a_step_without_an_exit_code_is_noticed_and_the_node_is_
         let node = Node::new(kernel);
         for (step, expected) in [
             ("create", "make vhost0: "),
-            ("physical", "show the uplink to the data plane: the module did not take eth0: vRouter(Response): No such device (19)"),
-            ("attach", "connect vhost0 with the uplink: the module did not take vhost0: vRouter(Response): No such device (19)"),
+            (
+                "physical",
+                "show the uplink to the data plane: the module did not take eth0: vRouter(Response): No such device (19)",
+            ),
+            (
+                "attach",
+                "connect vhost0 with the uplink: the module did not take vhost0: vRouter(Response): No such device (19)",
+            ),
         ] {
             let output = node.run("apply", Some(("STAND_IN_IGNORES", step)));
             let said = text(&output);
@@ -160,7 +166,11 @@ fn a_module_that_refuses_a_step_without_an_exit_code_is_noticed_and_the_node_is_
         }
         assert!(node.run("apply", None).status.success());
         let output = node.run("remove", Some(("STAND_IN_IGNORES", "detach")));
-        assert!(text(&output).starts_with("disconnect vhost0 from the uplink: the module keeps vhost0"), "{}", text(&output));
+        assert!(
+            text(&output).starts_with("disconnect vhost0 from the uplink: the module keeps vhost0"),
+            "{}",
+            text(&output)
+        );
         assert_eq!(output.status.code(), Some(4));
         assert!(node.is_switched());
     });
@@ -221,7 +231,10 @@ fn the_module_is_loaded_with_its_parameters_and_only_once() {
     let mut module = Module::new(&root, programs.clone(), parameters);
     module.prepare().unwrap();
     module.prepare().unwrap();
-    assert_eq!(fs::read_to_string(&log).unwrap(), format!("-v -d {}/ vrouter vr_interfaces=8000 vr_mpls_labels=5120\n", directory.path().display()));
+    assert_eq!(
+        fs::read_to_string(&log).unwrap(),
+        format!("-v -d {}/ vrouter vr_interfaces=8000 vr_mpls_labels=5120\n", directory.path().display())
+    );
     fs::remove_dir(loaded).unwrap();
     let modprobe = script("broken", "echo 'could not insert vrouter: Required key not available' >&2; exit 1");
     let mut module = Module::new(&root, Programs { modprobe, ..programs }, [].into());
