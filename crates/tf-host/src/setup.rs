@@ -1,7 +1,8 @@
 //! Sets a node up for the vRouter, and takes it out: observe, check, plan, journal, act, verify, and undo what was not verified.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     thread,
@@ -70,7 +71,7 @@ pub enum Error {
     #[error("the vRouter's kernel module cannot be used: {0}")]
     DataPath(#[source] io::Error),
     /// The journal cannot be used. The node was not touched.
-    #[error("{}: {error}; if addresses and routes of the node are as they should be, delete the file", .path.display())]
+    #[error("the journal {} cannot be used: {error}; if addresses and routes of the node are as they should be, delete the file", .path.display())]
     Journal {
         /// The file.
         path: PathBuf,
@@ -83,9 +84,15 @@ pub enum Error {
     /// What an earlier process began cannot be undone.
     #[error("what an earlier process began on this node cannot be undone: {}", .0.join(", "))]
     NotRecovered(Vec<String>),
-    /// Something else failed that needs no undoing.
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    /// Another process changes the node. It was not touched.
+    #[error("another tf-node host apply or remove is at work on this node; run this again when that one has ended")]
+    Busy,
+    /// The kernel gives no socket. The node was not touched.
+    #[error("no netlink socket: {0}")]
+    Netlink(#[source] io::Error),
+    /// The node is as it was before the vRouter but for an interface that nothing uses.
+    #[error("addresses and routes are back, and vhost0 cannot be removed: {0}; run this again")]
+    NotRemoved(#[source] io::Error),
 }
 
 impl From<NoPlan> for Error {
@@ -103,7 +110,8 @@ impl<D: DataPath> Setup<'_, D> {
     /// # Errors
     /// Why `vhost0` does not have it.
     pub fn apply(&mut self) -> Result<Done, Error> {
-        let recovered = self.recover()?;
+        let _lock = self.lock()?;
+        let recovered = self.undo_unfinished()?;
         let facts = observe(self.root);
         let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         // One that the module has is the vRouter's, whatever kind the kernel says it is.
@@ -127,7 +135,8 @@ impl<D: DataPath> Setup<'_, D> {
     /// # Errors
     /// Why `vhost0` is still there.
     pub fn remove(&mut self, forced: bool) -> Result<Done, Error> {
-        let recovered = self.recover()?;
+        let _lock = self.lock()?;
+        let recovered = self.undo_unfinished()?;
         let facts = observe(self.root);
         if facts.network.link(VHOST0).is_none() {
             self.forget()?;
@@ -147,7 +156,7 @@ impl<D: DataPath> Setup<'_, D> {
         };
         self.carry_out(&facts, &plan, left, false)?;
         // Nothing of the node's network depends on it any more.
-        self.data_path.remove()?;
+        self.data_path.remove().map_err(Error::NotRemoved)?;
         self.forget()?;
         Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered })
     }
@@ -157,6 +166,11 @@ impl<D: DataPath> Setup<'_, D> {
     /// # Errors
     /// When it cannot be undone.
     pub fn recover(&mut self) -> Result<bool, Error> {
+        let _lock = self.lock()?;
+        self.undo_unfinished()
+    }
+
+    fn undo_unfinished(&mut self) -> Result<bool, Error> {
         let Some(mut journal) = Journal::read(self.journal).map_err(|error| self.unusable(error))? else {
             return Ok(false);
         };
@@ -164,7 +178,7 @@ impl<D: DataPath> Setup<'_, D> {
             return Ok(false);
         }
         self.data_path.prepare().map_err(Error::DataPath)?;
-        let left = Actor::new(self.root, self.data_path)?.undo(&journal.plan);
+        let left = Actor::new(self.root, self.data_path).map_err(Error::Netlink)?.undo(&journal.plan);
         if !left.is_empty() {
             return Err(Error::NotRecovered(left));
         }
@@ -182,9 +196,6 @@ impl<D: DataPath> Setup<'_, D> {
     ) -> Result<(), Error> {
         if plan.steps.is_empty() {
             return Ok(());
-        }
-        if let Some(directory) = self.journal.parent() {
-            fs::create_dir_all(directory)?;
         }
         let (root, wanted, uplink) = (self.root, self.wanted, plan.uplink.as_str());
         // Peers that do not answer now prove nothing later.
@@ -213,7 +224,7 @@ impl<D: DataPath> Setup<'_, D> {
             }
         };
         let boot = &facts.kernel.boot_id;
-        Ok(Actor::new(root, self.data_path)?.carry_out(plan, self.journal, boot, verify)?)
+        Ok(Actor::new(root, self.data_path).map_err(Error::Netlink)?.carry_out(plan, self.journal, boot, verify)?)
     }
 
     fn has(&mut self, link: &str) -> Result<bool, Error> {
@@ -228,10 +239,24 @@ impl<D: DataPath> Setup<'_, D> {
         Error::Journal { path: self.journal.to_owned(), error }
     }
 
-    fn forget(&self) -> io::Result<()> {
+    fn forget(&self) -> Result<(), Error> {
         match fs::remove_file(self.journal) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result,
+            result => result.map_err(|error| self.unusable(error.into())),
+        }
+    }
+
+    /// Keeps other processes from changing the node as long as it lives. The kernel gives it back when this process ends.
+    fn lock(&self) -> Result<File, Error> {
+        let open = || -> io::Result<File> {
+            fs::create_dir_all(self.journal.parent().unwrap_or(Path::new("/")))?;
+            File::create(self.journal.with_extension("lock"))
+        };
+        let file = open().map_err(|error| self.unusable(error.into()))?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy),
+            Err(error) => Err(self.unusable(io::Error::from(error).into())),
         }
     }
 }

@@ -16,7 +16,7 @@ use tf_api::{
 use tf_pki::review::Denial;
 use tf_plan::{
     node::{cassandra::Change, rabbitmq::Membership, redis, zookeeper::Reconfigure},
-    object::{CERTIFICATE_SIGNING_REQUEST, POD},
+    object::{CERTIFICATE_SIGNING_REQUEST, Object, POD},
     plan::News,
     status,
     step::{Request, Step, Target},
@@ -99,13 +99,12 @@ impl Events {
         Self { client, reporter, series: Mutex::default() }
     }
 
-    /// Tells what a person would want to be told: a resource became Ready, or it stopped being so for a reason that asks
-    /// for attention.
+    /// Reports that a resource became Ready, or stopped being so for a reason that asks for attention.
     pub async fn conditions_changed<Cr: Managed>(&self, cr: &Cr, before: Option<&Contract>, after: &Contract) {
-        let told = |kind: ConditionType, contract: &Contract| status::draft(contract, kind).filter(Draft::is_true);
+        let holds = |kind: ConditionType, contract: &Contract| status::draft(contract, kind).filter(Draft::is_true);
         let is_new = |kind: ConditionType| {
-            let now = told(kind, after)?;
-            let was = before.and_then(|before| told(kind, before));
+            let now = holds(kind, after)?;
+            let was = before.and_then(|before| holds(kind, before));
             was.is_none_or(|was| was.reason != now.reason).then_some(now)
         };
         if let Some(ready) = is_new(ConditionType::Ready) {
@@ -121,11 +120,13 @@ impl Events {
         }
     }
 
-    /// A workload that had been deleted was created again: the garbage collector has deleted its pods with it.
-    pub async fn recreated<Cr: Managed>(&self, cr: &Cr, workload: &str) {
+    /// A workload or a component that had been deleted was created again: the garbage collector has deleted its pods with it.
+    pub async fn recreated<Cr: Managed>(&self, cr: &Cr, object: &Object) {
+        let reason = if object.kind.group == tf_api::GROUP { "ComponentRecreated" } else { "WorkloadRecreated" };
+        let what = object.describe();
         let note =
-            format!("{workload} had been deleted and is created again; all of its pods start again at the same time");
-        self.publish(cr, EventType::Warning, "WorkloadRecreated", &note).await;
+            format!("{what} had been deleted and is created again; all of its pods start again at the same time");
+        self.publish(cr, EventType::Warning, reason, &note).await;
     }
 
     /// A step was taken.
@@ -183,7 +184,7 @@ impl Events {
         self.send(&cr.object_ref(&()), what, &note).await;
     }
 
-    /// Something that the plan has people told.
+    /// Something that the plan reports.
     pub async fn told<Cr: Managed>(&self, cr: &Cr, news: &News) {
         let type_ = if news.is_bad { EventType::Warning } else { EventType::Normal };
         self.publish(cr, type_, news.reason, &news.note).await;

@@ -167,7 +167,8 @@ async fn two_nodes_that_are_drained_at_once_lose_one_member_at_a_time_which_come
 
 /// A tool that restores a backup creates the objects and so holds all of their fields.
 #[tokio::test]
-async fn a_component_whose_fields_a_restore_holds_follows_its_manager() -> Result<()> {
+async fn a_component_whose_fields_a_restore_holds_follows_its_manager_and_comes_back_when_it_is_deleted() -> Result<()>
+{
     let cluster = cluster("in-restored", &["manager-op", "zookeeper-op"]).await?;
     cluster.nodes(1, 0).await?;
     let manage = async |level: &str, timeout: u32| {
@@ -200,7 +201,22 @@ async fn a_component_whose_fields_a_restore_holds_follows_its_manager() -> Resul
     has("/spec/commonConfiguration/logLevel", json!("error")).await?;
     let manager = cluster.manager_ready("sdn").await?;
     ensure!(manager.is("ConfigReady", "True"), "{}", manager.explain("ConfigReady"));
-    Ok(())
+
+    let before = cluster.get(ZOOKEEPER, "zookeeper1").await?.object.metadata.uid;
+    run(&cluster, &["delete", "zookeeper/zookeeper1"])?;
+    let is_other = |it: &Resource| it.object.metadata.uid != before && it.is_ready();
+    cluster.until(ZOOKEEPER, "zookeeper1", "made again", is_other).await?;
+    let said = format!("Zookeeper {}/zookeeper1 had been deleted and is created again", cluster.namespace);
+    eventually("the Manager's event", SOON, async || {
+        let events: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let events = events.list(&ListParams::default()).await?;
+        let is_it = |event: &Event| event.reason.as_deref() == Some("ComponentRecreated");
+        let notes: Vec<_> =
+            events.iter().filter(|event| is_it(event)).filter_map(|event| event.note.as_ref()).collect();
+        ensure!(notes.iter().all(|note| note.contains(&said)), "{notes:?}");
+        Ok((notes.len() == 1).then_some(()))
+    })
+    .await
 }
 
 #[tokio::test]

@@ -97,7 +97,9 @@ fn settings(facts: &HostFacts, uplink: &Link) -> Vec<Step> {
     // Later the uplink has other values than it had, since router advertisements are switched off there.
     let is_new = facts.network.link(VHOST0).is_none();
     let copied = copied.filter(|_| is_new);
-    let own = OWN.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    // A kernel without IPv6 has none of its settings, so they would be missing for ever.
+    let is_absent = |name: &str| facts.sysctls.links.get("default").is_some_and(|known| !known.contains_key(name));
+    let own = OWN.iter().filter(|(name, _)| !is_absent(name)).map(|(name, value)| (*name, (*value).to_owned()));
     let differing = copied.chain(own).filter(|(name, value)| setting(facts, VHOST0, name) != Some(value));
     let step = |(name, value): (&str, String)| Step::SetSysctl {
         link: VHOST0.into(),

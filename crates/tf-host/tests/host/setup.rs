@@ -121,7 +121,10 @@ fn what_an_ended_process_began_is_undone_before_anything_else_and_what_it_began_
         assert!(!run(&journal, &wanted(), &Do::Apply).unwrap().recovered);
         fs::write(&journal, "torn").unwrap();
         let error = run(&journal, &wanted(), &Do::Remove).unwrap_err().to_string();
-        assert!(error.contains("host.json: not a journal") && error.ends_with("delete the file"), "{error}");
+        assert!(
+            error.contains("host.json cannot be used: not a journal") && error.ends_with("delete the file"),
+            "{error}"
+        );
     });
 }
 
@@ -146,6 +149,24 @@ fn an_uplink_that_went_and_came_back_is_connected_again_and_nothing_else_is_done
         assert!(run(&journal, &wanted(), &Do::Recover).unwrap().recovered);
         assert!(data_path.has("eth0").unwrap());
         Probe::start().end();
+    });
+}
+
+#[test]
+fn two_processes_do_not_change_a_node_at_the_same_time() {
+    on_node(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        let directory = tempfile::tempdir().unwrap();
+        let journal = directory.path().join("host.json");
+        let lock = fs::File::create(journal.with_extension("lock")).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        for what in [Do::Apply, Do::Remove, Do::Recover] {
+            let error = run(&journal, &wanted(), &what).unwrap_err();
+            assert!(matches!(error, Error::Busy), "{error}");
+        }
+        drop(lock);
+        run(&journal, &wanted(), &Do::Apply).unwrap();
     });
 }
 

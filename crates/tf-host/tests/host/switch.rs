@@ -3,7 +3,7 @@
 use std::{fs, thread, time::Duration};
 
 use tf_host::{
-    Mode, Root, Wanted,
+    HostFacts, Mode, Root, Wanted,
     act::{Actor, Error},
     data_path::DataPath as _,
     facts::{addresses::Address, routes::Route},
@@ -191,6 +191,16 @@ fn the_order_of_steps_makes_before_it_breaks() {
     let undone = plan.inverse().inverse();
     let kept = |plan: &Plan| plan.steps.iter().filter(|step| step.inverse().is_some()).cloned().collect::<Vec<_>>();
     assert_eq!(kept(&undone), kept(&plan), "what undoes the undoing is the plan");
+}
+
+#[test]
+fn a_kernel_without_ipv6_is_not_asked_for_settings_of_it() {
+    let mut facts = fixture::facts();
+    let is_of_ipv6 = |step: &Step| matches!(step, Step::SetSysctl { name, .. } if name.starts_with("ipv6."));
+    let asks = |facts: &HostFacts| switch(facts, &Wanted::default()).unwrap().steps.iter().any(is_of_ipv6);
+    assert!(asks(&facts));
+    facts.sysctls.links.insert("default".into(), [("ipv4.rp_filter".to_owned(), "0".to_owned())].into());
+    assert!(!asks(&facts));
 }
 
 #[test]

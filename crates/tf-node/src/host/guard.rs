@@ -19,6 +19,8 @@ use tf_host::journal::{Journal, State};
 
 /// How long a change may take: a verification takes up to ten seconds, and undoing it as long again.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// A program that the ended process had started may be at work for a moment more, and what it does then has to be undone, too.
+const SETTLING: Duration = Duration::from_millis(500);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -60,4 +62,5 @@ pub fn wait(guarded: i32, journal: &Path) {
         }
         thread::sleep(LOOK);
     }
+    thread::sleep(SETTLING);
 }

@@ -109,6 +109,7 @@ fn told(action: Action, done: Result<Done, Error>) -> (String, u8) {
         Err(error) => {
             let (untouched, code) = match &error {
                 Error::Blocked(_) | Error::NotPlanned(_) | Error::InUse(_) => ("; nothing was touched", BLOCKED),
+                Error::Busy => ("", BLOCKED),
                 Error::Act(act::Error::RolledBack { .. }) => ("", UNDONE),
                 _ => ("", FAILED),
             };

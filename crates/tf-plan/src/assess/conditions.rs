@@ -210,13 +210,19 @@ fn shortage(situation: &Situation<'_>) -> Option<String> {
     shortages.first_key_value().map(|(pod, lacks)| format!("pod {pod}: {lacks}"))
 }
 
-/// A pod that fails with the cause, or else those that are not ready without anybody saying why: that is news where no
-/// roll-out explains it.
+/// A pod that fails with the cause, or else those that are not ready without a known cause: that is news where no roll-out explains it. The name of a
+/// DaemonSet's pod does not say which node it is on.
 fn unwell(situation: &Situation<'_>, facts: &Facts) -> Option<String> {
     let unready = || situation.pods.iter().filter(|pod| !pod.ready);
-    let seen = unready().find_map(|pod| Some((&pod.name, pod.trouble.as_ref()?)));
-    let told = || situation.unwell().and_then(|(troubles, _)| troubles.first_key_value());
-    if let Some((pod, trouble)) = seen.or_else(told) {
+    let seen = unready().find_map(|pod| {
+        let (trouble, node) = (pod.trouble.clone()?, pod.node.as_ref().filter(|_| pod.ordinal().is_none()));
+        Some((&pod.name, node.map_or_else(|| trouble.clone(), |node| format!("node {node}: {trouble}"))))
+    });
+    let reported = || {
+        let (pod, trouble) = situation.unwell()?.0.first_key_value()?;
+        Some((pod, trouble.clone()))
+    };
+    if let Some((pod, trouble)) = seen.or_else(reported) {
         return Some(format!("pod {pod}: {trouble}"));
     }
     let names: Vec<String> = unready().map(|pod| pod.name.clone()).collect();

@@ -1,5 +1,5 @@
-//! Which events are merged. A recorder merges all that are alike but for their notes and keeps the first note, since the API server lets nobody change
-//! it. With another recorder the next event is one of its own and has its own note: so it is here once the note is another one, and the series has
+//! Which events are merged. A recorder merges all that are alike but for their notes and keeps the first note, since no note can be changed.
+//! With another recorder the next event is one of its own and has its own note: so it is here once the note is another one, and the series has
 //! gone on for a while.
 
 use std::{collections::HashMap, time::Duration};

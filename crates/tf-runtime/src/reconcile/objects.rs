@@ -47,7 +47,7 @@ impl<C: Component> Reconciler<C> {
                 Ok(Act::Unchanged) => {}
                 Ok(Act::Applied(answer)) => {
                     if seen.is_none() && self.was_there(subject, object) {
-                        self.events.recreated(&*subject.cr, &object.describe()).await;
+                        self.events.recreated(&*subject.cr, object).await;
                     }
                     results.answers.push((object.kind, answer));
                 }
@@ -79,11 +79,13 @@ impl<C: Component> Reconciler<C> {
         Ok(results)
     }
 
-    /// Whether a workload that is not there has been: the resource was Ready once, and its spec is the one that its status is about.
+    /// Whether a workload or component that is not there has been: the resource was Ready once, and its spec is the one that its status is about.
     fn was_there(&self, subject: &Subject<'_, C::Cr>, object: &Object) -> bool {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         let contract = subject.before.contract.as_ref();
-        self.world.declaration.workload_kinds().any(|kind| kind == object.kind)
+        let is_meant =
+            |kind: Kind| kind.group == tf_api::GROUP || self.world.declaration.workload_kinds().any(|it| it == kind);
+        is_meant(object.kind)
             && self.world.is_synced(object.kind, namespace)
             && contract.is_some_and(|contract| {
                 contract.initialized == Some(true) && contract.observed_generation == subject.generation
