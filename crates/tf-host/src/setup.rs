@@ -113,6 +113,9 @@ impl<D: DataPath> Setup<'_, D> {
         let _lock = self.lock()?;
         let recovered = self.undo_unfinished()?;
         let facts = observe(self.root);
+        if let Some(uplink) = self.is_done(&facts)? {
+            return Ok(Done { uplink: Some(uplink), steps: 0, recovered });
+        }
         let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         // One that the module has is the vRouter's, whatever kind the kernel says it is.
         if facts.module.loaded.is_some() && facts.network.link(VHOST0).is_some() && self.has(VHOST0)? {
@@ -225,6 +228,15 @@ impl<D: DataPath> Setup<'_, D> {
         };
         let boot = &facts.kernel.boot_id;
         Ok(Actor::new(root, self.data_path).map_err(Error::Netlink)?.carry_out(plan, self.journal, boot, verify)?)
+    }
+
+    /// The uplink, where `vhost0` has its place already: findings keep no node from what it is.
+    fn is_done(&mut self, facts: &HostFacts) -> Result<Option<String>, Error> {
+        if facts.module.loaded.is_none() || facts.network.link(VHOST0).is_none() {
+            return Ok(None);
+        }
+        let Ok(plan) = switch(facts, self.wanted) else { return Ok(None) };
+        Ok((plan.steps.is_empty() && self.is_attached(&plan.uplink)?).then_some(plan.uplink))
     }
 
     fn has(&mut self, link: &str) -> Result<bool, Error> {
