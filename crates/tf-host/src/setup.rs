@@ -99,7 +99,7 @@ impl From<NoPlan> for Error {
     fn from(why: NoPlan) -> Self {
         match why {
             NoPlan::Blocked(finding) => Self::Blocked(vec![finding]),
-            other => Self::NotPlanned(other),
+            why @ NoPlan::NotKernelMode => Self::NotPlanned(why),
         }
     }
 }

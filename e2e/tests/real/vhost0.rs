@@ -137,8 +137,8 @@ async fn pod_of(client: &Client, node: &RealNode) -> Result<Option<Pod>> {
 async fn agent_runs(client: &Client, node: &RealNode) -> Result<()> {
     eventually(&format!("the agent of {}", node.name()), MADE, async || {
         let pod = pod_of(client, node).await?;
-        let containers = pod.iter().filter_map(|pod| pod.status.as_ref()?.container_statuses.as_ref()).flatten();
-        let runs = containers.filter_map(|container| container.state.as_ref()?.running.as_ref()).next().is_some();
+        let mut containers = pod.iter().filter_map(|pod| pod.status.as_ref()?.container_statuses.as_ref()).flatten();
+        let runs = containers.any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()));
         Ok(runs.then_some(()))
     })
     .await

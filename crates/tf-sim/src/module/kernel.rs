@@ -30,7 +30,6 @@ impl Kernel {
     }
 
     /// Interfaces and all that is on them.
-    #[expect(clippy::unused_self, reason = "it is the kernel of the thread that has this")]
     pub fn network(&self) -> Network {
         observe(&Root::below(NOWHERE)).network
     }

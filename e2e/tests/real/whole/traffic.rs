@@ -61,8 +61,13 @@ pub struct Traffic {
 impl Traffic {
     /// Begins. `name`: what its objects are called, with a number.
     pub fn begin(client: &kube::Client, addresses: &[IpAddr], name: &str) -> Self {
+        Self::begin_at(client, addresses, name, PAUSE)
+    }
+
+    /// The same with another pause between two requests.
+    pub fn begin_at(client: &kube::Client, addresses: &[IpAddr], name: &str, pause: Duration) -> Self {
         let (end, ended) = watch::channel(false);
-        let client = Client { cluster: client.clone(), addresses: addresses.to_vec(), name: name.to_owned() };
+        let client = Client { cluster: client.clone(), addresses: addresses.to_vec(), name: name.to_owned(), pause };
         Self { end, task: tokio::spawn(client.go_on(ended)) }
     }
 
@@ -92,6 +97,7 @@ struct Client {
     cluster: kube::Client,
     addresses: Vec<IpAddr>,
     name: String,
+    pause: Duration,
 }
 
 impl Client {
@@ -114,7 +120,7 @@ impl Client {
                 self.twice(number + 1, &mut tally, begun, &visitor, &Question::Read(id.clone())).await;
                 self.twice(number + 2, &mut tally, begun, &visitor, &Question::Delete(id)).await;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(self.pause).await;
         }
         Ok(tally)
     }
