@@ -46,7 +46,8 @@ const LAYERS: [Layer; 22] = [
     Layer { name: "webui-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "zookeeper-op", ours: OPERATOR, never: OPERATOR_NEVER },
     // It reads what operators render without what they render it with.
-    Layer { name: "tf-sim", ours: &[], never: &["kube"] },
+    // It plays the kernel module for `tf-host`, by the same facts of the network. What operators render it reads by itself.
+    Layer { name: "tf-sim", ours: &["tf-host"], never: &["kube"] },
     Layer { name: "tf-cli", ours: &["tf-api", "tf-plan"], never: &["rand", "hyper", "reqwest"] },
     Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-sim"], never: &[] },
     Layer { name: "e2e", ours: &["tf-api", "tf-cli", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
