@@ -100,10 +100,11 @@ fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)
     let guard = Guard::start()?;
     let done = if action == Action::Apply { setup.apply() } else { setup.remove(options.force) };
     guard.end();
-    Ok(told(action, done))
+    Ok(outcome(action, done))
 }
 
-fn told(action: Action, done: Result<Done, Error>) -> (String, u8) {
+/// What is printed of a change, and the exit code.
+fn outcome(action: Action, done: Result<Done, Error>) -> (String, u8) {
     let done = match done {
         Ok(done) => done,
         Err(error) => {
@@ -171,7 +172,7 @@ mod tests {
             (Action::Apply, Err(undone.into()), "10.0.0.1:6443 does not answer; undone", UNDONE),
             (Action::Apply, Err(left.into()), "no; not undone: remove vhost0: no", FAILED),
         ] {
-            assert_eq!(told(action, result), (format!("{text}\n"), code));
+            assert_eq!(outcome(action, result), (format!("{text}\n"), code));
         }
     }
 }

@@ -15,9 +15,9 @@ const SILENCE: Duration = Duration::from_mins(1);
 pub const SETTLED: Duration = Duration::from_secs(30);
 /// How long a client is busy.
 const CHURN: Duration = Duration::from_mins(10);
-/// Between two requests, so that there are as many notices as where real daemons of analytics were seen to stumble over each (F6 of
+/// Between two networks, each of which makes two notices, so that there are as many as where real daemons of analytics were seen to stumble over each (F6 of
 /// real-daemons-observed: 432 in ten minutes). A daemon that gets several in a second is hardly ever connected, which is reported.
-const PACE: Duration = Duration::from_millis(800);
+const PACE: Duration = Duration::from_millis(2600);
 /// What is no played daemon and logs what it does by itself.
 const STORES: [KindInfo; 4] = [CASSANDRA, RABBITMQ, REDIS, ZOOKEEPER];
 const KAFKA: &str = "kafka";

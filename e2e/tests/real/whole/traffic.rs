@@ -16,7 +16,7 @@ use crate::store::NAMESPACE;
 
 /// How often it looks whom to trust, as daemons do by their agents.
 const TRUST: Duration = Duration::from_secs(2);
-/// Between two requests.
+/// Between two networks.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Before it asks again who cannot at the moment.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ impl Traffic {
         Self::begin_at(client, addresses, name, PAUSE)
     }
 
-    /// The same with another pause between two requests.
+    /// The same with another pause between two networks.
     pub fn begin_at(client: &kube::Client, addresses: &[IpAddr], name: &str, pause: Duration) -> Self {
         let (end, ended) = watch::channel(false);
         let client = Client { cluster: client.clone(), addresses: addresses.to_vec(), name: name.to_owned(), pause };
