@@ -111,14 +111,16 @@ impl<D: DataPath> Setup<'_, D> {
     /// Why `vhost0` does not have it.
     pub fn apply(&mut self) -> Result<Done, Error> {
         let _lock = self.lock()?;
-        let recovered = self.undo_unfinished()?;
-        let facts = observe(self.root);
+        let (facts, recovered) = self.found()?;
         if let Some(uplink) = self.is_done(&facts)? {
             return Ok(Done { uplink: Some(uplink), steps: 0, recovered });
         }
         let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         // One that the module has is the vRouter's, whatever kind the kernel says it is.
-        if facts.module.loaded.is_some() && facts.network.link(VHOST0).is_some() && self.has(VHOST0)? {
+        if facts.module.loaded.is_some()
+            && facts.network.link(VHOST0).is_some()
+            && self.data_path.has(VHOST0).map_err(Error::DataPath)?
+        {
             blocking.retain(|finding| finding.id != Id::Vhost0OfOtherKind);
         }
         if !blocking.is_empty() {
@@ -139,8 +141,7 @@ impl<D: DataPath> Setup<'_, D> {
     /// Why `vhost0` is still there.
     pub fn remove(&mut self, forced: bool) -> Result<Done, Error> {
         let _lock = self.lock()?;
-        let recovered = self.undo_unfinished()?;
-        let facts = observe(self.root);
+        let (facts, recovered) = self.found()?;
         if facts.network.link(VHOST0).is_none() {
             self.forget()?;
             return Ok(Done { uplink: None, steps: 0, recovered });
@@ -153,10 +154,7 @@ impl<D: DataPath> Setup<'_, D> {
         let plan = restore(&facts, self.wanted)?;
         let is_attached = self.is_attached(&plan.uplink)?;
         let plan = plan.disconnecting(is_attached);
-        let left = |facts: &HostFacts, wanted: &Wanted| {
-            let steps = restore(facts, wanted)?.steps.into_iter();
-            Ok(steps.filter(|step| !matches!(step, Step::Detach | Step::RemovePhysical)).collect())
-        };
+        let left = |facts: &HostFacts, wanted: &Wanted| Ok(restore(facts, wanted)?.disconnecting(false).steps);
         self.carry_out(&facts, &plan, left, false)?;
         // Nothing of the node's network depends on it any more.
         self.data_path.remove().map_err(Error::NotRemoved)?;
@@ -170,14 +168,21 @@ impl<D: DataPath> Setup<'_, D> {
     /// When it cannot be undone.
     pub fn recover(&mut self) -> Result<bool, Error> {
         let _lock = self.lock()?;
-        self.undo_unfinished()
+        self.found().map(|(_, recovered)| recovered)
     }
 
-    fn undo_unfinished(&mut self) -> Result<bool, Error> {
+    /// The node, after what another process began in this boot was undone, and whether there was something.
+    fn found(&mut self) -> Result<(HostFacts, bool), Error> {
+        let facts = observe(self.root);
+        let recovered = self.undo_unfinished(&facts.kernel.boot_id)?;
+        Ok((if recovered { observe(self.root) } else { facts }, recovered))
+    }
+
+    fn undo_unfinished(&mut self, boot_id: &str) -> Result<bool, Error> {
         let Some(mut journal) = Journal::read(self.journal).map_err(|error| self.unusable(error))? else {
             return Ok(false);
         };
-        if journal.recovery(&observe(self.root).kernel.boot_id) == Recovery::Nothing {
+        if journal.recovery(boot_id) == Recovery::Nothing {
             return Ok(false);
         }
         self.data_path.prepare().map_err(Error::DataPath)?;
@@ -208,8 +213,7 @@ impl<D: DataPath> Setup<'_, D> {
             if let Some(step) = steps.first() {
                 return Err(format!("{} more steps are needed, first: {}", steps.len(), act::described(step)));
             }
-            let mut has = |link| data_path.has(link).map_err(|error| error.to_string());
-            if (has(uplink)? && has(VHOST0)?) != attached {
+            if data_path.is_attached(uplink).map_err(|error| error.to_string())? != attached {
                 let is = if attached { "is not" } else { "is still" };
                 return Err(format!("vhost0 {is} connected with {uplink}"));
             }
@@ -239,12 +243,8 @@ impl<D: DataPath> Setup<'_, D> {
         Ok((plan.steps.is_empty() && self.is_attached(&plan.uplink)?).then_some(plan.uplink))
     }
 
-    fn has(&mut self, link: &str) -> Result<bool, Error> {
-        self.data_path.has(link).map_err(Error::DataPath)
-    }
-
     fn is_attached(&mut self, uplink: &str) -> Result<bool, Error> {
-        Ok(self.has(uplink)? && self.has(VHOST0)?)
+        self.data_path.is_attached(uplink).map_err(Error::DataPath)
     }
 
     fn unusable(&self, error: journal::Error) -> Error {

@@ -7,6 +7,8 @@ use std::io;
 
 pub use module::{Module, Programs};
 
+use crate::facts::network::VHOST0;
+
 /// What moves packets between the uplink and `vhost0`: the vRouter's kernel module ([`Module`]), or a stand-in in tests. What
 /// is done already is no error.
 pub trait DataPath {
@@ -50,6 +52,13 @@ pub trait DataPath {
     /// # Errors
     /// When the data plane does not say.
     fn has(&mut self, link: &str) -> io::Result<bool>;
+    /// Whether it has both the uplink and `vhost0`.
+    ///
+    /// # Errors
+    /// When the data plane does not say.
+    fn is_attached(&mut self, uplink: &str) -> io::Result<bool> {
+        Ok(self.has(uplink)? && self.has(VHOST0)?)
+    }
     /// Interfaces of pods and of the agent that the data plane has, in words.
     ///
     /// # Errors

@@ -8,25 +8,20 @@ use std::{
     thread,
 };
 
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     address::{AddressAttribute, AddressMessage},
     link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
 };
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
 use tf_host::{HostFacts, Root, observe};
+use tf_sim::module;
 
 /// The kernel, as seen from the network namespace of this thread.
-pub struct Kernel {
-    socket: Socket,
-}
+pub struct Kernel(module::Kernel);
 
 /// Runs a test in a network namespace of its own, which goes when the test's thread does. Without the right to make one the
 /// test is counted as skipped.
@@ -50,10 +45,7 @@ pub fn on_node(test: impl FnOnce(&Kernel)) {
 
 /// The kernel, as seen from here.
 pub fn open() -> Kernel {
-    let mut socket = Socket::new(NETLINK_ROUTE).unwrap();
-    socket.bind_auto().unwrap();
-    socket.connect(&SocketAddr::new(0, 0)).unwrap();
-    Kernel { socket }
+    Kernel(module::Kernel::open().unwrap())
 }
 
 /// As `tf_testing::skip::this_test`, without the dependencies of that crate.
@@ -79,24 +71,12 @@ impl Kernel {
 
     /// Has the kernel make something.
     pub fn request(&self, message: RouteNetlinkMessage) -> io::Result<()> {
-        self.send(message, NLM_F_CREATE | NLM_F_EXCL)
+        self.0.request(message)
     }
 
     /// Has the kernel do something.
     pub fn send(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        let mut answer = Vec::with_capacity(65536);
-        self.socket.recv(&mut answer, 0)?;
-        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer).unwrap().payload {
-            NetlinkPayload::Error(error) => error.code.map_or(Ok(()), |_| Err(error.to_io())),
-            other => panic!("{other:?}"),
-        }
+        self.0.send(message, flags)
     }
 
     pub fn add(&self, name: &str, kind: InfoKind, data: Option<InfoData>, attributes: Vec<LinkAttribute>) {
