@@ -66,6 +66,7 @@ impl Component for Probe {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

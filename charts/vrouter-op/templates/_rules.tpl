@@ -90,10 +90,10 @@
 {{- end }}
 
 {{- define "vrouter-op.rules.cluster" -}}
-# read: which nodes groups select, by their labels: those are in the config API
+# read: which nodes groups select, by their labels: those are in the config API; written: the label tf.tungsten.io/vrouter alone, which says whose vRouter changed a node
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [list, watch]
+  verbs: [list, watch, patch]
 # read: name and pod subnets of the cluster, for the CNI plugin and the agents
 - apiGroups: ["config.openshift.io"]
   resources: [networks]

@@ -68,6 +68,7 @@ fn declaration(kind: KindInfo, peers: Vec<PeerKind>) -> Declaration {
         calls_agents: true,
         grant: None,
         deregisters: true,
+        marks_nodes: false,
         further: Vec::new(),
     }
 }

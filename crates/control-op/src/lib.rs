@@ -78,6 +78,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: true,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

@@ -75,6 +75,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: Some(token::grant()),
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

@@ -50,6 +50,7 @@ impl component::Component for Component {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

@@ -71,6 +71,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

@@ -6,6 +6,8 @@
 
 /// Label whose value is the lower-case kind.
 pub const LABEL_TYPE: &str = "tf_manager";
+/// Label of a Node on which pods of a vRouter change something that has to be undone when they go: its namespace and name, `tf.vrouter1`.
+pub const LABEL_VROUTER: &str = "tf.tungsten.io/vrouter";
 /// Recommended label: what runs.
 pub const LABEL_NAME: &str = "app.kubernetes.io/name";
 /// Recommended label: which instance of it.

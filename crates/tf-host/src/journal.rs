@@ -2,15 +2,11 @@
 //! after the last one, each time as a whole and durably; between them nothing is written, since the node's network is at stake
 //! and a disk may be slow.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
+use crate::{atomic, plan::Plan};
 
 /// The version of what is written.
 const VERSION: u32 = 1;
@@ -98,13 +94,8 @@ impl Journal {
     /// # Errors
     /// When that fails; what was there is as it was.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let temporary = path.with_extension("tmp");
-        let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        Ok(File::open(directory)?.sync_all()?)
+        atomic::write(path, &serde_json::to_vec(self)?, 0o600)?;
+        Ok(atomic::sync_directory(path.parent().unwrap_or(Path::new("/")))?)
     }
 
     /// What is to be done about it in a boot.

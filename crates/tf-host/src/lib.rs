@@ -5,12 +5,15 @@
 //! program and needs no Kubernetes.
 //!
 //! [`setup::Setup`] gives `vhost0` the place of an interface, and the interface its own place back: by a [`plan`], which is pure, a
-//! [`journal`], and [`act`], which alone changes a node, with a [`data_path`].
+//! [`journal`], and [`act`], which alone changes a node's network, with a [`data_path`]. [`cni`] puts the vRouter's CNI configuration on the
+//! node and takes it away.
 //!
 //! What a fact cannot be read from is listed in [`HostFacts::unread`]: a file that may not be opened is never taken for one
 //! that is absent.
 
 pub mod act;
+pub mod atomic;
+pub mod cni;
 pub mod cpu_list;
 pub mod data_path;
 pub mod facts;

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     Finding, HostFacts, Root, Wanted,
     act::{self, Actor},
+    cni,
     data_path::DataPath,
     facts::network::VHOST0,
     journal::{self, Journal, Recovery, State},
@@ -45,12 +46,14 @@ pub struct Setup<'a, D> {
 }
 
 /// What was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// The interface whose place `vhost0` has or had. None if there is no `vhost0`.
     pub uplink: Option<String>,
     /// How many steps it took.
     pub steps: usize,
+    /// Files of CNI that were removed.
+    pub files: Vec<String>,
     /// Whether what an earlier process began was undone first.
     pub recovered: bool,
 }
@@ -90,6 +93,9 @@ pub enum Error {
     /// The kernel gives no socket. The node was not touched.
     #[error("no netlink socket: {0}")]
     Netlink(#[source] io::Error),
+    /// A CNI configuration or program of the vRouter cannot be removed. The network of the node was not touched.
+    #[error("the vRouter's CNI configuration cannot be removed: {0}; run this again when that is corrected")]
+    Cni(#[source] io::Error),
     /// The node is as it was before the vRouter but for an interface that nothing uses.
     #[error("addresses and routes are back, and vhost0 cannot be removed: {0}; run this again")]
     NotRemoved(#[source] io::Error),
@@ -113,7 +119,7 @@ impl<D: DataPath> Setup<'_, D> {
         let _lock = self.lock()?;
         let (facts, recovered) = self.found()?;
         if let Some(uplink) = self.is_done(&facts)? {
-            return Ok(Done { uplink: Some(uplink), steps: 0, recovered });
+            return Ok(Done { uplink: Some(uplink), recovered, ..Done::default() });
         }
         let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         // One that the module has is the vRouter's, whatever kind the kernel says it is.
@@ -132,10 +138,11 @@ impl<D: DataPath> Setup<'_, D> {
         let is_attached = self.is_attached(&plan.uplink)?;
         let plan = plan.connecting(is_attached);
         self.carry_out(&facts, &plan, |facts, wanted| Ok(switch(facts, wanted)?.steps), true)?;
-        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered })
+        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, ..Done::default() })
     }
 
-    /// Gives the uplink back all that `vhost0` has, and removes `vhost0`. `forced`: also where pods or the agent use it.
+    /// Removes the CNI configuration, gives the uplink back all that `vhost0` has, and removes `vhost0`. `forced`: also where pods or the agent
+    /// use it.
     ///
     /// # Errors
     /// Why `vhost0` is still there.
@@ -143,8 +150,9 @@ impl<D: DataPath> Setup<'_, D> {
         let _lock = self.lock()?;
         let (facts, recovered) = self.found()?;
         if facts.network.link(VHOST0).is_none() {
+            let files = self.remove_cni()?;
             self.forget()?;
-            return Ok(Done { uplink: None, steps: 0, recovered });
+            return Ok(Done { files, recovered, ..Done::default() });
         }
         self.data_path.prepare().map_err(Error::DataPath)?;
         let users = self.data_path.users().map_err(Error::DataPath)?;
@@ -154,12 +162,14 @@ impl<D: DataPath> Setup<'_, D> {
         let plan = restore(&facts, self.wanted)?;
         let is_attached = self.is_attached(&plan.uplink)?;
         let plan = plan.disconnecting(is_attached);
+        // First: no pod is connected any more that would be cut off at once.
+        let files = self.remove_cni()?;
         let left = |facts: &HostFacts, wanted: &Wanted| Ok(restore(facts, wanted)?.disconnecting(false).steps);
         self.carry_out(&facts, &plan, left, false)?;
         // Nothing of the node's network depends on it any more.
         self.data_path.remove().map_err(Error::NotRemoved)?;
         self.forget()?;
-        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered })
+        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, files })
     }
 
     /// Undoes what a process began in this boot that ended before it was done. Whether there was something.
@@ -249,6 +259,10 @@ impl<D: DataPath> Setup<'_, D> {
 
     fn unusable(&self, error: journal::Error) -> Error {
         Error::Journal { path: self.journal.to_owned(), error }
+    }
+
+    fn remove_cni(&self) -> Result<Vec<String>, Error> {
+        cni::remove(self.root, self.wanted).map_err(Error::Cni)
     }
 
     fn forget(&self) -> Result<(), Error> {

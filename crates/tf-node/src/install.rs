@@ -12,9 +12,10 @@ use rustix::{
     io::Errno,
 };
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::node;
 
-use crate::{atomic, log, paths::Paths};
+use crate::{log, paths::Paths};
 
 /// Every directory: its owner and group write, and what is made in it has the group.
 const DIRECTORY: Mode = Mode::from_raw_mode(0o2770);
@@ -48,7 +49,7 @@ pub fn place(paths: &Paths, from: &str, to: &str) -> Result<()> {
 
 fn executable(from: &Path, to: &Path) -> Result<()> {
     let mut source = File::open(from).with_context(|| format!("open {}", from.display()))?;
-    atomic::copy(&mut source, to, 0o755)
+    Ok(atomic::copy(&mut source, to, 0o755)?)
 }
 
 /// Gives a directory and everything below it to a user and its group. The top comes last, so one that is right already has

@@ -8,9 +8,9 @@
 pub mod activation;
 pub mod agent;
 pub mod annotations;
-pub mod atomic;
 pub mod back_off;
 pub mod cli;
+pub mod cni;
 pub mod command;
 pub mod drain;
 pub mod health;

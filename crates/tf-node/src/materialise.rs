@@ -20,12 +20,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
+use tf_host::atomic;
 use tf_plan::node::{ContentHash, content_hash};
 
-use crate::{
-    atomic,
-    set::{File, Set},
-};
+use crate::set::{File, Set};
 
 const DATA: &str = "..data";
 const NEW_LINK: &str = "..data-new";

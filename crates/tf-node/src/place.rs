@@ -8,13 +8,14 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::node::{
     launch::{self, Launch, OnChange, Place, When},
     zookeeper::Servers,
 };
 
 use crate::{
-    atomic, log,
+    log,
     paths::Paths,
     set::{File, Set},
     store::zookeeper::newest,

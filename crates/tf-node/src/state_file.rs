@@ -16,9 +16,10 @@ use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::node::state::{Phase, State};
 
-use crate::{atomic, log, paths::Paths};
+use crate::{log, paths::Paths};
 
 /// Readers hold the lock for a moment.
 const ATTEMPTS: u32 = 40;
@@ -101,7 +102,7 @@ pub fn read_all(paths: &Paths) -> BTreeMap<String, State> {
 /// Notes that a daemon is taken out of service: it no longer counts as serving, and its end is not the beginning of a restart.
 pub fn mark_draining(paths: &Paths, daemon: &str) -> Result<()> {
     let path = draining_file(paths, daemon);
-    atomic::replace(&path, Timestamp::now().to_string().as_bytes(), 0o644)
+    Ok(atomic::replace(&path, Timestamp::now().to_string().as_bytes(), 0o644)?)
 }
 
 /// Whether a daemon is taken out of service.

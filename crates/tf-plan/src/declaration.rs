@@ -102,6 +102,8 @@ pub struct Declaration {
     pub grant: Option<Grant>,
     /// Whether what its resources have in the config API is removed before they go.
     pub deregisters: bool,
+    /// Whether it labels nodes on which its pods change something that has to be undone when they go.
+    pub marks_nodes: bool,
     /// Further custom resources, which other components of the operator reconcile; see [`Declaration::joined`].
     pub further: Vec<Further>,
 }
@@ -138,6 +140,7 @@ impl Declaration {
         self.reads = self.reads.iter().copied().chain(reads).collect();
         self.restarts_pods |= other.restarts_pods;
         self.calls_agents |= other.calls_agents;
+        self.marks_nodes |= other.marks_nodes;
         self.grant = self.grant.or(other.grant);
         self.further.push(Further { kind: other.primary, deregisters: other.deregisters });
         self.further.extend(other.further);
@@ -242,6 +245,7 @@ mod tests {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

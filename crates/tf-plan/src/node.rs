@@ -105,11 +105,8 @@ pub const TEMPLATE_SUFFIX: &str = "node";
 pub const PARAMETERS_FILE: &str = "params.env";
 /// Kernel settings, one `name = value` a line, that the agent of the vRouter applies to the node before the daemon starts.
 pub const SYSCTL_FILE: &str = "sysctl.conf";
-/// Where the CNI configuration is mounted. The agent of the vRouter copies it to every path of [`CNI_TARGETS`] when the
-/// daemon serves and not before: its presence makes the kubelet report the network as ready.
+/// Where the CNI configuration is mounted that the agent of the vRouter puts on the node ([`launch::Launch::cni`]).
 pub const CNI_DIR: &str = "/etc/tf/cni";
-/// Variable with absolute paths, separated by commas.
-pub const CNI_TARGETS: &str = "TF_CNI_TARGETS";
 /// What a pod calls the port of its agent.
 pub const AGENT_PORT: &str = "agent";
 /// Uid and gid of the daemons (tf-components 1.1).
@@ -169,6 +166,17 @@ pub fn place(from: &str, to: &str) -> Vec<String> {
 pub fn host_apply(options: &[String]) -> Vec<String> {
     let arguments = [BINARY, "host", "apply"].map(str::to_owned);
     arguments.into_iter().chain(options.iter().cloned()).collect()
+}
+
+/// Arguments that undo on a node what pods of the vRouter changed there (`tf-node host --help`).
+pub fn host_remove(options: &[String]) -> Vec<String> {
+    let arguments = [BINARY, "host", "remove"].map(str::to_owned);
+    arguments.into_iter().chain(options.iter().cloned()).collect()
+}
+
+/// Arguments of a container that does nothing until it is stopped, from the agent's own image.
+pub fn pause() -> Vec<String> {
+    vec![IMAGE_BINARY.into(), "pause".into()]
 }
 
 /// Arguments of the init container: copy the binary and give directories to [`USER`] and its group, both with the right to

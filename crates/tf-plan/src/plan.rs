@@ -37,6 +37,28 @@ pub struct Rollout {
     pub selector: String,
 }
 
+/// A label that a Node gets or loses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Name of the node.
+    pub node: String,
+    /// Key of the label.
+    pub label: &'static str,
+    /// Its value; none for no such label.
+    pub value: Option<String>,
+}
+
+/// What is done in the cluster before a resource that is being deleted is let go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Farewell {
+    /// Objects that do it. Other workloads of the resource are deleted.
+    pub objects: Vec<Object>,
+    /// What Nodes lose.
+    pub marks: Vec<Mark>,
+    /// What is left to be done, for people, after "removing"; none when it is done.
+    pub waits: Option<String>,
+}
+
 /// Desired state of one resource. By default nothing is wanted, and nothing is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -91,6 +113,10 @@ pub struct Plan {
     /// Whether its members serve whatever the config API says of them: then `Provisioned` tells how far that is and `Ready` does not
     /// wait for it.
     pub serves_unregistered: bool,
+    /// Labels that Nodes get and lose.
+    pub marks: Vec<Mark>,
+    /// What is done before the resource is let go, while it is being deleted. None where there is nothing.
+    pub farewell: Option<Farewell>,
 }
 
 /// Something that people are told.

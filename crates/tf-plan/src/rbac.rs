@@ -76,6 +76,11 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
             }
         });
     }
+    if declaration.marks_nodes {
+        let reason =
+            format!("written: the label {} alone, which says whose vRouter changed a node", names::LABEL_VROUTER);
+        rules.push(rule(Reach::Cluster, crate::object::NODE, &["patch"], reason));
+    }
     if declaration.watches_pods() {
         let mut verbs = FOLLOW.to_vec();
         verbs.extend(declaration.restarts_pods.then_some("delete"));
@@ -249,6 +254,7 @@ mod tests {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

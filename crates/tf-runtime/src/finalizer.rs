@@ -182,6 +182,7 @@ mod tests {
                 calls_agents: false,
                 grant: None,
                 deregisters: false,
+                marks_nodes: false,
                 further: Vec::new(),
             }
         }

@@ -23,6 +23,7 @@ mod keystone;
 mod leader;
 mod lock;
 mod managed;
+mod marker;
 mod metrics;
 mod object;
 mod observe;

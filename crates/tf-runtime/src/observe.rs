@@ -76,6 +76,7 @@ impl<C: Component> Observer<C> {
             now: jiff::Timestamp::now(),
             nodes: self.nodes(),
             pods: self.source(POD, &key.namespace, || self.world.pods_of(key)),
+            removals: self.world.removals_of(key),
             foreign: self.foreign(),
             claims: self.world.claims_of(key),
             siblings: self.siblings(key),

@@ -29,6 +29,7 @@ use crate::{
     events::Events,
     finalizer::Finalizer,
     identity::{Authorities, AuthorityFailure, LACKING, ROTATING},
+    marker::Marker,
     metrics::Metrics,
     object::{Key, resource_version},
     observe::Observer,
@@ -82,6 +83,8 @@ pub struct Reconciler<C: Component> {
     pub statuses: StatusWriter,
     /// Takes steps.
     pub stepper: Stepper,
+    /// Labels nodes.
+    pub marker: Marker,
     /// Has controllers try again to make pods that the API server refused.
     pub refused: Refused,
     /// Tells the config API what is in the cluster.
@@ -236,7 +239,15 @@ impl<C: Component> Reconciler<C> {
                     }
                 }
                 self.register(subject, &before, &mut plan);
-                let applied = self.apply(subject, &plan).await?;
+                let mut applied = self.apply(subject, &plan).await?;
+                let mut is_marked = true;
+                if !subject.cr.paused() {
+                    match self.marker.label(&plan.marks).await {
+                        Ok(all) => is_marked = all,
+                        Err(error) if error.is_transient() => return Err(error.into()),
+                        Err(error) => applied.report.refused.push((error.reason(), error.to_string())),
+                    }
+                }
                 let observed = with_answers(observed, &applied.answers);
                 let has_refused_pods = self.try_again(subject, &observed).await?;
                 // A step rests on what was observed; what this pass changed has to be observed first.
@@ -254,7 +265,7 @@ impl<C: Component> Reconciler<C> {
                 let next = self.conclude(subject, &before, &observed, outcome).await?;
                 // Nothing that happens would wake this resource. What was refused may be let in later, and what a former
                 // resource left be removed; and the next plan rests on what this pass recorded.
-                let next = if refused || !applied.report.refused.is_empty() || applied.leftovers {
+                let next = if refused || !applied.report.refused.is_empty() || applied.leftovers || !is_marked {
                     Next::Retry
                 } else if subject.cr.paused() {
                     next

@@ -11,7 +11,7 @@ use kube::{Api, Client, core::DynamicResourceScope};
 use serde_json::Value;
 use tf_api::Managed;
 use tf_plan::{
-    build::identity::fit,
+    build::identity::{fit, is_removal},
     component::Component,
     declaration::Declaration,
     object::{Kind, PERSISTENT_VOLUME_CLAIM},
@@ -176,8 +176,19 @@ impl<Cr: Managed> World<Cr> {
 
     /// Pods of a resource, sorted by name.
     pub fn pods_of(&self, owner: &Key) -> Vec<observed::Pod> {
-        let pods =
-            self.pods.select(|key, entry| key.namespace == owner.namespace && belongs::<Cr>(&entry.labels, owner));
+        self.pods_where(owner, |labels| !is_removal(labels))
+    }
+
+    /// Pods that undo on a node what those of a resource changed there, sorted by name.
+    pub fn removals_of(&self, owner: &Key) -> Vec<observed::Pod> {
+        self.pods_where(owner, is_removal)
+    }
+
+    fn pods_where(&self, owner: &Key, is_one: impl Fn(&BTreeMap<String, String>) -> bool) -> Vec<observed::Pod> {
+        let is_its = |key: &Key, entry: &PodEntry| {
+            key.namespace == owner.namespace && belongs::<Cr>(&entry.labels, owner) && is_one(&entry.labels)
+        };
+        let pods = self.pods.select(is_its);
         let deleted = lock(&self.deleted);
         let seen =
             |pod: observed::Pod| observed::Pod { terminating: pod.terminating || deleted.contains(&pod.uid), ..pod };

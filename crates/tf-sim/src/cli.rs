@@ -68,6 +68,11 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             print!("{printed}");
             return Ok(());
         }
+        if called == vrouter::cni::NAME {
+            let (printed, is_done) = vrouter::cni::run().await;
+            print!("{printed}");
+            return if is_done { Ok(()) } else { Err(exception("the pod is not connected")) };
+        }
         if called == DNSMASQ {
             dnsmasq::run(&arguments).await?;
         } else if called == vrouter::NAME {

@@ -6,7 +6,7 @@
 use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
 use tf_api::{Managed, Vrouter, contract::Reason};
 use tf_plan::{
-    build::identity::Identity,
+    build::identity::{Identity, REMOVAL},
     observed::Node,
     placement::{self, Placement},
     plan::NotReady,
@@ -85,6 +85,10 @@ pub fn ignored(cr: &Vrouter) -> Vec<String> {
 /// # Errors
 /// With the names of the first two that do.
 pub fn distinct(groups: &[Group<'_>]) -> Result<(), NotReady> {
+    if groups.iter().any(|group| group.name == Some(REMOVAL)) {
+        let message = format!("spec.groups[{REMOVAL}]: the operator uses this name itself; choose another one");
+        return Err(NotReady::invalid(Reason::InvalidSpec, message));
+    }
     for (index, group) in groups.iter().enumerate() {
         if let Some(other) = groups[..index].iter().find(|other| other.placement.covers_or_is_covered(&group.placement))
         {

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use tf_api::ports;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Probe, port},
+    node::launch::{Cni, Identity, Launch, Lists, OnChange, PATIENCE, Probe, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
     sandesh, vnc_api,
 };
 
 use crate::{
-    config::{agent, clients},
+    config::{agent, clients, cni},
     parameters::{Name, Parameters},
     services::Services,
 };
@@ -23,21 +24,34 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 /// (tf-components 8.1 and 8.2).
 const VHOST0: &str = "/sys/class/net/vhost0";
 
-/// The launch file of a container's daemon.
+/// The launch file of a container's daemon. `cni_targets`: paths that get the node's CNI configuration.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(daemon: &str, parameters: &Parameters, services: &Services, agents: &Agents) -> Result<String, NotReady> {
+pub fn file(
+    daemon: &str,
+    parameters: &Parameters,
+    services: &Services,
+    agents: &Agents,
+    cni_targets: &[String],
+) -> Result<String, NotReady> {
     let launch = match daemon {
         name if name == nodemanager::CONTAINER.name => node_manager(services),
-        _ => vrouter_agent(parameters, services, agents)?,
+        _ => vrouter_agent(parameters, services, agents, cni_targets)?,
     };
     Ok(launch.render()?)
 }
 
 /// The agent. Only a restart makes it read all of its file. Of a SIGHUP it takes lists of servers (upstream `agent.cc`, `ReconfigSignalHandler`), and keeps
 /// its connections to those that stay: a control node that comes or goes interrupts nobody. The kernel forwards on meanwhile. Where no control node is known it cannot be `Functional`, and serves as far as it can.
-fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) -> Result<Launch, NotReady> {
+///
+/// An agent without a control node forwards nothing, so no CNI configuration has pods wait for it then; one that is on the node already stays.
+fn vrouter_agent(
+    parameters: &Parameters,
+    services: &Services,
+    agents: &Agents,
+    cni_targets: &[String],
+) -> Result<Launch, NotReady> {
     let argv =
         vec!["contrail-vrouter-agent".into(), "--config_file".into(), format!("{}/{}", node::RUN_DIR, agent::FILE)];
     let mut awaits = certificates();
@@ -58,13 +72,17 @@ fn vrouter_agent(parameters: &Parameters, services: &Services, agents: &Agents) 
     let (introspect, tls) = (agent::introspect_port(parameters)?, agent::introspect_tls(parameters)?);
     let level = parameters.get(Name::LogLevel).filter(|level| level.starts_with("SYS_"));
     launch.level = level.map(|level| sandesh::level_of(level, introspect, tls)).transpose()?;
-    launch.ready = Probe::NodeStatus {
-        port: port("ready.port", introspect)?,
-        tls,
-        optional: BTreeSet::new(),
-        functional: !services.xmpp_servers(parameters)?.is_empty(),
-        elected: false,
-    };
+    let functional = !services.xmpp_servers(parameters)?.is_empty();
+    let introspection = port("ready.port", introspect)?;
+    launch.ready =
+        Probe::NodeStatus { port: introspection, tls, optional: BTreeSet::new(), functional, elected: false };
+    if functional && !cni_targets.is_empty() {
+        launch.cni = Some(Cni {
+            source: format!("{}/{}", node::CNI_DIR, cni::FILE),
+            targets: cni_targets.to_vec(),
+            port: port("cni.port", ports::AGENT_PORT_API)?,
+        });
+    }
     launch.lists = Some(Lists::of(&["servers", "collectors"]));
     launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;

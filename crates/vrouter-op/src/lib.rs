@@ -8,6 +8,7 @@ pub mod parameters;
 pub mod plan;
 pub mod pods;
 pub mod registration;
+pub mod removal;
 pub mod services;
 
 use tf_api::{
@@ -68,6 +69,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: true,
+            marks_nodes: true,
             further: Vec::new(),
         }
     }

@@ -46,7 +46,7 @@ use crate::{
     launch,
     parameters::{self, Name, Parameters, Secret},
     pods::{self, Ingredients, Pods},
-    registration,
+    registration, removal,
     services::{self, Services},
 };
 
@@ -130,10 +130,10 @@ fn complete(
 
     let mut objects = vec![workload::service_account(&identity)];
     objects.push(publish::endpoints_map(&identity, services::map_name(&identity), &services.endpoints()));
-    if pods.cni {
+    if !pods.cni_targets.is_empty() {
         let spec = &cr.spec.service_configuration;
         let name = spec.cluster_name.as_deref().unwrap_or(&cluster.name);
-        let content = cni::file(name, spec.cni_mtu)?;
+        let content = cni::file(name, cluster.platform, spec.cni_mtu)?;
         objects.push(cni_object(&identity, cni_map.clone(), content));
     }
     objects.push(environment(&identity, &variables, &parameters));
@@ -176,6 +176,7 @@ fn complete(
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
         ..Plan::default()
     };
+    removal::complete(&mut plan, cr, observed, &groups, &pods);
     procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &contents);
     if let Some(parameters) = sets.first() {
         registration::complete(
@@ -261,7 +262,8 @@ impl World<'_> {
             if let Some(content) = host::environment_file(&file, parameters)? {
                 files.shared_secret(&file, content);
             }
-            files.shared(&file_name(daemon.name), launch::file(daemon.name, parameters, services, self.agents)?);
+            let launch = launch::file(daemon.name, parameters, services, self.agents, &self.pods.cni_targets)?;
+            files.shared(&file_name(daemon.name), launch);
             if daemon.name == nodemanager::CONTAINER.name {
                 files.template(&NodeType::Vrouter.file(), self.node_manager_file()?);
             }
@@ -321,10 +323,11 @@ impl World<'_> {
         ignored.extend(groups::ignored(self.cr));
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));
         let spec = &self.cr.spec.service_configuration;
-        if spec.cni_mtu.is_some() && !self.pods.cni {
+        let cni = !self.pods.cni_targets.is_empty();
+        if spec.cni_mtu.is_some() && !cni {
             ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
         }
-        if spec.cluster_name.is_some() && !self.pods.cni {
+        if spec.cluster_name.is_some() && !cni {
             ignored.push("spec.serviceConfiguration.clusterName: the list of containers leaves out vroutercni".into());
         }
         ignored.extend(dependency::ignored(&services::dependencies(self.cr), self.observed));

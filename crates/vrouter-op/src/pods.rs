@@ -2,7 +2,8 @@
 //!
 //! Only what works on the node itself is privileged: the kernel module's installer and the agent. No
 //! container has a hook that runs when it stops, so the data plane forwards on while the agent restarts (tf-components 11,
-//! trap 16). The plugin's executable is placed by an init container; the configuration that makes the kubelet use it is not written yet.
+//! trap 16). The plugin's executable is placed by an init container; the configuration that makes
+//! the kubelet use it by the agent, once it serves (`Launch::cni`).
 
 use std::collections::BTreeMap;
 
@@ -90,11 +91,18 @@ pub struct Pods {
     pub daemons: Vec<Daemon>,
     /// Volumes.
     pub volumes: Vec<Volume>,
-    /// Whether pods bring the CNI plugin to their node.
-    pub cni: bool,
+    /// The init container that undoes on a node what pods changed there, with its volumes.
+    pub removal: (Container, Vec<Volume>),
+    /// Whether pods change anything on a node that lasts.
+    pub changes_node: bool,
+    /// Paths in the agent's container that get the node's CNI configuration. None where pods do not bring the plugin to their node.
+    pub cni_targets: Vec<String>,
     /// Containers of the spec's list that do not run, with why.
     pub ignored: Vec<String>,
 }
+
+/// The init container that undoes on a node what pods changed there.
+const REMOVAL: &str = "removal";
 
 /// The init container that makes `vhost0`.
 struct MakesVhost0 {
@@ -172,7 +180,10 @@ impl Ingredients<'_> {
             volumes.extend(more.collect::<Vec<_>>());
         }
         volumes.extend(vhost0.is_some().then(|| existing(HOST, "/")));
-        Ok(Pods { init, vhost0, daemons, volumes, cni: cni.is_some(), ignored })
+        let cni_targets = if cni.is_some() { self.cni_targets() } else { Vec::new() };
+        let removal = self.removal(agent, vhost0.is_some());
+        let changes_node = vhost0.is_some() || cni.is_some();
+        Ok(Pods { init, vhost0, daemons, volumes, removal, changes_node, cni_targets, ignored })
     }
 
     fn chosen(&self, name: &str) -> Option<&Chosen> {
@@ -252,6 +263,20 @@ impl Ingredients<'_> {
         }
     }
 
+    /// Like the container that makes `vhost0`. Where pods did not make it, it stays.
+    fn removal(&self, agent: &Chosen, made_vhost0: bool) -> (Container, Vec<Volume>) {
+        let Cluster { cni_config_dir, cni_binary_dir, .. } = self.cluster;
+        let mut options = vec![
+            format!("--root={HOST_DIR}"),
+            format!("--cni-directory={cni_config_dir}/net.d"),
+            format!("--cni-programs={cni_binary_dir}"),
+        ];
+        options.extend((!made_vhost0).then(|| "--keep-vhost0".to_owned()));
+        let container =
+            Container { name: REMOVAL.into(), command: Some(node::host_remove(&options)), ..self.vhost0_init(agent) };
+        (container, vec![existing(HOST, "/"), host_path(STATE, STATE_DIR)])
+    }
+
     fn init(&self, chosen: &Chosen, privileges: &Privileges) -> Container {
         Container {
             image: Some(chosen.image.clone()),
@@ -276,10 +301,8 @@ impl Ingredients<'_> {
         let mut mounts = vec![mount(DEVICES, "/dev"), mount(RUN, "/var/run")];
         mounts.extend(module.then(|| read_only(MODULES, "/lib/modules")));
         mounts.extend([mount(STATE, STATE_DIR), mount(LOGS, log_dir)]);
-        let mut env = vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())];
         if cni {
             mounts.extend(self.cni_mounts());
-            env.push((node::CNI_TARGETS.to_owned(), self.cni_targets()));
         }
         Ok(Daemon {
             ports: vec![
@@ -288,7 +311,7 @@ impl Ingredients<'_> {
                 (node::AGENT_PORT, self.agent_port),
             ],
             speaks_for_pod: true,
-            env,
+            env: vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())],
             mounts,
             privileges: Privileges::Host,
             resources: huge_pages(self.parameters)?,
@@ -305,12 +328,12 @@ impl Ingredients<'_> {
     }
 
     /// On OpenShift multus waits for the configuration of the default network under a name of its own.
-    fn cni_targets(&self) -> String {
+    fn cni_targets(&self) -> Vec<String> {
         let mut targets = vec![format!("/host/etc_cni/net.d/{}", cni::FILE)];
         if self.cluster.platform == Platform::OpenShift {
             targets.push("/host/multus/cni/net.d/80-openshift-network.conf".into());
         }
-        targets.join(",")
+        targets
     }
 
     fn volumes(&self, cni: bool, module: bool) -> Vec<Volume> {

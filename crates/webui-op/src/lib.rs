@@ -72,6 +72,7 @@ impl component::Component for Component {
             calls_agents: true,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@
 
 mod access;
 mod cassandra;
+mod cni;
 mod crash;
 mod faults;
 mod former;
@@ -16,6 +17,7 @@ mod pods;
 mod probes;
 mod rabbitmq;
 mod redis;
+mod removal;
 mod rest;
 mod secrets;
 mod store;

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams};
-use serde_json::json;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
 use tf_api::kinds::VROUTER;
 use tf_testing::real::{image, operator, whole};
 use tf_testing::resources::{self, Resource};
@@ -18,14 +18,17 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::store::{NAMESPACE, Store, Turn};
+use crate::{cni, removal};
 
 const OPERATOR: &str = "vrouter-op";
 /// The Vrouter, for what is looked at when the test fails.
-const AGENTS: Store = Store { operator: OPERATOR, kind: VROUTER, name: "vrouter1", images: &[], values: &[] };
+pub const AGENTS: Store = Store { operator: OPERATOR, kind: VROUTER, name: "vrouter1", images: &[], values: &[] };
 /// A pod that failed is started again after 10 s, 20 s, and so on.
 const MADE: Duration = Duration::from_mins(3);
 /// Of a node that cannot be set up the cause is in the status then.
 const NAMED: Duration = Duration::from_mins(1);
+/// The label of nodes with an agent.
+const LABEL: &str = "agent";
 /// The kubelet of a node.
 const KUBELET: u16 = 10250;
 /// For it to answer.
@@ -51,11 +54,11 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let [first, second] = &nodes[..] else { anyhow::bail!("{} nodes, not two", nodes.len()) };
     for node in [first, second] {
         module_is_loaded(node).await?;
+        label(client, node, Some("")).await?;
     }
     second.run("ip", &["link", "add", "vhost0", "type", "bridge"]).await?;
     let ready = ready_since(client).await?;
-    let spec = json!({"serviceConfiguration": {"vhost0": "Managed", "containers": [{"name": "vrouteragent"}]}});
-    resources::apply(client, VROUTER, NAMESPACE, AGENTS.name, spec).await?;
+    apply(client, &nodes, json!({"containers": [{"name": "vrouteragent"}]})).await?;
 
     is_switched(first).await?;
     agent_runs(client, first).await?;
@@ -87,6 +90,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     agent_runs(client, first).await?;
     ensure!(addresses(first, "vhost0").await? == before, "vhost0 was made again");
 
+    cni::nodes_become_ready_by_it(lab, client, &nodes).await?;
+
     // After a reboot the node has a plain interface, and no vhost0.
     let away = if operator::node_of(client, OPERATOR, NAMESPACE).await? == first.name() { second } else { first };
     lab.real_nodes()?.stop(away.name()).await?;
@@ -96,7 +101,27 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     is_switched(away).await?;
     println!("vhost0 after a reboot: {:.0?}", begun.elapsed());
     agent_runs(client, away).await?;
-    is_reached(away).await
+    is_reached(away).await?;
+    cni::is_ready(client, away, true).await?;
+    cni::another_pod_is_connected(lab, away).await?;
+    removal::gives_everything_back(client, [first, second]).await
+}
+
+/// A Vrouter whose pods make `vhost0`, with this configuration besides. The lab's nodes have the network of a single host each.
+pub async fn apply(client: &Client, nodes: &[RealNode], mut configuration: Value) -> Result<()> {
+    let address = nodes.first().context("no node")?.address().to_string();
+    let (network, _) = address.rsplit_once('.').context("no address of IPv4")?;
+    configuration["vhost0"] = "Managed".into();
+    configuration["dataSubnet"] = format!("{network}.0/24").into();
+    let spec = json!({"commonConfiguration": {"nodeSelector": {LABEL: ""}}, "serviceConfiguration": configuration});
+    resources::apply(client, VROUTER, NAMESPACE, AGENTS.name, spec).await.map(drop)
+}
+
+/// Has a node selected, or not.
+pub async fn label(client: &Client, node: &RealNode, value: Option<&str>) -> Result<()> {
+    let body = json!({"metadata": {"labels": {LABEL: value}}});
+    let nodes: Api<Node> = Api::all(client.clone());
+    Ok(nodes.patch(node.name(), &PatchParams::default(), &Patch::Merge(&body)).await.map(drop)?)
 }
 
 /// As far as files say: the stand-in needs no module.
@@ -106,7 +131,7 @@ async fn module_is_loaded(node: &RealNode) -> Result<()> {
 }
 
 /// Waits until `vhost0` has the node's address and its default route, and the interface has neither.
-async fn is_switched(node: &RealNode) -> Result<()> {
+pub async fn is_switched(node: &RealNode) -> Result<()> {
     let own = node.address().to_string();
     let begun = Instant::now();
     eventually(&format!("vhost0 on {}", node.name()), MADE, async || {
@@ -123,11 +148,11 @@ async fn is_switched(node: &RealNode) -> Result<()> {
     Ok(())
 }
 
-async fn addresses(node: &RealNode, link: &str) -> Result<String> {
+pub async fn addresses(node: &RealNode, link: &str) -> Result<String> {
     node.run("ip", &["-4", "-o", "address", "show", "dev", link]).await
 }
 
-async fn pod_of(client: &Client, node: &RealNode) -> Result<Option<Pod>> {
+pub async fn pod_of(client: &Client, node: &RealNode) -> Result<Option<Pod>> {
     let is_on = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node.name());
     let mut pods = resources::pods(client, VROUTER, NAMESPACE).await?.into_iter();
     Ok(pods.find(|pod| is_on(pod) && pod.metadata.deletion_timestamp.is_none()))

@@ -58,8 +58,9 @@ const OTHERS: [Program; 3] = [
             "tf-snmp-collector",
             "tf-topology",
             "uwsgi",
-            // The program of the vRouter's kernel module.
+            // The program of the vRouter's kernel module, and its CNI plugin.
             "vif",
+            "contrail-k8s-cni",
             // Who knows users, where a test wants one.
             "keystone",
             // The web UI is a program for this one, which starts in the folder of the other two.

@@ -149,7 +149,7 @@ fn who_reads_the_configuration_serves_without_rabbitmq_and_says_so_after_a_while
         let launch = support::launch(files, container, "10.0.0.1");
         let Probe::NodeStatus { optional, functional: true, .. } = &launch.ready else { panic!("{:?}", launch.ready) };
         let lost_after = launch.connections.and_then(|connections| connections.patience);
-        let expected = if is_reader { (["Database:RabbitMQ".to_owned()].into(), Some(15)) } else { ([].into(), None) };
+        let expected = if is_reader { (["Database:RabbitMQ".to_owned()].into(), Some(300)) } else { ([].into(), None) };
         assert_eq!((optional.clone(), lost_after), expected, "{container}");
     }
 }

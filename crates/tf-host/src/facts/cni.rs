@@ -104,17 +104,26 @@ fn places<'a>(reader: &Reader<'_>, paths: &[&'a str]) -> impl Iterator<Item = &'
 }
 
 fn directory(reader: &Reader<'_>, path: &str) -> Directory {
-    let is_loaded = |name: &String| [".conf", ".conflist", ".json"].iter().any(|suffix| name.ends_with(suffix));
-    let files = reader.names(path).into_iter().filter(is_loaded);
+    let files = reader.names(path).into_iter().filter(|name| is_loaded(name));
     let configurations = files.map(|file| configuration(reader, path, file)).collect();
     Directory { path: path.into(), access: reader.access(path), configurations }
 }
 
 fn configuration(reader: &Reader<'_>, directory: &str, file: String) -> Configuration {
-    let Some(text) = reader.text(&format!("{directory}/{file}")) else {
-        return Configuration { file, error: Some("cannot be read".into()), ..Configuration::default() };
-    };
-    let value: Value = match serde_json::from_str(&text) {
+    match reader.text(&format!("{directory}/{file}")) {
+        Some(text) => parse(file, &text),
+        None => Configuration { file, error: Some("cannot be read".into()), ..Configuration::default() },
+    }
+}
+
+/// Whether runtimes load a file of this name.
+pub(crate) fn is_loaded(name: &str) -> bool {
+    [".conf", ".conflist", ".json"].iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// What a file of this name says.
+pub(crate) fn parse(file: String, text: &str) -> Configuration {
+    let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
         Err(error) => return Configuration { file, error: Some(error.to_string()), ..Configuration::default() },
     };

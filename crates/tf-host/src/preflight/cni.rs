@@ -3,12 +3,11 @@
 use super::{Finding, Id};
 use crate::{
     HostFacts, Wanted,
+    cni::{PLUGIN, is_read_by_plugin},
     facts::cni::{Configuration, Directory},
     root::Access,
 };
 
-/// The vRouter's plugin.
-const PLUGIN: &str = "contrail-k8s-cni";
 /// Plugins that call others, the vRouter's among them.
 const META_PLUGINS: [&str; 2] = ["multus", "multus-shim"];
 /// Where the plugin reads its own configuration, whatever the runtime gave it.
@@ -91,16 +90,20 @@ fn broken(directory: &Directory, file: &Configuration) -> Option<Finding> {
     Some(Finding::new(Id::CniConfigurationBroken, cause, "correct or remove it"))
 }
 
-/// The plugin takes the first file whose name ends in one of these, and what the runtime gives it field by field on top.
+/// The plugin takes the first of these files, and what the runtime gives it field by field on top.
 fn stale(directory: &Directory, wanted: &Wanted) -> Vec<Finding> {
-    let is_read = |name: &str| name.ends_with("contrail.conf") || name.ends_with("tf-cni.conf");
-    let others = directory.configurations.iter().filter(|file| is_read(&file.file) && file.file < wanted.cni_file);
+    let is_before = |file: &&Configuration| is_read_by_plugin(&file.file) && file.file < wanted.cni_file;
+    let others = directory.configurations.iter().filter(is_before);
     let finding = |file: &Configuration| {
         let cause = format!(
             "{}/{} is of an earlier installation, and the plugin takes it before {}",
             directory.path, file.file, wanted.cni_file
         );
-        Finding::new(Id::CniConfigurationStale, cause, "remove it when the vRouter has put its own there")
+        Finding::new(
+            Id::CniConfigurationStale,
+            cause,
+            "no action is needed: the vRouter sets it aside when it puts its own there",
+        )
     };
     others.map(finding).collect()
 }

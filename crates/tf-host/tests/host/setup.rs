@@ -37,12 +37,12 @@ fn run(journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
     match what {
         Do::Apply => setup.apply(),
         Do::Remove => setup.remove(false),
-        Do::Recover => setup.recover().map(|recovered| Done { uplink: None, steps: 0, recovered }),
+        Do::Recover => setup.recover().map(|recovered| Done { recovered, ..Done::default() }),
     }
 }
 
 fn done(uplink: Option<&str>, steps: usize) -> Done {
-    Done { uplink: uplink.map(Into::into), steps, recovered: false }
+    Done { uplink: uplink.map(Into::into), steps, ..Done::default() }
 }
 
 #[test]

@@ -22,6 +22,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    cni::Cni,
     command::Commands,
     health::View,
     identity::{Identity, Report},
@@ -47,6 +48,7 @@ pub struct Agent {
     identity: Identity,
     serving: Option<(Launch, JoinHandle<()>)>,
     relaying: Option<(launch::Relay, JoinHandle<()>)>,
+    cni: Cni,
     files_changed: Arc<Notify>,
 }
 
@@ -57,23 +59,26 @@ impl Agent {
         let commands = Commands::default();
         let identity = Identity::new(paths.clone(), daemon, pod.clone(), commands.clone(), Arc::clone(&files_changed));
         let report = identity.report();
+        let cni = Cni::new(paths.clone(), view.clone());
         let context = routes::Context {
             paths,
             daemon: daemon.to_owned(),
             pod,
             report,
             view,
+            cni: cni.trouble(),
             changing: Arc::default(),
             commands,
             memory: Memory::default(),
         };
-        Self { context, identity, serving: None, relaying: None, files_changed }
+        Self { context, identity, serving: None, relaying: None, cni, files_changed }
     }
 
     /// Serves what the launch file says, from now on, and looks after the certificate that it says.
     pub fn serve(&mut self, launch: &Launch) {
         self.identity.follow(launch);
         self.relay(launch.relay.as_ref());
+        self.cni.follow(launch.cni.as_ref());
         if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
             return;
         }

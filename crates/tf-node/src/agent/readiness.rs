@@ -1,7 +1,7 @@
 //! What the kubelet asks: `GET /ready/DAEMON` on the loopback address of the node, at the port of the agent API, without TLS. It tells whether
 //! the daemons of the pod serve and nothing else, and costs a connection where a probe by a program costs a process in the container.
 
-use std::{convert::Infallible, future::ready, net::Ipv4Addr, num::NonZeroU16, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::Ipv4Addr, num::NonZeroU16, sync::Arc, time::Duration};
 
 use http::{Method, StatusCode};
 use http_body_util::Full;
@@ -9,13 +9,9 @@ use hyper::{Request, Response, body::Bytes, server::conn::http1, service::servic
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tf_plan::node::{self, launch::Launch, state::State};
-use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
-use super::routes::Context;
+use super::routes::{self, Context};
 use crate::{log, place, probe, state_file};
 
 /// Connections at a time.
@@ -85,17 +81,12 @@ async fn answer((context, launch): &(Context, Launch), method: &Method, path: &s
 
 /// Whether a daemon of the pod serves; else why it does not.
 async fn serves(context: &Context, launch: &Launch, daemon: &str) -> Result<String, String> {
-    let Context { paths, pod, view, .. } = context;
+    let paths = &context.paths;
     let state = state_file::read(paths, daemon);
     if daemon != context.daemon {
         return companion(state.as_ref());
     }
-    let pid = state.as_ref().and_then(|state| state.pid);
-    let known = probe::process(state.as_ref()).ok().and_then(|_| view.health(launch, pid, Instant::now()));
-    let health = match known {
-        Some(known) => probe::with_relay(launch, paths, ready(known)).await,
-        None => probe::ready(launch, state.as_ref(), paths, pod.address).await,
-    };
+    let health = routes::serves(context, launch, state.as_ref()).await;
     if !health.serves {
         return Err(health.message);
     }

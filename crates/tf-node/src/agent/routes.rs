@@ -25,6 +25,7 @@ use tokio::{
 
 use crate::{
     VERSION,
+    cni::Trouble,
     command::Commands,
     health::View,
     identity::Report,
@@ -62,6 +63,8 @@ pub(super) struct Context {
     pub(super) report: watch::Receiver<Report>,
     /// What is seen of the daemon all the time.
     pub(super) view: View,
+    /// Why the node's CNI configuration is not in place.
+    pub(super) cni: Trouble,
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
@@ -160,24 +163,29 @@ fn network(network: IpNet) -> Option<Network> {
     Some(Network { network, addresses })
 }
 
-/// Whether the agent's own daemon serves: what its monitor has seen, or else what the daemon answers now. The operator does not wait as long as a daemon may take that answers late once; what is seen of it
-/// all the time decides then.
+/// Whether the agent's own daemon serves: what its monitor has seen, or else what the daemon answers now; besides, what its clients need beside it.
+pub(super) async fn serves(context: &Context, launch: &Launch, state: Option<&State>) -> Health {
+    let Context { paths, pod, view, cni, .. } = context;
+    let pid = state.and_then(|state| state.pid);
+    let known = probe::process(state).ok().and_then(|_| view.health(launch, pid, Instant::now()));
+    let health = match known {
+        Some(known) => probe::with_relay(launch, paths, ready(known)).await,
+        None => probe::ready(launch, state, paths, pod.address).await,
+    };
+    cni.applied_to(health)
+}
+
+/// The same, for the operator, which does not wait as long as a daemon may take that answers late once; what is seen of it all the time decides
+/// then.
 async fn health(context: &Context, launch: &Launch, state: Option<&State>) -> Health {
-    let Context { paths, daemon, pod, view, .. } = context;
+    let Context { daemon, view, .. } = context;
     if let Err(down) = probe::process(state) {
         return Health::new(false, format!("its {daemon} does not run: {}", down.message));
     }
-    let pid = state.and_then(|state| state.pid);
-    let known = view.health(launch, pid, Instant::now());
-    let asked = async {
-        match known {
-            Some(known) => probe::with_relay(launch, paths, ready(known)).await,
-            None => probe::ready(launch, state, paths, pod.address).await,
-        }
-    };
-    if let Ok(health) = timeout(PATIENCE, asked).await {
+    if let Ok(health) = timeout(PATIENCE, serves(context, launch, state)).await {
         return health;
     }
+    let pid = state.and_then(|state| state.pid);
     let seen = view.report();
     let has_answered = seen.answered.is_some() && seen.answered == pid;
     match &seen.unwell {

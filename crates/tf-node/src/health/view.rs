@@ -62,6 +62,11 @@ impl View {
         Some(latest.health.clone())
     }
 
+    /// What is seen of the daemon, now and later.
+    pub fn reports(&self) -> watch::Receiver<Report> {
+        self.report.clone()
+    }
+
     /// What is seen of the daemon all the time.
     pub fn report(&self) -> watch::Ref<'_, Report> {
         self.report.borrow()

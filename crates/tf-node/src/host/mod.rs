@@ -14,7 +14,7 @@ use std::{
 use anyhow::Result;
 use serde_json::json;
 use tf_host::{
-    Finding, HostFacts, Root, Wanted, act,
+    Finding, HostFacts, Root, Wanted, act, cni,
     data_path::Module,
     observe, preflight,
     setup::{Done, Error, Setup},
@@ -87,6 +87,12 @@ fn document(facts: &HostFacts, wanted: &Wanted, findings: &[Finding]) -> Result<
 /// Changes the node, or guards a process that does.
 fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)> {
     let wanted = &options.wanted;
+    if options.keep_vhost0 {
+        return Ok(match cni::remove(root, wanted) {
+            Ok(files) => (format!("vhost0 stays{}\n", removed(&files)), 0),
+            Err(error) => outcome(action, Err(Error::Cni(error))),
+        });
+    }
     let mut data_path = Module::new(root, options.programs.clone(), wanted.module_parameters.clone());
     let (journal, peers): (&Path, _) = (&options.journal, &options.peers);
     let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path };
@@ -127,7 +133,11 @@ fn outcome(action: Action, done: Result<Done, Error>) -> (String, u8) {
             format!("vhost0 has the place of {uplink} ({how})")
         }
     };
-    (format!("{recovered}{text}\n"), 0)
+    (format!("{recovered}{text}{}\n", removed(&done.files)), 0)
+}
+
+fn removed(files: &[String]) -> String {
+    if files.is_empty() { String::new() } else { format!("; removed {}", files.join(", ")) }
 }
 
 #[cfg(test)]
@@ -153,8 +163,10 @@ mod tests {
 
     #[test]
     fn a_change_says_what_was_done_or_why_not_and_whether_the_node_was_touched() {
-        let done =
-            |uplink: Option<&str>, steps, recovered| Ok(Done { uplink: uplink.map(Into::into), steps, recovered });
+        let done = |uplink: Option<&str>, steps, recovered| {
+            Ok(Done { uplink: uplink.map(Into::into), steps, recovered, ..Done::default() })
+        };
+        let files = vec!["/etc/cni/net.d/10-tf-cni.conf".to_owned()];
         let blocked = || Error::Blocked(vec![Finding::new(Id::UplinkDown, "eth0 is down", "set it up")]);
         let undone = act::Error::RolledBack { reason: "10.0.0.1:6443 does not answer".into() };
         let left = act::Error::NotRolledBack { reason: "no".into(), left: vec!["remove vhost0: no".into()] };
@@ -166,6 +178,12 @@ mod tests {
                 Action::Remove,
                 done(Some("eth0"), 7, false),
                 "eth0 has its addresses and routes back, and vhost0 is gone",
+                0,
+            ),
+            (
+                Action::Remove,
+                Ok(Done { files, ..Done::default() }),
+                "there is no vhost0; removed /etc/cni/net.d/10-tf-cni.conf",
                 0,
             ),
             (Action::Apply, Err(blocked()), "eth0 is down; set it up; nothing was touched", BLOCKED),

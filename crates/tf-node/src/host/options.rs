@@ -24,7 +24,7 @@ tf-node host: what this node is for the vRouter. Run it as root, in the network 
 
   tf-node host show     show what the node has, and what stands in the way of a vRouter; changes nothing
   tf-node host apply    load the kernel module and give vhost0 the place of the physical interface
-  tf-node host remove   give the physical interface its place back and remove vhost0
+  tf-node host remove   take the CNI configuration away, give the physical interface its place back and remove vhost0
 
 What the vRouter needs, for all of them:
   --mode kernel|dpdk             what forwards packets; kernel. apply and remove know the kernel mode with one interface
@@ -52,6 +52,9 @@ For apply and remove:
   --vif PROGRAM, --modprobe PROGRAM
                                  the module's program, and the one that loads it; vif, modprobe
   --force                        remove vhost0 although pods or the agent use it
+
+For remove:
+  --keep-vhost0                  take away the CNI configuration and program alone
 
 The exit code is 0 if a vRouter can be set up, or is (remove: vhost0 is gone); 3 if something blocks it and nothing was touched;
 4 if a change failed and was undone; 2 otherwise.
@@ -83,6 +86,8 @@ pub struct Options {
     pub programs: Programs,
     /// Whether `vhost0` is removed although it is in use.
     pub force: bool,
+    /// Whether nothing but the CNI configuration is taken away.
+    pub keep_vhost0: bool,
     /// The process that this one guards: the change is undone if it ends before it is done.
     pub guard_of: Option<i32>,
 }
@@ -96,6 +101,7 @@ impl Default for Options {
             journal: Path::new(JOURNAL).to_owned(),
             programs: Programs::default(),
             force: false,
+            keep_vhost0: false,
             guard_of: None,
         }
     }
@@ -131,6 +137,7 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
     };
     ensure!(!options.json || action == Action::Show, "--json is for show");
     ensure!(!options.force || action == Action::Remove, "--force is for remove");
+    ensure!(!options.keep_vhost0 || action == Action::Remove, "--keep-vhost0 is for remove");
     options.wanted.multihomed = options.wanted.physical_interfaces.len() > 1;
     Ok(Some((action, options)))
 }
@@ -165,6 +172,7 @@ impl Options {
         match name {
             "json" => self.json = true,
             "force" => self.force = true,
+            "keep-vhost0" => self.keep_vhost0 = true,
             "peer" => self.peers.push(parser.value()?.parse()?),
             "journal" => self.journal = parser.value()?.into(),
             "vif" => self.programs.vif = parser.value()?.string()?,
@@ -271,6 +279,7 @@ mod tests {
             ("show --fast", "--fast"),
             ("show --force", "--force"),
             ("apply --json", "--json"),
+            ("apply --keep-vhost0", "--keep-vhost0"),
             ("apply --peer router", "--peer"),
             ("apply --module-parameter vr_interfaces", "--module-parameter"),
             ("show --mode vpp", "--mode"),

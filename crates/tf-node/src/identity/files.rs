@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
+use tf_host::atomic;
 use tf_pki::{bundle::Bundle, certificate::Certificate, stores};
 use tf_plan::{
     files::env,
@@ -19,7 +20,7 @@ use super::{
     decide::Pair,
     host::{self, Unreadable},
 };
-use crate::{atomic, paths::Paths, volume};
+use crate::{paths::Paths, volume};
 
 /// Owner and group, as the daemons of the pod read them.
 const MODE: u32 = 0o640;
@@ -83,7 +84,7 @@ pub(super) fn take(paths: &Paths, pair: Pair<'_>) -> Result<()> {
         (paths.at(node::CERTIFICATE_KEY), pair.key.as_bytes()),
         (paths.at(node::CERTIFICATE), pair.certificates.as_bytes()),
     ];
-    atomic::replace_together(&files, MODE)
+    Ok(atomic::replace_together(&files, MODE)?)
 }
 
 /// Names what there is for daemons to show and trust.
@@ -181,7 +182,7 @@ pub(super) fn kept<T: DeserializeOwned>(paths: &Paths, file: &str) -> Option<T> 
 
 /// Keeps it for later runs.
 pub(super) fn keep(paths: &Paths, file: &str, content: &impl Serialize) -> Result<()> {
-    atomic::replace(&own_file(paths, file), &serde_json::to_vec(content)?, PRIVATE)
+    Ok(atomic::replace(&own_file(paths, file), &serde_json::to_vec(content)?, PRIVATE)?)
 }
 
 /// It is not needed any more.

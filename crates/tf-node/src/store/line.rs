@@ -4,9 +4,8 @@
 use std::{fs, path::Path};
 
 use anyhow::{Result, bail};
+use tf_host::atomic;
 use tf_plan::node::release::Upgrades;
-
-use crate::atomic;
 
 /// The note.
 const RELEASE: &str = ".tf-release";

@@ -7,9 +7,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Error, Result, anyhow};
+use tf_host::atomic;
 use tf_plan::node::{MEMBER_FILE, OTHER_MEMBERS_FILE};
 
-use crate::{atomic, paths::Paths, set::Set, source};
+use crate::{paths::Paths, set::Set, source};
 
 /// Says whose the data is.
 pub(super) const OWNER: &str = ".member";
@@ -65,7 +66,7 @@ pub(super) fn belongs_to(
         put_aside(data)?;
     }
     // Last: whoever is stopped before does the same again, and what has been put aside by then stays.
-    atomic::write(&file, member.as_bytes(), 0o600)
+    Ok(atomic::write(&file, member.as_bytes(), 0o600)?)
 }
 
 /// Lets data be that of another member of the same resource, whose number its own has become since the server was started. `note` keeps both: the server may be

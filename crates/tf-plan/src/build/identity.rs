@@ -15,6 +15,14 @@ const WORKLOAD_LIMIT: usize = 52;
 /// Label that tells the workloads of one resource apart where it has several.
 const LABEL_GROUP: &str = "tf.tungsten.io/group";
 
+/// The group of pods that undo on a node what the resource's pods changed there. No group of a spec has this name.
+pub const REMOVAL: &str = "tf-removal";
+
+/// Whether a pod with these labels is one of [`REMOVAL`].
+pub fn is_removal(labels: &BTreeMap<String, String>) -> bool {
+    labels.get(LABEL_GROUP).is_some_and(|group| group == REMOVAL)
+}
+
 /// Who a resource is, for everything that is made for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {

@@ -307,6 +307,9 @@ pub struct Observed<Cr> {
     pub nodes: Source<Vec<Node>>,
     /// Pods of the resource, sorted by name.
     pub pods: Source<Vec<Pod>>,
+    /// Pods that undo on a node what the resource's pods changed there, sorted by name. They are none of [`Self::pods`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removals: Vec<Pod>,
     /// What the pods' agents say, by the pods' uids.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, Agent>,
@@ -351,6 +354,7 @@ impl<Cr> Default for Observed<Cr> {
             now: Timestamp::default(),
             nodes: Source::default(),
             pods: Source::default(),
+            removals: Vec::new(),
             agents: BTreeMap::new(),
             rotation: None,
             issuer: None,

@@ -31,6 +31,7 @@ use crate::{
     finalizer::Finalizer,
     identity::Authorities,
     keystone::Logins,
+    marker::Marker,
     metrics::{Metrics, Snapshot},
     observe::Observer,
     registration::Registrar,
@@ -59,6 +60,7 @@ impl<const FRAGILE: bool> Component for Idle<FRAGILE> {
             calls_agents: false,
             grant: None,
             deregisters: false,
+            marks_nodes: false,
             further: Vec::new(),
         }
     }
@@ -193,6 +195,7 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
         statuses: StatusWriter::new(client.clone(), "test-op", declaration.primary),
         refused: crate::reconcile::refused::Refused::new(client.clone(), "test-op"),
         stepper: Stepper { client: client.clone(), agents: Arc::default(), metrics: metrics.clone() },
+        marker: Marker { client: client.clone() },
         authorities,
         finalizer: Finalizer::new(client, &declaration),
         events,

@@ -10,20 +10,21 @@ use tf_api::{
 use tf_plan::{
     assess::Outcome,
     component::Component,
+    plan::{Farewell, NotReady, Plan},
     registration::{self, Progress, Registration},
 };
 
-use super::{Next, Reconciler, Subject};
+use super::{Next, PassError, Reconciler, Subject};
 use crate::{finalizer::Cleanup, object::Key, status::Urgency};
 
 impl<C: Component> Reconciler<C> {
     pub(super) async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
-        let registered = if C::declaration().deregisters && self.finalizer.is_set(subject.cr.meta()) {
-            self.deregister(subject.key, &subject.cr).await
+        let left = if C::declaration().deregisters && self.finalizer.is_set(subject.cr.meta()) {
+            self.left_elsewhere(subject).await
         } else {
             None
         };
-        let (next, waiting) = self.release(subject.key, subject.cr.meta(), registered).await;
+        let (next, waiting) = self.release(subject.key, subject.cr.meta(), left).await;
         if let Some(message) = waiting {
             let observed = self.observer.cached(subject.key, &subject.uid);
             let assessment = self.assess(subject, &subject.before, &observed, Outcome::Deleting(&message));
@@ -34,10 +35,34 @@ impl<C: Component> Reconciler<C> {
         next
     }
 
-    /// What of a resource that is being deleted is still in the config API. Where that goes, too, nobody asks.
-    async fn deregister(&self, key: &Key, cr: &C::Cr) -> Option<String> {
-        let observed = self.observer.observe(key, cr).await.ok();
-        let planned = observed.map(|observed| C::plan(cr, &observed));
+    /// What of a resource that is being deleted is still on nodes, or else in the config API.
+    async fn left_elsewhere(&self, subject: &Subject<'_, C::Cr>) -> Option<String> {
+        let observed = self.observer.observe(subject.key, &subject.cr).await.ok();
+        let mut planned = observed.map(|observed| C::plan(&subject.cr, &observed));
+        let farewell = planned.as_mut().and_then(|planned| planned.as_mut().ok()?.farewell.take());
+        if let Some(farewell) = farewell {
+            match self.take_from_nodes(subject, &farewell).await {
+                Ok(()) if farewell.waits.is_none() => {}
+                Ok(()) => return farewell.waits,
+                Err(error) => {
+                    return Some(format!("{} ({error})", farewell.waits.unwrap_or_else(|| "labels of nodes".into())));
+                }
+            }
+        }
+        self.deregister(subject.key, &subject.cr, planned).await
+    }
+
+    /// Has pods undo on nodes what the resource's pods changed there. These have to end first.
+    async fn take_from_nodes(&self, subject: &Subject<'_, C::Cr>, farewell: &Farewell) -> Result<(), PassError> {
+        if farewell.waits.is_some() {
+            self.apply_all(subject, &farewell.objects).await?;
+            self.prune_workloads(subject, &farewell.objects).await?;
+        }
+        Ok(self.marker.label(&farewell.marks).await.map(drop)?)
+    }
+
+    /// What of a resource that is being deleted is still in the config API. Where that goes, too, it is not asked for.
+    async fn deregister(&self, key: &Key, cr: &C::Cr, planned: Option<Result<Plan, NotReady>>) -> Option<String> {
         let (registration, drafts, why) = match planned {
             Some(Ok(plan)) => (plan.registration, plan.drafts, String::new()),
             Some(Err(not_ready)) => (None, not_ready.drafts, format!(" ({})", not_ready.message)),

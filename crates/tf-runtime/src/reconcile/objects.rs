@@ -1,9 +1,12 @@
 //! Objects of a plan: applied in order, and removed when they are planned no more.
 
+use std::collections::BTreeMap;
+
 use kube::core::DynamicObject;
 use tf_api::Managed;
 use tf_plan::{
     assess::Applied,
+    build::identity,
     component::Component,
     object::{Kind, Object},
     observed::Observed,
@@ -85,7 +88,11 @@ impl<C: Component> Reconciler<C> {
         let contract = subject.before.contract.as_ref();
         let is_meant =
             |kind: Kind| kind.group == tf_api::GROUP || self.world.declaration.workload_kinds().any(|it| it == kind);
+        // One that undoes something on nodes comes and goes.
+        let is_removal = serde_json::from_value(object.body["metadata"]["labels"].clone())
+            .is_ok_and(|labels: BTreeMap<String, String>| identity::is_removal(&labels));
         is_meant(object.kind)
+            && !is_removal
             && self.world.is_synced(object.kind, namespace)
             && contract.is_some_and(|contract| {
                 contract.initialized == Some(true) && contract.observed_generation == subject.generation
@@ -93,15 +100,34 @@ impl<C: Component> Reconciler<C> {
     }
 
     async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {
-        for owned in self.world.declaration.owned.iter().filter(|owned| !owned.kind.is_kept()) {
-            for (key, child) in self.world.children_of(owned.kind, &subject.uid) {
-                let planned = plan.objects.iter().any(|object| {
+        let kinds = self.world.declaration.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.is_kept());
+        self.prune_kinds(subject, kinds, &plan.objects).await
+    }
+
+    /// Deletes the workloads of a resource that are not among these objects.
+    pub(super) async fn prune_workloads(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        objects: &[Object],
+    ) -> Result<(), PassError> {
+        self.prune_kinds(subject, self.world.declaration.workload_kinds(), objects).await
+    }
+
+    async fn prune_kinds(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        kinds: impl Iterator<Item = Kind>,
+        objects: &[Object],
+    ) -> Result<(), PassError> {
+        for kind in kinds {
+            for (key, child) in self.world.children_of(kind, &subject.uid) {
+                let planned = objects.iter().any(|object| {
                     let namespace = object.namespace.as_deref().unwrap_or_default();
-                    object.kind == owned.kind && object.name == key.name && namespace == key.namespace
+                    object.kind == kind && object.name == key.name && namespace == key.namespace
                 });
                 // What is planned may rest on whether a kind can be seen at all: nothing is removed in the dark.
-                if !planned && !child.terminating && self.world.is_synced(owned.kind, &key.namespace) {
-                    self.applier.delete(owned.kind, &key, &child.uid).await?;
+                if !planned && !child.terminating && self.world.is_synced(kind, &key.namespace) {
+                    self.applier.delete(kind, &key, &child.uid).await?;
                 }
             }
         }

@@ -5,7 +5,9 @@
 //! by introspection what it has. It is `Functional` when a control node says that there is a virtual-router of its name (tf-components 1.9):
 //! it asks the played ones by that name, over the connection that they let it have.
 
+pub mod cni;
 pub mod options;
+mod ports;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +19,6 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use hyper::StatusCode;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::watch,
@@ -25,7 +26,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use self::options::Options;
+use self::{options::Options, ports::Ports};
 use crate::{
     exit::{Exit, exception, usage},
     hangup,
@@ -86,9 +87,13 @@ pub async fn run(arguments: &[String]) -> Result<(), Exit> {
     let (address, pair) = options.introspect.clone();
     let (name, told) = (options.name.clone(), Arc::clone(&connections));
     introspect::serve(address, pair, introspect::NATIVE, move || told.page(&name)).await?;
-    let ports = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.rest)).await?;
-    let unknown = |_: Question| async { (StatusCode::NOT_FOUND, "application/json", "{}".to_owned()) };
-    tokio::spawn(http::serve(ports, None, http::Server::Native, unknown));
+    let rest = http::listen((Ipv4Addr::UNSPECIFIED.into(), options.rest)).await?;
+    let ports = Arc::new(Ports::kept());
+    let answer = move |question: Question| {
+        let ports = Arc::clone(&ports);
+        async move { ports.answer(&question) }
+    };
+    tokio::spawn(http::serve(rest, None, http::Server::Native, answer));
     if options.control.is_empty() {
         log::say("No control-nodes configured");
     }

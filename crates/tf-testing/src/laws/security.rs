@@ -38,7 +38,7 @@ const MEMBERS: [&str; 9] = [
     "zookeeper-op",
 ];
 
-const EXCEPTIONS: [Exception; 11] = [
+const EXCEPTIONS: [Exception; 12] = [
     Exception {
         operators: &MEMBERS,
         container: "tf-node",
@@ -98,6 +98,12 @@ const EXCEPTIONS: [Exception; 11] = [
         container: "vhost0",
         needs: Needs::Privileged,
         why: "it loads the kernel module and moves the node's addresses and routes to vhost0; it runs only where a spec has vhost0: Managed",
+    },
+    Exception {
+        operators: &["vrouter-op"],
+        container: "removal",
+        needs: Needs::Privileged,
+        why: "it gives addresses and routes back to the node's interface and takes files away; it runs only on nodes that leave",
     },
     Exception {
         operators: &["vrouter-op"],

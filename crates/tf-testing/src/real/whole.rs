@@ -210,7 +210,7 @@ pub fn stand_ins(operator: &str) -> Vec<(&'static str, &'static str, &'static st
         "rabbitmq-op" => vec![store(image::RABBITMQ_ARCHIVE, image::RABBITMQ)],
         "redis-op" => vec![store(image::REDIS_ARCHIVE, image::REDIS)],
         "zookeeper-op" => vec![store(image::ZOOKEEPER_ARCHIVE, image::ZOOKEEPER)],
-        "vrouter-op" => sim(&["vrouter-agent"]),
+        "vrouter-op" => sim(&["kubernetes-cni-init", "vrouter-agent"]),
         "config-op" => sim(&CONFIG),
         "kubemanager-op" => sim(&["kubernetes-kube-manager"]),
         "webui-op" => sim(&["controller-webui-job", "controller-webui-web"]),

@@ -1,7 +1,10 @@
 //! The CNI configuration (tf-components 8.5). It says nothing about a node.
 
 use serde::Serialize;
-use tf_plan::files::{Unrepresentable, json};
+use tf_plan::{
+    cluster::Platform,
+    files::{Unrepresentable, json},
+};
 
 /// Name of the file; the plugin looks for one that ends so.
 pub const FILE: &str = "10-tf-cni.conf";
@@ -38,11 +41,16 @@ struct Contrail<'a> {
     log_level: &'static str,
 }
 
-/// The file. `name`: that of the cluster, which has to be the one that Kubemanager uses.
+/// The file. `name`: that of the cluster, which has to be the one that Kubemanager uses. The meta plugin is called like the process that calls the
+/// plugin: OpenShift runs Multus as a daemon.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(name: &str, mtu: Option<u32>) -> Result<String, Unrepresentable> {
+pub fn file(name: &str, platform: Platform, mtu: Option<u32>) -> Result<String, Unrepresentable> {
+    let meta_plugin = match platform {
+        Platform::Kubernetes => "multus",
+        Platform::OpenShift => "multus-daemon",
+    };
     json::render(
         FILE,
         &Configuration {
@@ -51,7 +59,7 @@ pub fn file(name: &str, mtu: Option<u32>) -> Result<String, Unrepresentable> {
             plugin: PLUGIN,
             contrail: Contrail {
                 cluster_name: name,
-                meta_plugin: "multus",
+                meta_plugin,
                 vrouter_ip: "127.0.0.1",
                 vrouter_port: tf_api::ports::AGENT_PORT_API.get(),
                 mtu,

@@ -9,6 +9,7 @@ mod hostile;
 mod keystone;
 mod placement;
 mod registration;
+mod removal;
 mod rollout;
 mod services;
 mod size;

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::node::{
     cassandra::{
         SERVED_FILE,
@@ -27,7 +28,7 @@ use super::{
     },
     backup, founds, image,
 };
-use crate::{atomic, log, paths::Paths, set::Set};
+use crate::{log, paths::Paths, set::Set};
 
 /// Keyspaces that were repaired, each with the number of members that its rows were to be on.
 const REPAIRED: &str = ".tf-repaired";
@@ -90,7 +91,7 @@ pub(super) fn note_backup(data: &Path, name: &str, saved: Saved) -> Result<()> {
     {
         all.remove(&oldest);
     }
-    atomic::replace(&data.join(BACKUPS), &serde_json::to_vec(&all)?, 0o644)
+    Ok(atomic::replace(&data.join(BACKUPS), &serde_json::to_vec(&all)?, 0o644)?)
 }
 
 /// What was noted by [`note_restored`].
@@ -117,7 +118,7 @@ fn noted<T: DeserializeOwned>(data: &Path, file: &str) -> BTreeMap<String, T> {
 fn note<T: DeserializeOwned + Serialize>(data: &Path, file: &str, keyspace: &str, value: T) -> Result<()> {
     let mut all = noted(data, file);
     all.insert(keyspace.to_owned(), value);
-    atomic::replace(&data.join(file), &serde_json::to_vec(&all)?, 0o644)
+    Ok(atomic::replace(&data.join(file), &serde_json::to_vec(&all)?, 0o644)?)
 }
 
 /// Whether the server has served with this data.
@@ -152,7 +153,7 @@ pub(super) fn note_served(data: &Path, paths: &Paths, recorded: impl FnOnce() ->
 fn note_begun(data: &Path, paths: &Paths) -> Result<()> {
     let begun = paths.state_dir().join(BEGUN);
     if !has_served(data) {
-        return atomic::replace(&begun, b"", 0o644);
+        return Ok(atomic::replace(&begun, b"", 0o644)?);
     }
     if exists(&begun)? {
         fs::remove_file(&begun).with_context(|| format!("remove {}", begun.display()))?;
@@ -173,7 +174,7 @@ fn has_what_it_served_with(data: &Path, set: &Set, paths: &Paths) -> Result<()> 
 
 /// Notes that the member has left the ring, and handed over what it holds. No server starts with such data (`This node was decommissioned`).
 pub(super) fn note_left(data: &Path) -> Result<()> {
-    atomic::replace(&data.join(LEFT), b"", 0o644)
+    Ok(atomic::replace(&data.join(LEFT), b"", 0o644)?)
 }
 
 /// What was noted by [`note_left`].

@@ -13,6 +13,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 use bcrypt::Version;
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::{
     files::env,
     node::{
@@ -23,7 +24,7 @@ use tf_plan::{
 use tokio::time::sleep;
 
 use super::{Server, change, simple_keyspaces, wire::Connection};
-use crate::{atomic, log, paths::Paths};
+use crate::{log, paths::Paths};
 
 /// Among a server's data: user and hash that it was told last.
 const NOTE: &str = ".tf-login";

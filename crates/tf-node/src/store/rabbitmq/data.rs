@@ -8,13 +8,14 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::{
     files::env,
     node::rabbitmq::{FORMATION_FILE, FORMATION_NODES},
 };
 
 use super::super::owner::{self, exists};
-use crate::{atomic, log, paths::Paths, set::Set};
+use crate::{log, paths::Paths, set::Set};
 
 /// Directory of the databases, one of each name that the node ever had, below the data directory.
 const DATABASES: &str = "mnesia";

@@ -5,10 +5,10 @@
 use std::{fs, path::Path};
 
 use anyhow::Result;
+use tf_host::atomic;
 use tf_plan::node::release::Line;
 
 use super::data;
-use crate::atomic;
 
 /// The note.
 const ENABLED: &str = ".tf-flags";
@@ -23,7 +23,7 @@ pub(super) fn are_enabled(data: &Path, release: &str) -> Option<bool> {
 
 /// Notes that they were enabled for this release.
 pub(super) fn note(data: &Path, release: &str) -> Result<()> {
-    atomic::write(&data::databases(data).join(ENABLED), release.as_bytes(), 0o644)
+    Ok(atomic::write(&data::databases(data).join(ENABLED), release.as_bytes(), 0o644)?)
 }
 
 #[cfg(test)]

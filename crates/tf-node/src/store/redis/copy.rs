@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::node::{
     redis::{self, Replication, Start},
     release::Line,
@@ -21,7 +22,7 @@ use tokio::{
 };
 
 use super::{Server, sentinel, waits_file};
-use crate::{atomic, log, materialise::RunDir, paths::Paths, pod::Pod, store::Store};
+use crate::{log, materialise::RunDir, paths::Paths, pod::Pod, store::Store};
 
 /// The program, which is a Sentinel as well.
 const SERVER: &str = "redis-server";

@@ -3,13 +3,14 @@
 use std::{fs, io, net::IpAddr};
 
 use anyhow::{Context as _, Result, bail};
+use tf_host::atomic;
 use tf_plan::node::redis::{DIRECTORY, Replication, SENTINEL_FILES, Sentinel};
 
 use super::{
     open_as_peer,
     wire::{Connection, Reply},
 };
-use crate::{atomic, paths::Paths, probe::Target, set::Set};
+use crate::{paths::Paths, probe::Target, set::Set};
 
 /// Whether the Sentinel answers requests.
 pub async fn serves(target: &Target, paths: &Paths) -> Result<String> {
@@ -73,7 +74,7 @@ pub(crate) fn prepare(set: &Set, paths: &Paths) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
     };
-    atomic::replace(&path, merged(&rendered?, &secret?, &noted).as_bytes(), 0o600)
+    Ok(atomic::replace(&path, merged(&rendered?, &secret?, &noted).as_bytes(), 0o600)?)
 }
 
 /// The arguments of a `sentinel` directive.

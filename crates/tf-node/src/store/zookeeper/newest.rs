@@ -14,9 +14,10 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::json;
+use tf_host::atomic;
 use tf_plan::node::zookeeper::{Malformed, Servers};
 
-use crate::{atomic, log};
+use crate::log;
 
 /// Property of the static configuration with the path of the list.
 const LIST: &str = "dynamicConfigFile";
@@ -67,7 +68,7 @@ pub fn mark(list: &Path, ensemble: Option<&str>) -> Result<()> {
     if fs::read_to_string(&path).is_ok_and(|noted| noted == ensemble) {
         return Ok(());
     }
-    atomic::write(&path, ensemble.as_bytes(), 0o644)
+    Ok(atomic::write(&path, ensemble.as_bytes(), 0o644)?)
 }
 
 fn marked(list: &Path) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use tf_pki::member::SHORTEST_LIFETIME;
 
-use super::{Agent, Identity, Launch, Level, Lists, Probe, Reads, Relay, Tell, When};
+use super::{Agent, Cni, Identity, Launch, Level, Lists, Probe, Reads, Relay, Tell, When};
 
 const LONGEST_WAIT: u32 = 86_400;
 
@@ -114,6 +114,12 @@ impl Launch {
             let is_given = |file: &String| self.files.contains_key(file);
             ensure("relay.authorities", "is none of the files", authorities.as_ref().is_none_or(is_given))?;
             ensure("relay.password", "is none of the files", password.as_ref().is_none_or(is_given))?;
+        }
+        if let Some(Cni { source, targets, .. }) = &self.cni {
+            ensure("cni", "is only for the container that serves the agent API", self.agent.is_some())?;
+            ensure("cni.targets", "are none", !targets.is_empty())?;
+            absolute("cni.source", source)?;
+            targets.iter().try_for_each(|target| absolute("cni.targets", target))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 mod agent;
 mod change;
 mod check;
+mod cni;
 mod place;
 mod probe;
 
@@ -25,6 +26,7 @@ pub use self::{
     agent::{Agent, HostFiles, Identity, Relay},
     change::{Level, Lists, OnChange, Signal, Tell},
     check::Unusable,
+    cni::Cni,
     place::{Place, When, begun},
     probe::{Connections, PER_WORKER, Probe, Reads, one_worker},
 };
@@ -119,6 +121,9 @@ pub struct Launch {
     /// The Redis that the agent makes reachable to daemons of the pod. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
+    /// The CNI configuration that the agent puts on the node, in the container that serves its API. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cni: Option<Cni>,
 }
 
 /// How a daemon is stopped.
@@ -177,6 +182,7 @@ impl Launch {
             network: None,
             addresses: BTreeSet::new(),
             relay: None,
+            cni: None,
         }
     }
 
@@ -311,6 +317,11 @@ mod tests {
             l.relay = Some(Relay { port, host: "a".into(), server: port, tls: true, authorities: None, password });
         };
         assert_eq!(with(relay), "relay.password: is none of the files");
+        let cni = |l: &mut Launch| {
+            let port = NonZeroU16::new(9091).unwrap();
+            l.cni = Some(Cni { source: "/etc/tf/cni/a.conf".into(), targets: vec!["net.d/a.conf".into()], port });
+        };
+        assert_eq!(with(cni), "cni.targets: is not an absolute path");
         let reads = |token: &str, list: &str| {
             Some(Reads { token: token.into(), lists: [list.to_owned()].into(), server: None })
         };

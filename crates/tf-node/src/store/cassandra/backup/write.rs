@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
+use tf_host::atomic;
 use tf_plan::node::cassandra::backup::{Backup, Saved};
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     read::{manifest, render},
     write_small,
 };
-use crate::atomic;
 
 /// Name of the snapshots that folders are copied from. There is one at a time.
 pub(in super::super) const SNAPSHOT: &str = "tf-backup";

@@ -1,0 +1,158 @@
+//! Nodes that leave: what pods of the vRouter changed on a node is undone by a pod of its own (`tf-node host remove`), one DaemonSet for all
+//! nodes that leave.
+//!
+//! Which nodes pods may have changed is known by a label of the Node ([`names::LABEL_VROUTER`]), which survives operator and resource. A node has it
+//! from when a group selects it until its removal pod is Ready. Pods of removal and of agents are never on one node at the same time (affinity), so
+//! a node that is selected again in between waits for its removal, and the removal for the end of the agent.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Container;
+use tf_api::{Managed, Vrouter, common::PodConfiguration, names};
+use tf_plan::{
+    build::{
+        identity::{self, LABEL_LIMIT, fit},
+        pod::{self, PodShape, Privileges, security_context},
+        workload,
+    },
+    family::IpFamily,
+    images, node,
+    object::Object,
+    observed::{Node, Observed, Pod},
+    placement,
+    plan::{Farewell, Mark, Plan},
+};
+
+use crate::{
+    groups::{self, Group},
+    plan,
+    pods::{GRACE_SECONDS, Pods},
+};
+
+/// Nodes that one DaemonSet removes the vRouter from at a time: its template names them.
+const AT_A_TIME: usize = 100;
+/// Nodes named in a message.
+const NAMED: usize = 3;
+/// The container that shows that the removal is done.
+const REMOVED: &str = "removed";
+
+/// Adds to a plan what undoes on nodes that leave what pods changed there; on all nodes, while the resource is being deleted.
+pub fn complete(plan: &mut Plan, cr: &Vrouter, observed: &Observed<Vrouter>, groups: &[Group<'_>], pods: &Pods) {
+    let removal = Removal::of(cr, observed, groups, pods.changes_node);
+    plan.objects.extend(removal.daemon_set(cr, observed, pods));
+    plan.notes.extend(removal.waits().map(|nodes| format!("removing {nodes}")));
+    plan.marks = removal.marks;
+    if cr.metadata.deletion_timestamp.is_some() {
+        let all = Removal::of(cr, observed, &[], false);
+        let objects = all.daemon_set(cr, observed, pods).into_iter().collect();
+        plan.farewell = Some(Farewell { objects, waits: all.waits(), marks: all.marks });
+    }
+}
+
+/// What is to be done about nodes.
+struct Removal<'a> {
+    marks: Vec<Mark>,
+    /// Nodes that the vRouter is still on, with their removal pods.
+    leaving: Vec<(&'a Node, Option<&'a Pod>)>,
+}
+
+impl<'a> Removal<'a> {
+    /// Of a resource whose groups select these nodes. `changes`: whether its pods change anything on a node that lasts.
+    fn of(cr: &Vrouter, observed: &'a Observed<Vrouter>, groups: &[Group<'_>], changes: bool) -> Self {
+        let own = owner(cr);
+        let mark =
+            |node: &Node, value: Option<String>| Mark { node: node.name.clone(), label: names::LABEL_VROUTER, value };
+        let others: Vec<Group<'_>> = observed.siblings.iter().flat_map(groups::of).collect();
+        let pods: BTreeMap<&str, &Pod> =
+            observed.removals.iter().filter_map(|pod| Some((pod.node.as_deref()?, pod))).collect();
+        let (mut marks, mut leaving) = (Vec::new(), Vec::new());
+        // Where nodes cannot be seen nothing begins.
+        for node in observed.nodes.known().map(Vec::as_slice).unwrap_or_default() {
+            let selects = |groups: &[Group<'_>]| groups.iter().any(|group| group.placement.matches(node));
+            let is_ours = node.labels.get(names::LABEL_VROUTER).is_some_and(|value| *value == own);
+            let is_marked = node.labels.contains_key(names::LABEL_VROUTER);
+            match (selects(groups), is_ours) {
+                (true, false) if changes && !is_marked => marks.push(mark(node, Some(own.clone()))),
+                (true, _) | (false, false) => {}
+                // Its pods go on with what is there.
+                (false, true) if selects(&others) => marks.push(mark(node, None)),
+                (false, true) => match pods.get(node.name.as_str()) {
+                    Some(pod) if pod.ready && !pod.terminating => marks.push(mark(node, None)),
+                    pod => leaving.push((node, pod.copied())),
+                },
+            }
+        }
+        Self { marks, leaving }
+    }
+
+    /// The DaemonSet that removes the vRouter from nodes that leave.
+    pub fn daemon_set(&self, cr: &Vrouter, observed: &Observed<Vrouter>, pods: &Pods) -> Option<Object> {
+        if self.leaving.is_empty() {
+            return None;
+        }
+        let (container, volumes) = pods.removal.clone();
+        let names = self.leaving.iter().take(AT_A_TIME).map(|(node, _)| node.name.as_str());
+        let identity = plan::identity(cr);
+        let service_account = workload::service_account_name(&identity);
+        let identity = identity.in_group(identity::REMOVAL);
+        let apart = BTreeMap::from([(names::LABEL_TYPE.to_owned(), identity.type_name.clone())]);
+        // It goes wherever an agent was.
+        let common =
+            PodConfiguration { tolerations: Vec::new(), pod_overrides: None, ..cr.spec.common_configuration.clone() };
+        let image = images::tf_node(&observed.operator.images, &observed.operator.version);
+        let (mut template, _) = pod::template(&PodShape {
+            identity: &identity,
+            common: &common,
+            agent_image: image.clone(),
+            service_account,
+            init: vec![container],
+            daemons: Vec::new(),
+            volumes: Vec::new(),
+            owned_mounts: Vec::new(),
+            offered_mounts: Vec::new(),
+            has_secret_files: false,
+            affinity: placement::affinity_alone(Some(placement::on_nodes(names)), &apart),
+            share_processes: false,
+            grace_seconds: GRACE_SECONDS,
+            family: IpFamily::default(),
+            restart: None,
+        });
+        if let Some(spec) = &mut template.spec {
+            spec.containers = vec![Container {
+                name: REMOVED.into(),
+                image: Some(image),
+                image_pull_policy: Some("IfNotPresent".into()),
+                command: Some(node::pause()),
+                security_context: Some(security_context(&Privileges::Restricted)),
+                ..Container::default()
+            }];
+            // It has no files of its own.
+            let agent = spec.volumes.iter().flatten().find(|volume| volume.name == pod::AGENT).cloned();
+            spec.volumes = Some(agent.into_iter().chain(volumes).collect());
+        }
+        Some(workload::daemon_set(&identity, identity.workload_name("daemonset"), template))
+    }
+
+    /// What is left to be done, as the end of a sentence that begins with "removing".
+    fn waits(&self) -> Option<String> {
+        let cause = |(node, pod): &(&Node, Option<&Pod>)| {
+            let trouble = pod.and_then(|pod| pod.trouble.clone());
+            let cause =
+                trouble.or_else(|| node.unreachable.then(|| "the node does not report to Kubernetes".to_owned()));
+            cause.map_or_else(|| node.name.clone(), |why| format!("{} ({why})", node.name))
+        };
+        // Those with a cause first: they wait for a person.
+        let mut nodes: Vec<String> = self.leaving.iter().map(cause).collect();
+        nodes.sort_by_key(|node| !node.contains('('));
+        let more = nodes.len().saturating_sub(NAMED);
+        nodes.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!nodes.is_empty()).then(|| format!("the vRouter from {}{more}", nodes.join(", ")))
+    }
+}
+
+/// What the label of a node says that pods of this resource changed.
+fn owner(cr: &Vrouter) -> String {
+    let name = format!("{}.{}", cr.home(), cr.title());
+    if name.len() > LABEL_LIMIT { fit(&name, LABEL_LIMIT) } else { name }
+}
