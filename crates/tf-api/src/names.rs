@@ -8,6 +8,10 @@
 pub const LABEL_TYPE: &str = "tf_manager";
 /// Label of a Node on which pods of a vRouter change something that has to be undone when they go: its namespace and name, `tf.vrouter1`.
 pub const LABEL_VROUTER: &str = "tf.tungsten.io/vrouter";
+/// Taint of a Node that has no agent of the vRouter that serves in this boot.
+pub const TAINT_AGENT_NOT_READY: &str = "tf.tungsten.io/agent-not-ready";
+/// Annotation of a Node: its `status.nodeInfo.bootID` when its agent served first in that boot.
+pub const ANNOTATION_SERVED_BOOT: &str = "tf.tungsten.io/agent-served-boot";
 /// Recommended label: what runs.
 pub const LABEL_NAME: &str = "app.kubernetes.io/name";
 /// Recommended label: which instance of it.

@@ -37,15 +37,17 @@ pub struct Rollout {
     pub selector: String,
 }
 
-/// A label that a Node gets or loses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a Node gets and loses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// Name of the node.
     pub node: String,
-    /// Key of the label.
-    pub label: &'static str,
-    /// Its value; none for no such label.
-    pub value: Option<String>,
+    /// Labels; none for no such label.
+    pub labels: BTreeMap<&'static str, Option<String>>,
+    /// Annotations, in the same way.
+    pub annotations: BTreeMap<&'static str, Option<String>>,
+    /// Key of a taint with the effect `NoSchedule`, and whether the node has it.
+    pub taint: Option<(&'static str, bool)>,
 }
 
 /// What is done in the cluster before a resource that is being deleted is let go.
@@ -113,7 +115,7 @@ pub struct Plan {
     /// Whether its members serve whatever the config API says of them: then `Provisioned` tells how far that is and `Ready` does not
     /// wait for it.
     pub serves_unregistered: bool,
-    /// Labels that Nodes get and lose.
+    /// What Nodes get and lose.
     pub marks: Vec<Mark>,
     /// What is done before the resource is let go, while it is being deleted. None where there is nothing.
     pub farewell: Option<Farewell>,

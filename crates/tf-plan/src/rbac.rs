@@ -77,8 +77,9 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
         });
     }
     if declaration.marks_nodes {
+        let (label, taint) = (names::LABEL_VROUTER, names::TAINT_AGENT_NOT_READY);
         let reason =
-            format!("written: the label {} alone, which says whose vRouter changed a node", names::LABEL_VROUTER);
+            format!("written: the label {label} of nodes that the vRouter changed, and on demand the taint {taint}");
         rules.push(rule(Reach::Cluster, crate::object::NODE, &["patch"], reason));
     }
     if declaration.watches_pods() {

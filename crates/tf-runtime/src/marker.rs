@@ -1,6 +1,6 @@
-//! Labels that Nodes get and lose, as a plan says.
+//! Labels, annotations and taints that Nodes get and lose, as a plan says.
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
@@ -10,30 +10,50 @@ use tf_plan::plan::Mark;
 
 use crate::error::RequestError;
 
-/// Requests of one pass. The next one goes on.
+/// The effect of a taint.
+const EFFECT: &str = "NoSchedule";
+/// Nodes of one pass. The next one goes on.
 const AT_A_TIME: usize = 100;
 
-/// Labels nodes.
+/// Marks nodes.
 pub struct Marker {
     /// For requests.
     pub client: Client,
 }
 
 impl Marker {
-    /// Labels these nodes, and takes labels away. A node that is gone is none. Whether that was all.
+    /// Marks these nodes. A node that is gone is none. Whether that was all.
     ///
     /// # Errors
     /// When a request fails; those after it are not made.
-    pub async fn label(&self, marks: &[Mark]) -> Result<bool, RequestError> {
+    pub async fn mark(&self, marks: &[Mark]) -> Result<bool, RequestError> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        for Mark { node, label, value } in marks.iter().take(AT_A_TIME) {
-            let body = json!({"metadata": {"labels": {*label: value}}});
-            match nodes.patch_metadata(node, &PatchParams::default(), &Patch::Merge(&body)).await {
-                Ok(_) => tracing::info!(node, label, ?value, "labelled a node"),
+        for mark in marks.iter().take(AT_A_TIME) {
+            match one(&nodes, mark).await {
+                Ok(()) => tracing::info!(?mark, "marked a node"),
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                Err(source) => return Err(RequestError { doing: format!("labelling node {node} ({label})"), source }),
+                Err(source) => return Err(RequestError { doing: format!("marking node {}", mark.node), source }),
             }
         }
         Ok(marks.len() <= AT_A_TIME)
     }
+}
+
+/// Taints are one list, which others write, too: it is written as it was read, or not at all.
+async fn one(nodes: &Api<Node>, Mark { node, labels, annotations, taint }: &Mark) -> Result<(), kube::Error> {
+    let parameters = PatchParams::default();
+    let body = json!({"metadata": {"labels": labels, "annotations": annotations}});
+    let found = nodes.patch(node, &parameters, &Patch::Merge(&body)).await?;
+    let Some((key, wanted)) = *taint else { return Ok(()) };
+    let mut taints = found.spec.and_then(|spec| spec.taints).unwrap_or_default();
+    let is_it = |taint: &Taint| taint.key == key && taint.effect == EFFECT;
+    if taints.iter().any(is_it) == wanted {
+        return Ok(());
+    }
+    taints.retain(|taint| !is_it(taint));
+    if wanted {
+        taints.push(Taint { key: key.to_owned(), effect: EFFECT.to_owned(), ..Taint::default() });
+    }
+    let body = json!({"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": {"taints": taints}});
+    nodes.patch(node, &parameters, &Patch::Merge(&body)).await.map(drop)
 }

@@ -83,7 +83,7 @@ pub struct Reconciler<C: Component> {
     pub statuses: StatusWriter,
     /// Takes steps.
     pub stepper: Stepper,
-    /// Labels nodes.
+    /// Marks nodes.
     pub marker: Marker,
     /// Has controllers try again to make pods that the API server refused.
     pub refused: Refused,
@@ -242,7 +242,7 @@ impl<C: Component> Reconciler<C> {
                 let mut applied = self.apply(subject, &plan).await?;
                 let mut is_marked = true;
                 if !subject.cr.paused() {
-                    match self.marker.label(&plan.marks).await {
+                    match self.marker.mark(&plan.marks).await {
                         Ok(all) => is_marked = all,
                         Err(error) if error.is_transient() => return Err(error.into()),
                         Err(error) => applied.report.refused.push((error.reason(), error.to_string())),

@@ -131,6 +131,23 @@ pub fn alone(cr: &Vrouter, groups: &[Group<'_>], siblings: &[Vrouter]) -> Result
     }
 }
 
+/// Nodes that an older resource selects, too, although neither selector covers the other: only one of both agents finds room there.
+pub fn shared(cr: &Vrouter, groups: &[Group<'_>], siblings: &[Vrouter], nodes: &[Node]) -> Option<String> {
+    let selects = |groups: &[Group<'_>], node: &Node| groups.iter().any(|group| group.placement.matches(node));
+    let older: Vec<(&Vrouter, Vec<Group<'_>>)> =
+        siblings.iter().filter(|sibling| age(sibling) < age(cr)).map(|sibling| (sibling, self::of(sibling))).collect();
+    let shared = |node: &&Node| {
+        let (holder, _) = older.iter().find(|(_, others)| selects(others, node)).filter(|_| selects(groups, node))?;
+        Some(format!("node {} (Vrouter {}/{})", node.name, holder.home(), holder.title()))
+    };
+    let found: Vec<String> = nodes.iter().filter_map(|node| shared(&node)).collect();
+    let (first, more) = (found.first()?, found.len() - 1);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!(
+        "an older Vrouter selects {first}{more}, too, and a node runs one agent; have their nodeSelectors exclude each other"
+    ))
+}
+
 /// Resources in the order they were made. One that does not exist yet comes last.
 fn age(cr: &Vrouter) -> (bool, Option<&Time>, &str, &str) {
     let made = cr.metadata.creation_timestamp.as_ref();
@@ -190,6 +207,26 @@ mod tests {
         assert!(allowed(&labelled("young", 2, json!({"rack": "b"})), std::slice::from_ref(&old)));
         assert!(allowed(&labelled("young", 2, json!({"tier": "edge"})), std::slice::from_ref(&old)));
         assert!(!allowed(&labelled("young", 2, json!({"rack": "a", "tier": "edge"})), std::slice::from_ref(&old)));
+    }
+
+    #[test]
+    fn nodes_that_two_selectors_meet_on_are_named_with_the_older_resource_in_the_younger_one() {
+        let (old, young) = (labelled("old", 1, json!({"rack": "a"})), labelled("young", 2, json!({"tier": "edge"})));
+        let node = |name: &str, labels: &[(&str, &str)]| Node {
+            name: name.into(),
+            labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+            ..Node::default()
+        };
+        let both = [("rack", "a"), ("tier", "edge")];
+        let mut nodes = vec![node("n1", &both[..1]), node("n2", &both), node("n3", &both[1..])];
+        let told =
+            |cr: &Vrouter, other: &Vrouter, nodes: &[Node]| shared(cr, &of(cr), std::slice::from_ref(other), nodes);
+        let message = "an older Vrouter selects node n2 (Vrouter tf/old), too, and a node runs one agent; have their nodeSelectors exclude each other";
+        assert_eq!(told(&young, &old, &nodes).as_deref(), Some(message));
+        assert_eq!(told(&old, &young, &nodes), None);
+        nodes.push(node("n4", &both));
+        assert!(told(&young, &old, &nodes).unwrap().contains("node n2 (Vrouter tf/old) and 1 more, too"));
+        assert_eq!(told(&young, &old, &nodes[..1]), None);
     }
 
     #[test]

@@ -48,6 +48,7 @@ use crate::{
     pods::{self, Ingredients, Pods},
     registration, removal,
     services::{self, Services},
+    taint,
 };
 
 /// No file is of a single node, so any address finds what all nodes get.
@@ -164,14 +165,18 @@ fn complete(
         sets.push(parameters);
     }
     let mut notes = notes(&sets, services, &cluster)?;
-    notes.extend(groups::kept_away(&groups, observed.nodes.known().map(Vec::as_slice).unwrap_or_default()));
+    let known = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
+    notes.extend(groups::kept_away(&groups, known));
+    notes.extend(groups::shared(cr, &groups, &observed.siblings, known));
     let held = without_control(&sets, services, &drafts)?;
+    let marks = taint::marks(cr, observed, &groups, !pods.cni_targets.is_empty(), held.is_none());
     let mut plan = Plan {
         objects,
         version: selection.release.name.clone(),
         drafts,
         notes,
         held,
+        marks,
         own_status: own_status(observed, &workloads),
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
         ..Plan::default()
@@ -329,6 +334,10 @@ impl World<'_> {
         }
         if spec.cluster_name.is_some() && !cni {
             ignored.push("spec.serviceConfiguration.clusterName: the list of containers leaves out vroutercni".into());
+        }
+        if spec.agent_not_ready_taint == Some(true) && !cni {
+            let why = "spec.serviceConfiguration.agentNotReadyTaint: the list of containers leaves out vroutercni, so nodes have another network";
+            ignored.push(why.into());
         }
         ignored.extend(dependency::ignored(&services::dependencies(self.cr), self.observed));
         ignored.extend(parameters::left_out(self.cr));

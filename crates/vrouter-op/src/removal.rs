@@ -41,7 +41,7 @@ pub fn complete(plan: &mut Plan, cr: &Vrouter, observed: &Observed<Vrouter>, gro
     let removal = Removal::of(cr, observed, groups, pods.changes_node);
     plan.objects.extend(removal.daemon_set(cr, observed, pods));
     plan.notes.extend(removal.waits().map(|nodes| format!("removing {nodes}")));
-    plan.marks = removal.marks;
+    plan.marks.extend(removal.marks);
     if cr.metadata.deletion_timestamp.is_some() {
         let all = Removal::of(cr, observed, &[], false);
         let objects = all.daemon_set(cr, observed, pods).into_iter().collect();
@@ -60,8 +60,11 @@ impl<'a> Removal<'a> {
     /// Of a resource whose groups select these nodes. `changes`: whether its pods change anything on a node that lasts.
     fn of(cr: &Vrouter, observed: &'a Observed<Vrouter>, groups: &[Group<'_>], changes: bool) -> Self {
         let own = owner(cr);
-        let mark =
-            |node: &Node, value: Option<String>| Mark { node: node.name.clone(), label: names::LABEL_VROUTER, value };
+        let mark = |node: &Node, value: Option<String>| Mark {
+            node: node.name.clone(),
+            labels: BTreeMap::from([(names::LABEL_VROUTER, value)]),
+            ..Mark::default()
+        };
         let others: Vec<Group<'_>> = observed.siblings.iter().flat_map(groups::of).collect();
         let pods: BTreeMap<&str, &Pod> =
             observed.removals.iter().filter_map(|pod| Some((pod.node.as_deref()?, pod))).collect();
@@ -152,7 +155,7 @@ impl<'a> Removal<'a> {
 }
 
 /// What the label of a node says that pods of this resource changed.
-fn owner(cr: &Vrouter) -> String {
+pub fn owner(cr: &Vrouter) -> String {
     let name = format!("{}.{}", cr.home(), cr.title());
     if name.len() > LABEL_LIMIT { fit(&name, LABEL_LIMIT) } else { name }
 }

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod, Service};
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use tf_api::names::TAINT_AGENT_NOT_READY;
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -50,12 +51,16 @@ pub async fn nodes_become_ready_by_it(lab: &Lab, client: &Client, nodes: &[RealN
     apply(client, nodes, json!({})).await?;
     AGENTS.until(client, "serving without a control node", CHANGED, |it| it.is("WorkloadReady", "True")).await?;
     ensure!(!file(first, FILE)?.exists(), "a configuration is there although the agent knows no control node");
+    for node in [first, second] {
+        is_tainted(client, node, true).await?;
+    }
 
     let control = control_node(network.api_server()).await?;
     let begun = Instant::now();
     apply(client, nodes, json!({"CONTROL_NODES": control.to_string()})).await?;
     for node in nodes {
         is_ready(client, node, true).await?;
+        is_tainted(client, node, false).await?;
     }
     AGENTS.until(client, "serving", CHANGED, |it| it.is("WorkloadReady", "True")).await?;
     println!("nodes Ready by the CNI configuration after {:.0?}", begun.elapsed());
@@ -129,6 +134,7 @@ fn address(pod: &Pod) -> Result<IpAddr> {
 async fn apply(client: &Client, nodes: &[RealNode], variables: Value) -> Result<()> {
     let configuration = json!({
         "xmppSslEnable": false,
+        "agentNotReadyTaint": true,
         "containers": [{"name": "vrouteragent"}, {"name": "vroutercni"}],
         "envVariablesConfig": variables,
     });
@@ -162,6 +168,17 @@ pub async fn is_ready(client: &Client, node: &RealNode, wanted: bool) -> Result<
         let status = nodes.get(node.name()).await?.status.unwrap_or_default();
         let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
         Ok(ready.is_some_and(|ready| (ready.status == "True") == wanted).then_some(()))
+    })
+    .await
+}
+
+/// Waits until a node has the taint by which no pod is scheduled there, or has not.
+async fn is_tainted(client: &Client, node: &RealNode, wanted: bool) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    eventually(&format!("{} to be tainted: {wanted}", node.name()), CHANGED, async || {
+        let spec = nodes.get(node.name()).await?.spec.unwrap_or_default();
+        let has = spec.taints.iter().flatten().any(|taint| taint.key == TAINT_AGENT_NOT_READY);
+        Ok((has == wanted).then_some(()))
     })
     .await
 }

@@ -43,6 +43,9 @@ pub struct VrouterConfiguration {
     /// `Managed`: pods, before their agent starts, on nodes with one interface. A node on which that cannot be done is named with the cause and not touched.
     /// This release was not tried with a real kernel module.
     pub vhost0: Option<Vhost0>,
+    /// Whether a node has the taint `tf.tungsten.io/agent-not-ready:NoSchedule` from its boot until its agent serves, so that no pod is scheduled
+    /// to a node where it would get no network. For nodes whose pods use the CNI plugin of the vRouter. Default: false.
+    pub agent_not_ready_taint: Option<bool>,
     /// Gateway in the network of the overlay, or several separated by commas. Default: that of the interface.
     #[schemars(length(max = 256))]
     #[schemars(extend("x-kubernetes-validations" = [addresses()]))]
@@ -329,6 +332,7 @@ impl Default for VrouterConfiguration {
             env_variables_config: BTreeMap::new(),
             physical_interface: None,
             vhost0: None,
+            agent_not_ready_taint: None,
             vrouter_gateway: None,
             data_subnet: None,
             l3mh_cidr: None,

@@ -87,6 +87,12 @@ pub struct Node {
     /// not ready, since it has no network yet for example, is none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
+    /// The boot that it is in (`status.nodeInfo.bootID`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
+    /// The boot in which an agent of the vRouter served last ([`tf_api::names::ANNOTATION_SERVED_BOOT`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_boot: Option<String>,
 }
 
 impl Node {

@@ -58,7 +58,7 @@ impl<C: Component> Reconciler<C> {
             self.apply_all(subject, &farewell.objects).await?;
             self.prune_workloads(subject, &farewell.objects).await?;
         }
-        Ok(self.marker.label(&farewell.marks).await.map(drop)?)
+        Ok(self.marker.mark(&farewell.marks).await.map(drop)?)
     }
 
     /// What of a resource that is being deleted is still in the config API. Where that goes, too, it is not asked for.

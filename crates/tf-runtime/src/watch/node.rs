@@ -8,6 +8,7 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
+use tf_api::names;
 use tf_plan::observed;
 
 use crate::object::Key;
@@ -34,8 +35,17 @@ struct Spec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Status {
+    #[serde(rename = "nodeInfo")]
+    info: Info,
     addresses: Vec<NodeAddress>,
     conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Info {
+    #[serde(rename = "bootID")]
+    boot: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -53,21 +63,40 @@ struct Metadata {
     name: Option<String>,
     resource_version: Option<String>,
     labels: Option<BTreeMap<String, String>>,
+    annotations: Annotations,
+}
+
+/// Those that are used; a node has large ones of others.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "tf.tungsten.io/agent-served-boot", default)]
+    served_boot: Option<String>,
 }
 
 fn lean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let Metadata { name, resource_version, labels } = Metadata::deserialize(deserializer)?;
-    Ok(ObjectMeta { name, resource_version, labels, ..ObjectMeta::default() })
+    let Metadata { name, resource_version, labels, annotations } = Metadata::deserialize(deserializer)?;
+    let served = annotations.served_boot.map(|boot| (names::ANNOTATION_SERVED_BOOT.to_owned(), boot));
+    let annotations = served.map(|served| BTreeMap::from([served]));
+    Ok(ObjectMeta { name, resource_version, labels, annotations, ..ObjectMeta::default() })
 }
 
-/// Keeps name, labels, taints and addresses of a node, and whether it was given up.
+/// Keeps name, labels, taints, addresses and boots of a node, and whether it was given up.
 pub fn node(node: LeanNode) -> (Key, observed::Node) {
     let key = Key::of(&node.metadata);
     let conditions = node.status.conditions.iter().map(|it| (it.kind.as_str(), it.status.as_str()));
     let unreachable = observed::is_unreachable(conditions);
     let labels = node.metadata.labels.unwrap_or_default();
     let taints = observed::taints(node.spec.taints);
-    let kept = observed::Node { name: key.name.clone(), labels, taints, unreachable, ..observed::Node::default() };
+    let kept = observed::Node {
+        name: key.name.clone(),
+        labels,
+        taints,
+        unreachable,
+        boot: node.status.info.boot,
+        served_boot: node.metadata.annotations.unwrap_or_default().remove(names::ANNOTATION_SERVED_BOOT),
+        ..observed::Node::default()
+    };
     (key, kept.with_addresses(observed::internal(node.status.addresses)))
 }
 

@@ -180,8 +180,8 @@ impl<C: Component> Stage<'_, C> {
 fn differ(before: &Outcome, after: &Outcome) -> bool {
     match (before, after) {
         (Ok(a), Ok(b)) => {
-            (&a.objects, &a.drafts, &a.version, &a.members, &a.held, &a.registration)
-                != (&b.objects, &b.drafts, &b.version, &b.members, &b.held, &b.registration)
+            (&a.objects, &a.drafts, &a.version, &a.members, &a.held, &a.registration, &a.marks)
+                != (&b.objects, &b.drafts, &b.version, &b.members, &b.held, &b.registration, &b.marks)
         }
         (Err(a), Err(b)) => a.message != b.message,
         _ => true,

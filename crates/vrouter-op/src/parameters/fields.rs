@@ -98,6 +98,7 @@ pub fn service(spec: &VrouterConfiguration) -> Vec<Field> {
         cluster_name: _,
         env_variables_config: _,
         vhost0: _,
+        agent_not_ready_taint: _,
         physical_interface,
         vrouter_gateway,
         data_subnet,

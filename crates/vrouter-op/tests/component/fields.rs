@@ -19,6 +19,7 @@ fn sample(path: &str) -> Option<Value> {
         };
     };
     Some(match field {
+        "agentNotReadyTaint" => json!(true),
         "cniMTU" => json!(1400),
         "dataSubnet" | "l3mhCidr" | "kubernetesPodSubnet" => json!("10.9.0.0/16"),
         "envVariablesConfig" => json!({"VROUTER_MODULE_OPTIONS": "vr_flow_entries=1048576"}),

@@ -13,4 +13,5 @@ mod removal;
 mod rollout;
 mod services;
 mod size;
+mod taint;
 mod world;

@@ -41,10 +41,9 @@ fn removal_pod(node: &str, ready: bool, trouble: Option<&str>) -> Pod {
 }
 
 /// Nodes and the owners that they are to have.
-fn marks(plan: &Plan) -> Vec<(&str, Option<&str>)> {
-    let mark = |mark: &'_ Mark| assert_eq!(mark.label, names::LABEL_VROUTER);
-    plan.marks.iter().for_each(mark);
-    plan.marks.iter().map(|mark| (mark.node.as_str(), mark.value.as_deref())).collect()
+fn marks(plan: &Plan) -> Vec<(&'static str, Option<&'static str>)> {
+    let owner = |mark: &'static Mark| Some((mark.node.as_str(), mark.labels.get(names::LABEL_VROUTER)?.as_deref()));
+    Vec::leak(plan.marks.clone()).iter().filter_map(owner).collect()
 }
 
 /// The pod template of the removal, and the nodes that it is for.

@@ -1,5 +1,5 @@
 //! docs/install.md and docs/uninstall.md, word by word: their blocks are run as they stand there, on nodes that no network plugin has made Ready, with images
-//! from a registry. Of the manifest the heaps and the vRouter's pods are those of [`whole::manifest`].
+//! from a registry. Of the manifest the heaps and the vRouter's pods are those of [`whole::manifest`], with the CNI plugin besides.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,7 +49,8 @@ impl Shell {
     /// With `kubectl`, `helm` and `cargo` in this folder.
     fn new(lab: &Lab, registry: &Registry, folder: &Path) -> Result<Self> {
         let manifest = folder.join("manager.yaml");
-        fs::write(&manifest, whole::manifest()?)?;
+        let (alone, with_plugin) = ("[{name: vrouteragent}]", "[{name: vrouteragent}, {name: vroutercni}]");
+        fs::write(&manifest, whole::manifest()?.replace(alone, with_plugin))?;
         symlink(assets::find(Tool::Helm)?, folder.join("helm"))?;
         script(
             &folder.join("kubectl"),
@@ -150,6 +151,16 @@ async fn follows(lab: &Lab, client: &Client, archives: &[PathBuf]) -> Result<()>
     .await?;
     println!("every component is Ready after {:.0?}", begun.elapsed());
     everything_is_from(client, &registry).await?;
+    // The vRouter is their network.
+    let nodes: Api<Node> = Api::all(client.clone());
+    eventually("every node to be Ready", SOON, async || {
+        let is_ready = |node: &Node| {
+            let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        };
+        Ok(nodes.list(&ListParams::default()).await?.iter().all(is_ready).then_some(()))
+    })
+    .await?;
 
     let [delete, uninstall, definitions, release] = &blocks("uninstall.md")?[..] else {
         anyhow::bail!("docs/uninstall.md has other blocks than this test runs: {:#?}", blocks("uninstall.md")?)

@@ -1,0 +1,55 @@
+//! The taint that keeps pods from a node until its agent serves in this boot (`agentNotReadyTaint`).
+//!
+//! A CNI configuration is on the disk of a node that boots, so its kubelet calls the node Ready before the agent serves. That an agent served in a
+//! boot is noted in an annotation of the Node: an agent that restarts later taints nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tf_api::{Vrouter, names};
+use tf_plan::{
+    observed::{Node, Observed, Pod},
+    plan::Mark,
+};
+
+use crate::{groups::Group, removal};
+
+/// What nodes get and lose. `brings_plugin`: whether pods use the CNI plugin of the vRouter. `forwards`: whether agents know a control node; without
+/// one none of them gives pods a network.
+pub fn marks(
+    cr: &Vrouter,
+    observed: &Observed<Vrouter>,
+    groups: &[Group<'_>],
+    brings_plugin: bool,
+    forwards: bool,
+) -> Vec<Mark> {
+    let is_wanted = brings_plugin
+        && cr.spec.service_configuration.agent_not_ready_taint == Some(true)
+        && cr.metadata.deletion_timestamp.is_none();
+    let (Ok(nodes), Ok(pods)) = (observed.nodes.known(), observed.pods.known()) else { return Vec::new() };
+    let is_serving = |pod: &&Pod| pod.ready && !pod.terminating && forwards;
+    let serving: BTreeSet<&str> = pods.iter().filter(is_serving).filter_map(|pod| pod.node.as_deref()).collect();
+    let own = removal::owner(cr);
+    let mark = |node: &Node| {
+        let is_selected = is_wanted && groups.iter().any(|group| group.placement.matches(node));
+        let has = node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY);
+        let has_served = node.boot.is_some() && node.served_boot == node.boot;
+        let (annotation, taint) = if !is_selected {
+            let is_ours = node.labels.get(names::LABEL_VROUTER) == Some(&own);
+            (is_ours && (has || node.served_boot.is_some())).then_some((Some(None), false))?
+        } else if has_served {
+            has.then_some((None, false))?
+        } else if serving.contains(node.name.as_str()) {
+            (Some(Some(node.boot.clone()?)), false)
+        } else {
+            (!has && node.boot.is_some()).then_some((None, true))?
+        };
+        let annotations = annotation.map(|value| (names::ANNOTATION_SERVED_BOOT, value));
+        Some(Mark {
+            node: node.name.clone(),
+            annotations: annotations.into_iter().collect(),
+            taint: Some((names::TAINT_AGENT_NOT_READY, taint)),
+            labels: BTreeMap::new(),
+        })
+    };
+    nodes.iter().filter_map(mark).collect()
+}

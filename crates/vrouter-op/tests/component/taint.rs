@@ -1,0 +1,100 @@
+//! A node is tainted from its boot until its agent serves, where the spec asks for that.
+
+use serde_json::json;
+use tf_api::{Vrouter, names};
+use tf_plan::observed::{Node, Observed, Pod, Source, Taint};
+
+use crate::world::{observed, plan, vrouter};
+
+fn cr() -> Vrouter {
+    let selector = json!({"nodeSelector": {"rack": "1"}});
+    vrouter(json!({"commonConfiguration": selector, "serviceConfiguration": {"agentNotReadyTaint": true}}))
+}
+
+/// What one node of a vRouter gets and loses: its annotation, and whether it has the taint.
+type Change = Option<(Option<Option<String>>, bool)>;
+
+/// `served`: the boot in which its agent served. The node is in boot `b`.
+fn change(cr: &Vrouter, is_selected: bool, served: Option<&str>, is_tainted: bool, is_ready: bool) -> Change {
+    change_in(cr, is_selected, served, is_tainted, is_ready, observed())
+}
+
+fn change_in(
+    cr: &Vrouter,
+    is_selected: bool,
+    served: Option<&str>,
+    is_tainted: bool,
+    is_ready: bool,
+    observed: Observed<Vrouter>,
+) -> Change {
+    let rack = is_selected.then(|| ("rack".to_owned(), "1".to_owned()));
+    let owner = (names::LABEL_VROUTER.to_owned(), "tf.vrouter1".to_owned());
+    let key = names::TAINT_AGENT_NOT_READY.to_owned();
+    let taint = Taint { key, effect: "NoSchedule".into(), ..Taint::default() };
+    let node = Node {
+        name: "n1".into(),
+        labels: rack.into_iter().chain([owner]).collect(),
+        taints: is_tainted.then_some(taint).into_iter().collect(),
+        boot: Some("b".into()),
+        served_boot: served.map(Into::into),
+        ..Node::default()
+    };
+    let pod = Pod { name: "p-1".into(), node: Some("n1".into()), ready: is_ready, ..Pod::default() };
+    let pods = Source::Known(is_selected.then_some(pod).into_iter().collect());
+    let world = Observed { nodes: Source::Known(vec![node]), pods, ..observed };
+    let planned = plan(cr, &world).expect("a plan");
+    let mark = planned.marks.iter().find(|mark| mark.taint.is_some())?;
+    let (key, is_tainted) = mark.taint?;
+    assert_eq!(key, names::TAINT_AGENT_NOT_READY);
+    Some((mark.annotations.get(names::ANNOTATION_SERVED_BOOT).cloned(), is_tainted))
+}
+
+#[test]
+fn a_node_is_tainted_until_its_agent_serves_in_this_boot() {
+    let cr = cr();
+    let note = Some(Some("b".to_owned()));
+    for (served, is_tainted, is_ready, expected) in [
+        (None, false, false, Some((None, true))),
+        (None, true, false, None),
+        (None, true, true, Some((note.clone(), false))),
+        (None, false, true, Some((note.clone(), false))),
+        // It has booted again.
+        (Some("a"), false, false, Some((None, true))),
+        (Some("a"), true, true, Some((note, false))),
+        // Its agent restarts.
+        (Some("b"), false, false, None),
+        (Some("b"), true, false, Some((None, false))),
+        (Some("b"), false, true, None),
+    ] {
+        assert_eq!(change(&cr, true, served, is_tainted, is_ready), expected, "{served:?} {is_tainted} {is_ready}");
+    }
+}
+
+#[test]
+fn a_node_that_leaves_and_a_spec_that_does_not_ask_for_it_take_the_taint_away() {
+    let gone = Some((Some(None), false));
+    assert_eq!(change(&cr(), false, Some("b"), false, false), gone);
+    assert_eq!(change(&cr(), false, None, true, false), gone);
+    assert_eq!(change(&cr(), false, None, false, false), None);
+    let usual = vrouter(json!({"commonConfiguration": {"nodeSelector": {"rack": "1"}}}));
+    assert_eq!(change(&usual, true, None, true, false), gone);
+    assert_eq!(change(&usual, true, None, false, false), None);
+}
+
+#[test]
+fn an_agent_without_a_control_node_gives_no_pod_a_network() {
+    let alone = Observed { operator: observed().operator, ..Observed::default() };
+    assert_eq!(change_in(&cr(), true, None, true, true, alone), None);
+}
+
+#[test]
+fn where_nodes_have_another_network_the_field_has_no_effect() {
+    let spec = json!({"agentNotReadyTaint": true, "containers": [{"name": "vrouteragent"}]});
+    let cr = vrouter(json!({"commonConfiguration": {"nodeSelector": {"rack": "1"}}, "serviceConfiguration": spec}));
+    assert_eq!(change(&cr, true, None, false, false), None);
+    let ignored = plan(&cr, &observed()).expect("a plan").ignored;
+    assert!(
+        ignored.iter().any(|path| path.starts_with("spec.serviceConfiguration.agentNotReadyTaint: ")),
+        "{ignored:?}"
+    );
+}
