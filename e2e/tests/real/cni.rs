@@ -117,7 +117,7 @@ async fn pods_are_connected(lab: &Lab, client: &Client, [first, second]: [&RealN
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let label = json!({"metadata": {"labels": {"app": "overlay"}}});
     pods.patch("overlay", &PatchParams::default(), &Patch::Merge(label)).await?;
-    let ask = |name: &str, port: u16| format!("while ! nc -w 2 {name} {port} </dev/null; do sleep 1; done");
+    let ask = |name: &str, port: u16| format!("while ! nc -w 2 {name} {port} </dev/null 2>/dev/null; do sleep 1; done");
     let script = format!("{}; {}; echo both; sleep 600", ask(&address.to_string(), 8080), ask(&service, 80));
     run(lab, "overlay-client", second.name(), &script, "").await?;
     let said = says(lab, "overlay-client", "both").await?;
