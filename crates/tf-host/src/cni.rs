@@ -87,7 +87,17 @@ fn is_ours(directory: &Path, name: &str) -> bool {
     !types.is_empty() && types.iter().all(|kind| kind == PLUGIN)
 }
 
-/// Takes the configuration away wherever the vRouter puts it, and the program unless ports of pods are left or another configuration names
+/// Pods of the vRouter's network on the node, by the files that the plugin keeps of them. Without its configuration it could not disconnect them.
+pub fn pods(root: &Root) -> Vec<String> {
+    let entries = fs::read_dir(root.at(PORTS)).into_iter().flatten().flatten();
+    let has_port = |entry: &fs::DirEntry| fs::read_dir(entry.path()).is_ok_and(|mut ports| ports.next().is_some());
+    let mut names: Vec<String> =
+        entries.filter(has_port).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Takes the configuration away wherever the vRouter puts it, and the program unless [`pods`] are left or another configuration names
 /// it. What was set aside stays so. Out: paths that are gone.
 ///
 /// # Errors
@@ -114,7 +124,7 @@ pub fn remove(root: &Root, wanted: &Wanted) -> io::Result<Vec<String>> {
     };
     let is_named = |directory: &str| names(directory).iter().any(|name| names_it(directory, name));
     let program = format!("{}/{PLUGIN}", wanted.cni_programs);
-    if names(PORTS).is_empty() && !directories.clone().any(is_named) && root.at(&program).exists() {
+    if pods(root).is_empty() && !directories.clone().any(is_named) && root.at(&program).exists() {
         fs::remove_file(root.at(&program)).map_err(|error| of(Path::new(&program), &error))?;
         gone.push(program);
     }
@@ -217,11 +227,13 @@ mod tests {
         let configurations =
             ["/etc/cni/net.d/10-tf-cni.conf".to_owned(), format!("/run/multus/cni/net.d/{MULTUS_FILE}")];
         place_all();
-        let port = root.at(PORTS).join("k8s__a__b");
+        let port = root.at(PORTS).join("k8s__a__b/uid");
         write(&port);
+        assert_eq!(pods(&root), ["k8s__a__b"]);
         assert_eq!(remove(&root, &wanted).unwrap(), configurations);
         assert!(program.exists(), "a pod that is being deleted needs it");
         fs::remove_file(port).unwrap();
+        assert_eq!(pods(&root), Vec::<String>::new());
         assert_eq!(remove(&root, &wanted).unwrap(), [format!("/opt/cni/bin/{PLUGIN}")]);
         assert_eq!(remove(&root, &wanted).unwrap(), Vec::<String>::new());
         assert_eq!(names(&root), ["05-bridge.conf"]);

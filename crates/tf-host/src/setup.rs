@@ -150,12 +150,13 @@ impl<D: DataPath> Setup<'_, D> {
         let _lock = self.lock()?;
         let (facts, recovered) = self.found()?;
         if facts.network.link(VHOST0).is_none() {
-            let files = self.remove_cni()?;
+            let files = remove_cni(self.root, self.wanted, forced)?;
             self.forget()?;
             return Ok(Done { files, recovered, ..Done::default() });
         }
         self.data_path.prepare().map_err(Error::DataPath)?;
-        let users = self.data_path.users().map_err(Error::DataPath)?;
+        let mut users = self.data_path.users().map_err(Error::DataPath)?;
+        users.extend(pods(self.root));
         if !forced && !users.is_empty() {
             return Err(Error::InUse(users));
         }
@@ -163,7 +164,7 @@ impl<D: DataPath> Setup<'_, D> {
         let is_attached = self.is_attached(&plan.uplink)?;
         let plan = plan.disconnecting(is_attached);
         // First: no pod is connected any more that would be cut off at once.
-        let files = self.remove_cni()?;
+        let files = remove_cni(self.root, self.wanted, forced)?;
         let left = |facts: &HostFacts, wanted: &Wanted| Ok(restore(facts, wanted)?.disconnecting(false).steps);
         self.carry_out(&facts, &plan, left, false)?;
         // Nothing of the node's network depends on it any more.
@@ -261,10 +262,6 @@ impl<D: DataPath> Setup<'_, D> {
         Error::Journal { path: self.journal.to_owned(), error }
     }
 
-    fn remove_cni(&self) -> Result<Vec<String>, Error> {
-        cni::remove(self.root, self.wanted).map_err(Error::Cni)
-    }
-
     fn forget(&self) -> Result<(), Error> {
         match fs::remove_file(self.journal) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -285,6 +282,28 @@ impl<D: DataPath> Setup<'_, D> {
             Err(error) => Err(self.unusable(io::Error::from(error).into())),
         }
     }
+}
+
+/// Takes the CNI configuration and program away. `forced`: also where pods use them. Out: paths that are gone.
+///
+/// # Errors
+/// When pods use them, and when a file cannot be removed.
+pub fn remove_cni(root: &Root, wanted: &Wanted, forced: bool) -> Result<Vec<String>, Error> {
+    let users: Vec<String> = pods(root).collect();
+    if !forced && !users.is_empty() {
+        return Err(Error::InUse(users));
+    }
+    cni::remove(root, wanted).map_err(Error::Cni)
+}
+
+/// Pods of the vRouter's network, for people.
+fn pods(root: &Root) -> impl Iterator<Item = String> {
+    let pods = cni::pods(root);
+    let named = pods.first().map(|first| {
+        let more = if pods.len() > 1 { format!(" and {} more", pods.len() - 1) } else { String::new() };
+        format!("ports of pod {first}{more} ({})", cni::PORTS)
+    });
+    named.into_iter()
 }
 
 fn answers(peer: &SocketAddr) -> bool {

@@ -48,6 +48,12 @@ impl RequestError {
         }
     }
 
+    /// Whether nothing can be made in the namespace any more, since it is being deleted (Kubernetes, admission plugin `NamespaceLifecycle`).
+    pub fn is_in_leaving_namespace(&self) -> bool {
+        matches!(&self.source, kube::Error::Api(status)
+            if status.is_forbidden() && status.message.contains("because it is being terminated"))
+    }
+
     /// Whether what the request was about is not any more as it was read.
     pub fn is_conflict(&self) -> bool {
         matches!(&self.source, kube::Error::Api(status) if status.is_conflict())

@@ -14,10 +14,10 @@ use std::{
 use anyhow::Result;
 use serde_json::json;
 use tf_host::{
-    Finding, HostFacts, Root, Wanted, act, cni,
+    Finding, HostFacts, Root, Wanted, act,
     data_path::Module,
     observe, preflight,
-    setup::{Done, Error, Setup},
+    setup::{Done, Error, Setup, remove_cni},
     show,
     uplink::choose,
 };
@@ -88,9 +88,9 @@ fn document(facts: &HostFacts, wanted: &Wanted, findings: &[Finding]) -> Result<
 fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)> {
     let wanted = &options.wanted;
     if options.keep_vhost0 {
-        return Ok(match cni::remove(root, wanted) {
+        return Ok(match remove_cni(root, wanted, options.force) {
             Ok(files) => (format!("vhost0 stays{}\n", removed(&files)), 0),
-            Err(error) => outcome(action, Err(Error::Cni(error))),
+            Err(error) => outcome(action, Err(error)),
         });
     }
     let mut data_path = Module::new(root, options.programs.clone(), wanted.module_parameters.clone());

@@ -15,7 +15,7 @@ use tf_plan::{
 };
 
 use super::{Next, PassError, Reconciler, Subject};
-use crate::{finalizer::Cleanup, object::Key, status::Urgency};
+use crate::{apply::ApplyError, finalizer::Cleanup, object::Key, status::Urgency};
 
 impl<C: Component> Reconciler<C> {
     pub(super) async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
@@ -44,8 +44,13 @@ impl<C: Component> Reconciler<C> {
             match self.take_from_nodes(subject, &farewell).await {
                 Ok(()) if farewell.waits.is_none() => {}
                 Ok(()) => return farewell.waits,
+                // No pod can be made that would do it, nor an event that says so.
+                Err(PassError::Apply(ApplyError::Request(error))) if error.is_in_leaving_namespace() => {
+                    tracing::warn!(resource = %subject.key, left = farewell.waits, "the namespace goes, and what is left on nodes stays");
+                }
                 Err(error) => {
-                    return Some(format!("{} ({error})", farewell.waits.unwrap_or_else(|| "labels of nodes".into())));
+                    let left = farewell.waits.unwrap_or_else(|| "labels of nodes".into());
+                    return Some(format!("{left} ({error})"));
                 }
             }
         }
