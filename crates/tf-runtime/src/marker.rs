@@ -1,5 +1,7 @@
 //! Labels, annotations and taints that Nodes get and lose, as a plan says.
 
+use std::{collections::HashMap, sync::Mutex, time::Duration};
+
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
     Api, Client,
@@ -7,30 +9,46 @@ use kube::{
 };
 use serde_json::json;
 use tf_plan::plan::Mark;
+use tokio::time::Instant;
 
-use crate::error::RequestError;
+use crate::{error::RequestError, lock::lock};
 
 /// The effect of a taint.
 const EFFECT: &str = "NoSchedule";
 /// Nodes of one pass. The next one goes on.
 const AT_A_TIME: usize = 100;
 
+/// How long a watch may take to deliver what was written: a plan that asks for the same again meanwhile has not seen it.
+const SEEN: Duration = Duration::from_secs(10);
+
 /// Marks nodes.
 pub struct Marker {
-    /// For requests.
-    pub client: Client,
+    client: Client,
+    written: Mutex<HashMap<String, (Mark, Instant)>>,
 }
 
 impl Marker {
+    /// Over this client.
+    pub fn new(client: Client) -> Self {
+        Self { client, written: Mutex::default() }
+    }
+
     /// Marks these nodes. A node that is gone is none. Whether that was all.
     ///
     /// # Errors
     /// When a request fails; those after it are not made.
     pub async fn mark(&self, marks: &[Mark]) -> Result<bool, RequestError> {
         let nodes: Api<Node> = Api::all(self.client.clone());
+        lock(&self.written).retain(|_, (_, when)| when.elapsed() < SEEN);
         for mark in marks.iter().take(AT_A_TIME) {
+            if lock(&self.written).get(&mark.node).is_some_and(|(written, _)| written == mark) {
+                continue;
+            }
             match one(&nodes, mark).await {
-                Ok(()) => tracing::info!(?mark, "marked a node"),
+                Ok(()) => {
+                    tracing::info!(?mark, "marked a node");
+                    lock(&self.written).insert(mark.node.clone(), (mark.clone(), Instant::now()));
+                }
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 Err(source) => return Err(RequestError { doing: format!("marking node {}", mark.node), source }),
             }

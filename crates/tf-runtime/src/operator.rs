@@ -292,7 +292,7 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
         applier,
         statuses: StatusWriter::new(guarded.clone(), operator, declaration.primary),
         stepper: Stepper { client: guarded.clone(), agents, metrics: metrics.clone() },
-        marker: Marker { client: guarded.clone() },
+        marker: Marker::new(guarded.clone()),
         refused: Refused::new(guarded.clone(), operator),
         registrar,
         authorities,

@@ -204,8 +204,8 @@ async fn each_rule_of_an_operator_stands_below_its_reason() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_operator_for_namespaces_has_no_right_in_the_cluster_but_to_watch_nodes_and_sign_for_members() -> Result<()>
-{
+async fn an_operator_for_namespaces_has_no_right_in_the_cluster_but_to_watch_nodes_mark_those_it_changes_and_sign_for_members()
+-> Result<()> {
     for declaration in declarations::all() {
         let operator = declaration.operator;
         for watch in [Watch::Own, Watch::Listed(&["a", "b"])] {
@@ -218,7 +218,8 @@ async fn an_operator_for_namespaces_has_no_right_in_the_cluster_but_to_watch_nod
             let rule = |group: &str, resource: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
             let certificates = |resource: &str, verbs: &[&str]| rule("certificates.k8s.io", resource, verbs);
             let mut operators = Vec::new();
-            operators.extend(declaration.reads_nodes().then(|| rule("", "nodes", &["list", "watch"])));
+            let nodes: &[&str] = if declaration.marks_nodes { &["list", "watch", "patch"] } else { &["list", "watch"] };
+            operators.extend(declaration.reads_nodes().then(|| rule("", "nodes", nodes)));
             operators.extend(declaration.foreign().map(|(kind, name)| {
                 let mut named = rule(kind.group, kind.plural, &["list", "watch"]);
                 named["resourceNames"] = json!([name]);

@@ -2,6 +2,7 @@
 //! leases, and are small.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     os::unix::fs::FileExt as _,
     path::Path,
@@ -119,8 +120,19 @@ async fn a_preview_agrees(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// By all operators together, and by each.
+/// By all operators together, and by each. Besides, a node that pods of the vRouter change is marked by one write.
 fn writes_are_few(cluster: &Cluster, took: Duration, entries: &[Entry]) -> Result<()> {
+    let is_mark = |entry: &Entry| {
+        entry.resource == "nodes"
+            && entry.is_mutating()
+            && entry.counts()
+            && cluster.users().contains(&entry.user.as_str())
+    };
+    let marks: Vec<&str> = entries.iter().filter(|entry| is_mark(entry)).map(|entry| entry.name.as_str()).collect();
+    let marked: BTreeSet<&str> = marks.iter().copied().collect();
+    ensure!(marks.len() == marked.len() && marked.len() <= 3 + WORKERS as usize, "nodes were marked: {marks:?}");
+    let entries: Vec<Entry> = entries.iter().filter(|entry| !is_mark(entry)).cloned().collect();
+    let entries = &entries[..];
     let work: Vec<Work> = cluster.operators.iter().map(|operator| work::of(entries, &operator.user)).collect();
     let sum = |count: fn(&Work) -> u64| work.iter().map(count).sum::<u64>();
     let (all_writes, all_objects) = (sum(|work| work.writes), sum(|work| work.objects));

@@ -195,7 +195,7 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
         statuses: StatusWriter::new(client.clone(), "test-op", declaration.primary),
         refused: crate::reconcile::refused::Refused::new(client.clone(), "test-op"),
         stepper: Stepper { client: client.clone(), agents: Arc::default(), metrics: metrics.clone() },
-        marker: Marker { client: client.clone() },
+        marker: Marker::new(client.clone()),
         authorities,
         finalizer: Finalizer::new(client, &declaration),
         events,
