@@ -68,6 +68,8 @@ impl<'a> Removal<'a> {
         let others: Vec<Group<'_>> = observed.siblings.iter().flat_map(groups::of).collect();
         let pods: BTreeMap<&str, &Pod> =
             observed.removals.iter().filter_map(|pod| Some((pod.node.as_deref()?, pod))).collect();
+        let agents = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
+        let has_agent = |node: &Node| agents.iter().any(|pod| pod.node.as_ref() == Some(&node.name));
         let (mut marks, mut leaving) = (Vec::new(), Vec::new());
         // Where nodes cannot be seen nothing begins.
         for node in observed.nodes.known().map(Vec::as_slice).unwrap_or_default() {
@@ -75,7 +77,10 @@ impl<'a> Removal<'a> {
             let is_ours = node.labels.get(names::LABEL_VROUTER).is_some_and(|value| *value == own);
             let is_marked = node.labels.contains_key(names::LABEL_VROUTER);
             match (selects(groups), is_ours) {
-                (true, false) if changes && !is_marked => marks.push(mark(node, Some(own.clone()))),
+                // A label of another Vrouter is from before where an agent of this one is there: a removal would have kept it away.
+                (true, false) if changes && (!is_marked || has_agent(node)) => {
+                    marks.push(mark(node, Some(own.clone())));
+                }
                 (true, _) | (false, false) => {}
                 // Its pods go on with what is there.
                 (false, true) if selects(&others) => marks.push(mark(node, None)),

@@ -96,6 +96,13 @@ fn a_node_that_leaves_gets_a_pod_that_removes_the_vrouter_and_loses_its_label_wh
 }
 
 #[test]
+fn a_label_of_a_vrouter_that_is_gone_gives_way_where_an_agent_of_this_one_is() {
+    let mut world = world(&[("a", true, Some("gone.vrouter1")), ("b", true, Some("gone.vrouter1"))]);
+    world.pods = Source::Known(vec![Pod { name: "p-1".into(), node: Some("a".into()), ..Pod::default() }]);
+    assert_eq!(marks(&plan(&managed(), &world).expect("a plan")), [("a", Some("tf.vrouter1"))]);
+}
+
+#[test]
 fn a_vhost0_that_pods_did_not_make_stays() {
     let world = world(&[("a", false, Some("tf.vrouter1"))]);
     let planned = plan(&cr(json!({})), &world).expect("a plan");
