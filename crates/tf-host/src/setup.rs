@@ -164,7 +164,7 @@ impl<D: DataPath> Setup<'_, D> {
         let is_attached = self.is_attached(&plan.uplink)?;
         let plan = plan.disconnecting(is_attached);
         // First: no pod is connected any more that would be cut off at once.
-        let files = remove_cni(self.root, self.wanted, forced)?;
+        let files = cni::remove(self.root, self.wanted).map_err(Error::Cni)?;
         let left = |facts: &HostFacts, wanted: &Wanted| Ok(restore(facts, wanted)?.disconnecting(false).steps);
         self.carry_out(&facts, &plan, left, false)?;
         // Nothing of the node's network depends on it any more.

@@ -97,11 +97,8 @@ async fn keep(wanted: launch::Cni, paths: Paths, view: View, trouble: watch::Sen
         };
         let wait = if why.is_none() { LOOK } else { RETRY };
         let before = trouble.send_replace(why.clone());
-        if before != why {
-            match why {
-                Some(why) if why != WAITS => log::warn("pods get no network", &json!({"error": why})),
-                _ => {}
-            }
+        if let Some(why) = why.filter(|why| why != WAITS && before.as_ref() != Some(why)) {
+            log::warn("pods get no network", &json!({"error": why}));
         }
         tokio::select! {
             () = sleep(wait) => {}

@@ -48,6 +48,19 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     groups.collect()
 }
 
+/// Whether one of the groups selects a node.
+pub fn select(groups: &[Group<'_>], node: &Node) -> bool {
+    groups.iter().any(|group| group.placement.matches(node))
+}
+
+/// The first few of a list for people, and how many more there are. None where there is nothing.
+pub fn few(mut found: Vec<String>, shown: usize) -> Option<String> {
+    let more = found.len().saturating_sub(shown);
+    found.truncate(shown);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!found.is_empty()).then(|| format!("{}{more}", found.join(", ")))
+}
+
 /// Nodes that a group matches and whose taints keep its pods away: no agent runs there, and the DaemonSet does not count them. Without tolerations of its
 /// own a group tolerates everything.
 pub fn kept_away(groups: &[Group<'_>], nodes: &[Node]) -> Option<String> {
@@ -56,10 +69,8 @@ pub fn kept_away(groups: &[Group<'_>], nodes: &[Node]) -> Option<String> {
         let taint = placement::untolerated(node, group.tolerations).filter(|_| !group.tolerations.is_empty())?;
         Some(format!("{} ({}:{})", node.name, taint.key, taint.effect))
     };
-    let found: Vec<String> = nodes.iter().filter_map(kept_away).collect();
-    let (first, more) = (found.first()?, found.len() - 1);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(format!("no agent on {first}{more}: tolerations do not cover the taint"))
+    let found = few(nodes.iter().filter_map(kept_away).collect(), 1)?;
+    Some(format!("no agent on {found}: tolerations do not cover the taint"))
 }
 
 /// Settings of and around groups that have no effect.
@@ -133,18 +144,15 @@ pub fn alone(cr: &Vrouter, groups: &[Group<'_>], siblings: &[Vrouter]) -> Result
 
 /// Nodes that an older resource selects, too, although neither selector covers the other: only one of both agents finds room there.
 pub fn shared(cr: &Vrouter, groups: &[Group<'_>], siblings: &[Vrouter], nodes: &[Node]) -> Option<String> {
-    let selects = |groups: &[Group<'_>], node: &Node| groups.iter().any(|group| group.placement.matches(node));
     let older: Vec<(&Vrouter, Vec<Group<'_>>)> =
         siblings.iter().filter(|sibling| age(sibling) < age(cr)).map(|sibling| (sibling, self::of(sibling))).collect();
-    let shared = |node: &&Node| {
-        let (holder, _) = older.iter().find(|(_, others)| selects(others, node)).filter(|_| selects(groups, node))?;
+    let shared = |node: &Node| {
+        let (holder, _) = older.iter().find(|(_, others)| select(others, node)).filter(|_| select(groups, node))?;
         Some(format!("node {} (Vrouter {}/{})", node.name, holder.home(), holder.title()))
     };
-    let found: Vec<String> = nodes.iter().filter_map(|node| shared(&node)).collect();
-    let (first, more) = (found.first()?, found.len() - 1);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let found = few(nodes.iter().filter_map(shared).collect(), 1)?;
     Some(format!(
-        "an older Vrouter selects {first}{more}, too, and a node runs one agent; have their nodeSelectors exclude each other"
+        "an older Vrouter selects {found}, too, and a node runs one agent; have their nodeSelectors exclude each other"
     ))
 }
 
@@ -219,14 +227,14 @@ mod tests {
         };
         let both = [("rack", "a"), ("tier", "edge")];
         let mut nodes = vec![node("n1", &both[..1]), node("n2", &both), node("n3", &both[1..])];
-        let told =
+        let shared_by =
             |cr: &Vrouter, other: &Vrouter, nodes: &[Node]| shared(cr, &of(cr), std::slice::from_ref(other), nodes);
         let message = "an older Vrouter selects node n2 (Vrouter tf/old), too, and a node runs one agent; have their nodeSelectors exclude each other";
-        assert_eq!(told(&young, &old, &nodes).as_deref(), Some(message));
-        assert_eq!(told(&old, &young, &nodes), None);
+        assert_eq!(shared_by(&young, &old, &nodes).as_deref(), Some(message));
+        assert_eq!(shared_by(&old, &young, &nodes), None);
         nodes.push(node("n4", &both));
-        assert!(told(&young, &old, &nodes).unwrap().contains("node n2 (Vrouter tf/old) and 1 more, too"));
-        assert_eq!(told(&young, &old, &nodes[..1]), None);
+        assert!(shared_by(&young, &old, &nodes).unwrap().contains("node n2 (Vrouter tf/old) and 1 more, too"));
+        assert_eq!(shared_by(&young, &old, &nodes[..1]), None);
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn complete(
 
     let mut objects = vec![workload::service_account(&identity)];
     objects.push(publish::endpoints_map(&identity, services::map_name(&identity), &services.endpoints()));
-    if !pods.cni_targets.is_empty() {
+    if pods.bring_plugin() {
         let spec = &cr.spec.service_configuration;
         let name = spec.cluster_name.as_deref().unwrap_or(&cluster.name);
         let content = cni::file(name, cluster.platform, spec.cni_mtu)?;
@@ -169,7 +169,7 @@ fn complete(
     notes.extend(groups::kept_away(&groups, known));
     notes.extend(groups::shared(cr, &groups, &observed.siblings, known));
     let held = without_control(&sets, services, &drafts)?;
-    let marks = taint::marks(cr, observed, &groups, !pods.cni_targets.is_empty(), held.is_none());
+    let marks = taint::marks(cr, observed, &groups, pods.bring_plugin(), held.is_none());
     let mut plan = Plan {
         objects,
         version: selection.release.name.clone(),
@@ -328,7 +328,7 @@ impl World<'_> {
         ignored.extend(groups::ignored(self.cr));
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));
         let spec = &self.cr.spec.service_configuration;
-        let cni = !self.pods.cni_targets.is_empty();
+        let cni = self.pods.bring_plugin();
         if spec.cni_mtu.is_some() && !cni {
             ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
         }

@@ -114,6 +114,11 @@ struct MakesVhost0 {
 }
 
 impl Pods {
+    /// Whether they bring the CNI plugin to their node.
+    pub fn bring_plugin(&self) -> bool {
+        !self.cni_targets.is_empty()
+    }
+
     /// Init containers of a group.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ use tf_plan::{
 
 use crate::{
     config::clients,
-    groups::Group,
+    groups::{self, Group},
     parameters::{Name, Parameters},
     services::{API, Services},
 };
@@ -122,7 +122,7 @@ impl World<'_> {
         let mut agents = Agents::default();
         for node in nodes {
             let pod = on.get(node.name.as_str());
-            let is_selected = self.groups.iter().any(|group| group.placement.matches(node));
+            let is_selected = groups::select(self.groups, node);
             let told = pod.and_then(|pod| reports.of(pod)?.vrouter.clone());
             let facts = told.or_else(|| self.assumed(node).filter(|_| is_blind && pod.is_some()));
             match facts.filter(|_| is_selected) {

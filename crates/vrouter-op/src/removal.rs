@@ -73,17 +73,16 @@ impl<'a> Removal<'a> {
         let (mut marks, mut leaving) = (Vec::new(), Vec::new());
         // Where nodes cannot be seen nothing begins.
         for node in observed.nodes.known().map(Vec::as_slice).unwrap_or_default() {
-            let selects = |groups: &[Group<'_>]| groups.iter().any(|group| group.placement.matches(node));
             let is_ours = node.labels.get(names::LABEL_VROUTER).is_some_and(|value| *value == own);
             let is_marked = node.labels.contains_key(names::LABEL_VROUTER);
-            match (selects(groups), is_ours) {
+            match (groups::select(groups, node), is_ours) {
                 // A label of another Vrouter is from before where an agent of this one is there: a removal would have kept it away.
                 (true, false) if changes && (!is_marked || has_agent(node)) => {
                     marks.push(mark(node, Some(own.clone())));
                 }
                 (true, _) | (false, false) => {}
                 // Its pods go on with what is there.
-                (false, true) if selects(&others) => marks.push(mark(node, None)),
+                (false, true) if groups::select(&others, node) => marks.push(mark(node, None)),
                 (false, true) => match pods.get(node.name.as_str()) {
                     Some(pod) if pod.ready && !pod.terminating => marks.push(mark(node, None)),
                     pod => leaving.push((node, pod.copied())),
@@ -152,10 +151,7 @@ impl<'a> Removal<'a> {
         // Those with a cause first: they wait for a person.
         let mut nodes: Vec<String> = self.leaving.iter().map(cause).collect();
         nodes.sort_by_key(|node| !node.contains('('));
-        let more = nodes.len().saturating_sub(NAMED);
-        nodes.truncate(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!nodes.is_empty()).then(|| format!("the vRouter from {}{more}", nodes.join(", ")))
+        groups::few(nodes, NAMED).map(|nodes| format!("the vRouter from {nodes}"))
     }
 }
 

@@ -11,7 +11,10 @@ use tf_plan::{
     plan::Mark,
 };
 
-use crate::{groups::Group, removal};
+use crate::{
+    groups::{self, Group},
+    removal,
+};
 
 /// What nodes get and lose. `brings_plugin`: whether pods use the CNI plugin of the vRouter. `forwards`: whether agents know a control node; without
 /// one none of them gives pods a network.
@@ -30,7 +33,7 @@ pub fn marks(
     let serving: BTreeSet<&str> = pods.iter().filter(is_serving).filter_map(|pod| pod.node.as_deref()).collect();
     let own = removal::owner(cr);
     let mark = |node: &Node| {
-        let is_selected = is_wanted && groups.iter().any(|group| group.placement.matches(node));
+        let is_selected = is_wanted && groups::select(groups, node);
         let has = node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY);
         let has_served = node.boot.is_some() && node.served_boot == node.boot;
         let (annotation, taint) = if !is_selected {

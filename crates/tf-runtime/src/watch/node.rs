@@ -111,7 +111,8 @@ mod tests {
         let whole = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
-                "name": "a", "resourceVersion": "7", "labels": {"role": "b"}, "annotations": {"large": "text"},
+                "name": "a", "resourceVersion": "7", "labels": {"role": "b"},
+                "annotations": {"large": "text", names::ANNOTATION_SERVED_BOOT: "5f0b"},
                 "managedFields": [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:status": {}}}],
             },
             "spec": {"podCIDR": "10.0.0.0/24", "taints": [
@@ -121,6 +122,7 @@ mod tests {
             "status": {
                 "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.1.0.1"}],
                 "images": [{"names": ["one", "two"], "sizeBytes": 5}],
+                "nodeInfo": {"bootID": "5f0c", "kernelVersion": "6.1"},
             },
         });
         let parsed: LeanNode = serde_json::from_value(whole).unwrap();
@@ -132,6 +134,7 @@ mod tests {
         let taints = kept.taints.iter().map(|taint| (taint.key.as_str(), taint.value.as_str(), taint.effect.as_str()));
         assert_eq!(taints.collect::<Vec<_>>(), [("dedicated", "tf", "NoSchedule")]);
         assert_eq!(kept.labels, BTreeMap::from([("role".into(), "b".into())]));
+        assert_eq!((kept.boot.as_deref(), kept.served_boot.as_deref()), (Some("5f0c"), Some("5f0b")));
     }
 
     #[test]

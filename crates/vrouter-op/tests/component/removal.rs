@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use tf_api::{Vrouter, names};
 use tf_plan::{
-    object::DAEMON_SET,
+    object::{DAEMON_SET, Object},
     observed::{Node, Observed, Pod, Source},
-    plan::{Mark, Plan},
+    plan::Plan,
 };
 
 use crate::world::{observed, plan, vrouter};
@@ -41,20 +41,18 @@ fn removal_pod(node: &str, ready: bool, trouble: Option<&str>) -> Pod {
 }
 
 /// Nodes and the owners that they are to have.
-fn marks(plan: &Plan) -> Vec<(&'static str, Option<&'static str>)> {
-    let owner = |mark: &'static Mark| Some((mark.node.as_str(), mark.labels.get(names::LABEL_VROUTER)?.as_deref()));
-    Vec::leak(plan.marks.clone()).iter().filter_map(owner).collect()
+fn marks(plan: &Plan) -> Vec<(&str, Option<&str>)> {
+    let marked = plan.marks.iter().filter_map(|mark| Some((mark, mark.labels.get(names::LABEL_VROUTER)?)));
+    marked.map(|(mark, owner)| (mark.node.as_str(), owner.as_deref())).collect()
 }
 
 /// The pod template of the removal, and the nodes that it is for.
-fn removal(objects: &[tf_plan::object::Object]) -> Option<(&Value, Vec<&str>)> {
+fn removal(objects: &[Object]) -> Option<(&Value, Vec<&str>)> {
     let set = objects.iter().find(|object| object.kind == DAEMON_SET && object.name == SET)?;
     let spec = &set.body["spec"]["template"]["spec"];
     let affinity = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let terms = affinity["nodeSelectorTerms"].as_array().into_iter().flatten();
-    let name = |term: &'_ Value| -> Option<String> { Some(term["matchFields"][0]["values"][0].as_str()?.to_owned()) };
-    let names: Vec<String> = terms.filter_map(name).collect();
-    Some((spec, Vec::leak(names).iter().map(String::as_str).collect()))
+    Some((spec, terms.filter_map(|term| term["matchFields"][0]["values"][0].as_str()).collect()))
 }
 
 #[test]

@@ -152,15 +152,9 @@ async fn follows(lab: &Lab, client: &Client, archives: &[PathBuf]) -> Result<()>
     println!("every component is Ready after {:.0?}", begun.elapsed());
     everything_is_from(client, &registry).await?;
     // The vRouter is their network.
-    let nodes: Api<Node> = Api::all(client.clone());
-    eventually("every node to be Ready", SOON, async || {
-        let is_ready = |node: &Node| {
-            let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        };
-        Ok(nodes.list(&ListParams::default()).await?.iter().all(is_ready).then_some(()))
-    })
-    .await?;
+    for node in lab.real_nodes()?.all()? {
+        crate::cni::is_ready(client, &node, true).await?;
+    }
 
     let [delete, uninstall, definitions, release] = &blocks("uninstall.md")?[..] else {
         anyhow::bail!("docs/uninstall.md has other blocks than this test runs: {:#?}", blocks("uninstall.md")?)
