@@ -4,7 +4,7 @@
 //! tell that they will, the younger resource is refused with the name of the older one.
 
 use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
-use tf_api::{Managed, Vrouter, contract::Reason};
+use tf_api::{Managed, Vrouter, contract::Reason, names};
 use tf_plan::{
     build::identity::{Identity, REMOVAL},
     observed::Node,
@@ -19,8 +19,8 @@ pub struct Group<'a> {
     pub name: Option<&'a str>,
     /// Its nodes.
     pub placement: Placement,
-    /// Tolerations of its pods.
-    pub tolerations: &'a [Toleration],
+    /// Tolerations of its pods. None: they tolerate every taint.
+    pub tolerations: Vec<Toleration>,
     /// Gateway of its nodes.
     pub gateway: Option<&'a str>,
 }
@@ -37,15 +37,28 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let common = &cr.spec.common_configuration;
     let everywhere = || Placement::from_selector(&common.node_selector, Placement::Everywhere);
     if cr.spec.groups.is_empty() {
-        return vec![Group { name: None, placement: everywhere(), tolerations: &common.tolerations, gateway: None }];
+        let tolerations = tolerated(cr, &common.tolerations);
+        return vec![Group { name: None, placement: everywhere(), tolerations, gateway: None }];
     }
     let groups = cr.spec.groups.iter().map(|group| Group {
         name: Some(&group.name),
         placement: Placement::from_selector(&group.node_selector, everywhere()),
-        tolerations: if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations },
+        tolerations: tolerated(cr, if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
         gateway: group.vrouter_gateway.as_deref(),
     });
     groups.collect()
+}
+
+/// Tolerations of the spec, and of the taint that waits for the agent: it would wait for ever.
+fn tolerated(cr: &Vrouter, stated: &[Toleration]) -> Vec<Toleration> {
+    let is_tainted = cr.spec.service_configuration.agent_not_ready_taint == Some(true) && !stated.is_empty();
+    let own = is_tainted.then(|| Toleration {
+        key: Some(names::TAINT_AGENT_NOT_READY.into()),
+        operator: Some("Exists".into()),
+        effect: Some("NoSchedule".into()),
+        ..Toleration::default()
+    });
+    stated.iter().cloned().chain(own).collect()
 }
 
 /// Whether one of the groups selects a node.
@@ -66,7 +79,7 @@ pub fn few(mut found: Vec<String>, shown: usize) -> Option<String> {
 pub fn kept_away(groups: &[Group<'_>], nodes: &[Node]) -> Option<String> {
     let kept_away = |node: &Node| {
         let group = groups.iter().find(|group| group.placement.matches(node))?;
-        let taint = placement::untolerated(node, group.tolerations).filter(|_| !group.tolerations.is_empty())?;
+        let taint = placement::untolerated(node, &group.tolerations).filter(|_| !group.tolerations.is_empty())?;
         Some(format!("{} ({}:{})", node.name, taint.key, taint.effect))
     };
     let found = few(nodes.iter().filter_map(kept_away).collect(), 1)?;

@@ -295,7 +295,7 @@ impl World<'_> {
     fn daemon_set(&self, group: &Group<'_>, files: &Files, init: Vec<Container>) -> (Object, String, String) {
         let identity = group.identity(self.identity);
         let common =
-            PodConfiguration { tolerations: group.tolerations.to_vec(), ..self.cr.spec.common_configuration.clone() };
+            PodConfiguration { tolerations: group.tolerations.clone(), ..self.cr.spec.common_configuration.clone() };
         // Whoever else wants to run an agent, in whatever namespace, waits until the node is free.
         let agents = BTreeMap::from([(names::LABEL_TYPE.to_owned(), identity.type_name.clone())]);
         let operator = &self.observed.operator;

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use tf_api::{Vrouter, names};
-use tf_plan::observed::{Node, Observed, Pod, Source, Taint};
+use tf_plan::{
+    object::DAEMON_SET,
+    observed::{Node, Observed, Pod, Source, Taint},
+};
 
 use crate::world::{observed, plan, vrouter};
 
@@ -79,6 +82,27 @@ fn a_node_that_leaves_and_a_spec_that_does_not_ask_for_it_take_the_taint_away() 
     let usual = vrouter(json!({"commonConfiguration": {"nodeSelector": {"rack": "1"}}}));
     assert_eq!(change(&usual, true, None, true, false), gone);
     assert_eq!(change(&usual, true, None, false, false), None);
+}
+
+#[test]
+fn an_agent_tolerates_the_taint_that_waits_for_it_whatever_else_its_pods_tolerate() {
+    let key = names::TAINT_AGENT_NOT_READY;
+    let tolerations = |spec| {
+        let planned = plan(&vrouter(spec), &observed()).expect("a plan");
+        let set = planned.objects.into_iter().find(|object| object.kind == DAEMON_SET).expect("a DaemonSet");
+        set.body["spec"]["template"]["spec"]["tolerations"].clone()
+    };
+    let own = json!({"key": "edge", "operator": "Exists"});
+    let ours = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
+    let service = json!({"agentNotReadyTaint": true});
+    let common = json!({"tolerations": [own]});
+    let of_all = json!({"commonConfiguration": common, "serviceConfiguration": service});
+    assert_eq!(tolerations(of_all), json!([own, ours]));
+    let group = json!([{"name": "a", "nodeSelector": {"rack": "1"}, "tolerations": [own]}]);
+    assert_eq!(tolerations(json!({"groups": group, "serviceConfiguration": service})), json!([own, ours]));
+    assert_eq!(tolerations(json!({"commonConfiguration": common})), json!([own]));
+    let every = tolerations(json!({"serviceConfiguration": service}));
+    assert!(every.as_array().is_some_and(|all| all.iter().all(|it| it.get("key").is_none())), "{every}");
 }
 
 #[test]
