@@ -18,6 +18,7 @@ pub mod election;
 pub mod ensemble;
 pub mod family;
 pub mod files;
+pub mod fleet;
 pub mod foreign;
 pub mod former;
 pub mod hash;

@@ -106,6 +106,8 @@ pub struct Plan {
     pub record: &'static [&'static str],
     /// At most one disruptive step that is allowed now.
     pub step: Option<Step>,
+    /// Steps that are allowed beside it, of a component whose pods are the same on every node (see [`crate::fleet`]).
+    pub wave: Vec<Step>,
     /// After which time things are looked at again although nothing happens.
     pub again: Option<Duration>,
     /// What people are told once, when the fields of `record` that say so are stored.

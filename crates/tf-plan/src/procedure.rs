@@ -13,6 +13,7 @@ use tf_api::{
 use crate::{
     certificates, daemons,
     election::{Election, Line},
+    fleet::{self, Lane, View, Wave},
     node::ContentHash,
     observed::{Node, Observed, Pod},
     plan::Plan,
@@ -190,46 +191,55 @@ pub fn complete<Cr: Managed>(
 }
 
 /// Completes the plan of a component whose pods are the same on every node: DaemonSets, whose workloads and templates are those of the
-/// plan's roll-out. `contents`: the configuration of the pods of each workload. One node changes at a time, whatever workload it is of.
+/// plan's roll-out and stand in lanes, too. `contents`: the configuration of the pods of each workload.
 pub fn complete_nodes<Cr: Managed>(
     daemon: &str,
     plan: &mut Plan,
     cr: &Cr,
     observed: &Observed<Cr>,
+    lanes: &[Lane],
     contents: &BTreeMap<String, ContentHash>,
 ) {
     let reports = Reports::of_observed(observed);
     let clarity = hear(plan, cr, observed, &reports);
-    let templates = plan.rollout.as_ref().map(|rollout| rollout.workloads.as_slice()).unwrap_or_default();
-    let lost: Vec<&Pod> = reports.pods.iter().filter(|pod| observed.is_lost(pod)).collect();
-    match clarity {
-        Clarity::Blind => {
-            let seat = |pod, live: Option<&_>, template: &str| {
-                rollout::of_kubelet(pod, rollout::outdated(pod, live, template))
-            };
-            let decision = rollout::of_nodes(reports.pods, &lost, &observed.workloads, templates, seat, || None);
-            plan.under_way = decision.held().map(str::to_owned);
-            plan.step = decision.restart();
-        }
-        Clarity::Unheard => {}
-        Clarity::Clear => {
-            let of_node = |pod: &Pod| Some((pod.node.clone()?, contents.get(pod.workload())?.clone()));
-            let contents: BTreeMap<String, ContentHash> = reports.pods.iter().filter_map(of_node).collect();
-            let troubles = reports.troubles();
-            let gate = || unserving(&troubles, |pod| !lost.iter().any(|lost| lost.name == pod));
-            let decision = rollout::of_nodes(
-                reports.pods,
-                &lost,
-                &observed.workloads,
-                templates,
-                |pod, live, template| rollout::of_kubelet(pod, reports.change(pod, daemon, live, template, &contents)),
-                gate,
-            );
-            let held = decision.held().map(str::to_owned);
-            plan.step = reports.step(decision, &contents);
-            plan.under_way = plan.step.as_ref().map(Step::explain).or(held);
-            Told::of_nodes(daemon, &reports).put_into(plan);
-        }
+    if clarity == Clarity::Unheard {
+        return;
+    }
+    let of_node = |pod: &Pod| Some((pod.node.clone()?, contents.get(pod.workload())?.clone()));
+    let contents: BTreeMap<String, ContentHash> = reports.pods.iter().filter_map(of_node).collect();
+    let is_clear = clarity == Clarity::Clear;
+    let troubles = if is_clear { reports.troubles() } else { Troubles::new() };
+    let nodes: BTreeMap<&str, &Node> =
+        observed.nodes.known().into_iter().flatten().map(|node| (node.name.as_str(), node)).collect();
+    let node = |pod: &Pod| nodes.get(pod.node.as_deref()?).copied();
+    let view = View {
+        pods: reports.pods,
+        lost: &|pod| node(pod).is_some_and(|node| node.unreachable),
+        live: &observed.workloads,
+        change: &|pod, live, template| {
+            let outdated = || rollout::outdated(pod, live, template);
+            if is_clear { reports.change(pod, daemon, live, template, &contents) } else { outdated() }
+        },
+        trouble: &|pod| troubles.get(&pod.name).cloned(),
+        lately: &|pod| left_of_patience(pod, observed.now).is_some(),
+        soaks: &|pod, time| reports.soaks(pod, daemon, time, observed.now),
+        label: &|pod, key| node(pod)?.labels.get(key).map(String::as_str),
+    };
+    let waves: Vec<Wave> = lanes.iter().map(|lane| fleet::wave(lane, &view)).collect();
+    let changes = waves.iter().flat_map(|wave| wave.changes.iter().cloned());
+    let mut steps = changes.filter_map(|change| reports.step(change, &contents));
+    plan.step = steps.next();
+    plan.wave = steps.collect();
+    let beside = |more: usize| if more > 0 { format!(", and {more} more") } else { String::new() };
+    let explained = plan.step.as_ref().map(|step| format!("{}{}", step.explain(), beside(plan.wave.len())));
+    plan.under_way = explained.or_else(|| waves.iter().find_map(|wave| wave.held.clone()));
+    plan.again = waves.iter().filter_map(|wave| wave.again).chain(plan.again).min();
+    let left: usize = waves.iter().map(|wave| wave.left).sum();
+    plan.notes.extend((left > 0).then(|| {
+        format!("{left} pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced")
+    }));
+    if is_clear {
+        Told::of_nodes(daemon, &reports).put_into(plan);
     }
 }
 

@@ -117,10 +117,15 @@ impl<'a> Reports<'a> {
     /// How much longer a pod settles ([`rollout::SETTLING`]) whose speaker is this daemon. None where it has settled, does not serve, or the clock of its
     /// node is far ahead.
     pub fn settles(&self, pod: &Pod, daemon: &str, now: Timestamp) -> Option<Duration> {
+        self.soaks(pod, daemon, rollout::SETTLING, now)
+    }
+
+    /// The same of a pod that has to serve for a time.
+    pub fn soaks(&self, pod: &Pod, daemon: &str, time: Duration, now: Timestamp) -> Option<Duration> {
         let state = self.of(pod)?.daemons.get(daemon).filter(|state| state.phase == Phase::Running)?;
         let since = state.serves_since.unwrap_or(state.since).max(state.since);
         let is_known = since != Timestamp::UNIX_EPOCH;
-        status::remaining(rollout::SETTLING, since, now).filter(|_| is_known)
+        status::remaining(time, since, now).filter(|_| is_known)
     }
 
     /// Pods that do not serve, with the cause.

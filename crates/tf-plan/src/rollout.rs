@@ -71,7 +71,7 @@ pub struct Seat<'a> {
 
 impl Seat<'_> {
     /// What it is called in messages: a pod of a DaemonSet is known by its node.
-    fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let Self { pod, node, .. } = self;
         node.map_or_else(|| format!("pod {pod}"), |node| format!("pod {pod} on node {node}"))
     }
@@ -162,10 +162,16 @@ pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decisi
 }
 
 fn hold(due: usize, why: String) -> Decision {
-    Decision::Hold(format!("{due} pods are not up to date, none is touched now: {why}"))
+    Decision::Hold(held(due, why))
 }
 
-const DOWN: &str = "it does not serve and is not up to date";
+/// That so many pods are not up to date and none is touched, for people.
+pub(crate) fn held(due: usize, why: String) -> String {
+    format!("{due} pods are not up to date, none is touched now: {why}")
+}
+
+/// Why a pod that does not serve is touched.
+pub(crate) const DOWN: &str = "it does not serve and is not up to date";
 
 /// The first of these that does not serve and can be brought up to date.
 fn down<'s, 'a>(due: &[&'s Seat<'a>]) -> Option<&'s Seat<'a>> {
@@ -173,7 +179,7 @@ fn down<'s, 'a>(due: &[&'s Seat<'a>]) -> Option<&'s Seat<'a>> {
 }
 
 /// Why a pod that does not serve does not get the template that it lacks: one that has it does not serve, either.
-fn untried(down: &Seat<'_>, seats: &[Seat<'_>]) -> Option<String> {
+pub(crate) fn untried(down: &Seat<'_>, seats: &[Seat<'_>]) -> Option<String> {
     let has_it = |seat: &&Seat<'_>| seat.change.is_none() && !seat.serves;
     if down.change != Some(Change::Template) {
         return None;
@@ -221,7 +227,7 @@ fn settling<'s, 'a: 's>(seats: impl IntoIterator<Item = &'s Seat<'a>>) -> Option
 }
 
 /// Brings one pod up to date, whatever else holds.
-fn update(seat: &Seat<'_>, why: &str) -> Decision {
+pub(crate) fn update(seat: &Seat<'_>, why: &str) -> Decision {
     let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
     match seat.change {
         Some(Change::Configuration | Change::Told) => Decision::Activate(target),
@@ -252,36 +258,6 @@ pub fn outdated(pod: &Pod, live: Option<&Workload>, template: &str) -> Option<Ch
 /// Whether `kubectl rollout restart` asked for other pods since this one was made. The workload replaces none by itself.
 pub fn restart_is_due(pod: &Pod, live: &Workload) -> bool {
     live.restarted_at.is_some() && pod.restarted_at != live.restarted_at
-}
-
-/// Decides for pods that are the same on every node, of several workloads, one node at a time. Another node is no reason to wait for a pod that does not
-/// serve, since no pod serves in the place of another one. `lost`: pods that nothing can be done to, for which no other one waits; `seat`: a pod
-/// with the live workload and the hash that its template should have; `gate`: what else keeps a pod that serves from being touched.
-pub fn of_nodes<'a>(
-    pods: &'a [Pod],
-    lost: &[&Pod],
-    live: &BTreeMap<String, Workload>,
-    templates: &[(String, String)],
-    seat: impl Fn(&'a Pod, Option<&Workload>, &str) -> Seat<'a>,
-    gate: impl FnOnce() -> Option<String>,
-) -> Decision {
-    let seat = |pod: &'a Pod| match templates.iter().find(|(name, _)| pod.workload() == name) {
-        Some((name, template)) => seat(pod, live.get(name), template),
-        None => of_kubelet(pod, None),
-    };
-    let is_there = |pod: &&Pod| !lost.iter().any(|lost| lost.uid == pod.uid);
-    let seats = in_turn(pods.iter().filter(is_there), templates, seat);
-    let due: Vec<&Seat<'_>> = seats.iter().rev().filter(|seat| seat.is_due()).collect();
-    match down(&due) {
-        Some(down) => match untried(down, &seats) {
-            Some(why) => hold(due.len(), why),
-            None => update(down, DOWN),
-        },
-        None => next(&seats, || {
-            let broken = unready(pods.iter().filter(is_there));
-            broken.or_else(|| any_incomplete(pods, live, templates)).or_else(gate)
-        }),
-    }
 }
 
 /// A pod as the kubelet has it.
@@ -484,29 +460,6 @@ mod tests {
     }
 
     #[test]
-    fn of_pods_on_every_node_none_gets_an_image_that_cannot_be_pulled_on_another_node() {
-        let lacking = Pod { lacks_image: true, ..pod(1, false, "new") };
-        let pods = [pod(0, false, "old"), lacking, pod(2, true, "old")];
-        let live = BTreeMap::from([("set".to_owned(), workload(3))]);
-        let templates = [("set".to_owned(), "new".to_owned())];
-        let decide = |pods: &[Pod]| {
-            of_nodes(
-                pods,
-                &[],
-                &live,
-                &templates,
-                |pod, live, template| of_kubelet(pod, outdated(pod, live, template)),
-                || None,
-            )
-        };
-        assert!(
-            matches!(decide(&pods), Decision::Hold(why) if why.ends_with("pod set-1 is, and its image cannot be pulled"))
-        );
-        let failing = [pod(0, false, "old"), pod(1, false, "new"), pod(2, true, "old")];
-        assert!(matches!(decide(&failing), Decision::Restart(target) if target.pod == "set-0"));
-    }
-
-    #[test]
     fn a_pod_in_which_something_beside_the_speaker_fails_goes_before_healthy_ones() {
         let seat = |pod, ails, last| {
             let change = Some(Change::Configuration);
@@ -515,22 +468,6 @@ mod tests {
         let seats = [seat("a", true, true), seat("b", false, false), seat("c", false, false)];
         assert!(matches!(next(&seats, || None), Decision::Activate(target) if target.pod == "a"));
         assert!(matches!(next(&seats, || Some("held".into())), Decision::Hold(_)), "its speaker serves");
-    }
-
-    fn seat_but_one<'a>(pod: &'a Pod, _: Option<&Workload>, template: &str) -> Seat<'a> {
-        let change = (pod.template.as_deref() != Some(template)).then_some(Change::Template);
-        of_kubelet(pod, if pod.name == "set-1" { Some(Change::UnderWay) } else { change })
-    }
-
-    #[test]
-    fn of_nodes_one_that_is_down_waits_for_no_other_one() {
-        let pods = [pod(0, false, "old"), pod(1, true, "new"), pod(2, true, "old")];
-        let live = BTreeMap::from([("set".to_owned(), workload(3))]);
-        let templates = [("set".to_owned(), "new".to_owned())];
-        let decision = of_nodes(&pods, &[], &live, &templates, seat_but_one, || None);
-        assert!(matches!(decision, Decision::Restart(target) if target.pod == "set-0"));
-        let decision = of_nodes(&pods[1..], &[], &live, &templates, seat_but_one, || None);
-        assert!(matches!(decision, Decision::Hold(why) if why.contains("set-1 has not changed over")));
     }
 
     fn seat(

@@ -129,8 +129,8 @@ impl Events {
         self.publish(cr, EventType::Warning, reason, &note).await;
     }
 
-    /// A step was taken.
-    pub async fn stepped<Cr: Managed>(&self, cr: &Cr, step: &Step) {
+    /// A step was taken, and so many beside it.
+    pub async fn stepped<Cr: Managed>(&self, cr: &Cr, step: &Step, beside: usize) {
         // A question is no news.
         if matches!(step, Step::Ask(_, Request::Ring(Change::Look { .. }))) {
             return;
@@ -171,6 +171,7 @@ impl Events {
             }
             Step::Ask(_, request) => ("MembershipChanged", action(request), why.clone()),
         };
+        let note = if beside > 0 { format!("{note}; so do {beside} more pods at the same time") } else { note };
         // Pod and action tell one step from another, which is not to be merged with it.
         let pod = ObjectReference {
             api_version: Some(POD.api_version()),

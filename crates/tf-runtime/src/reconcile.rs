@@ -254,7 +254,7 @@ impl<C: Component> Reconciler<C> {
                 let settled = applied.answers.is_empty() && applied.report.is_complete();
                 let step = plan.step.as_ref().filter(|_| settled && !subject.cr.paused());
                 let taken = match step {
-                    Some(step) => Some(self.step(subject, step).await?),
+                    Some(step) => Some(self.step(subject, step, &plan.wave).await?),
                     None => None,
                 };
                 let refused = matches!(taken, Some(Taken::Refused(_)));
@@ -321,16 +321,24 @@ impl<C: Component> Reconciler<C> {
         self.refused.try_again(kind, &subject.key.namespace, observed.workloads.values()).await
     }
 
-    /// Takes a step and tells of it.
-    async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<Taken, PassError> {
+    /// Takes a step and those beside it, and publishes one event for all.
+    async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step, beside: &[Step]) -> Result<Taken, PassError> {
+        let taken = self.take(subject, step).await?;
+        match &taken {
+            Taken::Done => self.events.stepped(&*subject.cr, step, beside.len()).await,
+            Taken::Gone => {}
+            Taken::Refused(why) => self.events.refused(&*subject.cr, step, why).await,
+        }
+        for step in beside {
+            self.take(subject, step).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn take(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<Taken, PassError> {
         let taken = self.stepper.take(subject.key, step).await?;
         if let (Step::Restart(target), Taken::Done) = (step, &taken) {
             self.world.was_deleted(&target.uid);
-        }
-        match &taken {
-            Taken::Done => self.events.stepped(&*subject.cr, step).await,
-            Taken::Gone => {}
-            Taken::Refused(why) => self.events.refused(&*subject.cr, step, why).await,
         }
         Ok(taken)
     }

@@ -4,7 +4,7 @@
 //! tell that they will, the younger resource is refused with the name of the older one.
 
 use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
-use tf_api::{Managed, Vrouter, contract::Reason, names};
+use tf_api::{Managed, UpgradeStrategy, Vrouter, contract::Reason, names};
 use tf_plan::{
     build::identity::{Identity, REMOVAL},
     observed::Node,
@@ -23,6 +23,8 @@ pub struct Group<'a> {
     pub tolerations: Vec<Toleration>,
     /// Gateway of its nodes.
     pub gateway: Option<&'a str>,
+    /// How a change goes through its nodes, where that is not as the spec says for all.
+    pub strategy: Option<&'a UpgradeStrategy>,
 }
 
 impl Group<'_> {
@@ -38,13 +40,14 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let everywhere = || Placement::from_selector(&common.node_selector, Placement::Everywhere);
     if cr.spec.groups.is_empty() {
         let tolerations = tolerated(cr, &common.tolerations);
-        return vec![Group { name: None, placement: everywhere(), tolerations, gateway: None }];
+        return vec![Group { name: None, placement: everywhere(), tolerations, gateway: None, strategy: None }];
     }
     let groups = cr.spec.groups.iter().map(|group| Group {
         name: Some(&group.name),
         placement: Placement::from_selector(&group.node_selector, everywhere()),
         tolerations: tolerated(cr, if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
         gateway: group.vrouter_gateway.as_deref(),
+        strategy: group.upgrade_strategy.as_ref(),
     });
     groups.collect()
 }

@@ -10,6 +10,7 @@ pub mod pods;
 pub mod registration;
 pub mod removal;
 pub mod services;
+mod strategy;
 pub mod taint;
 
 use tf_api::{

@@ -48,7 +48,7 @@ use crate::{
     pods::{self, Ingredients, Pods},
     registration, removal,
     services::{self, Services},
-    taint,
+    strategy, taint,
 };
 
 /// No file is of a single node, so any address finds what all nodes get.
@@ -169,6 +169,7 @@ fn complete(
     notes.extend(groups::kept_away(&groups, known));
     notes.extend(groups::shared(cr, &groups, &observed.siblings, known));
     let held = without_control(&sets, services, &drafts)?;
+    let lanes = strategy::lanes(cr, &groups, &workloads)?;
     let marks = taint::marks(cr, observed, &groups, pods.bring_plugin(), held.is_none());
     let mut plan = Plan {
         objects,
@@ -182,7 +183,7 @@ fn complete(
         ..Plan::default()
     };
     removal::complete(&mut plan, cr, observed, &groups, &pods);
-    procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &contents);
+    procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &lanes, &contents);
     if let Some(parameters) = sets.first() {
         registration::complete(
             &mut plan,
@@ -326,6 +327,7 @@ impl World<'_> {
         let common = &self.cr.spec.common_configuration;
         ignored.extend(pod::ignored_overrides(self.identity, common, &self.pods.daemons));
         ignored.extend(groups::ignored(self.cr));
+        ignored.extend(strategy::ignored(self.cr));
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));
         let spec = &self.cr.spec.service_configuration;
         let cni = self.pods.bring_plugin();

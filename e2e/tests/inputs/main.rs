@@ -14,6 +14,7 @@ mod dpdk;
 #[path = "../shared/external.rs"]
 mod external;
 mod families;
+mod fleet;
 #[path = "../shared/former.rs"]
 mod former;
 mod habits;

@@ -7,6 +7,7 @@ mod join;
 mod members;
 mod peer;
 mod report;
+mod vrouters;
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -25,6 +26,15 @@ pub enum Bench {
         /// Which one
         #[arg(long, value_enum, default_value = "zookeeper")]
         store: members::Store,
+    },
+    /// A fleet of vRouters on simulated nodes: bring-up, a change in waves, all pods deleted at once, a restarted operator
+    Vrouters {
+        /// Simulated nodes
+        #[arg(long, default_value_t = 5000)]
+        nodes: u32,
+        /// How many of them may be without an agent at the same time: a number or a percentage
+        #[arg(long, default_value = "5%")]
+        max_unavailable: String,
     },
 }
 
@@ -65,6 +75,13 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
             let images = build::images_for_real_nodes()?;
             let figures = tokio::runtime::Runtime::new()?.block_on(members::measure(*store, images.folder()))?;
             println!("\n{}", members::table(&figures));
+            Ok(ExitCode::SUCCESS)
+        }
+        Bench::Vrouters { nodes, max_unavailable } => {
+            let binaries = build::operators()?;
+            let measured = vrouters::measure(*nodes, max_unavailable, &binaries);
+            let figures = tokio::runtime::Runtime::new()?.block_on(measured)?;
+            println!("\n{}", vrouters::table(&figures));
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -134,7 +134,8 @@ fn seconds(value: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and bytes of a test cluster are far below 2^53")]
-fn mib(bytes: u64) -> String {
+/// Mebibytes of bytes, with one digit.
+pub fn mib(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / MIB)
 }
 

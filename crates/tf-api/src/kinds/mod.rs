@@ -15,6 +15,7 @@ mod redis;
 mod vrouter;
 mod vrouter_configuration;
 mod vrouter_profile;
+mod vrouter_upgrade;
 mod webui;
 mod zookeeper;
 
@@ -33,6 +34,7 @@ pub use redis::*;
 pub use vrouter::*;
 pub use vrouter_configuration::*;
 pub use vrouter_profile::*;
+pub use vrouter_upgrade::*;
 pub use webui::*;
 pub use zookeeper::*;
 

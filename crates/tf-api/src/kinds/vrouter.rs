@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::VrouterConfiguration;
+use super::{UpgradeStrategy, VrouterConfiguration};
 use crate::{
     common::PodConfiguration,
     contract::Status,
@@ -53,6 +53,8 @@ pub struct VrouterSpec {
         "x-kubernetes-validations" = [rule("self.size() < 2 || self.all(g, has(g.nodeSelector) && g.nodeSelector.size() > 0)", "give each group a nodeSelector when there are several; without one a group takes the nodes of the others")],
     ))]
     pub groups: Vec<VrouterGroup>,
+    /// How a change goes through the nodes: those of all groups that state no strategy of their own, one group after the other.
+    pub upgrade_strategy: Option<UpgradeStrategy>,
     /// Settings of the vRouters.
     pub service_configuration: VrouterConfiguration,
 }
@@ -94,6 +96,8 @@ pub struct VrouterGroup {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)))]
     pub profiles: Vec<String>,
+    /// How a change goes through the group's nodes, whatever happens in other groups. Default: the spec's upgradeStrategy, together with the other groups.
+    pub upgrade_strategy: Option<UpgradeStrategy>,
 }
 
 /// Status of a Vrouter.

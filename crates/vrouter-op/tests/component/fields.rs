@@ -74,6 +74,8 @@ fn no_field_lies() {
         company: &company,
         except: &[
             ("commonConfiguration.certificates.issuer", "the runtime asks it, see e2e/tests/inputs/issuer.rs"),
+            ("groups.[].upgradeStrategy", "it decides about steps, see rollout.rs"),
+            ("upgradeStrategy", "it decides about steps, see rollout.rs"),
             ("serviceConfiguration.agentMode", "every value but the default is refused, see below"),
             ("serviceConfiguration.vrouterEncryption", "every value but the default is refused, see below"),
         ],

@@ -190,3 +190,78 @@ fn certificates_are_told_of_and_no_list_grows_with_the_cluster() {
     assert!(draft.message.contains("and 485 more have not asked"), "{}", draft.message);
     assert!(draft.message.len() < 400, "{}", draft.message.len());
 }
+
+/// Ten nodes in each of two groups, with pods of an older template.
+fn outdated(spec: serde_json::Value) -> Plan {
+    let cr = vrouter(spec);
+    let rollout = plan(&cr, &observed()).expect("a plan").rollout.expect("workloads");
+    let [first, second] = &rollout.workloads[..] else { unreachable!("two groups") };
+    let pod = |index: usize| {
+        let (workload, hash) = if index < 10 { first } else { second };
+        // In each group one has been changed already.
+        let template = if index.is_multiple_of(10) { hash.clone() } else { "old".into() };
+        let (name, uid, node) =
+            (format!("{workload}-{index:02}"), format!("uid-{index:02}"), format!("node-{index:02}"));
+        Pod { name, uid, node: Some(node), ready: true, template: Some(template), ..Pod::default() }
+    };
+    let live = |(name, _): &(String, String)| {
+        let workload =
+            Workload { name: name.clone(), current: true, wanted: 10, existing: 10, ready: 10, ..Workload::default() };
+        (name.clone(), workload)
+    };
+    let zone = |index: usize| [("zone".to_owned(), format!("{}", index % 5))].into();
+    let node = |index: usize| Node { name: format!("node-{index:02}"), labels: zone(index), ..Node::default() };
+    let observed = Observed {
+        pods: Source::Known((0..20).map(pod).collect()),
+        nodes: Source::Known((0..20).map(node).collect()),
+        workloads: rollout.workloads.iter().map(live).collect(),
+        ..observed()
+    };
+    plan(&cr, &observed).expect("a plan")
+}
+
+fn strategies(all: serde_json::Value, own: serde_json::Value) -> serde_json::Value {
+    json!({"upgradeStrategy": all, "groups": [
+        {"name": "a", "nodeSelector": {"tier": "a"}}, {"name": "b", "nodeSelector": {"tier": "b"}, "upgradeStrategy": own},
+    ]})
+}
+
+fn restarted_by(plan: &Plan) -> Vec<&str> {
+    plan.step.iter().chain(&plan.wave).map(|step| step.target().uid.as_str()).collect()
+}
+
+#[test]
+fn several_nodes_are_changed_at_a_time_where_the_strategy_says_so_and_a_group_may_have_its_own() {
+    let plan = outdated(strategies(json!({"maxUnavailable": "30%"}), json!(null)));
+    assert_eq!(restarted_by(&plan), ["uid-09", "uid-08", "uid-07", "uid-06", "uid-05", "uid-04"], "of twenty nodes");
+    let said = plan.under_way.expect("steps");
+    assert!(said.starts_with("restarting pod ") && said.ends_with(": it is not up to date, and 5 more"), "{said}");
+    let plan = outdated(strategies(json!({"maxUnavailable": "30%"}), json!({"maxUnavailable": 2})));
+    assert_eq!(restarted_by(&plan), ["uid-09", "uid-08", "uid-07", "uid-19", "uid-18"], "of ten nodes, and two");
+    let by_zone = json!({"maxUnavailable": 4, "topologyKey": "zone"});
+    assert_eq!(restarted_by(&outdated(strategies(by_zone, json!({"type": "OnDelete"})))), ["uid-05"], "zone 0");
+    assert_eq!(restarted_by(&outdated(strategies(json!(null), json!(null)))), ["uid-09"]);
+}
+
+#[test]
+fn pods_that_a_strategy_leaves_to_people_are_counted() {
+    let plan = outdated(strategies(json!({"type": "InPlace"}), json!({"type": "OnDelete"})));
+    assert_eq!((restarted_by(&plan).len(), plan.under_way), (0, None));
+    let note =
+        "18 pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced";
+    assert!(plan.notes.iter().any(|said| said == note), "{:?}", plan.notes);
+}
+
+#[test]
+fn a_strategy_of_no_group_and_a_share_that_is_none_are_named() {
+    let each = json!({"upgradeStrategy": {"maxUnavailable": 2}, "groups": [
+        {"name": "a", "nodeSelector": {"tier": "a"}, "upgradeStrategy": {"maxUnavailable": 3}},
+    ]});
+    let ignored = plan(&vrouter(each), &observed()).expect("a plan").ignored;
+    assert!(ignored.iter().any(|said| said == "spec.upgradeStrategy: every group has its own"), "{ignored:?}");
+    for share in [json!(0), json!("0%"), json!("101%"), json!("many")] {
+        let spec = json!({"groups": [{"name": "a", "upgradeStrategy": {"maxUnavailable": share}}]});
+        let why = plan(&vrouter(spec), &observed()).expect_err("it is refused").message;
+        assert!(why.starts_with("spec.groups[a].upgradeStrategy.maxUnavailable is neither"), "{why}");
+    }
+}

@@ -18,6 +18,15 @@ const FOLLOWED: Duration = Duration::from_secs(40);
 const HANDOVER: Duration = Duration::from_secs(35);
 /// Within which of that the resource says so.
 const REPORTED: Duration = Duration::from_secs(10);
+/// Daemons that are elected, with their containers, which log it.
+const CONTAINERS: [(&str, KindInfo, &str); 4] = [
+    ("contrail-schema", CONFIG_KIND, "schematransformer"),
+    ("contrail-svc-monitor", CONFIG_KIND, "servicemonitor"),
+    ("contrail-device-manager", CONFIG_KIND, "devicemanager"),
+    ("contrail-kube-manager", KUBEMANAGER, "kubemanager"),
+];
+/// What they log.
+const IS_ELECTED: &str = "is elected";
 /// Elections of Config. A znode with this name is ahead of every other, and of no process.
 const ELECTIONS: [&str; 3] = ["/schema-transformer", "/svc-monitor", "/device-manager"];
 const AHEAD: &str = "0__lock__-000000001";
@@ -49,26 +58,43 @@ impl Lookout {
     }
 }
 
-/// Kills the leader of each daemon that is elected, one after the other: another process leads in time.
+/// Kills the leader of each daemon that is elected, one after the other: another process is elected in time, and opens its port as soon as it has started.
 pub async fn killed_leaders_are_followed(world: &World<'_>) -> Result<()> {
     let visitor = Visitor::of(world.client, NAMESPACE).await?;
     let nodes = world.lab.real_nodes()?.all()?;
     for (daemon, port) in DAEMONS.into_iter().skip(1) {
+        let (_, kind, container) = CONTAINERS.into_iter().find(|it| it.0 == daemon).context("no container")?;
         world.is_functional().await?;
         let statuses = visitor.statuses(&world.addresses).await?;
         let leader = statuses.keys().find(|(name, _)| *name == daemon).map(|(_, address)| *address);
         let node = nodes.iter().find(|node| Some(node.address()) == leader).context("no leader")?;
+        let elections =
+            async || Ok::<_, anyhow::Error>(logs(world.client, kind, container).await?.matches(IS_ELECTED).count());
+        let before = elections().await?;
         let lookout = Lookout::begin(&world.addresses, port);
         node.kill(daemon)?;
+        let killed = Instant::now();
         // The device manager's child serves on until the agent has seen that its parent ended.
         let has_ended = async || Ok(TcpStream::connect((node.address(), port)).await.is_err().then_some(()));
         eventually(&format!("{daemon} to have ended"), FOLLOWED, has_ended).await?;
+        let is_followed = async || Ok((elections().await? > before).then_some(()));
+        eventually(&format!("another {daemon} to be elected"), FOLLOWED.saturating_sub(killed.elapsed()), is_followed)
+            .await?;
+        let elected = killed.elapsed();
         world.is_functional().await.with_context(|| format!("{daemon} of {} was killed", node.name()))?;
         let longest = lookout.end().await?;
-        println!("{daemon}: a killed leader was followed after {longest:.1?}");
-        ensure!(longest < FOLLOWED, "{daemon}: no process was elected for {longest:.1?}");
+        println!(
+            "{daemon}: after a killed leader another one was elected after {elected:.1?}, and served after {longest:.1?}"
+        );
+        ensure!(longest < FOLLOWED + start(), "{daemon}: none served for {longest:.1?}");
     }
     Ok(())
+}
+
+/// How long daemons take to start where this run has slow ones (`TF_SIM_START_SECONDS`, which the images of the laboratory got, too).
+fn start() -> Duration {
+    let stated = std::env::var("TF_SIM_START_SECONDS").unwrap_or_default();
+    Duration::from_secs(stated.rsplit("..").next().and_then(|most| most.parse().ok()).unwrap_or(0))
 }
 
 /// Daemons of Config have no leader, since a znode of no process is ahead of all: Config says so in time, and is Ready when the znodes are gone.

@@ -1,4 +1,5 @@
-//! Each service gets other images, as with another release, one member at a time, under a client of the config API that notices nothing but that.
+//! Each service gets other images, as with another release, first one store after the other and then all others at once, one member of each at a time, under a
+//! client of the config API that notices nothing but that.
 
 use serde_json::{Value, json};
 use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER};
@@ -8,7 +9,7 @@ use super::elected::Lookout;
 use super::world::World;
 use super::*;
 
-/// For another process to be elected and to find everything.
+/// For another kube-manager to be elected and to find everything.
 const HANDED_OVER: Duration = Duration::from_secs(30);
 
 /// Services of the manifest, stores first, in the order in which the others need them.
@@ -28,6 +29,9 @@ pub const SERVICES: [(&str, KindInfo); 13] = [
     ("vrouters", VROUTER),
 ];
 
+/// Those of them that others live on.
+pub const STORES: [&str; 4] = ["zookeeper", "cassandras", "rabbitmq", "redis"];
+
 /// The same image by its full name, which is another one to Kubernetes.
 pub const REGISTRY: &str = "docker.io/";
 
@@ -39,21 +43,29 @@ async fn images_of_each_service_change_under_a_client_of_the_api_and_none_of_its
 async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let mut manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
-    for (service, kind) in SERVICES {
-        let images = images(client, kind).await?;
-        ensure!(images.values().all(|image| !image.starts_with(REGISTRY)), "{service}: {images:?}");
-        let full = |(name, image): (String, String)| (name, format!("{REGISTRY}{image}"));
-        set(&mut manifest["spec"]["services"][service], &images.into_iter().map(full).collect());
+    let (stores, others): (Vec<_>, Vec<_>) = SERVICES.into_iter().partition(|(service, _)| STORES.contains(service));
+    for services in stores.chunks(1).chain([&others[..]]) {
+        for (service, kind) in services {
+            let images = images(client, *kind).await?;
+            ensure!(images.values().all(|image| !image.starts_with(REGISTRY)), "{service}: {images:?}");
+            let full = |(name, image): (String, String)| (name, format!("{REGISTRY}{image}"));
+            set(&mut manifest["spec"]["services"][service], &images.into_iter().map(full).collect());
+        }
         let apply = async { lab.apply(&manifest.to_string()).await.map(drop) };
-        let lookout = (kind == KUBEMANAGER).then(|| Lookout::begin(&world.addresses, KUBE_MANAGER_INTROSPECT.get()));
-        world.goes_through(service, apply, &[kind]).await?;
+        let kinds: Vec<KindInfo> = services.iter().map(|(_, kind)| *kind).collect();
+        let lookout =
+            kinds.contains(&KUBEMANAGER).then(|| Lookout::begin(&world.addresses, KUBE_MANAGER_INTROSPECT.get()));
+        let what = if let [(service, _)] = services { service } else { "others" };
+        world.goes_through(what, apply, &kinds).await?;
         if let Some(lookout) = lookout {
             let longest = lookout.end().await?;
-            println!("{service}: nobody was at work for {longest:.1?} at most");
-            ensure!(longest < HANDED_OVER, "{service}: nobody was at work for {longest:.1?}");
+            println!("kube-manager: none was at work for {longest:.1?} at most");
+            ensure!(longest < HANDED_OVER, "kube-manager: none was at work for {longest:.1?}");
         }
-        let changed = self::images(client, kind).await?;
-        ensure!(changed.values().all(|image| image.starts_with(REGISTRY)), "{service}: {changed:?}");
+        for (service, kind) in services {
+            let changed = self::images(client, *kind).await?;
+            ensure!(changed.values().all(|image| image.starts_with(REGISTRY)), "{service}: {changed:?}");
+        }
     }
     Ok(())
 }

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use tf_api::kinds::{ANALYTICS, ANALYTICS_SNMP, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER};
 
 use super::daemons::{Daemon, Daemons};
-use super::images::resources_of;
+use super::images::{STORES, resources_of};
 use super::named::Findings;
 use super::world::World;
 use super::*;
 
 /// A change, and what it is for.
+#[derive(Clone, Copy)]
 struct Setting {
     /// The service of the manifest.
     service: &'static str,
@@ -45,11 +46,11 @@ const SETTINGS: [Setting; 15] = [
     },
     // All that its files say is its port, for which everybody who uses it is started anew, too.
     Setting { service: "redis", kind: REDIS, wish: pods, anew: &["redis"] },
-    // Without Keystone nothing stands in the API's file alone.
+    // Without Keystone nothing stands in the API's file alone. Further workers are the whole pod's, which has their number.
     Setting {
         service: "config",
         kind: CONFIG_KIND,
-        wish: pods,
+        wish: || json!({"serviceConfiguration": {"apiWorkerCount": 2}}),
         anew: &["api", "devicemanager", "dnsmasq", "schematransformer", "servicemonitor"],
     },
     Setting {
@@ -129,25 +130,48 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     repaired(client).await?;
     let mut manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
     let mut findings = Findings::default();
-    for (number, Setting { service, kind, wish, anew }) in SETTINGS.into_iter().enumerate() {
+    for (number, settings) in together().into_iter().enumerate() {
+        let mut meant: Vec<(String, &[&str])> = Vec::new();
         let mut names = Vec::new();
-        for resource in resources_of(&mut manifest["spec"]["services"][service]) {
-            names.push(format!("{}-", resource["metadata"]["name"].as_str().context("no name")?));
-            merge(&mut resource["spec"], &wish());
+        for Setting { service, wish, anew, .. } in &settings {
+            for resource in resources_of(&mut manifest["spec"]["services"][service]) {
+                let name = resource["metadata"]["name"].as_str().context("no name")?;
+                meant.push((format!("{name}-"), anew));
+                merge(&mut resource["spec"], &wish());
+            }
+            names.push(format!("{service} {}", wish()));
         }
-        let what = format!("{service} {}", wish());
+        let what = names.join(", ");
         println!("{what}");
         let before = Daemons::of(lab, client).await?;
         let apply = async { lab.apply(&manifest.to_string()).await.map(drop) };
-        let changed = world.goes_through(&format!("{service}-{number}"), apply, &[kind]).await;
+        let kinds: Vec<KindInfo> = settings.iter().map(|setting| setting.kind).collect();
+        let changed = world.goes_through(&format!("setting-{number}"), apply, &kinds).await;
         findings.note(&what, changed);
         let is_meant = |daemon: &Daemon| {
-            anew.contains(&daemon.container.as_str()) && names.iter().any(|name| daemon.pod.starts_with(name))
+            meant.iter().any(|(pods, anew)| anew.contains(&daemon.container.as_str()) && daemon.pod.starts_with(pods))
         };
         findings.note(&what, before.are_others(is_meant));
-        findings.note(&what, before.have_stayed_but(is_meant, anew));
+        let anew: Vec<&str> = settings.iter().flat_map(|setting| setting.anew).copied().collect();
+        findings.note(&what, before.have_stayed_but(is_meant, &anew));
     }
     findings.none()
+}
+
+/// Settings that are changed together: each store's alone, and of the others one of each service.
+fn together() -> Vec<Vec<Setting>> {
+    let mut groups: Vec<Vec<Setting>> = Vec::new();
+    for setting in SETTINGS {
+        let is_store = |setting: &Setting| STORES.contains(&setting.service);
+        let group = groups.iter_mut().find(|group| {
+            !is_store(&setting) && !group.iter().any(|other| is_store(other) || other.service == setting.service)
+        });
+        match group {
+            Some(group) => group.push(setting),
+            None => groups.push(vec![setting]),
+        }
+    }
+    groups
 }
 
 /// Puts a wish into what there is.

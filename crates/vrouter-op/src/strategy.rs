@@ -1,0 +1,76 @@
+//! How a change goes through the nodes of groups, as the spec says.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tf_api::{UpgradeStrategy, UpgradeType, Vrouter, contract::Reason};
+use tf_plan::{
+    fleet::{Lane, Method, Share, Strategy},
+    plan::NotReady,
+};
+
+use crate::groups::Group;
+
+/// Lanes of the workloads of groups, which stand in the order of the groups: one for all groups that follow the spec's strategy, and one for each group with a
+/// strategy of its own.
+///
+/// # Errors
+/// `InvalidSpec` for a share that is none.
+pub fn lanes(cr: &Vrouter, groups: &[Group<'_>], workloads: &[(String, String)]) -> Result<Vec<Lane>, NotReady> {
+    let stated = cr.spec.upgrade_strategy.as_ref();
+    let mut lanes =
+        vec![Lane { workloads: Vec::new(), strategy: strategy(stated, || "spec.upgradeStrategy".to_owned())? }];
+    for (group, workload) in groups.iter().zip(workloads) {
+        match group.strategy {
+            None => lanes[0].workloads.push(workload.clone()),
+            own => {
+                let path = || format!("spec.groups[{}].upgradeStrategy", group.name.unwrap_or_default());
+                lanes.push(Lane { workloads: vec![workload.clone()], strategy: strategy(own, path)? });
+            }
+        }
+    }
+    Ok(lanes)
+}
+
+fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Result<Strategy, NotReady> {
+    let UpgradeStrategy { kind, max_unavailable, max_failures, soak_seconds, topology_key } =
+        stated.cloned().unwrap_or_default();
+    let default = Strategy::default();
+    let share = match &max_unavailable {
+        None => default.max_unavailable,
+        Some(stated) => share(stated).ok_or_else(|| {
+            let message =
+                format!("{}.maxUnavailable is neither a number from 1 nor a percentage from 1% to 100%", path());
+            NotReady::invalid(Reason::InvalidSpec, message)
+        })?,
+    };
+    Ok(Strategy {
+        method: match kind.unwrap_or_default() {
+            UpgradeType::RollingUpdate => Method::RollingUpdate,
+            UpgradeType::InPlace => Method::InPlace,
+            UpgradeType::OnDelete => Method::OnDelete,
+        },
+        max_unavailable: share,
+        max_failures: max_failures.map_or(default.max_failures, |most| usize::try_from(most).unwrap_or(1).max(1)),
+        soak: Duration::from_secs(soak_seconds.map_or(0, |seconds| u64::try_from(seconds).unwrap_or(0))),
+        topology_key,
+    })
+}
+
+fn share(stated: &IntOrString) -> Option<Share> {
+    match stated {
+        IntOrString::Int(count) => usize::try_from(*count).ok().filter(|count| *count > 0).map(Share::Nodes),
+        IntOrString::String(text) => {
+            let percent: usize = text.strip_suffix('%')?.parse().ok()?;
+            (1..=100).contains(&percent).then_some(Share::Percent(percent))
+        }
+    }
+}
+
+/// Settings that have no effect, since every group has a strategy of its own.
+pub fn ignored(cr: &Vrouter) -> Option<String> {
+    let groups = &cr.spec.groups;
+    let is_unused = !groups.is_empty() && groups.iter().all(|group| group.upgrade_strategy.is_some());
+    (cr.spec.upgrade_strategy.is_some() && is_unused)
+        .then(|| "spec.upgradeStrategy: every group has its own".to_owned())
+}
