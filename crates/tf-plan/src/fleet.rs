@@ -113,8 +113,8 @@ pub struct Wave {
     pub changes: Vec<Decision>,
     /// Why nothing may be done now although something is not up to date, for people.
     pub held: Option<String>,
-    /// How many pods are not up to date and wait for a person, who deletes them.
-    pub left: usize,
+    /// Names of pods that are not up to date and wait for a person, who deletes them.
+    pub left: Vec<String>,
     /// When a pod has soaked.
     pub again: Option<Duration>,
 }
@@ -147,7 +147,7 @@ impl Member<'_> {
 /// Decides for the pods of a lane.
 pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
     let Lane { workloads, strategy } = lane;
-    let mut left = 0;
+    let mut left = Vec::new();
     let unasked: BTreeMap<String, Workload> = match strategy.method {
         Method::RollingUpdate => BTreeMap::new(),
         Method::InPlace | Method::OnDelete => {
@@ -170,7 +170,8 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
                         || method == Method::InPlace && *change == Change::Configuration
                 };
                 let kept = change.filter(is_done);
-                left += usize::from(rollout::outdated(pod, live, template).is_some() || kept != change);
+                let is_left = rollout::outdated(pod, live, template).is_some() || kept != change;
+                left.extend(is_left.then(|| pod.name.clone()));
                 kept
             }
         }
@@ -500,16 +501,16 @@ mod tests {
         }
         let of = |method| world.decide(Strategy { method, ..nodes(4) });
         let rolling = of(Method::RollingUpdate);
-        assert_eq!((rolling.changes.len(), rolling.left), (1, 0), "the first one alone");
+        assert_eq!((rolling.changes.len(), rolling.left.len()), (1, 0), "the first one alone");
         let in_place = of(Method::InPlace);
         assert!(in_place.changes.iter().all(|change| !matches!(change, Decision::Restart(_))), "{in_place:?}");
-        assert_eq!(in_place.left, 1);
-        assert_eq!(of(Method::OnDelete).left, 2);
+        assert_eq!(in_place.left, ["set-0"]);
+        assert_eq!(of(Method::OnDelete).left.len(), 2);
         let mut certificates = World::of(vec![pod(0, true, "old"), pod(1, true, NEW)]);
         certificates.changes = [change(0, Change::Certificate)].into();
         let wave = certificates.decide(Strategy { method: Method::OnDelete, ..Strategy::default() });
         assert!(matches!(&wave.changes[..], [Decision::Renew(target)] if target.pod == "set-0"), "{wave:?}");
-        assert_eq!(wave.left, 1);
+        assert_eq!(wave.left, ["set-0"]);
     }
 
     #[test]
@@ -595,7 +596,7 @@ mod tests {
             }
             prop_assert!(wave.changes.is_empty() || wave.held.is_none());
             let is_outdated = |pod: &&Pod| pod.template.as_deref() != Some(NEW) || world.changes.contains_key(&pod.name);
-            let says = wave.held.is_some() || wave.left > 0 || !wave.changes.is_empty();
+            let says = wave.held.is_some() || !wave.left.is_empty() || !wave.changes.is_empty();
             prop_assert!(says || !there().any(|pod| is_outdated(&pod)), "{wave:?}");
             prop_assert!(wave.held.is_none_or(|why| !why.ends_with(": ")), "it is held for no reason");
         }

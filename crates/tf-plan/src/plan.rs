@@ -1,6 +1,9 @@
 //! The result of planning: desired state, or why there is none yet.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::{Map, Value};
 use tf_api::contract::{ConditionType, DaemonStatus, Draft, Endpoint, MemberStatus, Reason};
@@ -108,6 +111,8 @@ pub struct Plan {
     pub step: Option<Step>,
     /// Steps that are allowed beside it, of a component whose pods are the same on every node (see [`crate::fleet`]).
     pub wave: Vec<Step>,
+    /// Names of pods that are not up to date and stay so until a person deletes them, as the spec asks for.
+    pub left: BTreeSet<String>,
     /// After which time things are looked at again although nothing happens.
     pub again: Option<Duration>,
     /// What people are told once, when the fields of `record` that say so are stored.

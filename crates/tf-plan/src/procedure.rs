@@ -234,7 +234,8 @@ pub fn complete_nodes<Cr: Managed>(
     let explained = plan.step.as_ref().map(|step| format!("{}{}", step.explain(), beside(plan.wave.len())));
     plan.under_way = explained.or_else(|| waves.iter().find_map(|wave| wave.held.clone()));
     plan.again = waves.iter().filter_map(|wave| wave.again).chain(plan.again).min();
-    let left: usize = waves.iter().map(|wave| wave.left).sum();
+    plan.left = waves.into_iter().flat_map(|wave| wave.left).collect();
+    let left = plan.left.len();
     plan.notes.extend((left > 0).then(|| {
         format!("{left} pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced")
     }));

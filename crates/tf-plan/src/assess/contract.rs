@@ -52,7 +52,7 @@ fn plan_facts(next: &mut Contract, previous: &Contract, plan: &Plan, available: 
     }
     next.selector = plan.rollout.as_ref().map(|rollout| rollout.selector.clone());
     let deployed = previous.version.as_ref().and_then(|version| version.deployed.clone());
-    let deployed = if ready { Some(plan.version.clone()) } else { deployed };
+    let deployed = if ready && plan.left.is_empty() { Some(plan.version.clone()) } else { deployed };
     next.version = Some(VersionStatus { desired: Some(plan.version.clone()), deployed });
     // Before the first bring-up nobody may take the endpoints for served ones; afterwards they stay, conditions tell.
     if available || previous.initialized == Some(true) {

@@ -51,7 +51,8 @@ impl Facts {
             |pod: &&Pod| pod.ready && !situation.unwell().is_some_and(|(troubles, _)| troubles.contains_key(&pod.name));
         let well = situation.pods.iter().filter(is_well).count() as i32;
         let ready = if situation.pods.is_empty() { counted } else { counted.min(well) };
-        let outdated = rollout.map(|rollout| outdated(situation, rollout)).unwrap_or_default();
+        let mut outdated = rollout.map(|rollout| outdated(situation, rollout)).unwrap_or_default();
+        outdated.retain(|pod| plan.is_none_or(|plan| !plan.left.contains(pod)));
         let settled = rollout.is_none_or(|rollout| {
             rollout.workloads.iter().all(|(name, _)| situation.workloads.get(name).is_some_and(|live| live.current))
         });

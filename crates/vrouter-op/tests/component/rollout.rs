@@ -250,6 +250,7 @@ fn pods_that_a_strategy_leaves_to_people_are_counted() {
     let note =
         "18 pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced";
     assert!(plan.notes.iter().any(|said| said == note), "{:?}", plan.notes);
+    assert_eq!(plan.left.len(), 18, "they keep the Vrouter from being Ready no longer");
 }
 
 #[test]
