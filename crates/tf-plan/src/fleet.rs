@@ -188,8 +188,9 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
         let soaks = (view.soaks)(pod, strategy.soak).filter(|_| seat.serves && !strategy.soak.is_zero());
         members.push(Member { pod, seat, trouble: (view.trouble)(pod), soaks });
     }
-    let again = members.iter().filter_map(|member| member.soaks).min();
-    Wave { left, again, ..decide(strategy, workloads, view, &members) }
+    let wave = decide(strategy, workloads, view, &members);
+    let again = members.iter().filter_map(|member| member.soaks).min().filter(|_| wave.held.is_some());
+    Wave { left, again, ..wave }
 }
 
 fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '_>, members: &[Member<'_>]) -> Wave {
@@ -293,7 +294,7 @@ fn chosen(
     let key = strategy.topology_key.as_deref();
     let domain = |member: &Member<'_>| key.and_then(|key| (view.label)(member.pod, key));
     let mut due: Vec<&Member<'_>> = due.iter().copied().filter(|member| !member.seat.terminating).collect();
-    due.sort_by_key(|it| (!it.seat.pending, !it.seat.ails, it.seat.last, domain(it)));
+    due.sort_by_key(|member| domain(member));
     let begun = members.iter().find(|member| member.is_begun());
     let now = begun.or_else(|| due.first().copied()).map(domain);
     // Where a pod has been changed and serves, others may be changed together.

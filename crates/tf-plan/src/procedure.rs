@@ -248,6 +248,7 @@ pub fn complete_nodes<Cr: Managed>(
 /// is not for them.
 fn hear<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, reports: &Reports<'_>) -> Clarity {
     let clarity = reports.clarity();
+    plan.notes.extend(reports.pods.iter().filter_map(moved));
     plan.daemons = is_deserted(observed).then(Vec::new);
     plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, reports, clarity));
     if clarity == Clarity::Unheard {
@@ -255,6 +256,15 @@ fn hear<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, reports:
         plan.under_way = reports::being_asked(cr);
     }
     clarity
+}
+
+/// That a pod has an address that its node does not have any more, for people.
+fn moved(pod: &Pod) -> Option<String> {
+    let (node, now, was) = (pod.node.as_ref()?, pod.node_address.as_ref()?, pod.address.as_ref()?);
+    Some(format!(
+        "node {node} has the address {now} now; pod {} keeps {was} until it is replaced, when it is its turn",
+        pod.name
+    ))
 }
 
 /// Troubles with the names of the nodes, which the names of a DaemonSet's pods do not tell.

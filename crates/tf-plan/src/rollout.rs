@@ -247,11 +247,12 @@ pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(St
     next(&seats, || unready(pods).or_else(|| any_incomplete(pods, live, templates)))
 }
 
-/// Whether a pod has to be made from another template than it was. Until the controller of its workload has seen that one it would make the pod from the
+/// Whether a pod has to be replaced: for another template, because `kubectl rollout restart` asks for it, or since its node has another address. Until the controller of its workload has seen that one it would make the pod from the
 /// old one again.
 pub fn outdated(pod: &Pod, live: Option<&Workload>, template: &str) -> Option<Change> {
     let live = live.filter(|workload| workload.current)?;
-    let is_outdated = pod.template.as_deref() != Some(template) || restart_is_due(pod, live);
+    let is_outdated =
+        pod.template.as_deref() != Some(template) || restart_is_due(pod, live) || pod.node_address.is_some();
     is_outdated.then_some(Change::Template)
 }
 

@@ -62,6 +62,7 @@ impl<C: Component> Observer<C> {
         if let Source::Known(nodes) = &mut observed.nodes {
             *nodes = family::nodes_of(&self.world.declaration, cr, std::mem::take(nodes));
         }
+        let mut observed = observed.with_addresses_in_use();
         self.read_references(key, cr, &mut observed).await?;
         self.read_credentials(key, cr, &mut observed).await?;
         self.read_facts(&mut observed).await?;

@@ -1,18 +1,23 @@
 //! Nodes that are not as one expects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tf_api::kinds::{
     ANALYTICS, CASSANDRA, CONFIG, CONTROL, KUBEMANAGER, MANAGER, QUERY_ENGINE, RABBITMQ, REDIS, VROUTER, WEBUI,
     ZOOKEEPER,
 };
-use tf_testing::{Cluster, IpFamily, Options, operators, resources, sample::has_turn};
+use tf_testing::{
+    Cluster, IpFamily, Options, operators,
+    resources::{self, Resource},
+    sample::has_turn,
+    wait::eventually,
+};
 
-use crate::support::{alone, cluster, made, member, told};
+use crate::support::{SOON, alone, cluster, made, member, told};
 
 #[tokio::test]
 async fn a_selector_that_matches_no_node_is_said_and_the_first_node_is_taken() -> Result<()> {
@@ -177,4 +182,62 @@ async fn a_node_that_is_removed_is_said_and_taken_back_with_its_member() -> Resu
     let after = cluster.ready(ZOOKEEPER, "zk").await?;
     assert_eq!(after.object.data["status"]["members"], before);
     Ok(())
+}
+
+/// Uids and addresses of the pods of ZooKeeper by their nodes.
+async fn places(cluster: &Cluster) -> Result<BTreeMap<String, (String, String)>> {
+    let pods = resources::pods(&cluster.client, ZOOKEEPER, &cluster.namespace).await?;
+    let place = |pod: Pod| {
+        let (uid, node) = (pod.metadata.uid?, pod.spec?.node_name?);
+        Some((node, (uid, pod.status?.pod_ip?)))
+    };
+    Ok(pods.into_iter().filter_map(place).collect())
+}
+
+#[tokio::test]
+async fn a_node_that_gets_another_address_keeps_its_member_where_it_is_until_the_pod_is_replaced() -> Result<()> {
+    let cluster = cluster("in-moved", &["zookeeper-op"]).await?;
+    let nodes = cluster.nodes(3, 0).await?;
+    member(&cluster, ZOOKEEPER, "zk", json!({})).await?;
+    cluster.ready(ZOOKEEPER, "zk").await?;
+    let before = places(&cluster).await?;
+    let (moved, new) = (&nodes[1], "10.9.9.9");
+    let addresses = json!({"status": {"addresses": [{"type": "InternalIP", "address": new}, {"type": "Hostname", "address": moved}]}});
+    let api = cluster.lab.nodes().await?;
+    api.api().patch_status(moved, &PatchParams::default(), &Patch::Strategic(addresses)).await?;
+
+    let address = |zk: &Resource| {
+        let members = zk.object.data["status"]["members"].as_array()?;
+        let member = members.iter().find(|member| member["node"] == **moved)?;
+        member["address"].as_str().map(str::to_owned)
+    };
+    let (old, mut seen) = (before[moved].1.clone(), BTreeSet::new());
+    eventually("the member at its new address", SOON, async || {
+        let zk = cluster.get(ZOOKEEPER, "zk").await?;
+        let now = places(&cluster).await?;
+        let at = address(&zk).context("no such member")?;
+        let is_replaced = now.get(moved).is_none_or(|(uid, _)| *uid != before[moved].0);
+        ensure!(at == old || at == new, "{at}");
+        // The status was read before the pods.
+        ensure!(
+            at == old || is_replaced || is_terminating(&cluster, moved).await?,
+            "it moved while its pod keeps the old address"
+        );
+        seen.insert(zk.explain("WorkloadReady"));
+        Ok((at == new && zk.is_ready() && now.get(moved).is_some_and(|place| place.1 == new)).then_some(()))
+    })
+    .await
+    .with_context(|| format!("{seen:#?}"))?;
+    let after = places(&cluster).await?;
+    for node in [&nodes[0], &nodes[2]] {
+        ensure!(before[node] == after[node], "{node}: {before:?}, {after:?}");
+    }
+    Ok(())
+}
+
+/// Whether the pod on a node ends.
+async fn is_terminating(cluster: &Cluster, node: &str) -> Result<bool> {
+    let pods = resources::pods(&cluster.client, ZOOKEEPER, &cluster.namespace).await?;
+    let is_there = |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    Ok(pods.iter().find(is_there).is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()))
 }

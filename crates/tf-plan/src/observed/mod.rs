@@ -2,6 +2,7 @@
 //!
 //! Everything that varies enters through here, time and generated credentials included. Tests write it as YAML.
 
+mod in_use;
 mod reduce;
 
 use std::collections::BTreeMap;
@@ -134,6 +135,9 @@ pub struct Pod {
     /// Address, once known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The address of its node, where that is another one by now (see [`Observed::with_addresses_in_use`]): the pod has to be replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_address: Option<String>,
     /// Whether the kubelet reports the pod Ready.
     pub ready: bool,
     /// Since when it reports that the pod is not.

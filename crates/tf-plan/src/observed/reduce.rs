@@ -200,6 +200,7 @@ impl From<v1::Pod> for Pod {
             name: pod.metadata.name.unwrap_or_default(),
             uid: pod.metadata.uid.unwrap_or_default(),
             node: spec.node_name,
+            node_address: None,
             address,
             ready: is("Ready", "True"),
             unready_since,
