@@ -41,6 +41,10 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [analytics]
   verbs: [list, watch]
+# read: settings of groups that name a profile
+- apiGroups: ["tf.tungsten.io"]
+  resources: [vrouterprofiles]
+  verbs: [list, watch]
 # members: their state, and changes of one at a time
 - apiGroups: [""]
   resources: [pods]

@@ -1,7 +1,7 @@
 //! Fields that the definition of a kind does not have. The API server drops them unless it is asked to check (`kubectl apply --validate=ignore`; Kubernetes,
 //! "Extend the Kubernetes API with CustomResourceDefinitions", field pruning).
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     crd::Definition,
@@ -130,7 +130,10 @@ fn walk(kind: &'static str, schema: &Value, value: &Value, path: &mut Vec<Step>,
                 let inside = known.and_then(|known| known.get(key)).or_else(|| schema.get("additionalProperties"));
                 match (inside, known) {
                     (Some(inside), _) => walk(kind, inside, inner, path, found),
-                    (None, Some(known)) => found.push(Unknown { kind, path: path.clone(), near: nearest(key, known) }),
+                    (None, Some(known)) => {
+                        let near = nearest(key, known.keys().map(String::as_str)).map(str::to_owned);
+                        found.push(Unknown { kind, path: path.clone(), near });
+                    }
                     (None, None) => {}
                 }
                 path.pop();
@@ -148,11 +151,11 @@ fn walk(kind: &'static str, schema: &Value, value: &Value, path: &mut Vec<Step>,
 }
 
 /// The known name that one has most likely meant: at most a third of it is different.
-fn nearest(name: &str, known: &Map<String, Value>) -> Option<String> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
-    let distance = |other: &String| strsim::damerau_levenshtein(&lower, &other.to_lowercase());
-    let near = known.keys().map(|other| (distance(other), other)).min()?;
-    (near.0 * 3 <= name.len()).then(|| near.1.clone())
+    let distance = |other: &str| strsim::damerau_levenshtein(&lower, &other.to_lowercase());
+    let near = known.map(|other| (distance(other), other)).min()?;
+    (near.0 * 3 <= name.len()).then_some(near.1)
 }
 
 #[cfg(test)]

@@ -232,6 +232,46 @@ fn a_vrouter_with_dpdk_is_refused_and_one_without_is_made() {
 }
 
 #[test]
+fn groups_of_the_example_with_profiles_are_planned_with_what_their_profiles_state() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vrouter-profiles.yaml");
+    let example = fs::read_to_string(example).unwrap();
+    let of =
+        |manifest: &str, name: &str| previews(&[manifest, KUBEADM]).into_iter().find(|it| it.name == name).unwrap();
+    let vrouter = of(&example, "vrouter1");
+    let listed = |group: &str| {
+        let map = vrouter.objects().iter().find(|object| object.name == "vrouter1-parameters").unwrap();
+        map.body["data"][group].as_str().unwrap().to_owned()
+    };
+    for (group, gateway) in [("sriov", "192.0.2.2"), ("kernel", "192.0.2.3")] {
+        let listed = listed(group);
+        assert!(
+            listed.contains(&format!("VROUTER_GATEWAY={gateway}  # spec.groups[{group}].vrouterGateway")),
+            "{listed}"
+        );
+        assert!(listed.contains("VROUTER_MODULE_OPTIONS  # VrouterProfile flows: kernelMode.moreConfig"), "{listed}");
+        assert_eq!(listed.contains("SRIOV_VF=8  # VrouterProfile sriov"), group == "sriov", "{listed}");
+    }
+    assert!(told(previews(&[&example])).contains("VrouterProfile tf/flows: Vrouters whose groups name it read it"));
+    // As in the design of 2019: a profile that is not there, a name with a blank, two groups that want the same nodes.
+    let refused = |manifest: &str| match of(manifest, "vrouter1").outcome {
+        Outcome::NotReady(refused) => refused.message,
+        other => panic!("{other:?}"),
+    };
+    let missing = refused(&example.replace("    - sriov\n", "    - other-profile1\n"));
+    assert!(
+        missing.starts_with("VrouterProfile tf/other-profile1 does not exist, and spec.groups[sriov].profiles"),
+        "{missing}"
+    );
+    let same = refused(&example.replace("nic: plain", "nic: sriov"));
+    assert!(same.starts_with("groups sriov and kernel of spec.groups take the same nodes"), "{same}");
+    let dpdk = refused(&example.replace(
+        "  kernelMode:\n    moreConfig:\n      VROUTER_MODULE_OPTIONS: vr_flow_entries=1048576",
+        "  dpdk: {coreMask: 0xF}",
+    ));
+    assert!(dpdk.starts_with("VrouterProfile flows: dpdk is not supported by this release"), "{dpdk}");
+}
+
+#[test]
 fn workers_of_the_api_have_a_queue_of_1024_and_ports_that_nothing_else_has() {
     let manifest = include_str!("cases/several-workers.yaml");
     let config = |manifest: &str| {

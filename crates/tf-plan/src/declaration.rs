@@ -45,6 +45,13 @@ pub enum Read {
         /// Why.
         reason: &'static str,
     },
+    /// Specs of resources that no operator reconciles, in the watched namespaces.
+    Specs {
+        /// The kind.
+        kind: Kind,
+        /// Why.
+        reason: &'static str,
+    },
     /// One ConfigMap of a given namespace that describes the cluster.
     Fact {
         /// Namespace.
@@ -192,6 +199,14 @@ impl Declaration {
         })
     }
 
+    /// Kinds of resources whose specs it reads.
+    pub fn specs(&self) -> impl Iterator<Item = Kind> {
+        self.reads.iter().filter_map(|read| match read {
+            Read::Specs { kind, .. } => Some(*kind),
+            _ => None,
+        })
+    }
+
     /// The watched kinds that are there only if somebody has installed their definitions.
     pub fn defined_kinds(&self) -> Vec<Kind> {
         let foreign: Vec<Kind> = self.foreign().map(|(kind, _)| kind).collect();
@@ -205,6 +220,7 @@ impl Declaration {
         kinds.extend(self.owned.iter().map(|owned| owned.kind));
         kinds.extend(self.peers.iter().map(|peer| peer.kind));
         kinds.extend(self.foreign().map(|(kind, _)| kind));
+        kinds.extend(self.specs());
         if self.watches_pods() {
             kinds.push(POD);
         }

@@ -66,6 +66,7 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
             Read::ConfigMaps { reason } => {
                 rule(Reach::Watched, CONFIG_MAP, &["get", "list", "watch"], format!("read: {reason}"))
             }
+            Read::Specs { kind, reason } => rule(Reach::Watched, *kind, &FOLLOW, format!("read: {reason}")),
             Read::Fact { namespace, name, reason } => Rule {
                 names: vec![*name],
                 ..rule(Reach::Namespace(namespace), CONFIG_MAP, &["get"], format!("read: {reason}"))

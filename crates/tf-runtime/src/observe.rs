@@ -15,7 +15,7 @@ use tf_plan::{
     dependency::snapshot_key,
     family,
     object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
-    observed::{Observed, Operator, Source, Unavailable, Unseen, Workload},
+    observed::{Observed, Operator, Source, Spec, Specs, Unavailable, Unseen, Workload},
     secret::SecretData,
 };
 
@@ -27,7 +27,7 @@ use crate::{
     identity::Authorities,
     keystone::Logins,
     object::Key,
-    watch::{Board, Primary, State},
+    watch::{Board, Cache, Primary, State},
     world::World,
 };
 
@@ -80,6 +80,7 @@ impl<C: Component> Observer<C> {
             removals: self.world.removals_of(key),
             foreign: self.foreign(),
             claims: self.world.claims_of(key),
+            specs: self.specs(&key.namespace),
             siblings: self.siblings(key),
             ..Observed::default()
         };
@@ -133,6 +134,18 @@ impl<C: Component> Observer<C> {
             Some((foreign_key(kind, name), object))
         };
         self.world.declaration.foreign().filter_map(seen).collect()
+    }
+
+    /// Specs of resources that others name, in a namespace.
+    fn specs(&self, namespace: &str) -> BTreeMap<String, Source<Specs>> {
+        let seen = |(kind, cache): (&Kind, &Arc<Cache<Spec>>)| {
+            let all = || {
+                let here = cache.select(|key, _| key.namespace == namespace);
+                here.into_iter().map(|(key, spec)| (key.name, (*spec).clone())).collect()
+            };
+            (kind.kind.to_owned(), self.source(*kind, namespace, all))
+        };
+        self.world.specs.iter().map(seen).collect()
     }
 
     /// What the cache holds, unless its watch is known not to work.

@@ -15,7 +15,7 @@ use tf_plan::{
     component::Component,
     declaration::Declaration,
     object::{Kind, PERSISTENT_VOLUME_CLAIM},
-    observed,
+    observed::{self, Spec},
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -87,6 +87,8 @@ pub struct World<Cr> {
     pub nodes: Arc<Cache<observed::Node>>,
     /// Objects of somebody else's kinds that describe the cluster, without metadata, by kind.
     pub foreign: HashMap<Kind, Arc<Cache<Value>>>,
+    /// Specs of resources that no operator reconciles, by kind.
+    pub specs: HashMap<Kind, Arc<Cache<Spec>>>,
     /// Objects that resources refer to by name.
     pub inputs: Arc<Inputs>,
     /// Members' requests for certificates.
@@ -114,6 +116,7 @@ impl<Cr: Managed> World<Cr> {
             .map(|owned| (owned.kind, Arc::new(Cache::default())))
             .collect();
         let foreign = declaration.foreign().map(|(kind, _)| (kind, Arc::default())).collect();
+        let specs = declaration.specs().map(|kind| (kind, Arc::default())).collect();
         Self {
             declaration,
             scope,
@@ -124,6 +127,7 @@ impl<Cr: Managed> World<Cr> {
             pods: Arc::default(),
             nodes: Arc::default(),
             foreign,
+            specs,
             inputs: Arc::default(),
             requests: Arc::default(),
             authorities: Arc::default(),

@@ -23,6 +23,10 @@ pub struct Group<'a> {
     pub tolerations: Vec<Toleration>,
     /// Gateway of its nodes.
     pub gateway: Option<&'a str>,
+    /// VrouterProfiles of its nodes, the strongest last.
+    pub profiles: &'a [String],
+    /// Whether profiles win over the group's own fields.
+    pub profiles_win: bool,
     /// How a change goes through its nodes, where that is not as the spec says for all.
     pub strategy: Option<&'a UpgradeStrategy>,
 }
@@ -40,13 +44,23 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let everywhere = || Placement::from_selector(&common.node_selector, Placement::Everywhere);
     if cr.spec.groups.is_empty() {
         let tolerations = tolerated(cr, &common.tolerations);
-        return vec![Group { name: None, placement: everywhere(), tolerations, gateway: None, strategy: None }];
+        return vec![Group {
+            name: None,
+            placement: everywhere(),
+            tolerations,
+            gateway: None,
+            profiles: &[],
+            profiles_win: false,
+            strategy: None,
+        }];
     }
     let groups = cr.spec.groups.iter().map(|group| Group {
         name: Some(&group.name),
         placement: Placement::from_selector(&group.node_selector, everywhere()),
         tolerations: tolerated(cr, if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
         gateway: group.vrouter_gateway.as_deref(),
+        profiles: &group.profiles,
+        profiles_win: group.override_fields == Some(true),
         strategy: group.upgrade_strategy.as_ref(),
     });
     groups.collect()
@@ -94,8 +108,8 @@ pub fn ignored(cr: &Vrouter) -> Vec<String> {
     let (common, groups) = (&cr.spec.common_configuration, &cr.spec.groups);
     let mut ignored: Vec<String> = groups
         .iter()
-        .filter(|group| !group.profiles.is_empty())
-        .map(|group| format!("spec.groups[{}].profiles: profiles are read by a later release", group.name))
+        .filter(|group| group.profiles.is_empty() && group.override_fields == Some(true))
+        .map(|group| format!("spec.groups[{}].override: it takes effect together with profiles", group.name))
         .collect();
     let everyone = |own: fn(&tf_api::VrouterGroup) -> bool| !groups.is_empty() && groups.iter().all(own);
     if !common.node_selector.is_empty() && everyone(|group| !group.node_selector.is_empty()) {

@@ -7,6 +7,7 @@ pub mod launch;
 pub mod parameters;
 pub mod plan;
 pub mod pods;
+pub mod profiles;
 pub mod registration;
 pub mod removal;
 pub mod services;
@@ -16,7 +17,7 @@ pub mod taint;
 use tf_api::{
     Vrouter,
     contract::ConditionType,
-    kinds::{ANALYTICS, CONFIG, CONTROL, VROUTER},
+    kinds::{ANALYTICS, CONFIG, CONTROL, VROUTER, VROUTER_PROFILE},
 };
 use tf_plan::{
     cluster,
@@ -50,6 +51,7 @@ impl component::Component for Component {
             Read::Nodes { reason: "which nodes groups select, by their labels: those are in the config API" },
             Read::Secrets { reason: "the password of Keystone's administrator, where the spec names a Secret" },
             Read::ConfigMaps { reason: "endpoints of services that no operator runs, and those last in use" },
+            Read::Specs { kind: Kind::custom(VROUTER_PROFILE), reason: "settings of groups that name a profile" },
         ];
         reads.extend(cluster::reads("name and pod subnets of the cluster, for the CNI plugin and the agents"));
         Declaration {

@@ -24,7 +24,7 @@ use tf_plan::{
     family::IpFamily,
     hibernation, images, keystone,
     node::{
-        self,
+        self, ContentHash,
         launch::file_name,
         template::{self, Local},
     },
@@ -46,7 +46,7 @@ use crate::{
     launch,
     parameters::{self, Name, Parameters, Secret},
     pods::{self, Ingredients, Pods},
-    registration, removal,
+    profiles, registration, removal,
     services::{self, Services},
     strategy, taint,
 };
@@ -115,19 +115,22 @@ fn complete(
     let agents = agents(cr, &parameters)?;
     let variables = identity.object_name("env");
     let cni_map = fit(&format!("{}-cni-config", identity.name), 63);
-    let pods = Ingredients {
-        cr,
-        identity: &identity,
-        containers: &selection.containers,
-        release: &selection.release,
-        overrides: &observed.operator.images,
-        cluster: &cluster,
-        parameters: &parameters,
-        variables: &variables,
-        cni_map: &cni_map,
-        agent_port: agents.port,
-    }
-    .pods()?;
+    let pods_with = |parameters: &Parameters, variables: &str| {
+        Ingredients {
+            cr,
+            identity: &identity,
+            containers: &selection.containers,
+            release: &selection.release,
+            overrides: &observed.operator.images,
+            cluster: &cluster,
+            parameters,
+            variables,
+            cni_map: &cni_map,
+            agent_port: agents.port,
+        }
+        .pods()
+    };
+    let pods = pods_with(&parameters, &variables)?;
 
     let mut objects = vec![workload::service_account(&identity)];
     objects.push(publish::endpoints_map(&identity, services::map_name(&identity), &services.endpoints()));
@@ -150,20 +153,8 @@ fn complete(
         agents: &agents,
         authority,
     };
-    let mut sets = Vec::new();
-    let mut workloads = Vec::new();
-    let mut contents = BTreeMap::new();
-    for group in &groups {
-        let parameters = parameters.with_gateway(group.name.unwrap_or_default(), group.gateway);
-        let files = world.files(&parameters)?;
-        objects.extend(files.objects(&group.identity(&identity))?);
-        let (daemon_set, name, hash) = world.daemon_set(group, &files, pods.init_of(&parameters)?);
-        objects.push(daemon_set);
-        // What every node completes for itself counts as it is stored.
-        contents.extend(files.content_hash(ANY_NODE).map(|content| (name.clone(), content)));
-        workloads.push((name, hash));
-        sets.push(parameters);
-    }
+    let Made { objects: made, sets, workloads, contents } = world.make(&groups, &parameters, &pods_with)?;
+    objects.extend(made);
     let mut notes = notes(&sets, services, &cluster)?;
     let known = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
     notes.extend(groups::kept_away(&groups, known));
@@ -187,7 +178,7 @@ fn complete(
     if let Some(parameters) = sets.first() {
         registration::complete(
             &mut plan,
-            &registration::World { cr, observed, groups: &groups, parameters, services },
+            &registration::World { cr, observed, groups: &groups, parameters, sets: &sets, services },
         )?;
     }
     plan.ignored = world.ignored(selection.ignored, &sets);
@@ -239,7 +230,53 @@ struct World<'a> {
     authority: Option<&'a String>,
 }
 
+/// What is made for the groups, in their order.
+#[derive(Default)]
+struct Made {
+    objects: Vec<Object>,
+    /// The parameters of each.
+    sets: Vec<Parameters>,
+    /// Names of DaemonSets with the hashes of their pods' templates.
+    workloads: Vec<(String, String)>,
+    /// What the agents of each DaemonSet are to run with.
+    contents: BTreeMap<String, ContentHash>,
+}
+
 impl World<'_> {
+    /// Makes what groups need. `pods_with`: the pods of a group with parameters and a Secret for variables of its own.
+    fn make(
+        &self,
+        groups: &[Group<'_>],
+        parameters: &Parameters,
+        pods_with: &dyn Fn(&Parameters, &str) -> Result<Pods, NotReady>,
+    ) -> Result<Made, NotReady> {
+        let (mut made, mut effective) = (Made::default(), BTreeMap::new());
+        for group in groups {
+            let parameters = profiles::apply(parameters, self.cr, group, self.observed)?;
+            let title = group.name.unwrap_or_default();
+            let parameters = parameters.with_gateway(title, group.gateway, group.profiles_win);
+            let identity = group.identity(self.identity);
+            let mut own_pods = None;
+            if !group.profiles.is_empty() {
+                let variables = identity.object_name("env");
+                own_pods = Some(pods_with(&parameters, &variables)?);
+                made.objects.push(environment(&identity, &variables, &parameters));
+                effective.insert(title.to_owned(), parameters.listed());
+            }
+            let pods = own_pods.as_ref().unwrap_or(self.pods);
+            let files = self.files(&parameters)?;
+            made.objects.extend(files.objects(&identity)?);
+            let (daemon_set, name, hash) = self.daemon_set(group, &files, pods, pods.init_of(&parameters)?);
+            made.objects.push(daemon_set);
+            // What every node completes for itself counts as it is stored.
+            made.contents.extend(files.content_hash(ANY_NODE).map(|content| (name.clone(), content)));
+            made.workloads.push((name, hash));
+            made.sets.push(parameters);
+        }
+        made.objects.extend((!effective.is_empty()).then(|| listed(self.identity, effective)));
+        Ok(made)
+    }
+
     /// Files of a group. One that asked for a secret goes to the Secret, whatever the secret was.
     fn files(&self, parameters: &Parameters) -> Result<Files, NotReady> {
         let (services, cluster) = (self.services, self.cluster);
@@ -293,7 +330,13 @@ impl World<'_> {
         Ok(nodemanager::file(&settings, &Local::Name.placeholder(), &Local::Address.placeholder())?)
     }
 
-    fn daemon_set(&self, group: &Group<'_>, files: &Files, init: Vec<Container>) -> (Object, String, String) {
+    fn daemon_set(
+        &self,
+        group: &Group<'_>,
+        files: &Files,
+        pods: &Pods,
+        init: Vec<Container>,
+    ) -> (Object, String, String) {
         let identity = group.identity(self.identity);
         let common =
             PodConfiguration { tolerations: group.tolerations.clone(), ..self.cr.spec.common_configuration.clone() };
@@ -306,8 +349,8 @@ impl World<'_> {
             agent_image: images::tf_node(&operator.images, &operator.version),
             service_account: workload::service_account_name(self.identity),
             init,
-            daemons: self.pods.daemons.clone(),
-            volumes: self.pods.volumes.clone(),
+            daemons: pods.daemons.clone(),
+            volumes: pods.volumes.clone(),
             owned_mounts: Vec::new(),
             offered_mounts: Vec::new(),
             has_secret_files: files.has_secrets(),
@@ -354,6 +397,12 @@ fn cni_object(identity: &Identity, name: String, content: String) -> Object {
     Object::new(CONFIG_MAP, &ConfigMap { metadata: identity.meta(name), data: Some(data), ..ConfigMap::default() })
 }
 
+/// What counts on the nodes of groups with profiles, and where it is stated, for people.
+fn listed(identity: &Identity, groups: BTreeMap<String, String>) -> Object {
+    let metadata = identity.meta(fit(&format!("{}-parameters", identity.name), 63));
+    Object::new(CONFIG_MAP, &ConfigMap { metadata, data: Some(groups), ..ConfigMap::default() })
+}
+
 /// The variables of the spec for init containers, which run programs of the images. It exists without any too, for the same
 /// reason.
 fn environment(identity: &Identity, name: &str, parameters: &Parameters) -> Object {
@@ -367,8 +416,11 @@ fn without_control(
     services: &Services,
     drafts: &[Draft],
 ) -> Result<Option<(Reason, String)>, NotReady> {
-    let Some(parameters) = sets.first() else { return Ok(None) };
-    if !services.xmpp_servers(parameters)?.is_empty() {
+    let mut has_none = false;
+    for parameters in sets {
+        has_none |= services.xmpp_servers(parameters)?.is_empty();
+    }
+    if !has_none {
         return Ok(None);
     }
     let control = drafts.iter().find(|draft| draft.kind == ConditionType::ControlReady);

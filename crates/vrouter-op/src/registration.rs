@@ -47,8 +47,10 @@ pub struct World<'a> {
     pub observed: &'a Observed<Vrouter>,
     /// Its groups.
     pub groups: &'a [Group<'a>],
-    /// What the spec says, of every group.
+    /// What the spec says where that is the same for every group.
     pub parameters: &'a Parameters,
+    /// What it says of each group, in their order.
+    pub sets: &'a [Parameters],
     /// Where the config API is.
     pub services: &'a Services,
 }
@@ -74,6 +76,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
         }
     };
     let agents = world.agents(nodes, pods);
+    let by_name: BTreeMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     for (node, facts) in &agents.wanted {
         if let Some(other) = names.insert(&facts.name, node) {
@@ -86,7 +89,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
             return Ok(());
         }
     }
-    let wanted = world.wanted(&agents)?;
+    let wanted = world.wanted(&agents, &by_name)?;
     Client { connection: &connection, endpoint: API }.register(plan, world.cr, world.observed, wanted);
     if let Some(registration) = &mut plan.registration {
         registration.is_early = Reports::of_observed(world.observed).clarity() == Clarity::Unheard;
@@ -138,29 +141,42 @@ impl World<'_> {
         agents
     }
 
+    /// What the spec says of a node.
+    fn of(&self, node: &Node) -> &Parameters {
+        let group = self.groups.iter().position(|group| group.placement.matches(node));
+        group.and_then(|group| self.sets.get(group)).unwrap_or(self.parameters)
+    }
+
     /// What an agent is called that nobody has heard.
     fn usual_name(&self, node: &Node) -> String {
-        let options = self.parameters.agent_options();
+        let parameters = self.of(node);
+        let options = parameters.agent_options();
         let option = options.iter().find(|option| option.section == "DEFAULT" && option.key == "agent_name");
-        let stated = option.map(|option| &option.value).or_else(|| self.parameters.variables().get(HOSTNAME));
+        let stated = option.map(|option| &option.value).or_else(|| parameters.variables().get(HOSTNAME));
         stated.filter(|name| !name.is_empty()).unwrap_or(&node.name).clone()
     }
 
     /// Who an agent is that nobody can ask; none where the spec says that it has another address than its node.
     fn assumed(&self, node: &Node) -> Option<Facts> {
-        let elsewhere = self.parameters.is_set(Name::DataSubnet)
-            || self.parameters.is_set(Name::L3mhCidr)
-            || self.parameters.variables().get(ADDRESS).is_some_and(|address| !address.is_empty());
+        let parameters = self.of(node);
+        let elsewhere = parameters.is_set(Name::DataSubnet)
+            || parameters.is_set(Name::L3mhCidr)
+            || parameters.variables().get(ADDRESS).is_some_and(|address| !address.is_empty());
         let address = node.address.clone().filter(|_| !elsewhere)?;
         Some(Facts { name: self.usual_name(node), address })
     }
 
-    fn wanted(&self, agents: &Agents) -> Result<Wanted, NotReady> {
-        let networks = self.physical_networks()?;
-        let is_tsn = self.parameters.get(Name::TsnAgentMode).is_some();
-        let routers = agents.wanted.values().map(|agent| self.router(agent, is_tsn, &networks));
-        // An agent that serves switches has no such interface (upstream `--disable_vhost_vmi`).
-        let interfaces = agents.wanted.values().filter(|_| !is_tsn).map(|agent| self.interface(agent));
+    fn wanted(&self, agents: &Agents, nodes: &BTreeMap<&str, &Node>) -> Result<Wanted, NotReady> {
+        let sets: Vec<Registered<'_>> = self.sets.iter().map(Registered::of).collect::<Result<_, _>>()?;
+        let (mut routers, mut interfaces) = (Vec::new(), Vec::new());
+        for (node, agent) in &agents.wanted {
+            let matches =
+                |group: &Group<'_>| nodes.get(node.as_str()).is_some_and(|node| group.placement.matches(node));
+            let Some(set) = self.groups.iter().position(matches).and_then(|group| sets.get(group)) else { continue };
+            routers.push(set.router(agent));
+            // An agent that serves switches has no such interface (upstream `--disable_vhost_vmi`).
+            interfaces.extend((!set.is_tsn).then(|| set.interface(agent)));
+        }
         let scope = |kind, within, refers: &[_]| Scope { kind, within, refers: refers.to_vec(), may_stay: true };
         Ok(Wanted {
             owner: Owner::of(self.cr),
@@ -168,14 +184,29 @@ impl World<'_> {
                 scope(VIRTUAL_ROUTER, Within::Object(types::system()), &[SUB_CLUSTER]),
                 scope(VIRTUAL_MACHINE_INTERFACE, Within::Ours(VIRTUAL_ROUTER), &[VIRTUAL_NETWORK]),
             ],
-            records: routers.chain(interfaces).collect(),
+            records: routers.into_iter().chain(interfaces).collect(),
             kept: agents.kept.iter().flat_map(|name| [types::in_system(name), interface_name(name)]).collect(),
         })
     }
+}
 
-    fn router(&self, agent: &Facts, is_tsn: bool, networks: &BTreeMap<String, Value>) -> Record {
+/// What the agents of a group are registered with.
+struct Registered<'a> {
+    parameters: &'a Parameters,
+    /// Whether they serve switches.
+    is_tsn: bool,
+    networks: BTreeMap<String, Value>,
+}
+
+impl<'a> Registered<'a> {
+    fn of(parameters: &'a Parameters) -> Result<Self, NotReady> {
+        let is_tsn = parameters.get(Name::TsnAgentMode).is_some();
+        Ok(Self { parameters, is_tsn, networks: physical_networks(parameters)? })
+    }
+
+    fn router(&self, agent: &Facts) -> Record {
         let embedded = json!("embedded");
-        let kind = if is_tsn { json!("tor-service-node") } else { embedded.clone() };
+        let kind = if self.is_tsn { json!("tor-service-node") } else { embedded.clone() };
         let subcluster = self.parameters.get(Name::Subcluster);
         Record {
             kind: VIRTUAL_ROUTER,
@@ -188,7 +219,7 @@ impl World<'_> {
                 ("virtual_router_type", Property::Initial { value: kind, absent: embedded }),
                 (
                     "virtual_router_sriov_physical_networks",
-                    Property::Entries { list: "key_value_pair", key: "key", entries: networks.clone() },
+                    Property::Entries { list: "key_value_pair", key: "key", entries: self.networks.clone() },
                 ),
             ]),
             references: subcluster
@@ -212,24 +243,22 @@ impl World<'_> {
             references: vec![Reference { kind: VIRTUAL_NETWORK, to: types::fabric(), relaxed: false }],
         }
     }
+}
 
-    /// Interfaces by the physical networks that they are in.
-    fn physical_networks(&self) -> Result<BTreeMap<String, Value>, NotReady> {
-        const NETWORK: Name = Name::SriovPhysicalNetwork;
-        if !self.parameters.is_set(NETWORK) || !self.parameters.is_set(Name::SriovPhysicalInterface) {
-            return Ok(BTreeMap::new());
-        }
-        let (networks, interfaces) =
-            (self.parameters.items(NETWORK), self.parameters.items(Name::SriovPhysicalInterface));
-        let names: BTreeSet<&String> = networks.iter().collect();
-        if networks.len() != interfaces.len() || names.len() != networks.len() {
-            let hint = "use one network for each interface of sriovPhysicalInterface, each another one";
-            return Err(self.parameters.invalid(NETWORK, hint));
-        }
-        let entry =
-            |(network, interface): (String, String)| (network.clone(), json!({"key": network, "value": interface}));
-        Ok(networks.into_iter().zip(interfaces).map(entry).collect())
+/// Interfaces by the physical networks that they are in.
+fn physical_networks(parameters: &Parameters) -> Result<BTreeMap<String, Value>, NotReady> {
+    const NETWORK: Name = Name::SriovPhysicalNetwork;
+    if !parameters.is_set(NETWORK) || !parameters.is_set(Name::SriovPhysicalInterface) {
+        return Ok(BTreeMap::new());
     }
+    let (networks, interfaces) = (parameters.items(NETWORK), parameters.items(Name::SriovPhysicalInterface));
+    let names: BTreeSet<&String> = networks.iter().collect();
+    if networks.len() != interfaces.len() || names.len() != networks.len() {
+        let hint = "use one network for each interface of sriovPhysicalInterface, each another one";
+        return Err(parameters.invalid(NETWORK, hint));
+    }
+    let entry = |(network, interface): (String, String)| (network.clone(), json!({"key": network, "value": interface}));
+    Ok(networks.into_iter().zip(interfaces).map(entry).collect())
 }
 
 fn interface_name(agent: &str) -> FqName {

@@ -25,6 +25,7 @@ mod manifests;
 mod names;
 mod nodes;
 mod openshift;
+mod profiles;
 #[path = "../shared/quiet.rs"]
 mod quiet;
 mod secrets;

@@ -1,4 +1,4 @@
-//! A fleet of vRouters on simulated nodes: bring-up, a change in waves, all pods deleted at once, a restarted operator; with the latency that another client
+//! A fleet of vRouters on simulated nodes: bring-up, a change of all, all pods deleted at once, a restarted operator; with the latency that another client
 //! sees meanwhile. Pods of simulated nodes have no agent that could be asked, so the operator goes by the kubelets' word.
 
 use std::{
@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{ConfigMap, Namespace, Pod, Secret},
+};
 use kube::{
     Client, ResourceExt as _,
     api::{Api, DeleteParams, ListParams},
@@ -36,8 +39,10 @@ const LIMIT: Duration = Duration::from_mins(40);
 const SETTLE: Duration = Duration::from_secs(10);
 /// Between two requests of the other client.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Deletions that are no further apart are of one wave.
-const APART: Duration = Duration::from_millis(1000);
+/// Between two looks at how many pods are away.
+const LOOK: Duration = Duration::from_millis(200);
+/// Deletions that are no further apart are of one pass of the operator.
+const APART: Duration = Duration::from_millis(100);
 
 /// What was measured in one phase.
 pub struct Figure {
@@ -69,21 +74,24 @@ pub async fn measure(nodes: u32, share: &str, binaries: &Built) -> Result<Vec<Fi
     bench.phase("silence", async |_| Ok(())).await?;
     let began = Timestamp::now();
     let mark = bench.lab.audit_mark().await?;
+    let mut away = 0;
     bench
         .phase("another pod template", async |bench| {
             let before = bench.uids().await?;
-            bench.apply(&spec(31, share)).await?;
-            bench.others(&before).await
+            let wish = spec(31, share);
+            resources::apply(&bench.client, VROUTER, NAMESPACE, NAME, wish).await?;
+            away = bench.others(&before).await?;
+            Ok(())
         })
         .await?;
     let entries = bench.lab.audit().window(mark, bench.lab.audit_mark().await?)?;
-    bench.note(waves(&entries, &bench.operator.user, began));
+    bench.note(format!("{}; at most {away} pods away", passes(&entries, &bench.operator.user, began)));
     bench
         .phase("all pods deleted at once", async |bench| {
             let before = bench.uids().await?;
             let pods: Api<Pod> = Api::namespaced(bench.client.clone(), NAMESPACE);
             pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-            bench.others(&before).await
+            bench.others(&before).await.map(drop)
         })
         .await?;
     bench.operator.process.kill()?;
@@ -120,8 +128,8 @@ fn spec(grace: u32, share: &str) -> Value {
     })
 }
 
-/// How many waves of deletions there were, and how large they were.
-fn waves(entries: &[Entry], user: &str, began: Timestamp) -> String {
+/// In how many passes the operator deleted pods, and how many in one at most.
+fn passes(entries: &[Entry], user: &str, began: Timestamp) -> String {
     let is_deletion = |entry: &&Entry| {
         entry.user == user
             && entry.verb == Verb::Delete
@@ -129,18 +137,18 @@ fn waves(entries: &[Entry], user: &str, began: Timestamp) -> String {
             && entry.counts()
             && entry.code < 300
     };
-    let mut waves: Vec<(Timestamp, usize)> = Vec::new();
+    let mut passes: Vec<(Timestamp, usize)> = Vec::new();
     for entry in entries.iter().filter(is_deletion) {
-        match waves.last_mut() {
+        match passes.last_mut() {
             Some((last, count)) if entry.at.duration_since(*last).unsigned_abs() < APART => {
                 (*last, *count) = (entry.at, *count + 1);
             }
-            _ => waves.push((entry.at, 1)),
+            _ => passes.push((entry.at, 1)),
         }
     }
-    let most = waves.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    let last = waves.last().map_or(0.0, |(at, _)| at.duration_since(began).as_secs_f64());
-    format!("{} waves of at most {most} pods, the last one after {last:.1} s", waves.len())
+    let most = passes.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let last = passes.last().map_or(0.0, |(at, _)| at.duration_since(began).as_secs_f64());
+    format!("{} passes delete pods, at most {most}, the last one after {last:.1} s", passes.len())
 }
 
 struct Bench {
@@ -195,14 +203,26 @@ impl Bench {
         Ok(pods.list_metadata(&ListParams::default()).await?.into_iter().filter_map(|pod| pod.uid()).collect())
     }
 
-    /// Waits until none of these pods is left and the Vrouter is Ready.
-    async fn others(&self, before: &BTreeSet<String>) -> Result<()> {
-        let begun = Instant::now();
-        while !self.uids().await?.is_disjoint(before) {
+    /// Waits until none of these pods is left and the Vrouter is Ready. Out: how many pods were away at the same time at most, as the DaemonSet reports it.
+    async fn others(&self, before: &BTreeSet<String>) -> Result<i32> {
+        let sets: Api<DaemonSet> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let (begun, mut most) = (Instant::now(), 0);
+        let mut looked = begun;
+        loop {
+            let sets = sets.list(&ListParams::default()).await?.into_iter();
+            let away: i32 = sets.filter_map(|set| set.status?.number_unavailable).sum();
+            most = most.max(away);
+            if looked.elapsed() > 10 * LOOK {
+                if self.uids().await?.is_disjoint(before) {
+                    break;
+                }
+                looked = Instant::now();
+            }
             ensure!(begun.elapsed() < LIMIT, "pods of before are still there");
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            tokio::time::sleep(LOOK).await;
         }
-        self.ready().await
+        self.ready().await?;
+        Ok(most)
     }
 
     /// Of all files that nodes get.

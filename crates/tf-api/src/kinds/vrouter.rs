@@ -96,6 +96,9 @@ pub struct VrouterGroup {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)))]
     pub profiles: Vec<String>,
+    /// Whether profiles win over the group's own fields (vrouterGateway). Default: the group's own fields win.
+    #[serde(rename = "override")]
+    pub override_fields: Option<bool>,
     /// How a change goes through the group's nodes, whatever happens in other groups. Default: the spec's upgradeStrategy, together with the other groups.
     pub upgrade_strategy: Option<UpgradeStrategy>,
 }

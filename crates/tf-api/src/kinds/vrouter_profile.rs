@@ -12,7 +12,7 @@ use crate::{
     schema::{Sensitive, rule},
 };
 
-/// Settings of the data plane that groups of nodes share by name. Has no effect in this release.
+/// Settings of the data plane that groups of nodes share by name.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -30,7 +30,7 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [rule("!has(self.dpdk) || !has(self.kernelMode)", "a vRouter forwards either with DPDK or in the kernel; remove dpdk or kernelMode, or make two profiles")]))]
 pub struct VrouterProfileSpec {
-    /// Forwarding in user space.
+    /// Forwarding in user space. This release refuses groups with such a profile.
     pub dpdk: Option<DpdkProfile>,
     /// Forwarding in the kernel.
     pub kernel_mode: Option<KernelModeProfile>,

@@ -18,7 +18,7 @@ use tf_plan::{
     build::identity::{LABEL_LIMIT, fit},
     declaration::foreign_key,
     object::{self, Kind, Object},
-    observed::{self, Peer, Source, Workload},
+    observed::{self, Peer, Source, Spec, Specs, Workload},
     secret::SecretData,
 };
 
@@ -266,6 +266,11 @@ impl Given {
 
     pub(super) fn facts(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         self.config_maps.iter().map(|((namespace, name), data)| (format!("{namespace}/{name}"), data.clone())).collect()
+    }
+
+    pub(super) fn specs(&self, kind: &str, home: &str) -> Specs {
+        let here = self.resources.iter().filter(|((of, (namespace, _)), _)| *of == kind && namespace == home);
+        here.map(|((_, (_, name)), resource)| (name.clone(), Spec::new(resource.object.data["spec"].clone()))).collect()
     }
 
     pub(super) fn foreign(&self) -> BTreeMap<String, Source<Value>> {

@@ -102,6 +102,10 @@ fn observed<C: Component>(given: &Given, cr: &C::Cr, now: Timestamp) -> Observed
         config_maps: given.config_maps(home),
         facts: given.facts(),
         foreign: given.foreign(),
+        specs: declaration
+            .specs()
+            .map(|kind| (kind.kind.to_owned(), Source::Known(given.specs(kind.kind, home))))
+            .collect(),
         siblings: others.filter_map(|other| decode(&other.object).ok()).collect(),
         ..Observed::default()
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use tf_api::kinds::VROUTER_PROFILE;
 use tf_plan::{
     plan::{NotReady, Obstacle, Plan},
     step::Step,
@@ -56,6 +57,7 @@ fn resource(out: &mut String, preview: &Preview) -> fmt::Result {
         Outcome::Planned(plan) => planned(out, plan),
         Outcome::NotReady(not_ready) => refused(out, not_ready),
         Outcome::Undecodable(error) => writeln!(out, " is not valid: {error}"),
+        Outcome::NoOperator if *kind == VROUTER_PROFILE => writeln!(out, ": Vrouters whose groups name it read it"),
         Outcome::NoOperator => writeln!(out, ": no operator of this release looks at it"),
     }
 }

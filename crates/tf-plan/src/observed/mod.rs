@@ -4,6 +4,7 @@
 
 mod in_use;
 mod reduce;
+mod spec;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,10 @@ use tf_api::{
     schema::Port,
 };
 
-pub use self::reduce::{internal, is_unreachable, taints};
+pub use self::{
+    reduce::{internal, is_unreachable, taints},
+    spec::{Spec, Specs},
+};
 use crate::{family::IpFamily, images::ImageOverrides, node::state::Status, secret::SecretData};
 
 /// A part of the snapshot that may be unavailable, with the reason why.
@@ -353,6 +357,9 @@ pub struct Observed<Cr> {
     /// Absent means: it does not exist, or its definition is not installed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub foreign: BTreeMap<String, Source<Value>>,
+    /// Specs of resources in the namespace of the resource that no operator reconciles, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub specs: BTreeMap<String, Source<Specs>>,
     /// The other resources of the same kind that the operator sees.
     pub siblings: Vec<Cr>,
 }
@@ -377,6 +384,7 @@ impl<Cr> Default for Observed<Cr> {
             config_maps: BTreeMap::new(),
             facts: BTreeMap::new(),
             foreign: BTreeMap::new(),
+            specs: BTreeMap::new(),
             siblings: Vec::new(),
         }
     }

@@ -15,9 +15,12 @@ use kube::{
     core::{DynamicObject, NamespaceResourceScope, PartialObjectMeta},
 };
 use tf_api::{Managed, names};
-use tf_plan::object::{
-    CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, EVENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET,
-    STATEFUL_SET,
+use tf_plan::{
+    object::{
+        CERTIFICATE_SIGNING_REQUEST, CONFIG_MAP, DAEMON_SET, EVENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET,
+        STATEFUL_SET,
+    },
+    observed::Spec,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -53,6 +56,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
             if world.declaration.watches_pods() {
                 self.pods(namespace);
             }
+            self.specs(namespace);
             self.inputs(namespace);
             self.refusals(namespace);
             self.unbound(namespace);
@@ -278,6 +282,20 @@ impl<Cr: Managed> Watches<'_, Cr> {
                 api: dynamic::<DynamicObject>(self.client, kind, None),
                 selector: Selector::Fields(format!("metadata.name={name}")),
                 reduce: |object: DynamicObject| (Key::of(&object.metadata), object.data),
+                sink: Kept::new(cache.clone(), self.wakes_all()),
+            };
+            watch.start(self.context, &mut self.tasks);
+        }
+    }
+
+    /// Resources that others name, and that no operator reconciles.
+    fn specs(&mut self, namespace: Option<&str>) {
+        for (kind, cache) in &self.world.specs {
+            let watch = Watch {
+                subject: Subject::work(*kind, namespace),
+                api: dynamic::<DynamicObject>(self.client, *kind, namespace),
+                selector: Selector::All,
+                reduce: |mut object: DynamicObject| (Key::of(&object.metadata), Spec::new(object.data["spec"].take())),
                 sink: Kept::new(cache.clone(), self.wakes_all()),
             };
             watch.start(self.context, &mut self.tasks);

@@ -19,12 +19,15 @@ use tf_plan::{family, keystone, plan::NotReady};
 pub use fields::Secret;
 
 /// Variables that the operator sets itself in every container.
-const RESERVED: [&str; 6] = ["NODE_NAME", "NODE_TYPE", "POD_IP", family::POD_IPS, family::POD_IP_FAMILY, "POD_NAME"];
+pub const RESERVED: [&str; 6] =
+    ["NODE_NAME", "NODE_TYPE", "POD_IP", family::POD_IPS, family::POD_IP_FAMILY, "POD_NAME"];
 /// Beginning of the variables that set any option of the agent's file: `VROUTER_AGENT__<section>__<option>`.
 const OPTION_PREFIX: &str = "VROUTER_AGENT__";
 
 /// A parameter that means something to this operator. The text is the variable's name in the agent's image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::AsRefStr, strum::EnumString)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::AsRefStr, strum::EnumString, strum::VariantArray,
+)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "the names are those of the image's variables")]
 pub enum Name {
@@ -161,11 +164,26 @@ pub struct AgentOption {
     pub value: String,
 }
 
+/// A parameter of the nodes of one group.
+#[derive(Clone)]
+pub struct Setting {
+    /// The variable's name in the agent's image.
+    pub variable: String,
+    /// Its value. Empty for the image's default.
+    pub value: String,
+    /// Where it is stated.
+    pub path: String,
+    /// Whether it is stated as a variable, which may be a secret and is handed on to the programs of the images.
+    pub is_variable: bool,
+}
+
 /// The parameters that are set, and which of them were asked for. Deliberately not `Debug`: values may be secrets.
 #[derive(Clone, Default)]
 pub struct Parameters {
     values: BTreeMap<Name, Parameter>,
     variables: BTreeMap<String, String>,
+    /// Where the parameters of profiles are stated, by their variables.
+    profiled: BTreeMap<String, String>,
     /// Fields that something else replaces, with what does.
     replaced: Vec<String>,
     asked: RefCell<BTreeSet<Name>>,
@@ -232,16 +250,46 @@ impl Parameters {
         Ok(())
     }
 
-    /// The same with another gateway, that of a group.
+    /// The same with the parameters of a group's profiles, which win over those of the spec.
+    ///
+    /// # Errors
+    /// When one asks for what this release cannot do.
+    pub fn with_settings(&self, settings: Vec<Setting>) -> Result<Self, NotReady> {
+        let mut parameters = self.clone();
+        for Setting { variable, value, path, is_variable } in settings {
+            if let Ok(name) = variable.parse::<Name>() {
+                if value.is_empty() {
+                    parameters.values.remove(&name);
+                } else {
+                    let (value, path) = (value.clone(), path.clone());
+                    parameters.values.insert(name, Parameter { value, path, secret: is_variable });
+                }
+            }
+            if is_variable {
+                parameters.variables.insert(variable.clone(), value);
+            } else {
+                parameters.variables.remove(&variable);
+            }
+            parameters.profiled.insert(variable, path);
+        }
+        parameters.supported()?;
+        Ok(parameters)
+    }
+
+    /// The same with another gateway, that of a group. `profiles_win`: whether one that a profile states counts instead.
     #[must_use]
-    pub fn with_gateway(&self, group: &str, gateway: Option<&str>) -> Self {
+    pub fn with_gateway(&self, group: &str, gateway: Option<&str>, profiles_win: bool) -> Self {
         let mut parameters = self.clone();
         let Some(gateway) = gateway.filter(|gateway| !gateway.is_empty()) else { return parameters };
         let path = format!("spec.groups[{group}].vrouterGateway");
         let variable = Name::VrouterGateway.as_ref();
-        if self.variables.contains_key(variable) {
+        let profiled = self.profiled.get(variable);
+        if let Some(profile) = profiled.filter(|_| profiles_win) {
+            parameters.replaced.push(format!("{path}: {profile} wins"));
+        } else if self.variables.contains_key(variable) && profiled.is_none() {
             parameters.replaced.push(format!("{path}: envVariablesConfig[{variable}] wins"));
         } else {
+            parameters.variables.remove(variable);
             parameters.values.insert(Name::VrouterGateway, Parameter { value: gateway.into(), path, secret: false });
         }
         parameters
@@ -309,6 +357,21 @@ impl Parameters {
         options
     }
 
+    /// Every parameter that is set, a line each with where it is stated. Values of variables, which may be secrets, are left out.
+    pub fn listed(&self) -> String {
+        let known = self.values.iter().map(|(name, parameter)| {
+            let value = if parameter.secret { String::new() } else { format!("={}", parameter.value) };
+            (name.as_ref().to_owned(), format!("{}{value}  # {}", name.as_ref(), parameter.path))
+        });
+        let others = self.variables.keys().filter(|variable| variable.parse::<Name>().is_err()).map(|variable| {
+            let profiled = self.profiled.get(variable).cloned();
+            let path = profiled.unwrap_or_else(|| format!("spec.serviceConfiguration.envVariablesConfig[{variable}]"));
+            (variable.clone(), format!("{variable}  # {path}"))
+        });
+        let lines: BTreeMap<String, String> = known.chain(others).collect();
+        lines.into_values().map(|line| line + "\n").collect()
+    }
+
     /// A value that cannot be used. The message has the path and never the value, which may be a secret.
     pub fn invalid(&self, name: Name, why: &str) -> NotReady {
         NotReady::invalid(Reason::InvalidSpec, format!("{}: {why}", self.path(name)))
@@ -328,7 +391,7 @@ pub fn ignored(sets: &[Parameters]) -> Vec<String> {
     let mut ignored: Vec<String> = sets
         .iter()
         .flat_map(|set| &set.values)
-        .filter(|(name, parameter)| !asked.contains(name) && !parameter.path.contains(".envVariablesConfig["))
+        .filter(|(name, parameter)| !asked.contains(name) && !is_variable(&parameter.path))
         .map(|(name, parameter)| {
             if !keystone && name.as_ref().starts_with("KEYSTONE_") {
                 format!("{}: it takes effect with authMode: keystone", without_leaf(&parameter.path))
@@ -341,6 +404,16 @@ pub fn ignored(sets: &[Parameters]) -> Vec<String> {
     ignored.sort_unstable();
     ignored.dedup();
     ignored
+}
+
+/// Whether a path is that of a variable: programs of the images get it whatever it is.
+fn is_variable(path: &str) -> bool {
+    path.contains(".envVariablesConfig[") || path.contains(".moreConfig[")
+}
+
+/// Whether a variable sets an option of the agent's file.
+pub fn is_option(variable: &str) -> bool {
+    variable.strip_prefix(OPTION_PREFIX).is_some_and(|option| option.contains("__"))
 }
 
 /// Keystone's many fields, which a Manager copies into every resource, are told as one.

@@ -8,6 +8,7 @@ mod goldens;
 mod hostile;
 mod keystone;
 mod placement;
+mod profiles;
 mod registration;
 mod removal;
 mod rollout;
