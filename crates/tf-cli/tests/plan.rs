@@ -266,7 +266,7 @@ fn groups_of_the_example_with_profiles_are_planned_with_what_their_profiles_stat
     assert!(same.starts_with("groups sriov and kernel of spec.groups take the same nodes"), "{same}");
     let dpdk = refused(&example.replace(
         "  kernelMode:\n    moreConfig:\n      VROUTER_MODULE_OPTIONS: vr_flow_entries=1048576",
-        "  dpdk: {coreMask: 0xF}",
+        "  dpdk: {coreMask: '0xF'}",
     ));
     assert!(dpdk.starts_with("VrouterProfile flows: dpdk is not supported by this release"), "{dpdk}");
 }
