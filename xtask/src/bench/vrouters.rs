@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
@@ -39,6 +40,8 @@ const LIMIT: Duration = Duration::from_mins(40);
 const SETTLE: Duration = Duration::from_secs(10);
 /// Between two requests of the other client.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Requests of a client that deletes all pods.
+const AT_A_TIME: usize = 50;
 /// Between two looks at how many pods are away.
 const LOOK: Duration = Duration::from_millis(200);
 /// Deletions that are no further apart are of one pass of the operator.
@@ -90,7 +93,13 @@ pub async fn measure(nodes: u32, share: &str, binaries: &Built) -> Result<Vec<Fi
         .phase("all pods deleted at once", async |bench| {
             let before = bench.uids().await?;
             let pods: Api<Pod> = Api::namespaced(bench.client.clone(), NAMESPACE);
-            pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+            let names = pods.list_metadata(&ListParams::default()).await?.into_iter().map(|pod| pod.name_any());
+            // One request for all of them would take the API server longer than a request may.
+            let deletions = names.map(|name| {
+                let pods = pods.clone();
+                async move { pods.delete(&name, &DeleteParams::default()).await.map(drop) }
+            });
+            stream::iter(deletions).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
             bench.others(&before).await.map(drop)
         })
         .await?;
