@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use tf_api::UpgradeType;
+
 use crate::{
     observed::{Pod, Workload},
     rollout::{self, Change, DOWN, Decision, Seat},
@@ -35,23 +37,11 @@ impl Share {
     }
 }
 
-/// What is changed without a person.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// Everything.
-    #[default]
-    RollingUpdate,
-    /// What a pod can take without being replaced.
-    InPlace,
-    /// Certificates.
-    OnDelete,
-}
-
 /// How a change goes through nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strategy {
     /// What is changed without a person.
-    pub method: Method,
+    pub method: UpgradeType,
     /// How many nodes may be without a working agent at the same time.
     pub max_unavailable: Share,
     /// At how many pods that are up to date and have not served for [`rollout::PATIENCE`] the change stops.
@@ -65,7 +55,7 @@ pub struct Strategy {
 impl Default for Strategy {
     fn default() -> Self {
         Self {
-            method: Method::default(),
+            method: UpgradeType::default(),
             max_unavailable: Share::Nodes(1),
             max_failures: 1,
             soak: Duration::ZERO,
@@ -149,8 +139,8 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
     let Lane { workloads, strategy } = lane;
     let mut left = Vec::new();
     let unasked: BTreeMap<String, Workload> = match strategy.method {
-        Method::RollingUpdate => BTreeMap::new(),
-        Method::InPlace | Method::OnDelete => {
+        UpgradeType::RollingUpdate => BTreeMap::new(),
+        UpgradeType::InPlace | UpgradeType::OnDelete => {
             let unasked = |live: &Workload| Workload { restarted_at: None, ..live.clone() };
             view.live.iter().map(|(name, live)| (name.clone(), unasked(live))).collect()
         }
@@ -158,7 +148,7 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
     let mut member = |(pod, template): (&'_ Pod, &str)| {
         let live = view.live.get(pod.workload());
         match strategy.method {
-            Method::RollingUpdate => (view.change)(pod, live, template),
+            UpgradeType::RollingUpdate => (view.change)(pod, live, template),
             method => {
                 // The pod is as it was made, and its other files may have changed nevertheless.
                 let made = pod.template.as_deref().unwrap_or_default();
@@ -167,7 +157,7 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
                     *change == Change::UnderWay
                         || *change == Change::Certificate
                         || *change == Change::Told
-                        || method == Method::InPlace && *change == Change::Configuration
+                        || method == UpgradeType::InPlace && *change == Change::Configuration
                 };
                 let kept = change.filter(is_done);
                 let is_left = rollout::outdated(pod, live, template).is_some() || kept != change;
@@ -212,19 +202,8 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
         let changes = mended(&due, members, budget);
         return changes.map_or_else(held, |changes| Wave { changes, ..Wave::default() });
     }
-    let unready = || {
-        let unready = members.iter().find(|member| !member.seat.serves)?;
-        Some(format!("{} is not ready", unready.seat.title()))
-    };
-    let incomplete = || {
-        let (index, (existing, wanted)) =
-            counts.iter().enumerate().find(|(_, (existing, wanted))| existing < wanted)?;
-        Some(format!("{existing} of {wanted} pods of {} exist", workloads[index].0))
-    };
-    let unseen = || {
-        let (name, _) = workloads.iter().find(|(name, _)| view.live.get(name).is_none_or(|live| !live.current))?;
-        Some(format!("the controller of {name} has not seen the new template yet"))
-    };
+    let unready = || rollout::unready(members.iter().map(|member| member.pod));
+    let incomplete = || rollout::any_incomplete(view.pods, view.live, workloads);
     let trouble = || {
         let (member, why) = members.iter().find_map(|member| Some((member, member.trouble.as_ref()?)))?;
         Some(format!("{} does not serve: {why}", member.seat.title()))
@@ -236,7 +215,8 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
     let missing: usize = counts.iter().map(|(existing, wanted)| wanted.saturating_sub(*existing)).sum();
     let away = members.iter().filter(|member| member.is_away()).count() + missing;
     let room = budget.saturating_sub(away);
-    let changes = if room == 0 || unseen().is_some() {
+    let is_seen = workloads.iter().all(|(name, _)| view.live.get(name).is_some_and(|live| live.current));
+    let changes = if room == 0 || !is_seen {
         Vec::new()
     } else if let Some(why) = failed(strategy, view, members) {
         return held(why);
@@ -246,7 +226,7 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
     if !changes.is_empty() {
         return Wave { changes, ..Wave::default() };
     }
-    let why = disturbed().or_else(unready).or_else(unseen).or_else(incomplete).or_else(trouble).or_else(soaking);
+    let why = disturbed().or_else(unready).or_else(incomplete).or_else(trouble).or_else(soaking);
     held(why.unwrap_or_default())
 }
 
@@ -313,293 +293,4 @@ fn chosen(
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
-
-    use super::*;
-
-    const SET: &str = "set";
-    const NEW: &str = "new";
-
-    fn pod(index: usize, ready: bool, template: &str) -> Pod {
-        Pod {
-            name: format!("{SET}-{index}"),
-            uid: format!("uid-{index}"),
-            node: Some(format!("node-{index}")),
-            ready,
-            template: Some(template.into()),
-            ..Pod::default()
-        }
-    }
-
-    fn fleet(count: usize) -> Vec<Pod> {
-        (0..count).map(|index| pod(index, true, "old")).collect()
-    }
-
-    /// Pods of one DaemonSet, and what is known of them by their indexes.
-    #[derive(Debug, Default)]
-    struct World {
-        pods: Vec<Pod>,
-        /// Changes beside those of templates.
-        changes: BTreeMap<String, Change>,
-        lost: BTreeSet<String>,
-        troubled: BTreeSet<String>,
-        lately: BTreeSet<String>,
-        soaking: BTreeSet<String>,
-        zones: BTreeMap<String, String>,
-    }
-
-    impl World {
-        fn of(pods: Vec<Pod>) -> Self {
-            Self { pods, ..Self::default() }
-        }
-
-        fn decide(&self, strategy: Strategy) -> Wave {
-            let wanted = i32::try_from(self.pods.len()).unwrap();
-            let live = BTreeMap::from([(SET.to_owned(), Workload { current: true, wanted, ..Workload::default() })]);
-            let lane = Lane { workloads: vec![(SET.to_owned(), NEW.to_owned())], strategy };
-            let view = View {
-                pods: &self.pods,
-                lost: &|pod| self.lost.contains(&pod.name),
-                live: &live,
-                change: &|pod, live, template| {
-                    rollout::outdated(pod, live, template).or_else(|| self.changes.get(&pod.name).copied())
-                },
-                trouble: &|pod| self.troubled.contains(&pod.name).then(|| "its agent does not answer".to_owned()),
-                lately: &|pod| !pod.ready && self.lately.contains(&pod.name),
-                soaks: &|pod, time| self.soaking.contains(&pod.name).then_some(time),
-                label: &|pod, _| self.zones.get(&pod.name).map(String::as_str),
-            };
-            wave(&lane, &view)
-        }
-
-        fn changed(&self, strategy: Strategy) -> Vec<String> {
-            names(&self.decide(strategy))
-        }
-    }
-
-    fn names(wave: &Wave) -> Vec<String> {
-        wave.changes.iter().filter_map(|change| Some(change.target()?.pod.clone())).collect()
-    }
-
-    fn percent(percent: usize) -> Strategy {
-        Strategy { max_unavailable: Share::Percent(percent), ..Strategy::default() }
-    }
-
-    fn nodes(count: usize) -> Strategy {
-        Strategy { max_unavailable: Share::Nodes(count), ..Strategy::default() }
-    }
-
-    #[test]
-    fn a_percentage_is_rounded_up_and_is_one_node_at_least() {
-        let shares = [(Share::Percent(5), 5000), (Share::Percent(5), 21), (Share::Percent(1), 3), (Share::Nodes(3), 2)];
-        assert_eq!(shares.map(|(share, nodes)| share.of(nodes)), [250, 2, 1, 3]);
-        assert_eq!(Share::Percent(5).of(0), 1);
-    }
-
-    #[test]
-    fn none_gets_an_image_that_cannot_be_pulled_on_another_node() {
-        let lacking = Pod { lacks_image: true, ..pod(1, false, NEW) };
-        let pods = vec![pod(0, false, "old"), lacking, pod(2, true, "old")];
-        let why = World::of(pods).decide(Strategy::default()).held.unwrap();
-        assert!(why.ends_with("pod set-1 on node node-1 is, and its image cannot be pulled"), "{why}");
-        let failing = vec![pod(0, false, "old"), pod(1, false, NEW), pod(2, true, "old")];
-        assert_eq!(World::of(failing).changed(Strategy::default()), ["set-0"]);
-    }
-
-    #[test]
-    fn a_pod_that_is_down_waits_for_no_other_one() {
-        let under_way = [("set-1".to_owned(), Change::UnderWay)];
-        let mut world = World {
-            changes: under_way.into(),
-            ..World::of(vec![pod(0, false, "old"), pod(1, true, NEW), pod(2, true, "old")])
-        };
-        assert_eq!(world.changed(Strategy::default()), ["set-0"]);
-        world.pods.remove(0);
-        let why = world.decide(Strategy::default()).held.unwrap();
-        assert!(why.contains("set-1 on node node-1 has not changed over"), "{why}");
-        let dead: Vec<Pod> = (0..10).map(|index| pod(index, false, "old")).collect();
-        assert_eq!(World::of(dead.clone()).changed(Strategy::default()).len(), 1);
-        assert_eq!(World::of(dead).changed(nodes(4)).len(), 4, "a fix gets through although no agent serves");
-    }
-
-    #[test]
-    fn the_first_node_is_changed_alone_and_others_together_when_it_serves() {
-        let mut world = World::of(fleet(10));
-        assert_eq!(world.changed(nodes(3)), ["set-9"]);
-        world.pods[9] = Pod { terminating: true, ..world.pods[9].clone() };
-        let why = world.decide(nodes(3)).held.unwrap();
-        assert!(why.contains("pod set-9 on node node-9 is terminating"), "{why}");
-        world.pods[9] = pod(9, true, NEW);
-        assert_eq!(world.changed(nodes(3)), ["set-8", "set-7", "set-6"]);
-        world.soaking.insert("set-9".into());
-        let soaking = Strategy { soak: Duration::from_secs(30), ..nodes(3) };
-        let wave = world.decide(soaking.clone());
-        assert_eq!((names(&wave).len(), wave.again), (0, Some(Duration::from_secs(30))));
-        assert!(wave.held.unwrap().ends_with("pod set-9 on node node-9 has served for less than 30 s"));
-        world.soaking.clear();
-        assert_eq!(world.changed(soaking).len(), 3);
-    }
-
-    #[test]
-    fn what_is_away_for_another_reason_counts_and_lost_nodes_do_not() {
-        let mut world = World::of(fleet(10));
-        world.pods[9] = pod(9, true, NEW);
-        world.troubled.insert("set-0".into());
-        world.lost.insert("set-1".into());
-        world.pods[1].terminating = true;
-        world.pods[2] = Pod { terminating: true, ..world.pods[2].clone() };
-        assert_eq!(world.changed(nodes(3)), ["set-8"]);
-        let why = world.decide(nodes(2)).held.unwrap();
-        assert!(why.contains("set-2 on node node-2 is terminating"), "{why}");
-    }
-
-    #[test]
-    fn a_change_stops_at_so_many_failures_and_says_where() {
-        let mut world = World::of(fleet(10));
-        for index in 5..10 {
-            world.pods[index] = pod(index, index > 6, NEW);
-        }
-        world.lately.insert("set-6".into());
-        let two = Strategy { max_failures: 2, ..nodes(5) };
-        let why = world.decide(nodes(5)).held.unwrap();
-        assert_eq!(
-            why,
-            "5 pods are not up to date, none is touched now: 1 that are up to date do not serve (maxFailures: 1), first pod set-5 on node \
-             node-5; correct what keeps it from serving, or raise maxFailures"
-        );
-        assert_eq!(world.changed(two.clone()).len(), 3, "one of the two has been away for a moment only");
-        world.lately.clear();
-        assert_eq!(world.changed(two.clone()), [""; 0]);
-        world.pods[6].ready = true;
-        assert_eq!(world.changed(two).len(), 4);
-    }
-
-    #[test]
-    fn nodes_of_one_failure_domain_are_changed_together() {
-        let mut world = World::of(fleet(9));
-        world.zones = (0..9).map(|index| (format!("set-{index}"), format!("zone-{}", index % 3))).collect();
-        world.pods[8] = pod(8, true, NEW);
-        let strategy = Strategy { topology_key: Some("zone".into()), ..nodes(4) };
-        assert_eq!(world.changed(strategy.clone()), ["set-6", "set-3", "set-0"]);
-        world.pods[7] = Pod { terminating: true, ..world.pods[7].clone() };
-        assert_eq!(world.changed(strategy.clone()), ["set-4", "set-1"], "the zone that has begun");
-        for index in [1, 4] {
-            world.pods[index] = pod(index, true, NEW);
-        }
-        let why = world.decide(strategy).held.unwrap();
-        assert!(why.contains("pod set-7 on node node-7 is terminating"), "{why}");
-    }
-
-    #[test]
-    fn what_a_strategy_leaves_to_people_is_counted_and_not_done() {
-        let mut world = World::of(fleet(4));
-        let change = |index: usize, change| (format!("set-{index}"), change);
-        world.changes =
-            [change(1, Change::Configuration), change(2, Change::Certificate), change(3, Change::Told)].into();
-        for index in 1..4 {
-            world.pods[index].template = Some(NEW.into());
-        }
-        let of = |method| world.decide(Strategy { method, ..nodes(4) });
-        let rolling = of(Method::RollingUpdate);
-        assert_eq!((rolling.changes.len(), rolling.left.len()), (1, 0), "the first one alone");
-        let in_place = of(Method::InPlace);
-        assert!(in_place.changes.iter().all(|change| !matches!(change, Decision::Restart(_))), "{in_place:?}");
-        assert_eq!(in_place.left, ["set-0"]);
-        assert_eq!(of(Method::OnDelete).left.len(), 2);
-        let mut certificates = World::of(vec![pod(0, true, "old"), pod(1, true, NEW)]);
-        certificates.changes = [change(0, Change::Certificate)].into();
-        let wave = certificates.decide(Strategy { method: Method::OnDelete, ..Strategy::default() });
-        assert!(matches!(&wave.changes[..], [Decision::Renew(target)] if target.pod == "set-0"), "{wave:?}");
-        assert_eq!(wave.left, ["set-0"]);
-    }
-
-    #[test]
-    fn five_thousand_nodes_are_changed_in_at_most_twenty_five_waves() {
-        let mut world = World::of(fleet(5000));
-        let mut waves = 0;
-        while let changed @ [_, ..] = &world.changed(percent(5))[..] {
-            let changed: BTreeSet<&String> = changed.iter().collect();
-            let is_changed = |pod: &&mut Pod| changed.contains(&pod.name);
-            assert!(changed.len() <= 250);
-            for pod in world.pods.iter_mut().filter(is_changed) {
-                pod.terminating = true;
-            }
-            waves += 1;
-            assert!(world.changed(percent(5)).len() + changed.len() <= 250, "a wave that is under way counts");
-            for pod in world.pods.iter_mut().filter(|pod| pod.terminating) {
-                *pod = Pod { terminating: false, template: Some(NEW.into()), ..pod.clone() };
-            }
-        }
-        assert!(world.pods.iter().all(|pod| pod.template.as_deref() == Some(NEW)));
-        assert_eq!(waves, 21);
-    }
-
-    fn change() -> impl prop::strategy::Strategy<Value = Option<Change>> {
-        prop::option::of(prop::sample::select(vec![
-            Change::Certificate,
-            Change::Configuration,
-            Change::Told,
-            Change::UnderWay,
-        ]))
-    }
-
-    proptest! {
-        /// Never more nodes than the strategy bears are without a working agent by the operator's hand, and no decision waits for nothing.
-        #[test]
-        fn no_strategy_is_exceeded_and_something_is_done_or_said(
-            states in prop::collection::vec((any::<[bool; 7]>(), 0..3_usize, change()), 1..12),
-            (share, failures, soaks, by_zone) in (1..14_usize, 1..4_usize, any::<bool>(), any::<bool>()),
-            method in prop::sample::select(vec![Method::RollingUpdate, Method::InPlace, Method::OnDelete]),
-        ) {
-            let mut world = World::default();
-            for (index, ([ready, is_new, terminating, troubled, lately, soaking, lost], zone, change)) in states.into_iter().enumerate() {
-                let pod = Pod { terminating, ..pod(index, ready, if is_new { NEW } else { "old" }) };
-                let name = pod.name.clone();
-                world.zones.insert(name.clone(), format!("zone-{zone}"));
-                for (is, set) in [(troubled, &mut world.troubled), (lately, &mut world.lately), (soaking, &mut world.soaking), (lost && index % 4 == 0, &mut world.lost)] {
-                    if is {
-                        set.insert(name.clone());
-                    }
-                }
-                world.changes.extend(change.map(|change| (name, change)));
-                world.pods.push(pod);
-            }
-            let soak = Duration::from_secs(if soaks { 60 } else { 0 });
-            let topology_key = by_zone.then(|| "zone".to_owned());
-            let strategy = Strategy { method, max_unavailable: Share::Nodes(share), max_failures: failures, soak, topology_key };
-            let wave = world.decide(strategy);
-            let changed: Vec<&Pod> = names(&wave).iter().map(|name| world.pods.iter().find(|pod| pod.name == *name).unwrap()).collect();
-            let distinct: BTreeSet<&str> = changed.iter().map(|pod| pod.name.as_str()).collect();
-            prop_assert_eq!(distinct.len(), changed.len());
-            prop_assert!(changed.iter().all(|pod| !pod.terminating && !world.lost.contains(&pod.name)));
-            let is_under_way = |pod: &Pod| {
-                let is_made = method != Method::RollingUpdate || pod.template.as_deref() == Some(NEW);
-                is_made && world.changes.get(&pod.name) == Some(&Change::UnderWay)
-            };
-            let begun = |pod: &&Pod| pod.terminating || is_under_way(pod) || soaks && pod.ready && world.soaking.contains(&pod.name);
-            let there = || world.pods.iter().filter(|pod| !world.lost.contains(&pod.name));
-            let away = there().filter(|pod| begun(pod) || !pod.ready || world.troubled.contains(&pod.name));
-            let (well, down): (Vec<&Pod>, Vec<&Pod>) = changed.iter().copied().partition(|pod| pod.ready);
-            prop_assert!(down.len() <= share && (well.is_empty() || down.is_empty()));
-            prop_assert!(well.is_empty() || well.len() + away.count() <= share, "{:?}", wave);
-            if by_zone {
-                let zones: BTreeSet<&String> = well.iter().copied().chain(there().filter(begun).take(well.len())).map(|pod| &world.zones[&pod.name]).collect();
-                let begun_in: BTreeSet<&String> = there().filter(begun).map(|pod| &world.zones[&pod.name]).collect();
-                prop_assert!(zones.len() <= 1 || begun_in.len() > 1, "{zones:?}");
-            }
-            let is_proof = |pod: &&Pod| pod.ready && !pod.terminating && !world.troubled.contains(&pod.name) && !begun(pod) && !distinct.contains(pod.name.as_str());
-            prop_assert!(well.len() <= 1 || there().any(|pod| is_proof(&pod)), "several go although none was tried");
-            for change in &wave.changes {
-                prop_assert!(method == Method::RollingUpdate || !matches!(change, Decision::Restart(_)));
-                let is_told = |pod: &str| world.changes.get(pod) == Some(&Change::Told);
-                prop_assert!(method != Method::OnDelete || !matches!(change, Decision::Activate(target) if !is_told(&target.pod)));
-            }
-            prop_assert!(wave.changes.is_empty() || wave.held.is_none());
-            let is_outdated = |pod: &&Pod| pod.template.as_deref() != Some(NEW) || world.changes.contains_key(&pod.name);
-            let says = wave.held.is_some() || !wave.left.is_empty() || !wave.changes.is_empty();
-            prop_assert!(says || !there().any(|pod| is_outdated(&pod)), "{wave:?}");
-            prop_assert!(wave.held.is_none_or(|why| !why.ends_with(": ")), "it is held for no reason");
-        }
-    }
-}
+mod tests;

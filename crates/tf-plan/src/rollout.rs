@@ -281,12 +281,16 @@ fn in_turn<'a>(
     ordered.into_iter().map(seat).collect()
 }
 
-fn unready<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<String> {
+pub(crate) fn unready<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<String> {
     let unready = pods.into_iter().find(|pod| !pod.ready)?;
     Some(format!("{} is not ready", of_kubelet(unready, None).title()))
 }
 
-fn any_incomplete(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(String, String)]) -> Option<String> {
+pub(crate) fn any_incomplete(
+    pods: &[Pod],
+    live: &BTreeMap<String, Workload>,
+    templates: &[(String, String)],
+) -> Option<String> {
     templates.iter().find_map(|(name, _)| incomplete(pods, name, live.get(name)))
 }
 

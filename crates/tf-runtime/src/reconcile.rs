@@ -323,6 +323,7 @@ impl<C: Component> Reconciler<C> {
 
     /// Takes a step and those beside it, and publishes one event for all.
     async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step, beside: &[Step]) -> Result<Taken, PassError> {
+        self.world.forget_deleted();
         let taken = self.take(subject, step).await?;
         match &taken {
             Taken::Done => self.events.stepped(&*subject.cr, step, beside.len()).await,

@@ -201,11 +201,14 @@ impl<Cr: Managed> World<Cr> {
 
     /// Notes that a pod was deleted. Until the cache shows it the pod would look like one that serves, and its resource like one that is Ready.
     pub fn was_deleted(&self, uid: &str) {
+        lock(&self.deleted).insert(uid.to_owned());
+    }
+
+    /// Forgets deleted pods that the cache does not have any more.
+    pub fn forget_deleted(&self) {
         let cached: HashSet<String> =
             self.pods.select(|_, _| true).into_iter().map(|(_, entry)| entry.pod.uid.clone()).collect();
-        let mut deleted = lock(&self.deleted);
-        deleted.retain(|uid| cached.contains(uid));
-        deleted.insert(uid.to_owned());
+        lock(&self.deleted).retain(|uid| cached.contains(uid));
     }
 
     /// Volume claims of a resource, which they outlive, by name.

@@ -71,6 +71,11 @@ impl Resource {
             && status["readyReplicas"] == json!(members)
     }
 
+    /// Whether it is Ready with a pod on each of so many nodes.
+    pub fn is_ready_on(&self, nodes: usize) -> bool {
+        self.is_ready() && self.status.members_ready == Some(format!("{nodes}/{nodes}"))
+    }
+
     /// Status, reason and message of a condition, or that it is missing.
     pub fn explain(&self, kind: &str) -> String {
         match self.condition(kind) {

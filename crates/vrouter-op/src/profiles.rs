@@ -62,7 +62,7 @@ pub fn apply(
     let profiles =
         group.profiles.iter().map(|name| read(name, cr, group, specs)).collect::<Result<Vec<Profile<'_>>, _>>()?;
     one_mode(&profiles, group)?;
-    parameters.with_settings(settings(&profiles)?)
+    parameters.clone().with_settings(settings(&profiles)?)
 }
 
 fn read<'a>(name: &'a str, cr: &Vrouter, group: &Group<'_>, specs: &Specs) -> Result<Profile<'a>, NotReady> {

@@ -28,7 +28,7 @@ use tf_plan::{
 
 use crate::{
     config::clients,
-    groups::{self, Group},
+    groups::Group,
     parameters::{Name, Parameters},
     services::{API, Services},
 };
@@ -58,7 +58,8 @@ pub struct World<'a> {
 /// Agents that shall be in the API, and names of those that stay if they are.
 #[derive(Default)]
 struct Agents {
-    wanted: BTreeMap<String, Facts>,
+    /// By their nodes, with the number of the group.
+    wanted: BTreeMap<String, (usize, Facts)>,
     kept: BTreeSet<String>,
 }
 
@@ -76,9 +77,8 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
         }
     };
     let agents = world.agents(nodes, pods);
-    let by_name: BTreeMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
-    for (node, facts) in &agents.wanted {
+    for (node, (_, facts)) in &agents.wanted {
         if let Some(other) = names.insert(&facts.name, node) {
             let why = format!(
                 "the agents of nodes {other} and {node} are both called {}, and the config API tells agents by their names; take \
@@ -89,7 +89,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
             return Ok(());
         }
     }
-    let wanted = world.wanted(&agents, &by_name)?;
+    let wanted = world.wanted(&agents)?;
     Client { connection: &connection, endpoint: API }.register(plan, world.cr, world.observed, wanted);
     if let Some(registration) = &mut plan.registration {
         registration.is_early = Reports::of_observed(world.observed).clarity() == Clarity::Unheard;
@@ -125,14 +125,14 @@ impl World<'_> {
         let mut agents = Agents::default();
         for node in nodes {
             let pod = on.get(node.name.as_str());
-            let is_selected = groups::select(self.groups, node);
+            let group = self.group_of(node);
             let told = pod.and_then(|pod| reports.of(pod)?.vrouter.clone());
             let facts = told.or_else(|| self.assumed(node).filter(|_| is_blind && pod.is_some()));
-            match facts.filter(|_| is_selected) {
-                Some(facts) => {
-                    agents.wanted.insert(node.name.clone(), facts);
+            match group.zip(facts) {
+                Some(agent) => {
+                    agents.wanted.insert(node.name.clone(), agent);
                 }
-                None if is_selected || pod.is_some_and(|pod| pod.ready) => {
+                None if group.is_some() || pod.is_some_and(|pod| pod.ready) => {
                     agents.kept.insert(self.usual_name(node));
                 }
                 None => {}
@@ -141,10 +141,14 @@ impl World<'_> {
         agents
     }
 
+    /// The number of the group that selects a node.
+    fn group_of(&self, node: &Node) -> Option<usize> {
+        self.groups.iter().position(|group| group.placement.matches(node))
+    }
+
     /// What the spec says of a node.
     fn of(&self, node: &Node) -> &Parameters {
-        let group = self.groups.iter().position(|group| group.placement.matches(node));
-        group.and_then(|group| self.sets.get(group)).unwrap_or(self.parameters)
+        self.group_of(node).and_then(|group| self.sets.get(group)).unwrap_or(self.parameters)
     }
 
     /// What an agent is called that nobody has heard.
@@ -166,13 +170,11 @@ impl World<'_> {
         Some(Facts { name: self.usual_name(node), address })
     }
 
-    fn wanted(&self, agents: &Agents, nodes: &BTreeMap<&str, &Node>) -> Result<Wanted, NotReady> {
+    fn wanted(&self, agents: &Agents) -> Result<Wanted, NotReady> {
         let sets: Vec<Registered<'_>> = self.sets.iter().map(Registered::of).collect::<Result<_, _>>()?;
         let (mut routers, mut interfaces) = (Vec::new(), Vec::new());
-        for (node, agent) in &agents.wanted {
-            let matches =
-                |group: &Group<'_>| nodes.get(node.as_str()).is_some_and(|node| group.placement.matches(node));
-            let Some(set) = self.groups.iter().position(matches).and_then(|group| sets.get(group)) else { continue };
+        for (group, agent) in agents.wanted.values() {
+            let Some(set) = sets.get(*group) else { continue };
             routers.push(set.router(agent));
             // An agent that serves switches has no such interface (upstream `--disable_vhost_vmi`).
             interfaces.extend((!set.is_tsn).then(|| set.interface(agent)));

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tf_api::{UpgradeStrategy, UpgradeType, Vrouter, contract::Reason};
+use tf_api::{UpgradeStrategy, Vrouter, contract::Reason};
 use tf_plan::{
-    fleet::{Lane, Method, Share, Strategy},
+    fleet::{Lane, Share, Strategy},
     plan::NotReady,
 };
 
@@ -45,11 +45,7 @@ fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Resu
         })?,
     };
     Ok(Strategy {
-        method: match kind.unwrap_or_default() {
-            UpgradeType::RollingUpdate => Method::RollingUpdate,
-            UpgradeType::InPlace => Method::InPlace,
-            UpgradeType::OnDelete => Method::OnDelete,
-        },
+        method: kind.unwrap_or_default(),
         max_unavailable: share,
         max_failures: max_failures.map_or(default.max_failures, |most| usize::try_from(most).unwrap_or(1).max(1)),
         soak: Duration::from_secs(soak_seconds.map_or(0, |seconds| u64::try_from(seconds).unwrap_or(0))),

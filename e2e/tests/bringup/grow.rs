@@ -50,7 +50,7 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     ensure!(before.len() == MEMBERS * 3 + 4, "{MEMBERS} services on three nodes and four agents: {:?}", before.keys());
     cluster.nodes(1, 0).await?;
     // What has no data to place takes the node; stores say why they do not.
-    let four = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("4/4");
+    let four = |resource: &Resource| resource.is_ready_on(4);
     for (kind, name) in [
         (kinds::ANALYTICS, "analytics1"),
         (kinds::ANALYTICS_ALARM, "analyticsalarm1"),
@@ -64,14 +64,14 @@ async fn a_fourth_control_node_replaces_no_pod_and_components_come_and_go_alone(
     ] {
         cluster.until(kind, name, "four members", four).await?;
     }
-    let five = |resource: &Resource| resource.is_ready() && resource.status.members_ready.as_deref() == Some("5/5");
+    let five = |resource: &Resource| resource.is_ready_on(5);
     cluster.until(kinds::VROUTER, "vrouter1", "five members", five).await?;
     for (kind, name) in
         [(kinds::CASSANDRA, "configdb1"), (kinds::ZOOKEEPER, "zookeeper1"), (kinds::RABBITMQ, "rabbitmq1")]
     {
         let unused = |resource: &Resource| says(resource, "4 nodes match, 3 are used");
         let store = cluster.until(kind, name, "saying why the fourth node is not used", unused).await?;
-        ensure!(store.is_ready() && store.status.members_ready.as_deref() == Some("3/3"), "{}", store.explain("Ready"));
+        ensure!(store.is_ready_on(3), "{}", store.explain("Ready"));
     }
     settled(&cluster, Duration::from_secs(2)).await?;
     let grown = pods(&cluster).await?;

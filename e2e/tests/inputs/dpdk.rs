@@ -72,7 +72,7 @@ async fn a_vrouter_with_dpdk_is_refused_beside_one_that_serves_and_a_relabelled_
     cluster.until(MANAGER, "sdn", "not Ready because of one Vrouter", is_named).await?;
 
     api.label(&nodes[2], MODE, Some("kernel")).await?;
-    let has_three = |it: &Resource| it.is_ready() && it.status.members_ready.as_deref() == Some("3/3");
+    let has_three = |it: &Resource| it.is_ready_on(3);
     cluster.until(VROUTER, "vrouter-kernel", "on three nodes", has_three).await?;
     let after = agents(&cluster).await?;
     ensure!(after.keys().eq(nodes[..3].iter()), "{after:?}");

@@ -93,8 +93,7 @@ async fn a_change_goes_through_a_fleet_by_its_strategy_and_is_left_to_people_whe
         api.label(node, RACK, Some(if index % 2 == 0 { "a" } else { "b" })).await?;
     }
     apply(&cluster, spec(&cluster, 30, &json!({"maxUnavailable": 5}))).await?;
-    let all = format!("{0}/{0}", 2 * NODES);
-    let is_everywhere = |it: &Resource| it.is_ready() && it.status.members_ready.as_ref() == Some(&all);
+    let is_everywhere = |it: &Resource| it.is_ready_on(2 * NODES);
     cluster.until(VROUTER, "vrouter1", "on all nodes", is_everywhere).await?;
 
     let before = groups(&cluster).await?;

@@ -3,13 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::{
-    apps::v1::DaemonSet,
-    core::v1::{ConfigMap, Pod},
-};
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::ConfigMap};
 use kube::{
     ResourceExt as _,
-    api::{Api, DeleteParams, ListParams},
+    api::{Api, DeleteParams},
 };
 use serde_json::{Value, json};
 use tf_api::kinds::{VROUTER, VROUTER_PROFILE};
@@ -30,9 +27,8 @@ async fn profile(cluster: &Cluster, spec: Value) -> Result<()> {
 
 /// Uids of the pods of each group.
 async fn pods(cluster: &Cluster) -> Result<[BTreeSet<String>; 2]> {
-    let pods = Api::<Pod>::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut groups = [BTreeSet::new(), BTreeSet::new()];
-    for pod in pods.list(&ListParams::default().labels("tf_manager=vrouter")).await? {
+    for pod in resources::pods(&cluster.client, VROUTER, &cluster.namespace).await? {
         groups[usize::from(pod.name_any().contains("-b-"))].insert(pod.uid().context("no uid")?);
     }
     Ok(groups)
@@ -64,7 +60,7 @@ async fn a_changed_profile_changes_the_group_that_names_it_and_a_missing_one_cha
     ensure!(made::<DaemonSet>(&cluster, "vrouter1").await?.is_empty(), "half of it runs");
 
     profile(&cluster, json!({"other": {"moreConfig": {"LOG_DIR": "/var/log/one"}}})).await?;
-    let is_everywhere = |it: &Resource| it.is_ready() && it.status.members_ready.as_deref() == Some("4/4");
+    let is_everywhere = |it: &Resource| it.is_ready_on(4);
     cluster.until(VROUTER, "vrouter1", "on all nodes", is_everywhere).await?;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let listed: BTreeMap<String, String> = maps.get("vrouter1-parameters").await?.data.context("an empty ConfigMap")?;

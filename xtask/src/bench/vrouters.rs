@@ -201,8 +201,8 @@ impl Bench {
     }
 
     async fn ready(&self) -> Result<()> {
-        let all = format!("{0}/{0}", self.nodes);
-        let is_done = |it: &Resource| it.is_ready() && it.status.members_ready.as_ref() == Some(&all);
+        let nodes = usize::try_from(self.nodes)?;
+        let is_done = |it: &Resource| it.is_ready_on(nodes);
         resources::until(&self.client, VROUTER, NAMESPACE, NAME, "Ready on all nodes", LIMIT, is_done).await.map(drop)
     }
 

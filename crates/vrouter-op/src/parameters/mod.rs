@@ -254,45 +254,44 @@ impl Parameters {
     ///
     /// # Errors
     /// When one asks for what this release cannot do.
-    pub fn with_settings(&self, settings: Vec<Setting>) -> Result<Self, NotReady> {
-        let mut parameters = self.clone();
+    pub fn with_settings(mut self, settings: Vec<Setting>) -> Result<Self, NotReady> {
         for Setting { variable, value, path, is_variable } in settings {
             if let Ok(name) = variable.parse::<Name>() {
                 if value.is_empty() {
-                    parameters.values.remove(&name);
+                    self.values.remove(&name);
                 } else {
                     let (value, path) = (value.clone(), path.clone());
-                    parameters.values.insert(name, Parameter { value, path, secret: is_variable });
+                    self.values.insert(name, Parameter { value, path, secret: is_variable });
                 }
             }
             if is_variable {
-                parameters.variables.insert(variable.clone(), value);
+                self.variables.insert(variable.clone(), value);
             } else {
-                parameters.variables.remove(&variable);
+                self.variables.remove(&variable);
             }
-            parameters.profiled.insert(variable, path);
+            self.profiled.insert(variable, path);
         }
-        parameters.supported()?;
-        Ok(parameters)
+        self.supported()?;
+        Ok(self)
     }
 
     /// The same with another gateway, that of a group. `profiles_win`: whether one that a profile states counts instead.
     #[must_use]
-    pub fn with_gateway(&self, group: &str, gateway: Option<&str>, profiles_win: bool) -> Self {
-        let mut parameters = self.clone();
-        let Some(gateway) = gateway.filter(|gateway| !gateway.is_empty()) else { return parameters };
+    pub fn with_gateway(mut self, group: &str, gateway: Option<&str>, profiles_win: bool) -> Self {
+        let Some(gateway) = gateway.filter(|gateway| !gateway.is_empty()) else { return self };
         let path = format!("spec.groups[{group}].vrouterGateway");
         let variable = Name::VrouterGateway.as_ref();
         let profiled = self.profiled.get(variable);
         if let Some(profile) = profiled.filter(|_| profiles_win) {
-            parameters.replaced.push(format!("{path}: {profile} wins"));
+            let said = format!("{path}: {profile} wins");
+            self.replaced.push(said);
         } else if self.variables.contains_key(variable) && profiled.is_none() {
-            parameters.replaced.push(format!("{path}: envVariablesConfig[{variable}] wins"));
+            self.replaced.push(format!("{path}: envVariablesConfig[{variable}] wins"));
         } else {
-            parameters.variables.remove(variable);
-            parameters.values.insert(Name::VrouterGateway, Parameter { value: gateway.into(), path, secret: false });
+            self.variables.remove(variable);
+            self.values.insert(Name::VrouterGateway, Parameter { value: gateway.into(), path, secret: false });
         }
-        parameters
+        self
     }
 
     /// The value of a parameter, if it is set.

@@ -217,6 +217,6 @@ fn secrets_of_profiles_are_in_secrets_alone() {
     for object in plan.objects.iter().filter(|object| object.kind != SECRET) {
         assert!(!object.body.to_string().contains("mark-"), "{} holds a secret", object.describe());
     }
-    let told = format!("{:?} {:?} {:?} {:?}", plan.ignored, plan.notes, plan.drafts, with(&profiles).specs);
-    assert!(!told.contains("mark-"), "{told}");
+    let said = format!("{:?} {:?} {:?} {:?}", plan.ignored, plan.notes, plan.drafts, with(&profiles).specs);
+    assert!(!said.contains("mark-"), "{said}");
 }
