@@ -16,6 +16,7 @@ use crate::{
     data_path::DataPath,
     facts::network::VHOST0,
     journal::{self, Journal, Recovery, State},
+    managers::{HostPrograms, Managers},
     observe,
     plan::{NoPlan, Plan, Step, restore, switch},
     preflight,
@@ -43,6 +44,8 @@ pub struct Setup<'a, D> {
     pub peers: &'a [SocketAddr],
     /// What moves packets.
     pub data_path: &'a mut D,
+    /// Programs of the host, for those that set addresses.
+    pub programs: &'a dyn HostPrograms,
 }
 
 /// What was done.
@@ -96,6 +99,19 @@ pub enum Error {
     /// A CNI configuration or program of the vRouter cannot be removed. The network of the node was not touched.
     #[error("the vRouter's CNI configuration cannot be removed: {0}; run this again when that is corrected")]
     Cni(#[source] io::Error),
+    /// A program of the host that sets addresses does not leave `vhost0` alone. The network of the node was not touched.
+    #[error("a program that sets addresses cannot be kept from vhost0: {0}")]
+    NotKept(#[source] io::Error),
+    /// A program sets addresses of the uplink, or does not know that it may again. The rest is done.
+    #[error("{done}, but a program that sets addresses of {uplink} does not know: {error}; run this again")]
+    NotAsked {
+        /// What is done.
+        done: &'static str,
+        /// The interface.
+        uplink: String,
+        /// Why.
+        error: io::Error,
+    },
     /// The node is as it was before the vRouter but for an interface that nothing uses.
     #[error("addresses and routes are back, and vhost0 cannot be removed: {0}; run this again")]
     NotRemoved(#[source] io::Error),
@@ -119,6 +135,7 @@ impl<D: DataPath> Setup<'_, D> {
         let _lock = self.lock()?;
         let (facts, recovered) = self.found()?;
         if let Some(uplink) = self.is_done(&facts)? {
+            self.release(&facts, &uplink)?;
             return Ok(Done { uplink: Some(uplink), recovered, ..Done::default() });
         }
         let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
@@ -137,7 +154,9 @@ impl<D: DataPath> Setup<'_, D> {
         let plan = switch(&facts, self.wanted)?;
         let is_attached = self.is_attached(&plan.uplink)?;
         let plan = plan.connecting(is_attached);
+        self.managers().keep_from_vhost0(&facts).map_err(Error::NotKept)?;
         self.carry_out(&facts, &plan, |facts, wanted| Ok(switch(facts, wanted)?.steps), true)?;
+        self.release(&facts, &plan.uplink)?;
         Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, ..Done::default() })
     }
 
@@ -151,6 +170,7 @@ impl<D: DataPath> Setup<'_, D> {
         let (facts, recovered) = self.found()?;
         if facts.network.link(VHOST0).is_none() {
             let files = remove_cni(self.root, self.wanted, forced)?;
+            self.give_back(&facts, None)?;
             self.forget()?;
             return Ok(Done { files, recovered, ..Done::default() });
         }
@@ -169,6 +189,7 @@ impl<D: DataPath> Setup<'_, D> {
         self.carry_out(&facts, &plan, left, false)?;
         // Nothing of the node's network depends on it any more.
         self.data_path.remove().map_err(Error::NotRemoved)?;
+        self.give_back(&facts, Some(&plan.uplink))?;
         self.forget()?;
         Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, files })
     }
@@ -252,6 +273,24 @@ impl<D: DataPath> Setup<'_, D> {
         }
         let Ok(plan) = switch(facts, self.wanted) else { return Ok(None) };
         Ok((plan.steps.is_empty() && self.is_attached(&plan.uplink)?).then_some(plan.uplink))
+    }
+
+    fn managers(&self) -> Managers<'_> {
+        Managers::new(self.root, self.programs)
+    }
+
+    /// Has programs that set addresses leave the uplink alone, whose addresses are on `vhost0` now.
+    fn release(&self, facts: &HostFacts, uplink: &str) -> Result<(), Error> {
+        let not_asked =
+            |error| Error::NotAsked { done: "vhost0 has the place of the interface", uplink: uplink.into(), error };
+        self.managers().release(facts, uplink).map(drop).map_err(not_asked)
+    }
+
+    /// Lets programs set up the uplink again, which has its addresses back.
+    fn give_back(&self, facts: &HostFacts, uplink: Option<&str>) -> Result<(), Error> {
+        let name = || uplink.unwrap_or("the interface").to_owned();
+        let not_asked = |error| Error::NotAsked { done: "the interface has its place back", uplink: name(), error };
+        self.managers().give_back(facts, uplink).map_err(not_asked)
     }
 
     fn is_attached(&mut self, uplink: &str) -> Result<bool, Error> {

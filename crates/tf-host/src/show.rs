@@ -168,7 +168,8 @@ fn module(module: &Module) -> String {
     format!("{loaded}, {file}")
 }
 
-fn huge_pages(facts: &HostFacts) -> Vec<String> {
+/// Huge pages of each size that the kernel knows, and where they are mounted.
+pub fn huge_pages(facts: &HostFacts) -> Vec<String> {
     let memory = &facts.memory;
     let sizes = [(MIB_2, "2M"), (GIB_1, "1G")].into_iter().filter_map(|(size, name)| {
         let pages = memory.huge_pages.get(&size)?;

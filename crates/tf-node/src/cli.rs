@@ -43,6 +43,7 @@ enum Command {
     Install { directory: String, own: Vec<String>, offer: Vec<String> },
     Place { from: String, to: String },
     Host(host::Command),
+    InRoot(Vec<OsString>),
     Pause,
     Help,
     Version,
@@ -72,6 +73,7 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
         }
         Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
         Command::Host(command) => host::execute(&paths, command),
+        Command::InRoot(words) => host::programs::in_root(&words),
         Command::Help => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)
@@ -93,6 +95,9 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
             Value(value) if values.is_empty() && value == "host" => {
                 let command = host::parse(&mut parser, &mut paths)?;
                 return Ok((paths, Command::Host(command)));
+            }
+            Value(value) if values.is_empty() && value == host::programs::IN_ROOT => {
+                return Ok((paths, Command::InRoot(parser.raw_args()?.collect())));
             }
             Value(value) => values.push(value.string()?),
             Long("own") => own.push(parser.value()?.string()?),

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 pub mod cassandra;
 pub mod content;
+pub mod host;
 pub mod launch;
 pub mod rabbitmq;
 pub mod redis;
@@ -160,6 +161,13 @@ pub fn step_down(daemon: &str) -> Vec<String> {
 /// which may be running.
 pub fn place(from: &str, to: &str) -> Vec<String> {
     vec![BINARY.into(), "place".into(), from.into(), to.into()]
+}
+
+/// Arguments that report what the node is for the vRouter, and start nothing (`tf-node host --help`).
+pub fn host_show(options: &[String]) -> Vec<String> {
+    let arguments = [BINARY, "host", "show"].map(str::to_owned);
+    let summary = format!("--summary={}", host::TERMINATION_LOG);
+    arguments.into_iter().chain([summary]).chain(options.iter().cloned()).collect()
 }
 
 /// Arguments that give `vhost0` the place of the node's interface (`tf-node host --help`).

@@ -14,9 +14,12 @@ use tf_api::{
 
 use crate::observed::{Node, Taint};
 
+/// The one field that an affinity can name.
+const NODE_NAME: &str = "metadata.name";
+
 /// A set of nodes by their labels. The two names of the control-plane role are one role here: Kubernetes renamed the
 /// label in 1.20 and dropped the old one in 1.24, while manifests written for the Go tf-operator still say `master`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Placement {
     /// Nodes with the control-plane role.
     ControlPlane,
@@ -24,12 +27,24 @@ pub enum Placement {
     Labels(BTreeMap<String, String>),
     /// Every node.
     Everywhere,
+    /// Nodes of the set that match one of the terms, too.
+    Narrowed(Box<Self>, NodeSelector),
 }
 
 impl Placement {
     /// What an explicit selector means; `default` if it is empty.
     pub fn from_selector(selector: &BTreeMap<String, String>, default: Self) -> Self {
         if selector.is_empty() { default } else { Self::Labels(selector.clone()) }
+    }
+
+    /// The nodes of the set that an affinity requires.
+    #[must_use]
+    pub fn narrowed(self, affinity: Option<&NodeAffinity>) -> Self {
+        let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.clone());
+        match required {
+            Some(selector) => Self::Narrowed(Box::new(self), selector),
+            None => self,
+        }
     }
 
     /// Where members of a resource may be: nodes that its selector matches, else those with the control-plane role.
@@ -48,17 +63,28 @@ impl Placement {
                 };
                 labels.iter().all(|(key, value)| role_names(key).any(|name| has(name, asked(key, value))))
             }
+            Self::Narrowed(set, selector) => {
+                set.matches(node) && selector.node_selector_terms.iter().any(|term| is_met(term, node))
+            }
         }
     }
 
     /// Whether one of two sets holds all of the other, as far as the labels tell. Two sets that ask for different labels
     /// may have nodes in common all the same.
     pub fn covers_or_is_covered(&self, other: &Self) -> bool {
-        let (a, b) = (self.requirements(), other.requirements());
         let within = |a: &BTreeMap<&str, Option<&str>>, b: &BTreeMap<&str, Option<&str>>| {
             b.iter().all(|(key, value)| a.get(key).is_some_and(|found| value.is_none() || found == value))
         };
-        within(&a, &b) || within(&b, &a)
+        match (self, other) {
+            (Self::Narrowed(..), Self::Narrowed(..)) => self == other,
+            (Self::Narrowed(set, _), wide) | (wide, Self::Narrowed(set, _)) => {
+                within(&set.requirements(), &wide.requirements())
+            }
+            (a, b) => {
+                let (a, b) = (a.requirements(), b.requirements());
+                within(&a, &b) || within(&b, &a)
+            }
+        }
     }
 
     /// Labels and their values, with one name for a role; a label without a value has to exist.
@@ -69,6 +95,7 @@ impl Placement {
             Self::Labels(labels) => {
                 labels.iter().filter_map(|(key, value)| Some((role_names(key).next()?, asked(key, value)))).collect()
             }
+            Self::Narrowed(set, _) => set.requirements(),
         }
     }
 
@@ -81,6 +108,7 @@ impl Placement {
                 let pairs: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
                 format!("labels {}", pairs.join(", "))
             }
+            Self::Narrowed(set, _) => format!("{} that its nodeAffinity requires", set.describe()),
         }
     }
 
@@ -97,6 +125,7 @@ impl Placement {
                     })
                     .collect()
             }),
+            Self::Narrowed(set, selector) => return Some(both(set.node_selector(), selector)),
         };
         let terms = alternatives
             .into_iter()
@@ -104,6 +133,94 @@ impl Placement {
             .collect();
         Some(NodeSelector { node_selector_terms: terms })
     }
+}
+
+/// Nodes that match a term of each of two selectors.
+fn both(wide: Option<NodeSelector>, narrow: &NodeSelector) -> NodeSelector {
+    let Some(wide) = wide else { return narrow.clone() };
+    let joined = |a: &NodeSelectorTerm, b: &NodeSelectorTerm| {
+        let all = |part: fn(&NodeSelectorTerm) -> &Option<Vec<NodeSelectorRequirement>>| {
+            let all: Vec<_> = part(a).iter().chain(part(b)).flatten().cloned().collect();
+            (!all.is_empty()).then_some(all)
+        };
+        NodeSelectorTerm {
+            match_expressions: all(|term| &term.match_expressions),
+            match_fields: all(|term| &term.match_fields),
+        }
+    };
+    // A term without requirements matches no node, and would match those of the other one.
+    let terms = narrow.node_selector_terms.iter().filter(|term| !is_empty(term));
+    let pairs = terms.flat_map(|narrow| wide.node_selector_terms.iter().map(move |wide| joined(wide, narrow)));
+    NodeSelector { node_selector_terms: pairs.collect() }
+}
+
+fn is_empty(term: &NodeSelectorTerm) -> bool {
+    term.match_expressions.iter().chain(&term.match_fields).flatten().next().is_none()
+}
+
+/// Whether a node meets all that a term requires, as the scheduler sees it (Kubernetes, `nodeaffinity.NewNodeSelector`).
+fn is_met(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let label = |it: &NodeSelectorRequirement| holds(it, node.labels.get(&it.key).map(String::as_str));
+    let field = |it: &NodeSelectorRequirement| it.key == NODE_NAME && holds(it, Some(&node.name));
+    !is_empty(term)
+        && term.match_expressions.iter().flatten().all(label)
+        && term.match_fields.iter().flatten().all(field)
+}
+
+/// Whether a value is what a requirement wants.
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_one = || value.is_some_and(|value| values.iter().any(|wanted| wanted == value));
+    let numbers = || Some((value?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
+    match requirement.operator.as_str() {
+        "In" => is_one(),
+        "NotIn" => !is_one(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(value, limit)| value > limit),
+        "Lt" => numbers().is_some_and(|(value, limit)| value < limit),
+        _ => false,
+    }
+}
+
+/// What an affinity requires that the API server would refuse in a pod, with its path below the affinity: the API server checks it in a workload
+/// only when that makes pods (Kubernetes, `ValidateNodeSelector`).
+pub fn mistake(affinity: &NodeAffinity) -> Option<String> {
+    const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    if required.node_selector_terms.iter().all(is_empty) {
+        return Some(format!("{TERMS}: no term has a requirement, so no node matches; add matchExpressions"));
+    }
+    required.node_selector_terms.iter().enumerate().find_map(|(index, term)| {
+        let label = |it: &NodeSelectorRequirement| wrong(it, &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
+        let field = |it: &NodeSelectorRequirement| {
+            if it.key == NODE_NAME {
+                wrong(it, &["In", "NotIn"])
+            } else {
+                Some(format!("the only field is {NODE_NAME}"))
+            }
+        };
+        let expressions = term.match_expressions.iter().flatten().find_map(label);
+        let found = expressions.map(|why| ("matchExpressions", why));
+        let (part, why) =
+            found.or_else(|| Some(("matchFields", term.match_fields.iter().flatten().find_map(field)?)))?;
+        Some(format!("{TERMS}[{index}].{part}: {why}"))
+    })
+}
+
+fn wrong(requirement: &NodeSelectorRequirement, operators: &[&str]) -> Option<String> {
+    let NodeSelectorRequirement { key, operator, values } = requirement;
+    let values = values.as_deref().unwrap_or_default();
+    if !operators.contains(&operator.as_str()) {
+        return Some(format!("{key}: operator {operator:?} is not one of {}", operators.join(", ")));
+    }
+    let cause = match operator.as_str() {
+        "In" | "NotIn" if values.is_empty() => "needs values",
+        "Exists" | "DoesNotExist" if !values.is_empty() => "takes no values",
+        "Gt" | "Lt" if values.len() != 1 || values[0].parse::<i64>().is_err() => "needs one value, a whole number",
+        _ => return None,
+    };
+    Some(format!("{key}: {operator} {cause}"))
 }
 
 /// The taint that keeps pods with these tolerations from a node, if there is one (Kubernetes, "Taints and Tolerations").
@@ -150,10 +267,8 @@ fn equals(key: &str, value: &str) -> NodeSelectorRequirement {
 
 /// Pods go to exactly these nodes. One term per node, because the API allows one value per field requirement.
 pub fn on_nodes<'a>(nodes: impl IntoIterator<Item = &'a str>) -> NodeSelector {
-    let term = |node: &str| NodeSelectorTerm {
-        match_expressions: None,
-        match_fields: Some(vec![equals("metadata.name", node)]),
-    };
+    let term =
+        |node: &str| NodeSelectorTerm { match_expressions: None, match_fields: Some(vec![equals(NODE_NAME, node)]) };
     NodeSelector { node_selector_terms: nodes.into_iter().map(term).collect() }
 }
 
@@ -272,5 +387,60 @@ mod tests {
         let selector = labels(&[("a", "1"), (NODE_MASTER, "")]).node_selector().unwrap();
         assert_eq!(selector.node_selector_terms.len(), 2);
         assert!(selector.node_selector_terms.iter().all(|t| t.match_expressions.as_ref().unwrap().len() == 2));
+    }
+
+    fn affinity_of(terms: serde_json::Value) -> NodeAffinity {
+        serde_json::from_value(
+            serde_json::json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn an_affinity_matches_as_the_scheduler_does_and_narrows_a_selector() {
+        let term =
+            |expression: serde_json::Value| affinity_of(serde_json::json!([{ "matchExpressions": [expression] }]));
+        let matches =
+            |affinity: &NodeAffinity, node: &Node| Placement::Everywhere.narrowed(Some(affinity)).matches(node);
+        let (plain, rack) = (node(&[]), node(&[("rack", "7")]));
+        for (operator, values, expected) in [
+            ("In", &["6", "7"][..], (false, true)),
+            ("NotIn", &["7"], (true, false)),
+            ("Exists", &[], (false, true)),
+            ("DoesNotExist", &[], (true, false)),
+            ("Gt", &["6"], (false, true)),
+            ("Lt", &["7"], (false, false)),
+            ("Like", &["7"], (false, false)),
+        ] {
+            let affinity = term(serde_json::json!({"key": "rack", "operator": operator, "values": values}));
+            assert_eq!((matches(&affinity, &plain), matches(&affinity, &rack)), expected, "{operator}");
+            assert_eq!(mistake(&affinity).is_some(), operator == "Like", "{operator}");
+        }
+        let named = affinity_of(serde_json::json!([
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}, {},
+        ]));
+        let n1 = Node { name: "n1".into(), ..Node::default() };
+        assert_eq!((matches(&named, &n1), matches(&named, &plain)), (true, false));
+        let narrowed = labels(&[(NODE_MASTER, "")]).narrowed(Some(&named));
+        assert!(!narrowed.matches(&n1));
+        let terms = narrowed.node_selector().unwrap().node_selector_terms;
+        assert_eq!(terms.len(), 2, "both names of the role, and not the empty term: {terms:?}");
+        assert!(terms.iter().all(|term| term.match_expressions.is_some() && term.match_fields.is_some()), "{terms:?}");
+        assert!(mistake(&affinity_of(serde_json::json!([{}]))).unwrap().ends_with("add matchExpressions"));
+    }
+
+    #[test]
+    fn a_narrowed_set_is_part_of_what_it_was_and_of_others_nothing_is_known() {
+        let not = |rack: &str| {
+            affinity_of(
+                serde_json::json!([{"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": [rack]}]}]),
+            )
+        };
+        let others = Placement::Everywhere.narrowed(Some(&not("7")));
+        assert!(others.covers_or_is_covered(&Placement::Everywhere));
+        assert!(others.covers_or_is_covered(&others.clone()));
+        assert!(!others.covers_or_is_covered(&labels(&[("rack", "7")])));
+        assert!(!others.covers_or_is_covered(&Placement::Everywhere.narrowed(Some(&not("8")))));
+        assert!(labels(&[("a", "b")]).narrowed(Some(&not("7"))).covers_or_is_covered(&labels(&[("a", "b")])));
     }
 }

@@ -56,7 +56,7 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     }
     let groups = cr.spec.groups.iter().map(|group| Group {
         name: Some(&group.name),
-        placement: Placement::from_selector(&group.node_selector, everywhere()),
+        placement: Placement::from_selector(&group.node_selector, everywhere()).narrowed(group.node_affinity.as_ref()),
         tolerations: tolerated(cr, if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
         gateway: group.vrouter_gateway.as_deref(),
         profiles: &group.profiles,
@@ -121,11 +121,18 @@ pub fn ignored(cr: &Vrouter) -> Vec<String> {
     ignored
 }
 
-/// Refuses groups that take each other's nodes.
+/// Refuses groups that take each other's nodes, and affinities that mean nothing.
 ///
 /// # Errors
-/// With the names of the first two that do.
-pub fn distinct(groups: &[Group<'_>]) -> Result<(), NotReady> {
+/// With the names of the first two that do, or the path of the affinity.
+pub fn distinct(cr: &Vrouter, groups: &[Group<'_>]) -> Result<(), NotReady> {
+    let mistake = cr.spec.groups.iter().find_map(|group| {
+        let why = placement::mistake(group.node_affinity.as_ref()?)?;
+        Some(format!("spec.groups[{}].nodeAffinity.{why}", group.name))
+    });
+    if let Some(message) = mistake {
+        return Err(NotReady::invalid(Reason::InvalidSpec, message));
+    }
     if groups.iter().any(|group| group.name == Some(REMOVAL)) {
         let message = format!("spec.groups[{REMOVAL}]: the operator uses this name itself; choose another one");
         return Err(NotReady::invalid(Reason::InvalidSpec, message));
@@ -137,7 +144,7 @@ pub fn distinct(groups: &[Group<'_>]) -> Result<(), NotReady> {
             return Err(NotReady::invalid(
                 Reason::InvalidSpec,
                 format!(
-                    "groups {} and {} of spec.groups take the same nodes; give each a nodeSelector of its own",
+                    "groups {} and {} of spec.groups take the same nodes; give each a nodeSelector or nodeAffinity of its own",
                     name(other),
                     name(group)
                 ),
@@ -170,6 +177,19 @@ pub fn alone(cr: &Vrouter, groups: &[Group<'_>], siblings: &[Vrouter]) -> Result
             ),
         )),
     }
+}
+
+/// Nodes that two groups select, although neither selector covers the other: only one of both agents finds room there.
+pub fn contested(groups: &[Group<'_>], nodes: &[Node]) -> Option<String> {
+    let contested = |node: &Node| {
+        let mut names = groups.iter().filter(|group| group.placement.matches(node)).filter_map(|group| group.name);
+        let (first, second) = (names.next()?, names.next()?);
+        Some(format!("node {} (groups {first} and {second})", node.name))
+    };
+    let found = few(nodes.iter().filter_map(contested).collect(), 1)?;
+    Some(format!(
+        "two groups select {found}, and a node runs one agent; have their nodeSelectors exclude each other, for example by a nodeAffinity with NotIn"
+    ))
 }
 
 /// Nodes that an older resource selects, too, although neither selector covers the other: only one of both agents finds room there.
@@ -273,8 +293,58 @@ mod tests {
             {"name": "a", "nodeSelector": {"rack": "a"}}, {"name": "b", "nodeSelector": {"rack": "b"}},
         ]});
         let old = vrouter("old", 1, groups);
-        assert!(distinct(&of(&old)).is_ok());
+        assert!(distinct(&old, &of(&old)).is_ok());
         assert!(!allowed(&labelled("young", 2, json!({"rack": "b"})), std::slice::from_ref(&old)));
         assert!(allowed(&labelled("young", 2, json!({"rack": "c"})), std::slice::from_ref(&old)));
+    }
+
+    /// Groups of nodes without and with a label.
+    fn apart(expression: serde_json::Value) -> Vrouter {
+        let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}});
+        let groups =
+            json!([{"name": "usual", "nodeAffinity": terms}, {"name": "fast", "nodeSelector": {"nic": "x710"}}]);
+        vrouter("vrouter1", 1, json!({ "groups": groups }))
+    }
+
+    #[test]
+    fn nodes_with_settings_of_their_own_leave_the_group_of_all_others() {
+        let cr = apart(json!({"key": "nic", "operator": "NotIn", "values": ["x710"]}));
+        let groups = of(&cr);
+        assert!(distinct(&cr, &groups).is_ok());
+        let node = |name: &str, labels: &[(&str, &str)]| Node {
+            name: name.into(),
+            labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+            ..Node::default()
+        };
+        let nodes = [node("n1", &[]), node("n2", &[("nic", "x710")]), node("n3", &[("nic", "e810")])];
+        let of = |node: &Node| {
+            let found: Vec<_> = groups.iter().filter(|group| group.placement.matches(node)).collect();
+            found.iter().filter_map(|group| group.name).collect::<Vec<_>>()
+        };
+        assert_eq!(nodes.each_ref().map(of), [vec!["usual"], vec!["fast"], vec!["usual"]]);
+        assert_eq!(contested(&groups, &nodes), None);
+        let overlapping = apart(json!({"key": "nic", "operator": "Exists"}));
+        let said = contested(&super::of(&overlapping), &nodes).unwrap();
+        assert!(
+            said.starts_with("two groups select node n2 (groups usual and fast), and a node runs one agent; "),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn an_affinity_that_means_nothing_is_refused_with_its_path() {
+        for (expression, why) in [
+            (
+                json!({"key": "nic", "operator": "Is", "values": ["x710"]}),
+                r#"nic: operator "Is" is not one of In, NotIn, "#,
+            ),
+            (json!({"key": "nic", "operator": "In"}), "nic: In needs values"),
+            (json!({"key": "nic", "operator": "Gt", "values": ["many"]}), "nic: Gt needs one value, a whole number"),
+        ] {
+            let cr = apart(expression);
+            let refused = distinct(&cr, &of(&cr)).unwrap_err().message;
+            let path = "spec.groups[usual].nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions: ";
+            assert!(refused.starts_with(&format!("{path}{why}")), "{refused}");
+        }
     }
 }

@@ -95,7 +95,7 @@ fn complete(
 ) -> Result<Plan, NotReady> {
     let identity = identity(cr);
     let groups = groups::of(cr);
-    groups::distinct(&groups)?;
+    groups::distinct(cr, &groups)?;
     certificates::check(cr.common())?;
     groups::alone(cr, &groups, &observed.siblings)?;
     let selection = Selection::of(
@@ -158,6 +158,7 @@ fn complete(
     let mut notes = notes(&sets, services, &cluster)?;
     let known = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
     notes.extend(groups::kept_away(&groups, known));
+    notes.extend(groups::contested(&groups, known));
     notes.extend(groups::shared(cr, &groups, &observed.siblings, known));
     let held = without_control(&sets, services, &drafts)?;
     let lanes = strategy::lanes(cr, &groups, &workloads)?;

@@ -24,7 +24,7 @@ use tf_plan::{
     },
     cluster::{Cluster, Platform},
     images::{self, Builtin, Chosen, ImageOverrides, Release},
-    node,
+    node::{self, host::PREFLIGHT},
     nodemanager::{self, NodeType},
     plan::NotReady,
 };
@@ -71,7 +71,7 @@ const CNI_BIN: &str = "cni-bin";
 const CNI_LOGS: &str = "cni-logs";
 const CNI_PORTS: &str = "cni-ports";
 const MULTUS: &str = "multus-cni";
-/// The init container that makes `vhost0`, and where it has the node's files.
+/// The init container that makes `vhost0`, and where `tf-node host` has the node's files.
 const VHOST0: &str = "vhost0";
 const HOST: &str = "host";
 const HOST_DIR: &str = "/host";
@@ -84,9 +84,9 @@ pub const GRACE_SECONDS: i64 = 30;
 /// Containers and volumes.
 pub struct Pods {
     /// Init containers that all groups have alike.
-    pub init: Vec<Container>,
-    /// The one that makes `vhost0`, whose options are of a group.
-    vhost0: Option<MakesVhost0>,
+    init: Vec<Container>,
+    /// Those that work on the node, whose options are of a group, each with its place among the init containers.
+    host: Vec<(usize, OnHost)>,
     /// Daemons.
     pub daemons: Vec<Daemon>,
     /// Volumes.
@@ -104,13 +104,22 @@ pub struct Pods {
 /// The init container that undoes on a node what pods changed there.
 const REMOVAL: &str = "removal";
 
-/// The init container that makes `vhost0`.
-struct MakesVhost0 {
+/// An init container that runs `tf-node host`.
+struct OnHost {
     container: Container,
-    /// Where the module comes from, as `tf-node host` calls it.
-    module: &'static str,
-    /// Its place among the init containers: the module is on the node by then.
-    place: usize,
+    /// What it does.
+    action: Action,
+    /// Options that are the same in all groups.
+    options: Vec<String>,
+}
+
+/// What `tf-node host` does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// Reports what the node is, and changes nothing.
+    Show,
+    /// Gives `vhost0` the place of the node's interface.
+    Apply,
 }
 
 impl Pods {
@@ -125,9 +134,13 @@ impl Pods {
     /// When a parameter means nothing, or is for what pods cannot do.
     pub fn init_of(&self, parameters: &Parameters) -> Result<Vec<Container>, NotReady> {
         let mut init = self.init.clone();
-        if let Some(MakesVhost0 { container, module, place }) = &self.vhost0 {
-            let command = Some(node::host_apply(&host_options(module, parameters)?));
-            init.insert(*place, Container { command, ..container.clone() });
+        for (place, OnHost { container, action, options }) in &self.host {
+            let options = [&options[..], &host_options(*action, parameters)?].concat();
+            let command = match action {
+                Action::Show => node::host_show(&options),
+                Action::Apply => node::host_apply(&options),
+            };
+            init.insert(*place, Container { command: Some(command), ..container.clone() });
         }
         Ok(init)
     }
@@ -171,11 +184,13 @@ impl Ingredients<'_> {
         let manager = self.chosen(nodemanager::CONTAINER.name);
         let (kernel, ignored) = self.kernel();
         let mut init: Vec<Container> = kernel.iter().map(|kernel| self.kernel_init(kernel)).collect();
-        let vhost0 = (self.spec().vhost0 == Some(Vhost0::Managed)).then(|| MakesVhost0 {
-            container: self.vhost0_init(agent),
-            module: if kernel.is_some() { "image" } else { "host" },
-            place: init.len(),
-        });
+        let on_host = |container, action| OnHost { container, action, options: self.host_options(kernel.is_some()) };
+        // What it reports is of the node as it was before.
+        let mut host = vec![(0, on_host(self.preflight(agent), Action::Show))];
+        let makes_vhost0 = self.spec().vhost0 == Some(Vhost0::Managed);
+        if makes_vhost0 {
+            host.push((1 + init.len(), on_host(self.vhost0_init(agent), Action::Apply)));
+        }
         init.extend(cni.map(|chosen| self.cni_init(chosen)));
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
         daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
@@ -184,11 +199,11 @@ impl Ingredients<'_> {
             let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
             volumes.extend(more.collect::<Vec<_>>());
         }
-        volumes.extend(vhost0.is_some().then(|| existing(HOST, "/")));
+        volumes.push(existing(HOST, "/"));
         let cni_targets = if cni.is_some() { self.cni_targets() } else { Vec::new() };
-        let removal = self.removal(agent, vhost0.is_some());
-        let changes_node = vhost0.is_some() || cni.is_some();
-        Ok(Pods { init, vhost0, daemons, volumes, removal, changes_node, cni_targets, ignored })
+        let removal = self.removal(agent, makes_vhost0);
+        let changes_node = makes_vhost0 || cni.is_some();
+        Ok(Pods { init, host, daemons, volumes, removal, changes_node, cni_targets, ignored })
     }
 
     fn chosen(&self, name: &str) -> Option<&Chosen> {
@@ -257,6 +272,16 @@ impl Ingredients<'_> {
         }
     }
 
+    /// Reports what the node is, for `kubectl tf nodes`. It ends well whatever stands in the way: what cannot work ends by itself, with the cause.
+    /// Privileged only because SELinux keeps others from files of the node.
+    fn preflight(&self, agent: &Chosen) -> Container {
+        Container {
+            name: PREFLIGHT.into(),
+            volume_mounts: Some(vec![agent_mount(), read_only(HOST, HOST_DIR)]),
+            ..self.init(agent, &Privileges::Host)
+        }
+    }
+
     /// Runs in the agent's image, which has the module's program `vif`. The node's files are where preflight looks for what owns the address, for the
     /// module and for CNI. What it prints last is the cause that the pod's status has.
     fn vhost0_init(&self, agent: &Chosen) -> Container {
@@ -270,16 +295,28 @@ impl Ingredients<'_> {
 
     /// Like the container that makes `vhost0`. Where pods did not make it, it stays.
     fn removal(&self, agent: &Chosen, made_vhost0: bool) -> (Container, Vec<Volume>) {
-        let Cluster { cni_config_dir, cni_binary_dir, .. } = self.cluster;
-        let mut options = vec![
-            format!("--root={HOST_DIR}"),
-            format!("--cni-directory={cni_config_dir}/net.d"),
-            format!("--cni-programs={cni_binary_dir}"),
-        ];
+        let mut options = self.directories();
         options.extend((!made_vhost0).then(|| "--keep-vhost0".to_owned()));
         let container =
             Container { name: REMOVAL.into(), command: Some(node::host_remove(&options)), ..self.vhost0_init(agent) };
         (container, vec![existing(HOST, "/"), host_path(STATE, STATE_DIR)])
+    }
+
+    /// Options of `tf-node host` that name directories of the node.
+    fn directories(&self) -> Vec<String> {
+        let Cluster { cni_config_dir, cni_binary_dir, .. } = self.cluster;
+        vec![
+            format!("--root={HOST_DIR}"),
+            format!("--cni-directory={cni_config_dir}/net.d"),
+            format!("--cni-programs={cni_binary_dir}"),
+        ]
+    }
+
+    /// The same for nodes that stay. `installs`: whether pods bring the kernel module.
+    fn host_options(&self, installs: bool) -> Vec<String> {
+        let mut options = self.directories();
+        options.push(format!("--module={}", if installs { "image" } else { "host" }));
+        options
     }
 
     fn init(&self, chosen: &Chosen, privileges: &Privileges) -> Container {
@@ -372,24 +409,26 @@ impl Ingredients<'_> {
     }
 }
 
-/// Options of `tf-node host apply` for the nodes of a group. Names and addresses are no secrets wherever they come from; options of the module are, and
+/// Options of `tf-node host` for the nodes of a group. Names and addresses are no secrets wherever they come from; options of the module are, and
 /// are in the environment.
-fn host_options(module: &str, parameters: &Parameters) -> Result<Vec<String>, NotReady> {
+fn host_options(action: Action, parameters: &Parameters) -> Result<Vec<String>, NotReady> {
     let interfaces = parameters.items(Name::PhysicalInterface);
-    if parameters.is_set(Name::L3mhCidr) {
-        let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
-        return Err(parameters.invalid(Name::L3mhCidr, hint));
-    }
-    let is_name = |name: &String| {
+    let is_name = |name: &&String| {
         name.len() <= LONGEST_INTERFACE
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
     };
-    if interfaces.len() > 1 || !interfaces.iter().all(is_name) {
-        let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
-        return Err(parameters.invalid(Name::PhysicalInterface, hint));
+    if action == Action::Apply {
+        if parameters.is_set(Name::L3mhCidr) {
+            let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
+            return Err(parameters.invalid(Name::L3mhCidr, hint));
+        }
+        if interfaces.len() > 1 || !interfaces.iter().all(|name| is_name(&name)) {
+            let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
+            return Err(parameters.invalid(Name::PhysicalInterface, hint));
+        }
     }
-    let mut options = vec![format!("--root={HOST_DIR}"), format!("--module={module}")];
-    options.extend(interfaces.iter().map(|name| format!("--physical-interface={name}")));
+    let mut options = Vec::new();
+    options.extend(interfaces.iter().filter(is_name).map(|name| format!("--physical-interface={name}")));
     let gateway = parameters.addresses(Name::VrouterGateway)?.into_iter().next();
     options.extend(gateway.map(|gateway| format!("--gateway={gateway}")));
     options.extend(parameters.subnet(Name::DataSubnet)?.map(|subnet| format!("--data-subnet={subnet}")));

@@ -11,6 +11,7 @@ mod faults;
 mod former;
 mod ipv6;
 mod lifecycle;
+mod managers;
 #[path = "../shared/picture.rs"]
 mod picture;
 mod pods;

@@ -15,8 +15,10 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, Options, RealNode};
 use tokio::net::TcpStream;
+use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::managers::Manager;
 use crate::store::{NAMESPACE, Store, Turn};
 use crate::{cni, removal};
 
@@ -57,6 +59,10 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
         label(client, node, Some("")).await?;
     }
     second.run("ip", &["link", "add", "vhost0", "type", "bridge"]).await?;
+    let managers = [(first, Manager::NetworkManager), (second, Manager::Networkd)];
+    for (node, manager) in managers {
+        manager.start(node).await?;
+    }
     let ready = ready_since(client).await?;
     apply(client, &nodes, json!({"containers": [{"name": "vrouteragent"}]})).await?;
 
@@ -70,12 +76,16 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let words = [second.name(), "vhost0 is an interface of the kind bridge", "nothing was touched"];
     AGENTS.until(client, "naming the node", NAMED, |vrouter| says(vrouter, &words)).await?;
     ensure!(addresses(second, "eth0").await?.contains(&second.address().to_string()), "the other node was touched");
+    nodes_are_shown(lab, first, second).await?;
     second.run("ip", &["link", "delete", "vhost0"]).await?;
     is_switched(second).await?;
     agent_runs(client, second).await?;
     AGENTS.until(client, "naming no node", NAMED, |vrouter| !says(vrouter, &words[..1])).await?;
     ensure!(ready_since(client).await? == ready, "a node was not Ready for a while");
     is_reached(first).await?;
+    for (node, manager) in managers {
+        manager.stays_away(node).await?;
+    }
 
     // Another pod finds it made.
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
@@ -104,7 +114,47 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     is_reached(away).await?;
     cni::is_ready(client, away, true).await?;
     cni::another_pod_is_connected(lab, away).await?;
-    removal::gives_everything_back(client, [first, second]).await
+    removal::gives_everything_back(client, [first, second]).await?;
+    // The one that was booted has none any more.
+    for (node, manager) in managers.into_iter().filter(|(node, _)| node.name() != away.name()) {
+        manager.is_back(node).await?;
+    }
+    Ok(())
+}
+
+/// `kubectl tf nodes` has a line for each node, with what blocks the second one, and prints all that its pod saw.
+async fn nodes_are_shown(lab: &Lab, first: &RealNode, second: &RealNode) -> Result<()> {
+    let (_, table) = kubectl_tf(lab, &["nodes", "-n", NAMESPACE]).await?;
+    let line = |node: &RealNode, words: &[&str]| {
+        let mut lines = table.lines().filter(|line| line.starts_with(&format!("{} ", node.name())));
+        lines.any(|line| words.iter().all(|word| line.split_whitespace().any(|it| it == *word)))
+    };
+    // Its pod looked before it made vhost0.
+    ensure!(line(first, &["vrouter1", "eth0", "none", "loaded"]), "no line of {}:\n{table}", first.name());
+    ensure!(
+        line(second, &["not", "ready", "blocking,"]) || line(second, &["not", "ready", "blocking"]),
+        "no line of {}:\n{table}",
+        second.name()
+    );
+    for words in ["blocks  vhost0-of-other-kind: vhost0 is an interface of the kind bridge", "nothing was touched"] {
+        ensure!(table.contains(words), "no {words:?} in\n{table}");
+    }
+    let (_, all) = kubectl_tf(lab, &["nodes", "-n", NAMESPACE, second.name()]).await?;
+    for words in ["uplink          eth0", "vhost0          bridge", "Findings: "] {
+        ensure!(all.contains(words), "no {words:?} in\n{all}");
+    }
+    let (code, _) = kubectl_tf(lab, &["nodes", "-n", NAMESPACE, "--check"]).await?;
+    ensure!(code == 1, "--check ended with {code}");
+    Ok(())
+}
+
+/// The exit code of the program, and what it printed.
+async fn kubectl_tf(lab: &Lab, arguments: &[&str]) -> Result<(i32, String)> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-kubectl-tf"));
+    command.args(arguments).env_clear().env("KUBECONFIG", lab.kubeconfig());
+    let output = command.output().await?;
+    let text = String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?;
+    Ok((output.status.code().context("it was killed")?, text))
 }
 
 /// A Vrouter whose pods make `vhost0`, with this configuration besides. The lab's nodes have the network of a single host each.

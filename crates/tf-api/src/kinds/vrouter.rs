@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::api::core::v1::{NodeAffinity, Toleration};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct VrouterSpec {
     #[schemars(extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["name"],
-        "x-kubernetes-validations" = [rule("self.size() < 2 || self.all(g, has(g.nodeSelector) && g.nodeSelector.size() > 0)", "give each group a nodeSelector when there are several; without one a group takes the nodes of the others")],
+        "x-kubernetes-validations" = [rule("self.size() < 2 || self.all(g, has(g.nodeSelector) && g.nodeSelector.size() > 0 || has(g.nodeAffinity))", "give each group a nodeSelector or a nodeAffinity when there are several; without one a group takes the nodes of the others")],
     ))]
     pub groups: Vec<VrouterGroup>,
     /// How a change goes through the nodes: those of all groups that state no strategy of their own, one group after the other.
@@ -84,6 +84,9 @@ pub struct VrouterGroup {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub node_selector: BTreeMap<String, String>,
+    /// Which of these nodes, by expressions, as in the spec of a pod: `requiredDuringSchedulingIgnoredDuringExecution`. A node matches when one of the terms does.
+    #[schemars(extend("x-kubernetes-validations" = [rule("!has(self.preferredDuringSchedulingIgnoredDuringExecution)", "a group has the nodes that it selects, and prefers none; use requiredDuringSchedulingIgnoredDuringExecution")]))]
+    pub node_affinity: Option<NodeAffinity>,
     /// Tolerations of the group's pods. Default: those of commonConfiguration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]

@@ -1,6 +1,7 @@
 //! What `kubectl tf` can be asked, and where it asks.
 
 mod lock;
+mod nodes;
 mod plan;
 mod release;
 mod status;
@@ -26,6 +27,8 @@ struct Command {
 enum What {
     /// Every resource of Tungsten Fabric below what made it, and of each that is not as wished what it waits for
     Status(status::Options),
+    /// What each node of a vRouter has, and what stands in the way of the vRouter there
+    Nodes(nodes::Options),
     /// What the operators would make of a manifest: every object, and what of it differs from those in the cluster
     Plan(plan::Options),
     /// Print Helm values that pin every operand image by the digest that runs
@@ -42,6 +45,7 @@ enum What {
 pub async fn main() -> ExitCode {
     let told = match Command::parse().what {
         What::Status(options) => status::tell(&options).await,
+        What::Nodes(options) => nodes::run(&options).await,
         What::Plan(options) => plan::tell(&options).await,
         What::Lock(options) => lock::run(&options).await,
         What::Release(options) => release::tell(&options).await,

@@ -3,11 +3,7 @@
 //! `vif` ends with 0 whatever the module answers (VR utils/vif.c), so each change is read back: from the kernel's interfaces, or
 //! from `vif --list`.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, io, process::Command};
 
 use super::{
     DataPath,
@@ -16,11 +12,9 @@ use super::{
 use crate::{
     facts::{module::VROUTER, network::VHOST0},
     netlink::{self, Writer},
+    program::{self, quoted},
     root::Root,
 };
-
-/// Letters of what a program printed that are quoted.
-const QUOTED: usize = 300;
 
 /// The programs that drive the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,20 +136,6 @@ impl DataPath for Module {
     }
 }
 
-/// Runs a program to its end and returns what it printed.
 fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
-    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
-    let printed = printed.join("\n").trim().to_owned();
-    if output.status.success() {
-        return Ok(printed);
-    }
-    Err(io::Error::other(format!("{program} {}: {}: {}", arguments.join(" "), output.status, quoted(&printed))))
-}
-
-/// The beginning of what a program printed, in one line.
-fn quoted(printed: &str) -> String {
-    let line = printed.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "it printed nothing".into() } else { line.chars().take(QUOTED).collect() }
+    program::run(Command::new(program).args(arguments))
 }

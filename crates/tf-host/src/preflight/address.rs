@@ -1,9 +1,10 @@
-//! Addresses of the interface, and who would set them again after they were moved to `vhost0`.
+//! Addresses of the interface, and what would set them again after they were moved to `vhost0`. NetworkManager and systemd-networkd are kept from it by
+//! files (`crate::managers`); what others do is known from their configuration alone.
 
 use super::{Finding, Id};
 use crate::{
     HostFacts, Wanted,
-    facts::{addresses::Address, links::Link, network::VHOST0},
+    facts::{addresses::Address, links::Link, network::VHOST0, owners::Program},
 };
 
 pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Finding> {
@@ -55,7 +56,8 @@ fn owned(facts: &HostFacts, link: &Link, addresses: &[&Address]) -> Vec<Finding>
         let action = format!("give {name} a static address, or name another physicalInterface");
         findings.push(Finding::new(Id::UplinkAddressLeased, cause, action));
     }
-    for owner in owners.iter().filter(|owner| !owner.dhcp) {
+    let is_kept = |program: Program| matches!(program, Program::NetworkManager | Program::Networkd);
+    for owner in owners.iter().filter(|owner| !owner.dhcp && !is_kept(owner.program)) {
         let cause = format!(
             "{} sets addresses of {name} ({}), and would set them again beside vhost0",
             owner.program, owner.evidence

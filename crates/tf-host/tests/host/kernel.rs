@@ -39,6 +39,8 @@ pub fn on_node(test: impl FnOnce(&Kernel)) {
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         mount(None::<&str>, "/sys/module", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
         fs::create_dir("/sys/module/vrouter").unwrap();
+        // Programs of this machine that set addresses read files there.
+        mount(None::<&str>, "/run", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
         test(kernel);
     });
 }

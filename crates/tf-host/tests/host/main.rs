@@ -5,6 +5,7 @@
 
 mod fixture;
 mod kernel;
+mod managers;
 mod namespace;
 mod node;
 mod observed;

@@ -137,7 +137,7 @@ const PROVOKED: &[(Id, Spoil)] = &[
         facts.owners = vec![owner(Program::Networkd, true, "/run/systemd/netif/links/2")];
     }),
     (Id::UplinkAddressOwned, |facts, _| {
-        facts.owners = vec![owner(Program::NetworkManager, false, "/run/NetworkManager/devices/2")];
+        facts.owners = vec![owner(Program::Ifupdown, false, "/etc/network/interfaces")];
     }),
     (Id::CloudDhcp, |facts, _| {
         facts.network.addresses[1].valid = Some(3600);

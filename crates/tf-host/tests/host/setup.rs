@@ -15,6 +15,7 @@ use tf_sim::module::StandIn;
 
 use crate::{
     kernel::on_node,
+    managers::Direct,
     node::{add, facts, lasting, message, node, over, via},
     router::{Probe, Router},
 };
@@ -33,7 +34,7 @@ enum Do {
 fn run(journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
     let root = Root::default();
     let mut data_path = StandIn::open().unwrap();
-    let mut setup = Setup { root: &root, wanted, journal, peers: &[], data_path: &mut data_path };
+    let mut setup = Setup { root: &root, wanted, journal, peers: &[], data_path: &mut data_path, programs: &Direct };
     match what {
         Do::Apply => setup.apply(),
         Do::Remove => setup.remove(false),

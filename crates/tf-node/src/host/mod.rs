@@ -3,15 +3,17 @@
 
 mod guard;
 mod options;
+pub mod programs;
+mod summary;
 
 use std::{
-    env,
+    env, fs,
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use tf_host::{
     Finding, HostFacts, Root, Wanted, act,
@@ -21,10 +23,12 @@ use tf_host::{
     show,
     uplink::choose,
 };
+use tf_plan::node::host::SUMMARY_LIMIT;
 
 use self::{
     guard::Guard,
     options::{Action, HELP, Options},
+    programs::HostRoot,
 };
 use crate::paths::Paths;
 
@@ -60,11 +64,20 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
     let options = options.with_environment(|name| env::var(name).ok());
     let root = Root::below(paths.at("/"));
     let (text, code) = match action {
-        Action::Show => report(&observe(&root), &options.wanted, options.json)?,
+        Action::Show => shown(&observe(&root), &options)?,
         Action::Apply | Action::Remove => change(&root, action, &options)?,
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::from(code))
+}
+
+/// What is printed, and the exit code. A summary goes into its file.
+fn shown(facts: &HostFacts, options: &Options) -> Result<(String, u8)> {
+    let (text, code) = report(facts, &options.wanted, options.json)?;
+    let Some(file) = &options.summary else { return Ok((text, code)) };
+    let summary = summary::of(facts, &options.wanted).message(SUMMARY_LIMIT);
+    fs::write(file, summary).with_context(|| format!("write {}", file.display()))?;
+    Ok((text, 0))
 }
 
 /// What is printed, and the exit code.
@@ -95,7 +108,8 @@ fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)
     }
     let mut data_path = Module::new(root, options.programs.clone(), wanted.module_parameters.clone());
     let (journal, peers): (&Path, _) = (&options.journal, &options.peers);
-    let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path };
+    let programs = HostRoot(root);
+    let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path, programs: &programs };
     if let Some(process) = options.guard_of {
         guard::wait(process, journal);
         return Ok(match setup.recover() {
@@ -143,6 +157,7 @@ fn removed(files: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use tf_host::preflight::Id;
+    use tf_plan::node::host::Summary;
 
     use super::*;
 
@@ -159,6 +174,21 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["findings"][0]["id"], "uplink-not-found");
         assert_eq!(serde_json::from_value::<HostFacts>(value["facts"].clone()).unwrap(), facts);
+    }
+
+    #[test]
+    fn a_summary_is_written_beside_what_is_shown_and_stops_nothing() {
+        let empty = tempfile::tempdir().unwrap();
+        let facts = observe(&Root::below(empty.path()));
+        let wanted = Wanted { physical_interfaces: vec!["none0".into()], ..Wanted::default() };
+        let file = empty.path().join("termination-log");
+        let options = Options { wanted: wanted.clone(), summary: Some(file.clone()), ..Options::default() };
+        let (text, code) = shown(&facts, &options).unwrap();
+        assert_eq!((text, code), (report(&facts, &wanted, false).unwrap().0, 0));
+        let written: Summary = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        assert_eq!(written.uplinks, Vec::<String>::new());
+        assert_eq!(written.findings[0].id, "uplink-not-found");
+        assert!(written.findings[0].blocks && written.findings[0].text.starts_with("the node has no interface none0"));
     }
 
     #[test]

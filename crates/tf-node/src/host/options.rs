@@ -44,6 +44,7 @@ What the vRouter needs, for all of them:
 
 For show:
   --json                         facts and findings as JSON
+  --summary FILE                 a line of JSON besides, for kubectl tf nodes; the exit code is 0 whatever stands in the way
 
 For apply and remove:
   --peer ADDRESS:PORT            reached over TCP before, it has to be afterwards, or all is undone; may be repeated.
@@ -78,6 +79,8 @@ pub struct Options {
     pub wanted: Wanted,
     /// Whether a program reads what is shown.
     pub json: bool,
+    /// File that gets a summary, for a table of all nodes.
+    pub summary: Option<PathBuf>,
     /// Who has to be reached afterwards.
     pub peers: Vec<SocketAddr>,
     /// The journal.
@@ -97,6 +100,7 @@ impl Default for Options {
         Self {
             wanted: Wanted::default(),
             json: false,
+            summary: None,
             peers: Vec::new(),
             journal: Path::new(JOURNAL).to_owned(),
             programs: Programs::default(),
@@ -136,6 +140,7 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
         _ => bail!("host: write tf-node host show, apply or remove; see tf-node host --help"),
     };
     ensure!(!options.json || action == Action::Show, "--json is for show");
+    ensure!(options.summary.is_none() || action == Action::Show, "--summary is for show");
     ensure!(!options.force || action == Action::Remove, "--force is for remove");
     ensure!(!options.keep_vhost0 || action == Action::Remove, "--keep-vhost0 is for remove");
     options.wanted.multihomed = options.wanted.physical_interfaces.len() > 1;
@@ -171,6 +176,7 @@ impl Options {
         };
         match name {
             "json" => self.json = true,
+            "summary" => self.summary = Some(parser.value()?.into()),
             "force" => self.force = true,
             "keep-vhost0" => self.keep_vhost0 = true,
             "peer" => self.peers.push(parser.value()?.parse()?),
@@ -279,6 +285,7 @@ mod tests {
             ("show --fast", "--fast"),
             ("show --force", "--force"),
             ("apply --json", "--json"),
+            ("apply --summary /tmp/summary", "--summary"),
             ("apply --keep-vhost0", "--keep-vhost0"),
             ("apply --peer router", "--peer"),
             ("apply --module-parameter vr_interfaces", "--module-parameter"),

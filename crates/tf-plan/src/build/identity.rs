@@ -13,7 +13,7 @@ pub const LABEL_LIMIT: usize = 63;
 /// label value.
 const WORKLOAD_LIMIT: usize = 52;
 /// Label that tells the workloads of one resource apart where it has several.
-const LABEL_GROUP: &str = "tf.tungsten.io/group";
+pub const LABEL_GROUP: &str = "tf.tungsten.io/group";
 
 /// The group of pods that undo on a node what the resource's pods changed there. No group of a spec has this name.
 pub const REMOVAL: &str = "tf-removal";

@@ -17,7 +17,7 @@ use tf_api::{
 };
 
 pub use self::{
-    reduce::{internal, is_unreachable, taints},
+    reduce::{internal, is_unreachable, only_node, taints},
     spec::{Spec, Specs},
 };
 use crate::{family::IpFamily, images::ImageOverrides, node::state::Status, secret::SecretData};

@@ -221,7 +221,7 @@ impl From<v1::Pod> for Pod {
 }
 
 /// The node that a pod of a DaemonSet is for (Kubernetes, `ReplaceDaemonSetPodNodeNameNodeAffinity`). The scheduler says why it is not there without its name.
-fn only_node(spec: &PodSpec) -> Option<&str> {
+pub fn only_node(spec: &PodSpec) -> Option<&str> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
     let mut fields = terms.iter().flat_map(|term| term.match_fields.iter().flatten());

@@ -1,4 +1,4 @@
-//! What real nodes need and Debian packages: the container runtime, network plugins, iptables.
+//! What real nodes need and Debian packages: the container runtime, network plugins, iptables, and programs that set addresses of interfaces.
 //!
 //! Nothing is installed. The packages are downloaded with `apt-get` and unpacked into the lab's cache, and a node sees
 //! them laid over the machine's own `/usr`. A machine without `apt-get` must have the programs installed.
@@ -7,32 +7,44 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
 use crate::assets::{self, in_cache, say};
 
 /// The packages, with those libraries that a small Debian lacks. busybox is for images of tests.
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 22] = [
     "busybox-static",
     "containerd",
     "containernetworking-plugins",
+    "dbus-daemon",
     "iptables",
+    "libapparmor1",
+    "libdbus-1-3",
+    "libexpat1",
     "libip4tc2",
     "libip6tc2",
     "libmnl0",
+    "libndp0",
     "libnetfilter-conntrack3",
     "libnfnetlink0",
     "libnftnl11",
+    "libnm0",
     "libseccomp2",
+    "libsystemd-shared",
     "libxtables12",
+    "network-manager",
     "runc",
+    "systemd",
 ];
 
 /// Programs a machine without apt-get must have.
 const PROGRAMS: [&str; 5] = ["containerd", "containerd-shim-runc-v2", "ctr", "runc", "iptables"];
+
+/// Directories that are links to those of the same name in `usr`.
+const LINKS: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
 /// Names under which the packet filter is called; a package's own scripts would make them.
 const FILTERS: [&str; 6] =
@@ -90,13 +102,31 @@ fn download(tree: &Path) -> Result<()> {
     for entry in fs::read_dir(&archives)? {
         let archive = entry?.path();
         if archive.extension().is_some_and(|extension| extension == "deb") {
-            run(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(tree))?;
+            unpack(&archive, tree)?;
         }
     }
     for name in FILTERS {
         symlink("xtables-nft-multi", tree.join("usr/sbin").join(name))?;
     }
     Ok(fs::remove_dir_all(archives)?)
+}
+
+/// Unpacks a package. What it has in directories that are links into `usr` on a machine goes there.
+fn unpack(archive: &Path, tree: &Path) -> Result<()> {
+    for name in LINKS {
+        let link = tree.join(name);
+        if !link.exists() {
+            fs::create_dir_all(tree.join("usr").join(name))?;
+            symlink(Path::new("usr").join(name), link)?;
+        }
+    }
+    let mut reader = Command::new("dpkg-deb").arg("--fsys-tarfile").arg(archive).stdout(Stdio::piped()).spawn()?;
+    let tar = reader.stdout.take().context("no output of dpkg-deb")?;
+    let mut command = Command::new("tar");
+    run(command.args(["--extract", "--keep-directory-symlink", "--directory"]).arg(tree).stdin(tar))?;
+    let status = reader.wait()?;
+    ensure!(status.success(), "dpkg-deb --fsys-tarfile {}: {status}", archive.display());
+    Ok(())
 }
 
 fn fetch(folder: &Path, settings: &[String]) -> Result<()> {

@@ -14,6 +14,10 @@ fn sample(path: &str) -> Option<Value> {
     let Some(field) = path.strip_prefix(SERVICE) else {
         return match path {
             "commonConfiguration.distribution" => Some(json!("ubuntu")),
+            "groups.[].nodeAffinity" => {
+                let terms = json!([{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}]);
+                Some(json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}))
+            }
             "groups.[].vrouterGateway" => Some(json!("10.9.0.1")),
             _ => None,
         };

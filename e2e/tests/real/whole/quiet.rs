@@ -15,9 +15,6 @@ const SILENCE: Duration = Duration::from_mins(1);
 pub const SETTLED: Duration = Duration::from_secs(30);
 /// How long a client is busy.
 const CHURN: Duration = Duration::from_mins(10);
-/// Between two networks, each of which makes two notices, so that there are as many as where real daemons of analytics were seen to stumble over each (F6 of
-/// real-daemons-observed: 432 in ten minutes). A daemon that gets several in a second is hardly ever connected, which is reported.
-const PACE: Duration = Duration::from_millis(2600);
 /// What is no played daemon and logs what it does by itself.
 const STORES: [KindInfo; 4] = [CASSANDRA, RABBITMQ, REDIS, ZOOKEEPER];
 const KAFKA: &str = "kafka";
@@ -34,7 +31,7 @@ async fn churn(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     settled(client).await?;
     let (before, begun) = (transitions(client).await?, lab.audit_mark().await?);
-    let traffic = Traffic::begin_at(client, &world.addresses, "churn", PACE);
+    let traffic = Traffic::begin(client, &world.addresses, "churn");
     tokio::time::sleep(CHURN).await;
     traffic.end("networks made and deleted").await?;
     let (after, end) = (transitions(client).await?, lab.audit_mark().await?);
