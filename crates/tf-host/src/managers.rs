@@ -36,8 +36,10 @@ pub trait HostPrograms {
 /// A program that sets addresses, and how it is kept from interfaces.
 struct Manager {
     program: Program,
-    /// Its processes.
+    /// Its processes. Those of containers of this host are among them.
     role: Role,
+    /// What it makes on the host that it manages.
+    state: &'static str,
     /// File that names `vhost0`.
     vhost0: &'static str,
     /// File that names the interface.
@@ -57,6 +59,7 @@ const MANAGERS: [Manager; 2] = [
     Manager {
         program: Program::Networkd,
         role: Role::Networkd,
+        state: "/run/systemd/netif/state",
         vhost0: "/run/systemd/network/00-tf-vhost0.network",
         uplink: "/run/systemd/network/00-tf-uplink.network",
         content: |links| {
@@ -70,6 +73,7 @@ const MANAGERS: [Manager; 2] = [
     Manager {
         program: Program::NetworkManager,
         role: Role::NetworkManager,
+        state: "/run/NetworkManager/devices",
         vhost0: "/run/NetworkManager/conf.d/00-tf-vhost0.conf",
         uplink: "/run/NetworkManager/conf.d/00-tf-uplink.conf",
         content: |links| {
@@ -90,8 +94,8 @@ const MANAGERS: [Manager; 2] = [
 ];
 
 impl Manager {
-    fn runs(&self, facts: &HostFacts) -> bool {
-        facts.processes.iter().any(|process| process.role == self.role)
+    fn runs(&self, facts: &HostFacts, root: &Root) -> bool {
+        root.at(self.state).exists() && facts.processes.iter().any(|process| process.role == self.role)
     }
 
     fn manages(&self, facts: &HostFacts, link: &str) -> bool {
@@ -116,7 +120,7 @@ impl<'a> Managers<'a> {
     /// # Errors
     /// When a file cannot be written or a program does not read it.
     pub fn keep_from_vhost0(&self, facts: &HostFacts) -> io::Result<()> {
-        MANAGERS.iter().filter(|manager| manager.runs(facts)).try_for_each(|manager| {
+        MANAGERS.iter().filter(|manager| manager.runs(facts, self.root)).try_for_each(|manager| {
             self.write(manager.vhost0, &(manager.content)(OWN))?;
             self.reload(manager)
         })
@@ -128,7 +132,7 @@ impl<'a> Managers<'a> {
     /// When a file cannot be written, or a program does not leave it alone.
     pub fn release(&self, facts: &HostFacts, link: &str) -> io::Result<bool> {
         let owning: Vec<&Manager> =
-            MANAGERS.iter().filter(|manager| manager.runs(facts) && manager.manages(facts, link)).collect();
+            MANAGERS.iter().filter(|manager| manager.runs(facts, self.root) && manager.manages(facts, link)).collect();
         for manager in &owning {
             self.write(manager.uplink, &(manager.content)(link))?;
             self.reload(manager)?;
@@ -157,7 +161,7 @@ impl<'a> Managers<'a> {
             for (path, _) in &files {
                 fs::remove_file(self.root.at(path)).map_err(|error| of(path, &error))?;
             }
-            if files.is_empty() || !manager.runs(facts) {
+            if files.is_empty() || !manager.runs(facts, self.root) {
                 continue;
             }
             let uplink = link.filter(|_| files.iter().any(|(path, _)| *path == manager.uplink));

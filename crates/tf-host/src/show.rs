@@ -61,13 +61,18 @@ impl Table {
 
 fn uplinks(table: &mut Table, facts: &HostFacts, wanted: &Wanted) {
     let network = &facts.network;
-    let Ok(uplinks) = choose(facts, wanted) else {
-        table.row("uplink", "none; see the findings".into());
-        return;
+    let uplinks = match choose(facts, wanted) {
+        Ok(uplinks) => {
+            if uplinks.is_empty() {
+                table.row("uplink", "the DPDK forwarder has it".into());
+            }
+            uplinks
+        }
+        Err(_) => {
+            table.row("uplink", "none; see the findings".into());
+            Vec::new()
+        }
     };
-    if uplinks.is_empty() {
-        table.row("uplink", "the DPDK forwarder has it".into());
-    }
     for uplink in &uplinks {
         let link = uplink.link;
         table.row("uplink", format!("{} ({}): {}", link.name, uplink.source, described(network, link)));

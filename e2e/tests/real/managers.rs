@@ -56,11 +56,19 @@ impl Manager {
         write(node, "/etc/tf-bus.conf", BUS, "644").await?;
         let mode = if self == Self::NetworkManager { "600" } else { "644" };
         write(node, file, &text, mode).await?;
-        let settings = "[main]\nplugins=keyfile\nauth-polkit=false\nno-auto-default=*\nrc-manager=unmanaged\n";
+        // Elsewhere a rule of udev has it leave those of pods alone (85-nm-unmanaged.rules).
+        let settings = "[main]\nplugins=keyfile\nauth-polkit=false\nno-auto-default=*\nrc-manager=unmanaged\n\n\
+                        [keyfile]\nunmanaged-devices=interface-name:veth*\n";
         write(node, "/etc/NetworkManager/NetworkManager.conf", settings, "644").await?;
-        let folders = "mkdir -p /run/dbus /run/systemd/netif/links /run/systemd/netif/leases /run/systemd/netif/lldp /var/lib/NetworkManager && \
-                       chown -R systemd-network: /run/systemd/netif && mount -o remount,bind,ro /sys";
-        node.run("sh", &["-c", folders]).await?;
+        // As udev is not there, programs take the node for a container by its /sys.
+        let folders = match self {
+            Self::NetworkManager => "mkdir -p /run/dbus /var/lib/NetworkManager",
+            Self::Networkd => {
+                "mkdir -p /run/dbus /run/systemd/netif/links /run/systemd/netif/leases /run/systemd/netif/lldp && \
+                 chown -R systemd-network: /run/systemd/netif"
+            }
+        };
+        node.run("sh", &["-c", &format!("{folders} && mount -o remount,bind,ro /sys")]).await?;
         let words = ["--config-file=/etc/tf-bus.conf", "--nofork", "--nopidfile"].map(str::to_owned);
         node.machine().spawn("dbus-daemon", "dbus-daemon", &words)?;
         eventually("the bus", DONE, async || {

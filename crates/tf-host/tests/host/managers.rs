@@ -40,6 +40,7 @@ impl Host {
         for (number, program) in programs.iter().enumerate() {
             host.write(&format!("/proc/{}/comm", 100 + number), &format!("{program}\n"));
         }
+        host.write("/run/systemd/netif/state", "OPER_STATE=routable\n");
         host
     }
 
