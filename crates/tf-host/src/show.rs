@@ -61,18 +61,13 @@ impl Table {
 
 fn uplinks(table: &mut Table, facts: &HostFacts, wanted: &Wanted) {
     let network = &facts.network;
-    let uplinks = match choose(facts, wanted) {
-        Ok(uplinks) => {
-            if uplinks.is_empty() {
-                table.row("uplink", "the DPDK forwarder has it".into());
-            }
-            uplinks
-        }
-        Err(_) => {
-            table.row("uplink", "none; see the findings".into());
-            Vec::new()
-        }
-    };
+    let chosen = choose(facts, wanted);
+    match &chosen {
+        Ok(uplinks) if uplinks.is_empty() => table.row("uplink", "the DPDK forwarder has it".into()),
+        Ok(_) => {}
+        Err(_) => table.row("uplink", "none; see the findings".into()),
+    }
+    let uplinks = chosen.unwrap_or_default();
     for uplink in &uplinks {
         let link = uplink.link;
         table.row("uplink", format!("{} ({}): {}", link.name, uplink.source, described(network, link)));

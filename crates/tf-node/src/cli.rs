@@ -26,7 +26,8 @@ tf-node: runs the daemons of Tungsten Fabric in their pods
   tf-node install DIR [--own DIR]... [--offer DIR]...
                                           copy this program into DIR, give directories to the daemons' user; offered ones if possible
   tf-node place FROM TO                   copy an executable over another one
-  tf-node host show|apply|remove          what this node is for the vRouter, and vhost0 in the place of its interface (host --help)
+  tf-node host show|apply|remove|virtual-functions
+                                          what this node is for the vRouter, and vhost0 in the place of its interface (host --help)
   tf-node pause                           sleep and reap processes
   tf-node --version
 ";

@@ -176,6 +176,12 @@ pub fn host_apply(options: &[String]) -> Vec<String> {
     arguments.into_iter().chain(options.iter().cloned()).collect()
 }
 
+/// Arguments that make virtual functions of interfaces (`tf-node host --help`).
+pub fn host_virtual_functions(options: &[String]) -> Vec<String> {
+    let arguments = [BINARY, "host", "virtual-functions"].map(str::to_owned);
+    arguments.into_iter().chain(options.iter().cloned()).collect()
+}
+
 /// Arguments that undo on a node what pods of the vRouter changed there (`tf-node host --help`).
 pub fn host_remove(options: &[String]) -> Vec<String> {
     let arguments = [BINARY, "host", "remove"].map(str::to_owned);

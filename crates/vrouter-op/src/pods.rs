@@ -73,6 +73,8 @@ const CNI_PORTS: &str = "cni-ports";
 const MULTUS: &str = "multus-cni";
 /// The init container that makes `vhost0`, and where `tf-node host` has the node's files.
 const VHOST0: &str = "vhost0";
+/// The init container that makes virtual functions.
+const FUNCTIONS: &str = "virtual-functions";
 const HOST: &str = "host";
 const HOST_DIR: &str = "/host";
 /// Letters of the kernel's names of interfaces (`dev_valid_name`), of which these are written.
@@ -120,6 +122,8 @@ enum Action {
     Show,
     /// Gives `vhost0` the place of the node's interface.
     Apply,
+    /// Makes virtual functions.
+    VirtualFunctions,
 }
 
 impl Pods {
@@ -135,12 +139,15 @@ impl Pods {
     pub fn init_of(&self, parameters: &Parameters) -> Result<Vec<Container>, NotReady> {
         let mut init = self.init.clone();
         for (place, OnHost { container, action, options }) in &self.host {
+            let functions = function_options(parameters)?;
             let options = [&options[..], &host_options(*action, parameters)?].concat();
             let command = match action {
-                Action::Show => node::host_show(&options),
+                Action::Show => node::host_show(&[options, functions].concat()),
+                Action::VirtualFunctions if functions.is_empty() => continue,
+                Action::VirtualFunctions => node::host_virtual_functions(&[options, functions].concat()),
                 Action::Apply => node::host_apply(&options),
             };
-            init.insert(*place, Container { command: Some(command), ..container.clone() });
+            init.insert((*place).min(init.len()), Container { command: Some(command), ..container.clone() });
         }
         Ok(init)
     }
@@ -191,6 +198,7 @@ impl Ingredients<'_> {
         if makes_vhost0 {
             host.push((1 + init.len(), on_host(self.vhost0_init(agent), Action::Apply)));
         }
+        host.push((usize::MAX, on_host(self.functions_init(agent), Action::VirtualFunctions)));
         init.extend(cni.map(|chosen| self.cni_init(chosen)));
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
         daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
@@ -202,7 +210,7 @@ impl Ingredients<'_> {
         volumes.push(existing(HOST, "/"));
         let cni_targets = if cni.is_some() { self.cni_targets() } else { Vec::new() };
         let removal = self.removal(agent, makes_vhost0);
-        let changes_node = makes_vhost0 || cni.is_some();
+        let changes_node = makes_vhost0 || cni.is_some() || self.parameters.is_set(Name::SriovVf);
         Ok(Pods { init, host, daemons, volumes, removal, changes_node, cni_targets, ignored })
     }
 
@@ -291,6 +299,11 @@ impl Ingredients<'_> {
             termination_message_policy: Some("FallbackToLogsOnError".into()),
             ..self.init(agent, &Privileges::Host)
         }
+    }
+
+    /// Makes virtual functions, last, as the images' own scripts do. It ends at once where they are there.
+    fn functions_init(&self, agent: &Chosen) -> Container {
+        Container { name: FUNCTIONS.into(), ..self.vhost0_init(agent) }
     }
 
     /// Like the container that makes `vhost0`. Where pods did not make it, it stays.
@@ -413,22 +426,19 @@ impl Ingredients<'_> {
 /// are in the environment.
 fn host_options(action: Action, parameters: &Parameters) -> Result<Vec<String>, NotReady> {
     let interfaces = parameters.items(Name::PhysicalInterface);
-    let is_name = |name: &&String| {
-        name.len() <= LONGEST_INTERFACE
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
-    };
     if action == Action::Apply {
         if parameters.is_set(Name::L3mhCidr) {
             let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
             return Err(parameters.invalid(Name::L3mhCidr, hint));
         }
-        if interfaces.len() > 1 || !interfaces.iter().all(|name| is_name(&name)) {
+        if interfaces.len() > 1 || !interfaces.iter().all(|name| is_interface(name)) {
             let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
             return Err(parameters.invalid(Name::PhysicalInterface, hint));
         }
     }
     let mut options = Vec::new();
-    options.extend(interfaces.iter().filter(is_name).map(|name| format!("--physical-interface={name}")));
+    options
+        .extend(interfaces.iter().filter(|name| is_interface(name)).map(|name| format!("--physical-interface={name}")));
     let gateway = parameters.addresses(Name::VrouterGateway)?.into_iter().next();
     options.extend(gateway.map(|gateway| format!("--gateway={gateway}")));
     options.extend(parameters.subnet(Name::DataSubnet)?.map(|subnet| format!("--data-subnet={subnet}")));
@@ -437,6 +447,22 @@ fn host_options(action: Action, parameters: &Parameters) -> Result<Vec<String>, 
         options.extend((pages > 0).then(|| format!("--huge-pages-{option}={pages}")));
     }
     Ok(options)
+}
+
+/// Options of `tf-node host` that name virtual functions. Empty where there are to be none.
+fn function_options(parameters: &Parameters) -> Result<Vec<String>, NotReady> {
+    let functions = config::host::virtual_functions(parameters)?;
+    let is_named = |(name, _): &&(String, u16)| is_interface(name);
+    if let Some((name, _)) = functions.iter().find(|it| !is_named(it)) {
+        let hint = format!("{name} is no name of an interface; use one as ip link shows it, for example ens2f0");
+        return Err(parameters.invalid(Name::SriovPhysicalInterface, &hint));
+    }
+    Ok(functions.iter().map(|(name, count)| format!("--virtual-functions={name}={count}")).collect())
+}
+
+/// Whether text is a name that the kernel takes for an interface.
+fn is_interface(name: &str) -> bool {
+    name.len() <= LONGEST_INTERFACE && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
 }
 
 /// It reads the statistics of load balancers from below the agent's directory (tf-components 3.5).

@@ -50,6 +50,20 @@ pub struct VirtualFunctions {
     pub configured: u32,
     /// Whether sriov-network-operator manages them.
     pub managed: bool,
+    /// Each that there is.
+    pub functions: Vec<VirtualFunction>,
+}
+
+/// A virtual function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualFunction {
+    /// PCI address.
+    pub pci: String,
+    /// The kernel's driver. None where none is bound.
+    pub driver: Option<String>,
+    /// Interfaces that it is in this network namespace.
+    pub links: Vec<String>,
 }
 
 /// What the kernel has for handing devices to programs.
@@ -97,9 +111,27 @@ fn device(reader: &Reader<'_>, link: &str) -> Option<Device> {
             total,
             configured: reader.number(&format!("{directory}/sriov_numvfs")).unwrap_or_default(),
             managed: reader.exists(&format!("/etc/sriov-operator/pci/{address}")),
+            functions: functions(reader, &directory),
         }),
         pci,
     })
+}
+
+/// Functions of a device: links `virtfn0`, `virtfn1` and so on to theirs.
+fn functions(reader: &Reader<'_>, directory: &str) -> Vec<VirtualFunction> {
+    let number = |name: &String| name.strip_prefix("virtfn").and_then(|number| number.parse::<u32>().ok());
+    let mut names: Vec<(u32, String)> =
+        reader.names(directory).into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+    names.sort();
+    let function = |(_, name): (u32, String)| {
+        let own = format!("{directory}/{name}");
+        Some(VirtualFunction {
+            pci: reader.link_name(&own)?,
+            driver: reader.link_name(&format!("{own}/driver")),
+            links: reader.names(&format!("{own}/net")),
+        })
+    };
+    names.into_iter().filter_map(function).collect()
 }
 
 fn iommu_group(reader: &Reader<'_>, directory: &str, own: &str) -> Option<IommuGroup> {
@@ -150,6 +182,9 @@ mod tests {
             ("iommu_group", "->../../../kernel/iommu_groups/12"),
             ("sriov_totalvfs", "64\n"),
             ("sriov_numvfs", "4\n"),
+            ("virtfn0", "->../0000:03:02.0"),
+            ("../0000:03:02.0/driver", "->../../../bus/pci/drivers/iavf"),
+            ("../0000:03:02.0/net/ens1v0/type", "1\n"),
         ] {
             files.push((format!("{nic}/{file}"), content.to_owned()));
         }
@@ -172,7 +207,16 @@ mod tests {
                 number: "12".into(),
                 others: [("0000:03:00.1".to_owned(), Some("vfio-pci".to_owned()))].into(),
             }),
-            virtual_functions: Some(VirtualFunctions { total: 64, configured: 4, managed: true }),
+            virtual_functions: Some(VirtualFunctions {
+                total: 64,
+                configured: 4,
+                managed: true,
+                functions: vec![VirtualFunction {
+                    pci: "0000:03:02.0".into(),
+                    driver: Some("iavf".into()),
+                    links: vec!["ens1v0".into()],
+                }],
+            }),
         };
         assert_eq!(devices, [("ens1".to_owned(), expected)].into());
         assert_eq!(passthrough, Passthrough { iommu: true, unsafe_no_iommu: false });

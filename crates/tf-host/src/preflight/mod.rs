@@ -220,8 +220,10 @@ ids! {
 
     /// The hardware does not have so many virtual functions.
     VirtualFunctionsTooFew: Blocks,
-    /// There is another number of virtual functions.
+    /// There is another number of virtual functions, and one of them is used.
     VirtualFunctionsDiffer: Blocks,
+    /// The interface carries the node's own traffic.
+    VirtualFunctionsOnUplink: Blocks,
     /// sriov-network-operator manages the hardware.
     VirtualFunctionsManaged: Warns,
 
@@ -244,6 +246,19 @@ ids! {
     OtherDataPlane: Warns,
     /// A zone of firewalld names the interface.
     FirewallZone: Warns,
+}
+
+impl Id {
+    /// Whether it is about virtual functions: the vRouter works without them.
+    pub const fn is_of_virtual_functions(self) -> bool {
+        matches!(
+            self,
+            Self::VirtualFunctionsTooFew
+                | Self::VirtualFunctionsDiffer
+                | Self::VirtualFunctionsOnUplink
+                | Self::VirtualFunctionsManaged
+        )
+    }
 }
 
 /// Findings, those that block first.

@@ -1,14 +1,22 @@
 //! Virtual functions (SR-IOV): whether the hardware has as many as are wanted, and whether they can be made.
 
 use super::{Finding, Id};
-use crate::{HostFacts, Wanted};
+use crate::{
+    HostFacts, Wanted,
+    facts::{devices::VirtualFunctions, network::VHOST0},
+    uplink::choose,
+    virtual_functions::used,
+};
 
 pub fn check(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
-    wanted.virtual_functions.iter().flat_map(|(link, count)| of_link(facts, link, *count)).collect()
+    wanted.virtual_functions.iter().flat_map(|(link, count)| of_link(facts, wanted, link, *count)).collect()
 }
 
-fn of_link(facts: &HostFacts, link: &str, count: u32) -> Vec<Finding> {
+fn of_link(facts: &HostFacts, wanted: &Wanted, link: &str, count: u32) -> Vec<Finding> {
     let Some(found) = facts.devices.get(link).and_then(|device| device.virtual_functions.as_ref()) else {
+        if count == 0 {
+            return Vec::new();
+        }
         let cause = format!("{link} has no virtual functions (sriov_totalvfs)");
         return vec![Finding::new(
             Id::VirtualFunctionsTooFew,
@@ -24,13 +32,6 @@ fn of_link(facts: &HostFacts, link: &str, count: u32) -> Vec<Finding> {
             cause,
             "ask for fewer, or raise the number in the firmware",
         ));
-    } else if found.configured != 0 && found.configured != count {
-        let cause = format!(
-            "{link} has {} virtual functions and {count} are wanted, and the kernel changes the number only from 0",
-            found.configured
-        );
-        let action = "drain the node and write 0 to sriov_numvfs, or ask for the number that there is";
-        findings.push(Finding::new(Id::VirtualFunctionsDiffer, cause, action));
     }
     if found.managed {
         let cause = format!("sriov-network-operator manages virtual functions of {link}");
@@ -39,6 +40,34 @@ fn of_link(facts: &HostFacts, link: &str, count: u32) -> Vec<Finding> {
             cause,
             "set their number there: the vRouter uses what it finds",
         ));
+    } else if found.configured != count {
+        findings.extend(busy(facts, link, found, count));
+        findings.extend(carries(facts, wanted, link));
     }
     findings
+}
+
+fn busy(facts: &HostFacts, link: &str, found: &VirtualFunctions, count: u32) -> Option<Finding> {
+    let use_of = used(&facts.network, &found.functions)?;
+    let cause = format!(
+        "{link} has {} virtual functions and {count} are wanted, which takes all of them away, and {use_of}",
+        found.configured
+    );
+    let action = "drain the node and free its virtual functions, or ask for the number that there is";
+    Some(Finding::new(Id::VirtualFunctionsDiffer, cause, action))
+}
+
+/// Some drivers reset the device for them. Where the interface is named for the vRouter, too, that is meant.
+fn carries(facts: &HostFacts, wanted: &Wanted, link: &str) -> Option<Finding> {
+    let routes = facts.network.default_routes();
+    let carries = routes.iter().any(|route| route.hops.iter().any(|hop| hop.link == link))
+        || facts.network.addresses_of(VHOST0).next().is_some() && is_uplink(facts, wanted, link);
+    let is_meant = wanted.physical_interfaces.iter().any(|name| name == link);
+    let cause = format!("{link} carries the node's own traffic, which may stop while its virtual functions are made");
+    let action = format!("name another interface, or state {link} as physicalInterface, too, where that is meant");
+    (carries && !is_meant).then(|| Finding::new(Id::VirtualFunctionsOnUplink, cause, action))
+}
+
+fn is_uplink(facts: &HostFacts, wanted: &Wanted, link: &str) -> bool {
+    choose(facts, wanted).is_ok_and(|uplinks| uplinks.iter().any(|uplink| uplink.link.name == link))
 }

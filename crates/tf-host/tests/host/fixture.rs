@@ -89,7 +89,7 @@ fn device(pci: &str) -> Device {
         model: Some("8086:1572".into()),
         numa_node: Some(0),
         iommu: Some(IommuGroup { number: "12".into(), others: [].into() }),
-        virtual_functions: Some(VirtualFunctions { total: 64, configured: 0, managed: false }),
+        virtual_functions: Some(VirtualFunctions { total: 64, ..VirtualFunctions::default() }),
     }
 }
 

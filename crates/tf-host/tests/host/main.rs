@@ -14,3 +14,4 @@ mod router;
 mod setup;
 mod show;
 mod switch;
+mod virtual_functions;

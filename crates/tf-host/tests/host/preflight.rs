@@ -7,6 +7,7 @@ use tf_host::{
     HostFacts, Mode, Wanted,
     facts::{
         cni::{Configuration, Directory, Runtime},
+        devices::VirtualFunction,
         kernel::Lockdown,
         links::{Bond, Link},
         memory::{GIB_1, MIB_2},
@@ -221,8 +222,12 @@ const PROVOKED: &[(Id, Spoil)] = &[
     (Id::VirtualFunctionsTooFew, |_, wanted| wanted.virtual_functions = [("eth1".to_owned(), 65)].into()),
     (Id::VirtualFunctionsDiffer, |facts, wanted| {
         wanted.virtual_functions = [("eth1".to_owned(), 8)].into();
-        facts.devices.get_mut("eth1").unwrap().virtual_functions.as_mut().unwrap().configured = 4;
+        let functions = facts.devices.get_mut("eth1").unwrap().virtual_functions.as_mut().unwrap();
+        functions.configured = 4;
+        let driver = Some("vfio-pci".to_owned());
+        functions.functions = vec![VirtualFunction { pci: "0000:03:02.0".into(), driver, links: Vec::new() }];
     }),
+    (Id::VirtualFunctionsOnUplink, |_, wanted| wanted.virtual_functions = [("eth0".to_owned(), 8)].into()),
     (Id::VirtualFunctionsManaged, |facts, wanted| {
         wanted.virtual_functions = [("eth1".to_owned(), 8)].into();
         facts.devices.get_mut("eth1").unwrap().virtual_functions.as_mut().unwrap().managed = true;

@@ -22,6 +22,7 @@ use tf_host::{
     setup::{Done, Error, Setup, remove_cni},
     show,
     uplink::choose,
+    virtual_functions::{self, Change},
 };
 use tf_plan::node::host::SUMMARY_LIMIT;
 
@@ -65,7 +66,17 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
     let root = Root::below(paths.at("/"));
     let (text, code) = match action {
         Action::Show => shown(&observe(&root), &options)?,
-        Action::Apply | Action::Remove => change(&root, action, &options)?,
+        Action::Apply => change(&root, action, &options)?,
+        Action::VirtualFunctions => functions(virtual_functions::apply(&root, &options.wanted, &options.record())),
+        Action::Remove => {
+            let (text, code) = change(&root, action, &options)?;
+            // They are no part of what a guard undoes, and nothing is taken away where the vRouter stays.
+            if code == 0 && options.guard_of.is_none() {
+                without_functions(&root, &options, &text)
+            } else {
+                (text, code)
+            }
+        }
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::from(code))
@@ -121,6 +132,33 @@ fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)
     let done = if action == Action::Apply { setup.apply() } else { setup.remove(options.force) };
     guard.end();
     Ok(outcome(action, done))
+}
+
+/// What is printed of virtual functions, and the exit code.
+fn functions(made: Result<Vec<Change>, virtual_functions::Error>) -> (String, u8) {
+    match made {
+        Ok(made) if made.is_empty() => ("virtual functions are as they should be\n".to_owned(), 0),
+        Ok(made) => (format!("made {}\n", listed(&made, |change| change.to)), 0),
+        Err(error @ virtual_functions::Error::Blocked(_)) => (format!("{error}; nothing was touched\n"), BLOCKED),
+        Err(error) => (format!("{error}\n"), FAILED),
+    }
+}
+
+fn listed(changes: &[Change], number: impl Fn(&Change) -> u32) -> String {
+    let each = changes.iter().map(|change| format!("{} virtual functions of {}", number(change), change.link));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Takes virtual functions away that were made, and says so after what was done before.
+fn without_functions(root: &Root, options: &Options, text: &str) -> (String, u8) {
+    let (removed, left) = match virtual_functions::remove(root, &options.record()) {
+        Ok(done) => done,
+        Err(error) => return (format!("{error}; {text}"), FAILED),
+    };
+    let mut done = vec![text.trim_end().to_owned()];
+    done.extend((!removed.is_empty()).then(|| format!("removed {}", listed(&removed, |change| change.from))));
+    done.extend(left.into_iter().map(|kept| format!("kept {kept}")));
+    (done.join("; ") + "\n", 0)
 }
 
 /// What is printed of a change, and the exit code.

@@ -24,7 +24,9 @@ tf-node host: what this node is for the vRouter. Run it as root, in the network 
 
   tf-node host show     show what the node has, and what stands in the way of a vRouter; changes nothing
   tf-node host apply    load the kernel module and give vhost0 the place of the physical interface
-  tf-node host remove   take the CNI configuration away, give the physical interface its place back and remove vhost0
+  tf-node host virtual-functions
+                        make virtual functions (SR-IOV) of interfaces
+  tf-node host remove   take the CNI configuration and virtual functions away, give the physical interface its place back and remove vhost0
 
 What the vRouter needs, for all of them:
   --mode kernel|dpdk             what forwards packets; kernel. apply and remove know the kernel mode with one interface
@@ -36,6 +38,7 @@ What the vRouter needs, for all of them:
   --control-node ADDRESS         may be repeated
   --pod-network NETWORK          network of pods or Services; may be repeated
   --huge-pages-2m COUNT, --huge-pages-1g COUNT
+  --virtual-functions NAME=COUNT how many an interface has to have; may be repeated
   --core-mask CPUS               CPUs that forward with DPDK: 2-5
   --dpdk-driver NAME             driver that DPDK gets the interface by; vfio-pci
   --cni-directory DIR, --cni-programs DIR
@@ -68,6 +71,8 @@ pub enum Action {
     Show,
     /// Give `vhost0` the place of the uplink.
     Apply,
+    /// Make virtual functions.
+    VirtualFunctions,
     /// Give it back.
     Remove,
 }
@@ -136,8 +141,9 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
     let action = match actions.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["show"] => Action::Show,
         ["apply"] => Action::Apply,
+        ["virtual-functions"] => Action::VirtualFunctions,
         ["remove"] => Action::Remove,
-        _ => bail!("host: write tf-node host show, apply or remove; see tf-node host --help"),
+        _ => bail!("host: write tf-node host show, apply, virtual-functions or remove; see tf-node host --help"),
     };
     ensure!(!options.json || action == Action::Show, "--json is for show");
     ensure!(options.summary.is_none() || action == Action::Show, "--summary is for show");
@@ -148,6 +154,11 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
 }
 
 impl Options {
+    /// Where virtual functions that were made are recorded.
+    pub fn record(&self) -> PathBuf {
+        self.journal.with_file_name("virtual-functions.json")
+    }
+
     /// Adds what the environment of a pod says: options of the module, in the variable of the images' own scripts (NF `load_kernel_module`), and the
     /// Kubernetes API. What is written on the command line wins.
     #[must_use]
@@ -190,6 +201,11 @@ impl Options {
                 let text = parser.value()?.string()?;
                 let (name, value) = text.split_once('=').context("write NAME=VALUE")?;
                 wanted.module_parameters.insert(name.into(), value.into());
+            }
+            "virtual-functions" => {
+                let text = parser.value()?.string()?;
+                let (name, count) = text.split_once('=').context("write NAME=COUNT")?;
+                wanted.virtual_functions.insert(name.into(), count.parse()?);
             }
             "physical-interface" => {
                 let names = parser.value()?.string()?;
@@ -249,6 +265,10 @@ mod tests {
         let line = "apply --peer 10.0.0.1:6443 --peer [2001:db8::1]:6443 --journal /tmp/host.json --vif /bin/vif \
                     --module-parameter vr_interfaces=8000";
         assert_eq!(parsed(line).unwrap(), Some((Action::Apply, options)));
+        let wanted = Wanted { virtual_functions: [("eth3".to_owned(), 7)].into(), ..Wanted::default() };
+        let options = Options { wanted, ..Options::default() };
+        let line = "virtual-functions --virtual-functions eth3=7";
+        assert_eq!(parsed(line).unwrap(), Some((Action::VirtualFunctions, options)));
         let options = Options { force: true, ..Options::default() };
         assert_eq!(parsed("remove --force").unwrap(), Some((Action::Remove, options)));
         assert_eq!(parsed("--help").unwrap(), None);
@@ -282,6 +302,8 @@ mod tests {
             ("", "tf-node host show"),
             ("undo", "tf-node host show"),
             ("show now", "tf-node host show"),
+            ("virtual-functions --virtual-functions eth3", "--virtual-functions"),
+            ("virtual-functions --virtual-functions eth3=many", "--virtual-functions"),
             ("show --fast", "--fast"),
             ("show --force", "--force"),
             ("apply --json", "--json"),

@@ -38,7 +38,7 @@ const MEMBERS: [&str; 9] = [
     "zookeeper-op",
 ];
 
-const EXCEPTIONS: [Exception; 13] = [
+const EXCEPTIONS: [Exception; 14] = [
     Exception {
         operators: &MEMBERS,
         container: "tf-node",
@@ -104,6 +104,12 @@ const EXCEPTIONS: [Exception; 13] = [
         container: "vhost0",
         needs: Needs::Privileged,
         why: "it loads the kernel module and moves the node's addresses and routes to vhost0; it runs only where a spec has vhost0: Managed",
+    },
+    Exception {
+        operators: &["vrouter-op"],
+        container: "virtual-functions",
+        needs: Needs::Privileged,
+        why: "it has the kernel make virtual functions, by a file below /sys; it runs only where a spec states their number",
     },
     Exception {
         operators: &["vrouter-op"],

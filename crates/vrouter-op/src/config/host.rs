@@ -56,9 +56,11 @@ pub fn parameters_file(parameters: &Parameters, services: &Services, cluster: &C
     set(Name::KubernetesPodSubnets, Some(joined(&pods)));
     let gateways = parameters.addresses(Name::VrouterGateway)?;
     set(Name::VrouterGateway, (!gateways.is_empty()).then(|| joined(&gateways)));
-    if let Some((interfaces, functions)) = virtual_functions(parameters)? {
-        set(Name::SriovPhysicalInterface, Some(interfaces));
-        set(Name::SriovVf, Some(functions));
+    let functions = virtual_functions(parameters)?;
+    if !functions.is_empty() {
+        let (interfaces, numbers): (Vec<_>, Vec<_>) = functions.into_iter().unzip();
+        set(Name::SriovPhysicalInterface, Some(joined(&interfaces)));
+        set(Name::SriovVf, Some(joined(&numbers)));
     }
     let mut file = EnvFile::new(node::PARAMETERS_FILE);
     for (name, value) in &variables {
@@ -67,17 +69,20 @@ pub fn parameters_file(parameters: &Parameters, services: &Services, cluster: &C
     Ok(file.render()?)
 }
 
-/// Interfaces with the numbers of their virtual functions.
-fn virtual_functions(parameters: &Parameters) -> Result<Option<(String, String)>, NotReady> {
+/// Interfaces with the numbers of their virtual functions. None where either is not stated.
+///
+/// # Errors
+/// When there is not one number for each interface.
+pub fn virtual_functions(parameters: &Parameters) -> Result<Vec<(String, u16)>, NotReady> {
     if !parameters.is_set(Name::SriovPhysicalInterface) || !parameters.is_set(Name::SriovVf) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let interfaces = parameters.items(Name::SriovPhysicalInterface);
-    let functions = parameters.items(Name::SriovVf);
-    if functions.iter().any(|count| count.parse::<u16>().is_err()) || functions.len() != interfaces.len() {
-        return Err(parameters.invalid(Name::SriovVf, "use one number for each interface of sriovPhysicalInterface"));
+    let numbers: Result<Vec<u16>, _> = parameters.items(Name::SriovVf).iter().map(|count| count.parse()).collect();
+    match numbers {
+        Ok(numbers) if numbers.len() == interfaces.len() => Ok(interfaces.iter().cloned().zip(numbers).collect()),
+        _ => Err(parameters.invalid(Name::SriovVf, "use one number for each interface of sriovPhysicalInterface")),
     }
-    Ok(Some((interfaces.join(","), functions.join(","))))
 }
 
 /// `sysctl.conf`.
