@@ -8,8 +8,8 @@ pub const PREFLIGHT: &str = "preflight";
 /// Where the kubelet reads a container's termination message (Kubernetes, `terminationMessagePath`).
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Longest summary in bytes. The kubelet divides 12 KiB among the containers of a pod and cuts what is longer (Kubernetes,
-/// `MaxPodTerminationMessageLogLength`); pods of the vRouter have at most 7, and this leaves room for one of yours.
-pub const SUMMARY_LIMIT: usize = 1500;
+/// `MaxPodTerminationMessageLogLength`); pods of the vRouter have at most 8, and this leaves room for one of yours.
+pub const SUMMARY_LIMIT: usize = 1300;
 
 /// A node in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +85,8 @@ mod tests {
         let text = summary.clone().message(SUMMARY_LIMIT);
         assert!(text.len() <= SUMMARY_LIMIT, "{}", text.len());
         let read: Summary = serde_json::from_str(&text).unwrap();
-        assert_eq!((read.findings.len(), read.left_out), (3, 2));
-        assert_eq!(read.findings, summary.findings[..3]);
+        assert_eq!((read.findings.len(), read.left_out), (2, 3));
+        assert_eq!(read.findings, summary.findings[..2]);
         assert_eq!(serde_json::from_str::<Summary>(&summary.clone().message(usize::MAX)).unwrap(), summary);
     }
 }

@@ -42,7 +42,7 @@ async fn every_other_credential_changes_under_a_client_of_the_api_and_none_of_it
     Long::Credentials.run(credentials).await
 }
 
-async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn credentials(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let (key_store, trust_store) = ("keystorePassword", "truststorePassword");
     let stores = ["configdb1-cassandra-passwords", "analyticsdb1-cassandra-passwords"]
@@ -102,7 +102,7 @@ async fn the_authority_of_all_certificates_changes_under_a_client_of_the_api_and
     Long::Authority.run(authority).await
 }
 
-async fn authority(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn authority(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let before = pods(client).await?;
     world.goes_through("authority", replace_authority(client), &[]).await?;

@@ -40,7 +40,7 @@ async fn images_of_each_service_change_under_a_client_of_the_api_and_none_of_its
     Long::Images.run(story).await
 }
 
-async fn story(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let mut manifest: Value = serde_saphyr::from_str(&whole::manifest()?)?;
     let (stores, others): (Vec<_>, Vec<_>) = SERVICES.into_iter().partition(|(service, _)| STORES.contains(service));

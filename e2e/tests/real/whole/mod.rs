@@ -23,6 +23,7 @@ mod quiet;
 mod registration;
 mod secret;
 mod settings;
+mod together;
 mod traffic;
 mod turns;
 mod users;
@@ -100,6 +101,8 @@ pub enum Long {
     Five,
     /// A client makes and deletes networks for ten minutes.
     Churn,
+    /// Changes one after the other in one cluster.
+    Together,
 }
 
 impl Long {

@@ -36,7 +36,7 @@ async fn a_control_node_that_is_lost_is_replaced_by_another_one_and_those_that_s
     Long::Nodes.run(story).await
 }
 
-async fn story(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let nodes = lab.real_nodes()?;
     let lost = nodes.all()?.pop().context("no node")?;
@@ -121,7 +121,7 @@ async fn a_lost_node_holds_no_change_of_the_others_and_takes_it_when_it_is_back(
     Long::Lost.run(lost_for_a_while).await
 }
 
-async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn lost_for_a_while(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     let nodes = lab.real_nodes()?;
     let lost = nodes.all()?.pop().context("no node")?;

@@ -124,7 +124,7 @@ async fn a_setting_of_each_service_changes_under_a_client_of_the_api_and_only_da
     Long::Settings.run(story).await
 }
 
-async fn story(lab: &Lab, client: &Client) -> Result<()> {
+pub async fn story(lab: &Lab, client: &Client) -> Result<()> {
     let world = World::of(lab, client).await?;
     // No server is stopped before that.
     repaired(client).await?;
