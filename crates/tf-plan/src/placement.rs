@@ -183,10 +183,15 @@ fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// What an affinity requires that the API server would refuse in a pod, with its path below the affinity: the API server checks it in a workload
-/// only when that makes pods (Kubernetes, `ValidateNodeSelector`).
+/// What an affinity says that would have no effect, or that the API server would refuse in the workload (Kubernetes, `ValidateNodeSelector`), with its path
+/// below the affinity.
 pub fn mistake(affinity: &NodeAffinity) -> Option<String> {
     const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten().count();
+    if preferred > 0 {
+        let why = "nodes are selected, and none is preferred; use requiredDuringSchedulingIgnoredDuringExecution";
+        return Some(format!("preferredDuringSchedulingIgnoredDuringExecution: {why}"));
+    }
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
     if required.node_selector_terms.iter().all(is_empty) {
         return Some(format!("{TERMS}: no term has a requirement, so no node matches; add matchExpressions"));
@@ -427,6 +432,10 @@ mod tests {
         assert_eq!(terms.len(), 2, "both names of the role, and not the empty term: {terms:?}");
         assert!(terms.iter().all(|term| term.match_expressions.is_some() && term.match_fields.is_some()), "{terms:?}");
         assert!(mistake(&affinity_of(serde_json::json!([{}]))).unwrap().ends_with("add matchExpressions"));
+        let preferred =
+            serde_json::json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]});
+        let said = mistake(&serde_json::from_value(preferred).unwrap()).unwrap();
+        assert!(said.starts_with("preferredDuringSchedulingIgnoredDuringExecution: nodes are selected"), "{said}");
     }
 
     #[test]

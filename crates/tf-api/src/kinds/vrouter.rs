@@ -85,7 +85,6 @@ pub struct VrouterGroup {
     #[schemars(extend("maxProperties" = 64))]
     pub node_selector: BTreeMap<String, String>,
     /// Which of these nodes, by expressions, as in the spec of a pod: `requiredDuringSchedulingIgnoredDuringExecution`. A node matches when one of the terms does.
-    #[schemars(extend("x-kubernetes-validations" = [rule("!has(self.preferredDuringSchedulingIgnoredDuringExecution)", "a group has the nodes that it selects, and prefers none; use requiredDuringSchedulingIgnoredDuringExecution")]))]
     pub node_affinity: Option<NodeAffinity>,
     /// Tolerations of the group's pods. Default: those of commonConfiguration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
