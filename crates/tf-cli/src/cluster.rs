@@ -1,17 +1,18 @@
 //! Reading resources of our kinds, once or for as long as somebody looks. Definitions that are not installed, and kinds that may not
 //! be read, are noted and keep nothing else from being told.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use futures::{Stream, StreamExt as _, future, stream};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::ListParams,
     core::{ApiResource, DynamicObject},
     runtime::watcher::{self, Event, watcher},
 };
-use tf_api::{KindInfo, kinds};
+use tf_api::{KindInfo, kinds, names};
 use tf_plan::object::Kind;
 
 use crate::status::Resource;
@@ -46,6 +47,26 @@ pub async fn read(client: &Client, namespace: Option<&str>) -> Result<Found> {
         }
     }
     Ok(found)
+}
+
+/// Pods of all operators, or of the one with this name, in a namespace or in all.
+///
+/// # Errors
+/// When the API server cannot be asked, or the pods may not be read.
+pub async fn pods(client: &Client, namespace: Option<&str>, operator: Option<&str>) -> Result<Vec<Pod>> {
+    let mut selector = format!("{}={}", names::LABEL_PART_OF, names::PART_OF);
+    if let Some(operator) = operator {
+        let _ = write!(selector, ",{}={operator}", names::LABEL_MANAGED_BY);
+    }
+    let api = namespace.map_or_else(|| Api::all(client.clone()), |it| Api::namespaced(client.clone(), it));
+    match api.list(&ListParams::default().labels(&selector)).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) => {
+            let place = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+            bail!("pods{place} could not be read: {}", status.message)
+        }
+        Err(error) => Err(error).context("asking the API server"),
+    }
 }
 
 /// The resources as they are, and anew after every change. Never ends by itself.

@@ -107,6 +107,11 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(format!(".{}.tmp-{}", name.to_string_lossy(), std::process::id())))
 }
 
+/// An error with the path that it is about.
+pub(crate) fn of(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("write {}: {error}", path.display()))
 }

@@ -12,7 +12,8 @@ use std::{
 };
 
 use crate::{
-    Root, Wanted, atomic,
+    Root, Wanted,
+    atomic::{self, of},
     facts::cni::{is_loaded, parse},
 };
 
@@ -129,10 +130,6 @@ pub fn remove(root: &Root, wanted: &Wanted) -> io::Result<Vec<String>> {
         gone.push(program);
     }
     Ok(gone)
-}
-
-fn of(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -7,12 +7,15 @@
 //! when it starts, and is asked for the same at once. Neither sets the link down (tried with 1.42 and 252, also when they are started again).
 
 use std::{
-    fs, io, thread,
+    fs, io,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    HostFacts, Root, atomic,
+    HostFacts, Root,
+    atomic::{self, of},
     facts::{owners::Program, processes::Role},
     observe,
 };
@@ -159,7 +162,7 @@ impl<'a> Managers<'a> {
                 .filter_map(|path| Some((path, fs::read(self.root.at(path)).ok()?)))
                 .collect();
             for (path, _) in &files {
-                fs::remove_file(self.root.at(path)).map_err(|error| of(path, &error))?;
+                fs::remove_file(self.root.at(path)).map_err(|error| of(Path::new(path), &error))?;
             }
             if files.is_empty() || !manager.runs(facts, self.root) {
                 continue;
@@ -178,7 +181,7 @@ impl<'a> Managers<'a> {
 
     fn write(&self, path: &str, content: &str) -> io::Result<()> {
         let file = self.root.at(path);
-        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(|error| of(path, &error))?;
+        fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(|error| of(Path::new(path), &error))?;
         atomic::write(&file, content.as_bytes(), MODE)
     }
 
@@ -192,8 +195,4 @@ impl<'a> Managers<'a> {
         let (program, _) = manager.reload;
         self.programs.call(program, &ask(link, is_to).each_ref().map(String::as_str))
     }
-}
-
-fn of(path: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{path}: {error}"))
 }

@@ -1,7 +1,7 @@
 //! Virtual functions of interfaces (SR-IOV): made where there are none or another number, and taken away again.
 //!
 //! The kernel takes a number only where there is none, so that another number takes all functions away first. That is done only where nothing uses one of
-//! them ([`used`]). What was made in this boot is recorded, so that [`remove`] takes away nothing else; a boot takes all of them away.
+//! them. What was made in this boot is recorded, so that [`remove`] takes away nothing else; a boot takes all of them away.
 
 use std::{
     collections::BTreeMap,
@@ -14,17 +14,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Finding, HostFacts, Root, Wanted, atomic,
-    facts::{devices::VirtualFunction, network::Network},
-    observe, preflight,
+    Finding, HostFacts, Root, Wanted, atomic, observe,
+    preflight::virtual_functions::{self, used},
 };
 
 /// For the kernel to have the functions: drivers that are slow take seconds.
 const MADE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// Drivers that hand a device to a program.
-const HANDED: [&str; 4] = ["igb_uio", "uio_pci_generic", "vfio-pci", "pci-stub"];
 
 /// Another number of virtual functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,40 +87,14 @@ pub fn changes(facts: &HostFacts, wanted: &Wanted) -> Vec<Change> {
     wanted.virtual_functions.iter().filter_map(change).collect()
 }
 
-/// What uses one of these functions, in words. Pure.
-pub fn used(network: &Network, functions: &[VirtualFunction]) -> Option<String> {
-    functions.iter().find_map(|VirtualFunction { pci, driver, links }| {
-        let driver = driver.as_deref()?;
-        if HANDED.contains(&driver) {
-            return Some(format!("{pci} is handed to a program ({driver})"));
-        }
-        if links.is_empty() {
-            return Some(format!("{pci} ({driver}) is in another network namespace"));
-        }
-        links.iter().find_map(|name| {
-            let link = network.link(name)?;
-            if let Some(address) = network.addresses_of(name).find(|address| address.is_global()) {
-                return Some(format!("{name} ({pci}) has the address {}", address.address));
-            }
-            if let Some(master) = &link.master {
-                return Some(format!("{name} ({pci}) is a port of {master}"));
-            }
-            let child = network.children_of(name).next()?;
-            Some(format!("{} is above {name} ({pci})", child.name))
-        })
-    })
-}
-
 /// Makes what is wanted. Nothing is done where it is there, and where sriov-network-operator manages the device.
 ///
 /// # Errors
 /// Why it is not there.
 pub fn apply(root: &Root, wanted: &Wanted, record: &Path) -> Result<Vec<Change>, Error> {
     let facts = observe(root);
-    let blocking: Vec<Finding> = preflight(&facts, wanted)
-        .into_iter()
-        .filter(|finding| finding.blocks() && finding.id.is_of_virtual_functions())
-        .collect();
+    let findings = virtual_functions::check(&facts, wanted);
+    let blocking: Vec<Finding> = findings.into_iter().filter(Finding::blocks).collect();
     if !blocking.is_empty() {
         return Err(Error::Blocked(blocking));
     }
@@ -152,7 +123,7 @@ pub fn remove(root: &Root, record: &Path) -> Result<(Vec<Change>, Vec<String>), 
     for (pci, number) in made.made.clone() {
         let found = facts.devices.iter().find(|(_, device)| device.pci.as_ref() == Some(&pci));
         let functions = found.and_then(|(link, device)| Some((link, device.virtual_functions.as_ref()?)));
-        // Of another number somebody else made them.
+        // Another program made them where there are not as many.
         if let Some((link, functions)) = functions.filter(|(_, functions)| functions.configured == number) {
             if let Some(use_of) = used(&facts.network, &functions.functions) {
                 left.push(format!("virtual functions of {link}, since {use_of}"));

@@ -165,26 +165,27 @@ pub fn place(from: &str, to: &str) -> Vec<String> {
 
 /// Arguments that report what the node is for the vRouter, and start nothing (`tf-node host --help`).
 pub fn host_show(options: &[String]) -> Vec<String> {
-    let arguments = [BINARY, "host", "show"].map(str::to_owned);
     let summary = format!("--summary={}", host::TERMINATION_LOG);
-    arguments.into_iter().chain([summary]).chain(options.iter().cloned()).collect()
+    on_host("show", &[&[summary], options].concat())
 }
 
 /// Arguments that give `vhost0` the place of the node's interface (`tf-node host --help`).
 pub fn host_apply(options: &[String]) -> Vec<String> {
-    let arguments = [BINARY, "host", "apply"].map(str::to_owned);
-    arguments.into_iter().chain(options.iter().cloned()).collect()
+    on_host("apply", options)
 }
 
 /// Arguments that make virtual functions of interfaces (`tf-node host --help`).
 pub fn host_virtual_functions(options: &[String]) -> Vec<String> {
-    let arguments = [BINARY, "host", "virtual-functions"].map(str::to_owned);
-    arguments.into_iter().chain(options.iter().cloned()).collect()
+    on_host("virtual-functions", options)
 }
 
 /// Arguments that undo on a node what pods of the vRouter changed there (`tf-node host --help`).
 pub fn host_remove(options: &[String]) -> Vec<String> {
-    let arguments = [BINARY, "host", "remove"].map(str::to_owned);
+    on_host("remove", options)
+}
+
+fn on_host(action: &str, options: &[String]) -> Vec<String> {
+    let arguments = [BINARY, "host", action].map(str::to_owned);
     arguments.into_iter().chain(options.iter().cloned()).collect()
 }
 

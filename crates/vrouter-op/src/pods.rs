@@ -85,10 +85,10 @@ pub const GRACE_SECONDS: i64 = 30;
 
 /// Containers and volumes.
 pub struct Pods {
-    /// Init containers that all groups have alike.
-    init: Vec<Container>,
-    /// Those that work on the node, whose options are of a group, each with its place among the init containers.
-    host: Vec<(usize, OnHost)>,
+    /// Init containers in their order.
+    init: Vec<Init>,
+    /// Options of `tf-node host` that are the same in all groups.
+    host_options: Vec<String>,
     /// Daemons.
     pub daemons: Vec<Daemon>,
     /// Volumes.
@@ -106,13 +106,12 @@ pub struct Pods {
 /// The init container that undoes on a node what pods changed there.
 const REMOVAL: &str = "removal";
 
-/// An init container that runs `tf-node host`.
-struct OnHost {
-    container: Container,
-    /// What it does.
-    action: Action,
-    /// Options that are the same in all groups.
-    options: Vec<String>,
+/// An init container.
+enum Init {
+    /// All groups have it alike.
+    Same(Container),
+    /// It runs `tf-node host`, with options of its group.
+    OnHost(Action, Container),
 }
 
 /// What `tf-node host` does.
@@ -137,19 +136,26 @@ impl Pods {
     /// # Errors
     /// When a parameter means nothing, or is for what pods cannot do.
     pub fn init_of(&self, parameters: &Parameters) -> Result<Vec<Container>, NotReady> {
-        let mut init = self.init.clone();
-        for (place, OnHost { container, action, options }) in &self.host {
-            let functions = function_options(parameters)?;
-            let options = [&options[..], &host_options(*action, parameters)?].concat();
+        let functions = function_options(parameters)?;
+        let mut containers = Vec::new();
+        for init in &self.init {
+            let (action, container) = match init {
+                Init::Same(container) => {
+                    containers.push(container.clone());
+                    continue;
+                }
+                Init::OnHost(action, container) => (*action, container),
+            };
+            let options = [&self.host_options[..], &host_options(action, parameters)?].concat();
             let command = match action {
-                Action::Show => node::host_show(&[options, functions].concat()),
+                Action::Show => node::host_show(&[&options[..], &functions].concat()),
                 Action::VirtualFunctions if functions.is_empty() => continue,
-                Action::VirtualFunctions => node::host_virtual_functions(&[options, functions].concat()),
+                Action::VirtualFunctions => node::host_virtual_functions(&[&options[..], &functions].concat()),
                 Action::Apply => node::host_apply(&options),
             };
-            init.insert((*place).min(init.len()), Container { command: Some(command), ..container.clone() });
+            containers.push(Container { command: Some(command), ..container.clone() });
         }
-        Ok(init)
+        Ok(containers)
     }
 }
 
@@ -190,16 +196,14 @@ impl Ingredients<'_> {
         let cni = self.chosen(CNI_INIT);
         let manager = self.chosen(nodemanager::CONTAINER.name);
         let (kernel, ignored) = self.kernel();
-        let mut init: Vec<Container> = kernel.iter().map(|kernel| self.kernel_init(kernel)).collect();
-        let on_host = |container, action| OnHost { container, action, options: self.host_options(kernel.is_some()) };
-        // What it reports is of the node as it was before.
-        let mut host = vec![(0, on_host(self.preflight(agent), Action::Show))];
         let makes_vhost0 = self.spec().vhost0 == Some(Vhost0::Managed);
-        if makes_vhost0 {
-            host.push((1 + init.len(), on_host(self.vhost0_init(agent), Action::Apply)));
-        }
-        host.push((usize::MAX, on_host(self.functions_init(agent), Action::VirtualFunctions)));
-        init.extend(cni.map(|chosen| self.cni_init(chosen)));
+        // What it reports is of the node as it was before.
+        let mut init = vec![Init::OnHost(Action::Show, self.preflight(agent))];
+        init.extend(kernel.iter().map(|kernel| Init::Same(self.kernel_init(kernel))));
+        init.extend(makes_vhost0.then(|| Init::OnHost(Action::Apply, self.vhost0_init(agent))));
+        init.extend(cni.map(|chosen| Init::Same(self.cni_init(chosen))));
+        init.push(Init::OnHost(Action::VirtualFunctions, self.functions_init(agent)));
+        let host_options = self.host_options(kernel.is_some());
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
         daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
         let mut volumes = self.volumes(cni.is_some(), kernel.is_some());
@@ -211,7 +215,7 @@ impl Ingredients<'_> {
         let cni_targets = if cni.is_some() { self.cni_targets() } else { Vec::new() };
         let removal = self.removal(agent, makes_vhost0);
         let changes_node = makes_vhost0 || cni.is_some() || self.parameters.is_set(Name::SriovVf);
-        Ok(Pods { init, host, daemons, volumes, removal, changes_node, cni_targets, ignored })
+        Ok(Pods { init, host_options, daemons, volumes, removal, changes_node, cni_targets, ignored })
     }
 
     fn chosen(&self, name: &str) -> Option<&Chosen> {

@@ -1,12 +1,6 @@
 //! What `kubectl tf status` tells of a cluster, read once and followed; and the program, asked as people and scripts do.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    pin::pin,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, pin::pin};
 
 use anyhow::{Context as _, Result, ensure};
 use futures::StreamExt as _;
@@ -19,6 +13,7 @@ use tf_cli::status::{Daemons, text, trees};
 use tf_testing::Lab;
 use tokio::time::timeout;
 
+use crate::kubectl_tf::program;
 use crate::support::{APPLY, JSON, MERGE, SOON, collection, defined, get, namespace, path_of, send};
 
 const NAMESPACE: &str = "told";
@@ -68,23 +63,6 @@ async fn report(client: &Client, namespace: &str, ready: &str, reason: &str, mem
     let status = json!({"status": {"observedGeneration": 1, "membersReady": members, "conditions": [condition]}});
     let path = format!("{}/zk/status", collection(namespace, "zookeepers"));
     send(client, Method::PATCH, &path, MERGE, status.to_string()).await?.accepted()
-}
-
-/// Starts the program, which finds the cluster by `KUBECONFIG`: its code, and what it says where.
-async fn program(kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<(i32, String, String)> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-kubectl-tf"));
-    command.args(arguments).env_clear().env("HOME", "/nonexistent").env("KUBECONFIG", kubeconfig);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let input = input.to_owned();
-    let ended = tokio::task::spawn_blocking(move || {
-        let mut child = command.spawn()?;
-        // Who reads nothing has closed it.
-        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
-        child.wait_with_output()
-    });
-    let output = ended.await??;
-    let code = output.status.code().context("it was killed")?;
-    Ok((code, String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?))
 }
 
 /// What it tells; an error unless it ends with this code and has nothing to complain of.

@@ -11,6 +11,8 @@ mod definitions;
 mod go_operator;
 mod kstatus;
 mod kubectl;
+#[path = "../shared/kubectl_tf.rs"]
+mod kubectl_tf;
 mod preview;
 mod protection;
 mod releases;

@@ -10,6 +10,8 @@ mod crash;
 mod faults;
 mod former;
 mod ipv6;
+#[path = "../shared/kubectl_tf.rs"]
+mod kubectl_tf;
 mod lifecycle;
 mod managers;
 #[path = "../shared/picture.rs"]

@@ -14,7 +14,7 @@ const DONE: Duration = Duration::from_secs(30);
 /// In which a program that was started again would have set addresses.
 const CALM: Duration = Duration::from_secs(3);
 
-/// A bus that lets everybody do everything, as one on which root alone is.
+/// A bus without policies: root alone is on it.
 const BUS: &str = r#"<busconfig><type>system</type><listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow user="*"/><allow own="*"/><allow send_type="method_call"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
 "#;

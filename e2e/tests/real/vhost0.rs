@@ -15,12 +15,11 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tf_testing::{Lab, Options, RealNode};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::managers::Manager;
 use crate::store::{NAMESPACE, Store, Turn};
-use crate::{cni, removal};
+use crate::{cni, kubectl_tf, removal};
 
 const OPERATOR: &str = "vrouter-op";
 /// The Vrouter, for what is looked at when the test fails.
@@ -124,7 +123,8 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 
 /// `kubectl tf nodes` has a line for each node, with what blocks the second one, and prints all that its pod saw.
 async fn nodes_are_shown(lab: &Lab, first: &RealNode, second: &RealNode) -> Result<()> {
-    let (_, table) = kubectl_tf(lab, &["nodes", "-n", NAMESPACE]).await?;
+    let ask = async |arguments: &[&str]| kubectl_tf::program(lab.kubeconfig(), arguments, "").await;
+    let (_, table, _) = ask(&["nodes", "-n", NAMESPACE]).await?;
     let line = |node: &RealNode, words: &[&str]| {
         let mut lines = table.lines().filter(|line| line.starts_with(&format!("{} ", node.name())));
         lines.any(|line| words.iter().all(|word| line.split_whitespace().any(|it| it == *word)))
@@ -139,22 +139,13 @@ async fn nodes_are_shown(lab: &Lab, first: &RealNode, second: &RealNode) -> Resu
     for words in ["blocks  vhost0-of-other-kind: vhost0 is an interface of the kind bridge", "nothing was touched"] {
         ensure!(table.contains(words), "no {words:?} in\n{table}");
     }
-    let (_, all) = kubectl_tf(lab, &["nodes", "-n", NAMESPACE, second.name()]).await?;
+    let (_, all, _) = ask(&["nodes", "-n", NAMESPACE, second.name()]).await?;
     for words in ["vhost0          bridge", "default route   via ", "Findings: 2 blocking"] {
         ensure!(all.contains(words), "no {words:?} in\n{all}");
     }
-    let (code, _) = kubectl_tf(lab, &["nodes", "-n", NAMESPACE, "--check"]).await?;
+    let (code, ..) = ask(&["nodes", "-n", NAMESPACE, "--check"]).await?;
     ensure!(code == 1, "--check ended with {code}");
     Ok(())
-}
-
-/// The exit code of the program, and what it printed.
-async fn kubectl_tf(lab: &Lab, arguments: &[&str]) -> Result<(i32, String)> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-kubectl-tf"));
-    command.args(arguments).env_clear().env("KUBECONFIG", lab.kubeconfig());
-    let output = command.output().await?;
-    let text = String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?;
-    Ok((output.status.code().context("it was killed")?, text))
 }
 
 /// A Vrouter whose pods make `vhost0`, with this configuration besides. The lab's nodes have the network of a single host each.

@@ -9,7 +9,7 @@ mod status;
 use std::{fmt::Display, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Error, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -66,6 +66,34 @@ fn causes(error: &Error) -> String {
         }
     }
     told
+}
+
+/// For people or for programs.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// What is looked at: a namespace of a cluster, or all.
+#[derive(Args)]
+struct Scope {
+    /// Namespace; that of the context if none is given
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+impl Scope {
+    /// A client, and the namespace; none for all.
+    async fn connect(&self) -> Result<(Client, Option<String>)> {
+        let (client, namespace) = self.cluster.connect(self.namespace.as_deref()).await?;
+        Ok((client, (!self.all_namespaces).then_some(namespace)))
+    }
 }
 
 /// Where the cluster is.

@@ -3,50 +3,38 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client,
-    api::{ListParams, LogParams},
-};
-use tf_api::{kinds::VROUTER, names};
+use kube::{Api, Client, api::LogParams};
+use tf_api::kinds::VROUTER;
 use tf_plan::node::host::PREFLIGHT;
 
-use super::Cluster;
-use crate::nodes::{self, Row};
+use super::{Output, Scope};
+use crate::{
+    cluster,
+    nodes::{self, Row},
+};
 
 #[derive(Args)]
 pub struct Options {
     /// All that is known of these nodes; without them a table of all
     nodes: Vec<String>,
-    /// Namespace; that of the context if none is given
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// All namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
+    #[command(flatten)]
+    scope: Scope,
     /// Text for people or JSON for programs
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// End with code 1 unless the agent of each node serves and nothing stands in the way
     #[arg(long)]
     check: bool,
-    #[command(flatten)]
-    cluster: Cluster,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// Prints what nodes of vRouters have. 1 unless all are well, where that is asked for.
 pub async fn run(options: &Options) -> Result<ExitCode> {
-    let (client, namespace) = options.cluster.connect(options.namespace.as_deref()).await?;
-    let namespace = (!options.all_namespaces).then_some(namespace.as_str());
-    let mut rows = nodes::rows(&pods(&client, namespace).await?);
+    let (client, namespace) = options.scope.connect().await?;
+    let namespace = namespace.as_deref();
+    let mut rows = nodes::rows(&cluster::pods(&client, namespace, Some(VROUTER.operator)).await?);
     if !options.nodes.is_empty() {
         rows.retain(|row| options.nodes.contains(&row.node));
         if let Some(other) = options.nodes.iter().find(|node| rows.iter().all(|row| row.node != **node)) {
@@ -64,18 +52,6 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     }
     let is_well = !rows.is_empty() && rows.iter().all(Row::is_well);
     Ok(ExitCode::from(u8::from(options.check && !is_well)))
-}
-
-/// Pods of the vRouter in a namespace, or in all.
-async fn pods(client: &Client, namespace: Option<&str>) -> Result<Vec<Pod>> {
-    let api: Api<Pod> = namespace.map_or_else(|| Api::all(client.clone()), |it| Api::namespaced(client.clone(), it));
-    let selector =
-        format!("{}={},{}={}", names::LABEL_PART_OF, names::PART_OF, names::LABEL_MANAGED_BY, VROUTER.operator);
-    match api.list(&ListParams::default().labels(&selector)).await {
-        Ok(list) => Ok(list.items),
-        Err(kube::Error::Api(status)) => bail!("pods could not be read: {}", status.message),
-        Err(error) => Err(error).context("asking the API server"),
-    }
 }
 
 /// All that the pod printed of its node, and why its agent does not serve.

@@ -6,10 +6,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures::StreamExt as _;
 
-use super::Cluster;
+use super::{Output, Scope};
 use crate::{
     cluster::{self, Found},
     status::{self, Daemons},
@@ -17,12 +17,8 @@ use crate::{
 
 #[derive(Args)]
 pub struct Options {
-    /// Namespace; that of the context if none is given
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// All namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
+    #[command(flatten)]
+    scope: Scope,
     /// Text for people or JSON for programs
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -35,20 +31,12 @@ pub struct Options {
     /// End with code 1 unless everything is Ready
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    #[command(flatten)]
-    cluster: Cluster,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// Tells the status. 1 unless everything is Ready, where that is asked for.
 pub async fn tell(options: &Options) -> Result<ExitCode> {
-    let (client, namespace) = options.cluster.connect(options.namespace.as_deref()).await?;
-    let namespace = (!options.all_namespaces).then_some(namespace.as_str());
+    let (client, namespace) = options.scope.connect().await?;
+    let namespace = namespace.as_deref();
     if options.watch {
         let mut changes = std::pin::pin!(cluster::watch(&client, namespace));
         let mut last = String::new();

@@ -10,11 +10,13 @@ use std::{
     fmt::{Display, Formatter, Write as _},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
-use kube::{Api, Client, api::ListParams};
+use kube::Client;
 use serde_json::json;
 use tf_api::names;
+
+use crate::cluster;
 
 /// What pins the images of operands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -221,14 +223,5 @@ fn pinned(runs: &[Run]) -> Result<String, Cause> {
 /// # Errors
 /// When the API server cannot be asked, or the pods may not be read.
 pub async fn read(client: &Client, namespace: &str, operator: Option<&str>) -> Result<Lock> {
-    let mut selector = format!("{}={}", names::LABEL_PART_OF, names::PART_OF);
-    if let Some(operator) = operator {
-        let _ = write!(selector, ",{}={operator}", names::LABEL_MANAGED_BY);
-    }
-    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
-    match pods.list(&ListParams::default().labels(&selector)).await {
-        Ok(list) => Ok(Lock::of(&list.items)),
-        Err(kube::Error::Api(status)) => bail!("pods in {namespace} could not be read: {}", status.message),
-        Err(error) => Err(error).context("asking the API server"),
-    }
+    Ok(Lock::of(&cluster::pods(client, Some(namespace), operator).await?))
 }

@@ -52,8 +52,7 @@ impl Row {
     /// Of a pod of a vRouter. None for one that has no node and is for none, and for one that removes the vRouter from its node.
     pub fn of(pod: &v1::Pod) -> Option<Self> {
         let label = |name: &str| pod.metadata.labels.as_ref()?.get(name).cloned();
-        let group = label(identity::LABEL_GROUP);
-        if group.as_deref() == Some(identity::REMOVAL) {
+        if pod.metadata.labels.as_ref().is_some_and(identity::is_removal) {
             return None;
         }
         let spec = pod.spec.as_ref()?;
@@ -69,7 +68,7 @@ impl Row {
             node,
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             vrouter: label(names::LABEL_INSTANCE).unwrap_or_default(),
-            group,
+            group: label(identity::LABEL_GROUP),
             pod: seen.name,
             ready: seen.ready && !seen.terminating,
             cause: seen.trouble,

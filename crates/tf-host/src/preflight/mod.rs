@@ -27,7 +27,7 @@ mod memory;
 mod path;
 mod services;
 mod uplink;
-mod virtual_functions;
+pub(crate) mod virtual_functions;
 
 use std::fmt;
 
@@ -246,19 +246,6 @@ ids! {
     OtherDataPlane: Warns,
     /// A zone of firewalld names the interface.
     FirewallZone: Warns,
-}
-
-impl Id {
-    /// Whether it is about virtual functions: the vRouter works without them.
-    pub const fn is_of_virtual_functions(self) -> bool {
-        matches!(
-            self,
-            Self::VirtualFunctionsTooFew
-                | Self::VirtualFunctionsDiffer
-                | Self::VirtualFunctionsOnUplink
-                | Self::VirtualFunctionsManaged
-        )
-    }
 }
 
 /// Findings, those that block first.

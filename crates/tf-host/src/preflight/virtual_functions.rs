@@ -3,10 +3,15 @@
 use super::{Finding, Id};
 use crate::{
     HostFacts, Wanted,
-    facts::{devices::VirtualFunctions, network::VHOST0},
+    facts::{
+        devices::{VirtualFunction, VirtualFunctions},
+        network::{Network, VHOST0},
+    },
     uplink::choose,
-    virtual_functions::used,
 };
+
+/// Drivers that hand a device to a program.
+const HANDED: [&str; 4] = ["igb_uio", "uio_pci_generic", "vfio-pci", "pci-stub"];
 
 pub fn check(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     wanted.virtual_functions.iter().flat_map(|(link, count)| of_link(facts, wanted, link, *count)).collect()
@@ -70,4 +75,28 @@ fn carries(facts: &HostFacts, wanted: &Wanted, link: &str) -> Option<Finding> {
 
 fn is_uplink(facts: &HostFacts, wanted: &Wanted, link: &str) -> bool {
     choose(facts, wanted).is_ok_and(|uplinks| uplinks.iter().any(|uplink| uplink.link.name == link))
+}
+
+/// What uses one of these functions, in words.
+pub fn used(network: &Network, functions: &[VirtualFunction]) -> Option<String> {
+    functions.iter().find_map(|VirtualFunction { pci, driver, links }| {
+        let driver = driver.as_deref()?;
+        if HANDED.contains(&driver) {
+            return Some(format!("{pci} is handed to a program ({driver})"));
+        }
+        if links.is_empty() {
+            return Some(format!("{pci} ({driver}) is in another network namespace"));
+        }
+        links.iter().find_map(|name| {
+            let link = network.link(name)?;
+            if let Some(address) = network.addresses_of(name).find(|address| address.is_global()) {
+                return Some(format!("{name} ({pci}) has the address {}", address.address));
+            }
+            if let Some(master) = &link.master {
+                return Some(format!("{name} ({pci}) is a port of {master}"));
+            }
+            let child = network.children_of(name).next()?;
+            Some(format!("{} is above {name} ({pci})", child.name))
+        })
+    })
 }

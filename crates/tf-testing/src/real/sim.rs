@@ -64,15 +64,6 @@ impl NodeStatus {
             && self.connections.values().all(|(status, _)| status == "Up")
     }
 
-    /// Whether all connections are up, except that the one with RabbitMQ is just being opened again: daemons of analytics lose it at each
-    /// notice of a type that they do not follow, and the queue keeps the notices that wait behind it (upstream `vnc_kombu.py`).
-    pub fn reads_notices(&self) -> bool {
-        let is_up = |(name, (status, _)): (&String, &(String, String))| {
-            status == "Up" || (name == "RabbitMQ" && status == "Initializing")
-        };
-        !self.connections.is_empty() && self.connections.iter().all(is_up)
-    }
-
     fn read(page: &str) -> Result<Self> {
         let state = Regex::new("<state [^>]*>([^<]*)<")?;
         let state = state.captures(page).context("no state")?[1].to_owned();

@@ -174,8 +174,6 @@ impl Long {
 const BRING_UP: Duration = Duration::from_mins(15);
 /// For daemons to connect anew. A killed server is back within seconds.
 const RECOVERY: Duration = Duration::from_mins(2);
-/// Daemons that lose their connection to RabbitMQ at notices of types that they do not follow.
-const FEW_TYPES: [&str; 3] = ["contrail-alarm-gen", "tf-snmp-collector", "tf-topology"];
 /// For somebody to be elected: whoever ended while it waited stays in line before the others until its session is over.
 const ELECTED: Duration = Duration::from_mins(5);
 /// Servers that are killed on one node, with the peer that an API loses then, and the containers that they are in.
@@ -242,10 +240,7 @@ async fn functional_with(visitor: &Visitor, addresses: &[IpAddr], analytics: usi
     eventually("every daemon to be Functional", ELECTED, async || {
         last = visitor.statuses(addresses).await?;
         let at_work = addresses.len() * (1 + analytics) + DAEMONS.len() - 1;
-        let is_well = |((module, _), status): (&(&str, IpAddr), &NodeStatus)| {
-            status.is_functional() || (FEW_TYPES.contains(module) && status.reads_notices())
-        };
-        Ok((last.len() == at_work && last.iter().all(is_well)).then_some(()))
+        Ok((last.len() == at_work && last.values().all(NodeStatus::is_functional)).then_some(()))
     })
     .await
     .with_context(|| format!("{last:#?}"))
