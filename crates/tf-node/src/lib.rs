@@ -31,6 +31,7 @@ pub mod process;
 pub mod reload;
 pub mod room;
 pub mod set;
+pub mod settings;
 pub mod signals;
 pub mod source;
 pub mod state_file;

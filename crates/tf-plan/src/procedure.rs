@@ -53,7 +53,8 @@ impl Told {
     /// The same of pods by the names of their nodes.
     fn of_nodes(main: &str, reports: &Reports<'_>) -> Self {
         let troubles = on_nodes(reports.pods, reports.troubles());
-        Self { daemons: daemons::told(main, None, reports), troubles, ..Self::default() }
+        let shortages = on_nodes(reports.pods, reports.shortages());
+        Self { daemons: daemons::told(main, None, reports), troubles, shortages, ..Self::default() }
     }
 
     /// The same with what else is wrong with pods.

@@ -142,12 +142,16 @@ impl<'a> Reports<'a> {
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
     }
 
-    /// Pods that serve without something that a daemon of theirs should be connected to, with what it is.
+    /// Pods that serve without something that a daemon of theirs should be connected to, or without kernel settings, with what it is.
     pub fn shortages(&self) -> BTreeMap<String, String> {
         let lacks = |(daemon, state): (&String, &State)| {
             Some(format!("its {daemon} is not connected: {}", state.lacks.as_ref()?))
         };
-        let shortage = |pod: &Pod| self.of(pod)?.daemons.iter().find_map(lacks);
+        let shortage = |pod: &Pod| {
+            let status = self.of(pod)?;
+            let settings = || Some(format!("{}; correct CONTRAIL_SYSCTL_TUNING", status.settings.as_ref()?));
+            status.daemons.iter().find_map(lacks).or_else(settings)
+        };
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), shortage(pod)?))).collect()
     }
 

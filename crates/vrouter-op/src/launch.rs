@@ -6,7 +6,7 @@ use tf_api::ports;
 use tf_plan::{
     component::Agents,
     keystone, node,
-    node::launch::{Cni, Identity, Launch, Lists, OnChange, PATIENCE, Probe, port},
+    node::launch::{Cni, Identity, Launch, Lists, OnChange, PATIENCE, Probe, Settings, port},
     nodemanager::{self, NodeType},
     plan::NotReady,
     sandesh, vnc_api,
@@ -83,6 +83,9 @@ fn vrouter_agent(
             port: port("cni.port", ports::AGENT_PORT_API)?,
         });
     }
+    launch.files.insert(node::SYSCTL_FILE.into(), OnChange::Nothing);
+    let stated = !parameters.items(Name::ContrailSysctlTuning).is_empty();
+    launch.settings = Some(Settings { file: node::SYSCTL_FILE.into(), stated });
     launch.lists = Some(Lists::of(&["servers", "collectors"]));
     launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;

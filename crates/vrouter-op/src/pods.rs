@@ -51,7 +51,7 @@ pub const CONTAINERS: [Builtin; 5] = [
 
 /// Containers of the Go tf-operator that are not needed.
 pub const OBSOLETE: [(&str, &str); 4] = [
-    ("nodeinit", "this release applies no kernel settings; set them on the nodes"),
+    ("nodeinit", "the agent's own container applies kernel settings (CONTRAIL_SYSCTL_TUNING)"),
     ("nodeinit-status-prefetch", "images are not fetched ahead"),
     ("nodeinit-tools-prefetch", "images are not fetched ahead"),
     ("provisioner", "nodes are registered by the operators, not by a container"),

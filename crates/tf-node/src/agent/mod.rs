@@ -29,6 +29,7 @@ use crate::{
     log,
     paths::Paths,
     pod::Pod,
+    settings::Settings,
     store::{Memory, redis::relay},
     tls,
 };
@@ -49,6 +50,7 @@ pub struct Agent {
     serving: Option<(Launch, JoinHandle<()>)>,
     relaying: Option<(launch::Relay, JoinHandle<()>)>,
     cni: Cni,
+    settings: Settings,
     files_changed: Arc<Notify>,
 }
 
@@ -60,6 +62,7 @@ impl Agent {
         let identity = Identity::new(paths.clone(), daemon, pod.clone(), commands.clone(), Arc::clone(&files_changed));
         let report = identity.report();
         let cni = Cni::new(paths.clone(), view.clone());
+        let settings = Settings::new(paths.clone());
         let context = routes::Context {
             paths,
             daemon: daemon.to_owned(),
@@ -67,11 +70,12 @@ impl Agent {
             report,
             view,
             cni: cni.trouble(),
+            settings: settings.problem(),
             changing: Arc::default(),
             commands,
             memory: Memory::default(),
         };
-        Self { context, identity, serving: None, relaying: None, cni, files_changed }
+        Self { context, identity, serving: None, relaying: None, cni, settings, files_changed }
     }
 
     /// Serves what the launch file says, from now on, and looks after the certificate that it says.
@@ -79,6 +83,7 @@ impl Agent {
         self.identity.follow(launch);
         self.relay(launch.relay.as_ref());
         self.cni.follow(launch.cni.as_ref());
+        self.settings.follow(launch.settings.as_ref());
         if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
             return;
         }
@@ -113,6 +118,7 @@ impl Agent {
     pub fn files_changed(&self) {
         self.files_changed.notify_one();
         self.identity.files_changed();
+        self.settings.files_changed();
     }
 
     /// The commands that it runs.

@@ -65,6 +65,8 @@ pub(super) struct Context {
     pub(super) view: View,
     /// Why the node's CNI configuration is not in place.
     pub(super) cni: Trouble,
+    /// Which of the node's kernel settings are not as they should be.
+    pub(super) settings: watch::Receiver<Option<String>>,
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
@@ -127,6 +129,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         message,
         host_files,
         network: launch.network.and_then(network),
+        settings: context.settings.borrow().clone(),
         zookeeper: None,
         rabbitmq: None,
         cassandra: None,

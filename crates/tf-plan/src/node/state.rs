@@ -249,6 +249,9 @@ pub struct Status {
     /// What the node has in a network, where the launch file asks for that ([`super::launch::Launch::network`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// Which kernel settings of the node are not as they should be and why, for people ([`super::launch::Launch::settings`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
     /// Facts about a ZooKeeper server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<zookeeper::Facts>,

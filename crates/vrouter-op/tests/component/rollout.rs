@@ -136,6 +136,19 @@ fn a_configuration_with_which_one_agent_does_not_serve_goes_no_further_and_is_to
 }
 
 #[test]
+fn kernel_settings_that_a_node_does_not_have_are_named_and_hold_nothing() {
+    let new = current();
+    let mut observed = asked([(OLD, true), (new.as_str(), true), (new.as_str(), true), (new.as_str(), true)]);
+    let Some(Agent::Says(status)) = observed.agents.get_mut("uid-1") else { unreachable!("it answers") };
+    status.settings = Some("the kernel has no setting net.ipv4.unknown".into());
+    let plan = plan(&two_groups(), &observed).expect("a plan");
+    let shortages: Vec<_> = plan.shortages.values().map(String::as_str).collect();
+    let expected = "node node-1: the kernel has no setting net.ipv4.unknown; correct CONTRAIL_SYSCTL_TUNING";
+    assert_eq!(shortages, [expected]);
+    assert!(matches!(&plan.step, Some(Step::Activate(target, _)) if target.uid == "uid-0"), "{:?}", plan.step);
+}
+
+#[test]
 fn a_node_that_is_lost_holds_no_other_one() {
     let lost = |unreachable| {
         let mut observed = asked([(OLD, true); 4]);

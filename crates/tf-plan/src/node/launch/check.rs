@@ -115,6 +115,10 @@ impl Launch {
             ensure("relay.authorities", "is none of the files", authorities.as_ref().is_none_or(is_given))?;
             ensure("relay.password", "is none of the files", password.as_ref().is_none_or(is_given))?;
         }
+        if let Some(settings) = &self.settings {
+            ensure("settings", "is only for the container that serves the agent API", self.agent.is_some())?;
+            ensure("settings.file", "is none of the files", self.files.contains_key(&settings.file))?;
+        }
         if let Some(Cni { source, targets, .. }) = &self.cni {
             ensure("cni", "is only for the container that serves the agent API", self.agent.is_some())?;
             ensure("cni.targets", "are none", !targets.is_empty())?;

@@ -10,6 +10,7 @@ mod check;
 mod cni;
 mod place;
 mod probe;
+mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,6 +30,7 @@ pub use self::{
     cni::Cni,
     place::{Place, When, begun},
     probe::{Connections, PER_WORKER, Probe, Reads, one_worker},
+    settings::Settings,
 };
 
 /// Name of a daemon's launch file.
@@ -124,6 +126,9 @@ pub struct Launch {
     /// The CNI configuration that the agent puts on the node, in the container that serves its API. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cni: Option<Cni>,
+    /// Kernel settings that the agent keeps on the node, in the container that serves its API. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
 }
 
 /// How a daemon is stopped.
@@ -183,6 +188,7 @@ impl Launch {
             addresses: BTreeSet::new(),
             relay: None,
             cni: None,
+            settings: None,
         }
     }
 
@@ -322,6 +328,8 @@ mod tests {
             l.cni = Some(Cni { source: "/etc/tf/cni/a.conf".into(), targets: vec!["net.d/a.conf".into()], port });
         };
         assert_eq!(with(cni), "cni.targets: is not an absolute path");
+        let settings = |l: &mut Launch| l.settings = Some(Settings { file: "sysctl.conf".into(), stated: true });
+        assert_eq!(with(settings), "settings.file: is none of the files");
         let reads = |token: &str, list: &str| {
             Some(Reads { token: token.into(), lists: [list.to_owned()].into(), server: None })
         };

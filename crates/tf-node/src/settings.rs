@@ -1,0 +1,135 @@
+//! Kernel settings of the node: set when a launch file names them, and set again where another program changed them. What is done to files is in
+//! [`tf_host::sysctls`].
+
+use std::{fs, sync::Arc, time::Duration};
+
+use serde_json::json;
+use tf_host::{Root, sysctls};
+use tf_plan::node::launch;
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use crate::{log, paths::Paths};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(300);
+
+/// Keeps the settings that a launch file asks for.
+pub struct Settings {
+    paths: Paths,
+    keeping: Option<(launch::Settings, JoinHandle<()>)>,
+    files_changed: Arc<Notify>,
+    problem: watch::Sender<Option<String>>,
+}
+
+impl Settings {
+    /// Keeps none yet.
+    pub fn new(paths: Paths) -> Self {
+        Self { paths, keeping: None, files_changed: Arc::default(), problem: watch::Sender::default() }
+    }
+
+    /// Keeps these from now on. Those that are asked for no more stay as they are.
+    pub fn follow(&mut self, wanted: Option<&launch::Settings>) {
+        if self.keeping.as_ref().map(|(present, _)| present) == wanted {
+            return;
+        }
+        if let Some((_, task)) = self.keeping.take() {
+            task.abort();
+        }
+        self.problem.send_replace(None);
+        self.keeping = wanted.map(|wanted| {
+            let keep =
+                keep(wanted.clone(), self.paths.clone(), Arc::clone(&self.files_changed), self.problem.clone());
+            (wanted.clone(), tokio::spawn(keep))
+        });
+    }
+
+    /// The file may be another one now.
+    pub fn files_changed(&self) {
+        self.files_changed.notify_one();
+    }
+
+    /// Which settings are not as they should be and why, now and later.
+    pub fn problem(&self) -> watch::Receiver<Option<String>> {
+        self.problem.subscribe()
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        if let Some((_, task)) = &self.keeping {
+            task.abort();
+        }
+    }
+}
+
+async fn keep(
+    wanted: launch::Settings,
+    paths: Paths,
+    files_changed: Arc<Notify>,
+    problem: watch::Sender<Option<String>>,
+) {
+    let root = Root::below(paths.at("/"));
+    let mut keeper = sysctls::Keeper::default();
+    let mut before = None;
+    loop {
+        let file = fs::read_to_string(paths.run_dir().join(&wanted.file)).map_err(|error| error.to_string());
+        if before.as_ref() != Some(&file) {
+            // Other settings are another attempt.
+            keeper = sysctls::Keeper::default();
+            before = Some(file.clone());
+        }
+        let look = match file.and_then(|text| sysctls::parse(&text)) {
+            Ok(settings) => keeper.look(&root, &settings, wanted.stated),
+            Err(why) => sysctls::Look { problems: vec![format!("{}: {why}", wanted.file)], ..sysctls::Look::default() },
+        };
+        if !look.written.is_empty() {
+            log::info("kernel settings are set", &json!({"names": look.written}));
+        }
+        let now = (!look.problems.is_empty()).then(|| look.problems.join(", "));
+        if problem.send_replace(now.clone()) != now
+            && let Some(problem) = now
+        {
+            log::warn("kernel settings are not as they should be", &json!({"error": problem}));
+        }
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            () = files_changed.notified() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn settings_are_set_and_set_again_when_the_file_is_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = Paths::below(directory.path());
+        let (run, setting) = (paths.run_dir(), directory.path().join("proc/sys/kernel/a"));
+        fs::create_dir_all(&run).unwrap();
+        fs::create_dir_all(setting.parent().unwrap()).unwrap();
+        fs::write(&setting, "0\n").unwrap();
+        fs::write(run.join("sysctl.conf"), "kernel.a = 1\n").unwrap();
+        let mut settings = Settings::new(paths);
+        let mut problem = settings.problem();
+        settings.follow(Some(&launch::Settings { file: "sysctl.conf".into(), stated: true }));
+        let is = async |value: &str| {
+            while fs::read_to_string(&setting).unwrap() != value {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        is("1").await;
+        fs::write(run.join("sysctl.conf"), "kernel.a = 2\nkernel.b = 1\n").unwrap();
+        settings.files_changed();
+        is("2").await;
+        let named = problem.wait_for(Option::is_some).await.unwrap().clone();
+        assert_eq!(named.as_deref(), Some("the kernel has no setting kernel.b"));
+        settings.follow(None);
+        assert_eq!(*problem.borrow(), None);
+    }
+}
