@@ -98,34 +98,50 @@ impl<'a, D: DataPath> Actor<'a, D> {
         match step {
             Step::CreateVhost { mac, mtu } => self.data_path.create(mac, *mtu)?,
             Step::RemoveVhost { .. } => self.data_path.remove()?,
-            Step::SetSysctl { link, name, value, .. } => return self.set(link, name, value),
-            Step::SetUp => self.writer.set_up(VHOST0)?,
-            Step::AddAddress(address) => self.writer.add_address(address)?,
-            Step::DeleteAddress(address) => self.writer.delete_address(address)?,
-            Step::AddNeighbour(neighbour) => self.writer.add_neighbour(neighbour)?,
-            Step::DeleteNeighbour(neighbour) => self.writer.delete_neighbour(neighbour)?,
             Step::AddPhysical => self.data_path.add_physical(uplink)?,
             Step::RemovePhysical => self.data_path.remove_physical(uplink)?,
             Step::Attach => self.data_path.attach(uplink)?,
             Step::Detach => self.data_path.detach(uplink)?,
-            Step::ReplaceRoute { to, .. } => self.writer.replace_route(to)?,
-            Step::AddRule(rule) => self.writer.add_rule(rule)?,
-            Step::DeleteRule(rule) => self.writer.delete_rule(rule)?,
+            step => return of_kernel(self.root, &mut self.writer, step),
         }
         if matches!(step, Step::CreateVhost { .. } | Step::RemoveVhost { .. }) {
             self.writer.learn()?;
         }
         Ok(())
     }
+}
 
-    /// Writes a kernel setting. One that this kernel does not have, or of an interface that has gone, is left out.
-    fn set(&self, link: &str, name: &str, value: &str) -> io::Result<()> {
-        let (family, name) = name.split_once('.').ok_or_else(|| io::Error::other("not the name of a setting"))?;
-        let path = self.root.at(format!("/proc/sys/net/{family}/conf/{link}/{name}"));
-        match fs::write(path, value) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
+/// One step that the kernel does alone.
+///
+/// # Errors
+/// When the kernel refuses it, and for a step of the data plane.
+pub(crate) fn of_kernel(root: &Root, writer: &mut Writer, step: &Step) -> io::Result<()> {
+    match step {
+        Step::SetSysctl { link, name, value, .. } => set(root, link, name, value),
+        Step::SetUp => writer.set_up(VHOST0),
+        Step::AddAddress(address) => writer.add_address(address),
+        Step::DeleteAddress(address) => writer.delete_address(address),
+        Step::AddNeighbour(neighbour) => writer.add_neighbour(neighbour),
+        Step::DeleteNeighbour(neighbour) => writer.delete_neighbour(neighbour),
+        Step::ReplaceRoute { to, .. } => writer.replace_route(to),
+        Step::AddRule(rule) => writer.add_rule(rule),
+        Step::DeleteRule(rule) => writer.delete_rule(rule),
+        Step::CreateVhost { .. }
+        | Step::RemoveVhost { .. }
+        | Step::AddPhysical
+        | Step::RemovePhysical
+        | Step::Attach
+        | Step::Detach => Err(io::Error::other("a step of the data plane")),
+    }
+}
+
+/// Writes a kernel setting. One that this kernel does not have, or of an interface that has gone, is left out.
+fn set(root: &Root, link: &str, name: &str, value: &str) -> io::Result<()> {
+    let (family, name) = name.split_once('.').ok_or_else(|| io::Error::other("not the name of a setting"))?;
+    let path = root.at(format!("/proc/sys/net/{family}/conf/{link}/{name}"));
+    match fs::write(path, value) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
 }
 

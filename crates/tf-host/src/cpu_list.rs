@@ -17,7 +17,30 @@ pub struct CpuList(BTreeSet<u32>);
 #[error("{0:?} is no list of CPUs; write for example 2-5,8")]
 pub struct NoCpuList(String);
 
+/// A text that is no mask of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no mask and no list of several CPUs; write 0x4 or 2,3")]
+pub struct NoMask(String);
+
 impl CpuList {
+    /// What `CPU_CORE_MASK` says: a mask (`0x3c`) or a list (`2-5`). A number alone is a mask to taskset(1) and a CPU to people, so it is refused.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn from_mask(text: &str) -> Result<Self, NoMask> {
+        let no_mask = || NoMask(text.to_owned());
+        let Some(digits) = text.trim().strip_prefix("0x") else {
+            let is_list = text.contains([',', '-']);
+            return text.parse().ok().filter(|_| is_list).ok_or_else(no_mask);
+        };
+        let mut cpus = BTreeSet::new();
+        for (place, digit) in (0..).zip(digits.chars().rev()) {
+            let digit = digit.to_digit(16).filter(|_| place * 4 < MOST).ok_or_else(no_mask)?;
+            cpus.extend((0..4).filter(|bit| digit >> bit & 1 == 1).map(|bit| place * 4 + bit));
+        }
+        if cpus.is_empty() { Err(no_mask()) } else { Ok(Self(cpus)) }
+    }
+
     /// The CPUs, the smallest first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().copied()
@@ -106,6 +129,16 @@ impl fmt::Display for CpuList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mask_or_a_list_says_which_cpus_and_a_number_alone_neither() {
+        for (text, expected) in [("0x3c", "2-5"), ("0x100000000f", "0-3,36"), ("2-5", "2-5"), ("2,3", "2-3")] {
+            assert_eq!(CpuList::from_mask(text).unwrap().to_string(), expected, "{text}");
+        }
+        for text in ["2", "", "0x", "0x0", "0xg", "3c", "a-b", "-"] {
+            assert!(CpuList::from_mask(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_list_is_written_as_the_kernel_writes_it() {

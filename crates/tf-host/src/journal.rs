@@ -2,7 +2,11 @@
 //! after the last one, each time as a whole and durably; between them nothing is written, since the node's network is at stake
 //! and a disk may be slow.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +64,20 @@ pub enum Error {
     /// It is of another release.
     #[error("a journal of version {0}, and this program knows version {VERSION}")]
     OtherVersion(u32),
+}
+
+/// Keeps other processes from changing the node as long as it lives. The kernel gives it back when this process ends. None: another process has it.
+///
+/// # Errors
+/// When there can be no file for it.
+pub(crate) fn lock(journal: &Path) -> io::Result<Option<File>> {
+    fs::create_dir_all(journal.parent().unwrap_or(Path::new("/")))?;
+    let file = File::create(journal.with_extension("lock"))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Journal {

@@ -7,7 +7,7 @@
 //! [`setup::Setup`] gives `vhost0` the place of an interface, and the interface its own place back: by a [`plan`], which is pure, a
 //! [`journal`], and [`act`], which alone changes a node's network, with a [`data_path`]. [`cni`] puts the vRouter's CNI configuration on the
 //! node and takes it away; [`managers`] keeps programs that set addresses from the interface and from `vhost0`;
-//! [`virtual_functions`] makes those of SR-IOV; [`sysctls`] sets kernel settings.
+//! [`virtual_functions`] makes those of SR-IOV; [`sysctls`] sets kernel settings; [`dpdk`] gives the interface to a program and back.
 //!
 //! What a fact cannot be read from is listed in [`HostFacts::unread`]: a file that may not be opened is never taken for one
 //! that is absent.
@@ -17,6 +17,7 @@ pub mod atomic;
 pub mod cni;
 pub mod cpu_list;
 pub mod data_path;
+pub mod dpdk;
 pub mod facts;
 pub mod journal;
 pub mod managers;

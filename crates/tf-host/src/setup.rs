@@ -308,17 +308,11 @@ impl<D: DataPath> Setup<'_, D> {
         }
     }
 
-    /// Keeps other processes from changing the node as long as it lives. The kernel gives it back when this process ends.
     fn lock(&self) -> Result<File, Error> {
-        let open = || -> io::Result<File> {
-            fs::create_dir_all(self.journal.parent().unwrap_or(Path::new("/")))?;
-            File::create(self.journal.with_extension("lock"))
-        };
-        let file = open().map_err(|error| self.unusable(error.into()))?;
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy),
-            Err(error) => Err(self.unusable(io::Error::from(error).into())),
+        match journal::lock(self.journal) {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(Error::Busy),
+            Err(error) => Err(self.unusable(error.into())),
         }
     }
 }
@@ -345,6 +339,7 @@ fn pods(root: &Root) -> impl Iterator<Item = String> {
     named.into_iter()
 }
 
-fn answers(peer: &SocketAddr) -> bool {
+/// Whether it takes a TCP connection.
+pub(crate) fn answers(peer: &SocketAddr) -> bool {
     TcpStream::connect_timeout(peer, ANSWER).is_ok()
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Finding, HostFacts, Wanted,
+    Finding, HostFacts, Mode, Wanted,
+    dpdk::{command::command, taken::Taken},
     facts::{
         addresses::Address,
         kernel::{Kernel, Lockdown},
@@ -24,6 +25,11 @@ const NAMES: usize = 14;
 pub fn show(facts: &HostFacts, wanted: &Wanted, findings: &[Finding]) -> String {
     let mut table = Table::default();
     uplinks(&mut table, facts, wanted);
+    if wanted.mode == Mode::Dpdk
+        && let Ok(taken) = Taken::of(facts, wanted)
+    {
+        table.row("forwarder", command(&taken, facts, wanted).join(" "));
+    }
     table.rows("default route", facts.network.default_routes().iter().map(|route| self::route(route)).collect());
     table.row("kernel", kernel(&facts.kernel));
     table.row("module", module(&facts.module));

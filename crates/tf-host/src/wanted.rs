@@ -31,6 +31,51 @@ pub enum ModuleSource {
     Host,
 }
 
+/// What the forwarder of the DPDK mode needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Dpdk {
+    /// CPUs of the forwarder (`CPU_CORE_MASK`). None: it chooses.
+    pub cores: Option<CpuList>,
+    /// Those among them for its service threads (`SERVICE_CORE_MASK`). None: all CPUs.
+    pub service_cores: Option<CpuList>,
+    /// Those among them for the threads of DPDK itself (`DPDK_CTRL_THREAD_MASK`). None: the forwarder chooses.
+    pub control_cores: Option<CpuList>,
+    /// The driver that DPDK gets the interface by (`DPDK_UIO_DRIVER`).
+    pub driver: String,
+    /// MiB of huge pages for packets on each NUMA node that has some (`DPDK_MEM_PER_SOCKET`).
+    pub memory_per_node: u32,
+    /// Whether the interface computes checksums (`NIC_OFFLOAD_ENABLE`).
+    pub offloads: bool,
+    /// Whether frames of other VLANs go to an interface of the host (`DPDK_ENABLE_VLAN_FWRD`).
+    pub vlan_forwarding: bool,
+    /// Further arguments of the forwarder (`DPDK_COMMAND_ADDITIONAL_ARGS`).
+    pub arguments: Vec<String>,
+}
+
+impl Default for Dpdk {
+    fn default() -> Self {
+        Self {
+            cores: None,
+            service_cores: None,
+            control_cores: None,
+            driver: "vfio-pci".into(),
+            memory_per_node: 1024,
+            offloads: false,
+            vlan_forwarding: false,
+            arguments: Vec::new(),
+        }
+    }
+}
+
+impl Dpdk {
+    /// CPUs that forward packets: those of the forwarder without those of other threads (VR dpdk/dpdk_vrouter.c). None: it chooses.
+    pub fn forwarding(&self) -> Option<CpuList> {
+        let others = [&self.service_cores, &self.control_cores].into_iter().flatten();
+        Some(others.fold(self.cores.clone()?, |left, taken| left.without(taken)))
+    }
+}
+
 /// What a vRouter needs of a node. [`Wanted::default()`] is a kernel-mode vRouter that finds everything itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -57,10 +102,8 @@ pub struct Wanted {
     pub huge_pages: BTreeMap<u64, u64>,
     /// Largest packets of pods, in bytes.
     pub overlay_mtu: u32,
-    /// CPUs that forward packets with DPDK.
-    pub cores: Option<CpuList>,
-    /// The driver that DPDK gets the interface by.
-    pub dpdk_driver: String,
+    /// What the forwarder of the DPDK mode needs.
+    pub dpdk: Dpdk,
     /// Virtual functions by interface.
     pub virtual_functions: BTreeMap<String, u32>,
     /// Networks of pods and Services.
@@ -87,8 +130,7 @@ impl Default for Wanted {
             control_nodes: Vec::new(),
             huge_pages: BTreeMap::new(),
             overlay_mtu: 1500,
-            cores: None,
-            dpdk_driver: "vfio-pci".into(),
+            dpdk: Dpdk::default(),
             virtual_functions: BTreeMap::new(),
             pod_networks: Vec::new(),
             cni_directory: "/etc/cni/net.d".into(),

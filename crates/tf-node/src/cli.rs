@@ -26,7 +26,7 @@ tf-node: runs the daemons of Tungsten Fabric in their pods
   tf-node install DIR [--own DIR]... [--offer DIR]...
                                           copy this program into DIR, give directories to the daemons' user; offered ones if possible
   tf-node place FROM TO                   copy an executable over another one
-  tf-node host show|apply|remove|virtual-functions
+  tf-node host show|apply|remove|virtual-functions|forward
                                           what this node is for the vRouter, and vhost0 in the place of its interface (host --help)
   tf-node pause                           sleep and reap processes
   tf-node --version
@@ -45,6 +45,7 @@ enum Command {
     Place { from: String, to: String },
     Host(host::Command),
     InRoot(Vec<OsString>),
+    WithParent(Vec<OsString>),
     Pause,
     Help,
     Version,
@@ -75,6 +76,7 @@ fn execute(paths: Paths, command: Command) -> Result<ExitCode> {
         Command::Place { from, to } => install::place(&paths, &from, &to).map(|()| ExitCode::SUCCESS),
         Command::Host(command) => host::execute(&paths, command),
         Command::InRoot(words) => host::programs::in_root(&words),
+        Command::WithParent(words) => host::forward::with_parent(&words),
         Command::Help => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)
@@ -99,6 +101,9 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
             }
             Value(value) if values.is_empty() && value == host::programs::IN_ROOT => {
                 return Ok((paths, Command::InRoot(parser.raw_args()?.collect())));
+            }
+            Value(value) if values.is_empty() && value == host::forward::WITH_PARENT => {
+                return Ok((paths, Command::WithParent(parser.raw_args()?.collect())));
             }
             Value(value) => values.push(value.string()?),
             Long("own") => own.push(parser.value()?.string()?),

@@ -1,7 +1,7 @@
 //! What moves packets between the uplink and `vhost0`.
 
 mod module;
-mod vif;
+pub(crate) mod vif;
 
 use std::io;
 

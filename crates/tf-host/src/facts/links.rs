@@ -48,4 +48,8 @@ pub struct Bond {
     pub mode: String,
     /// Whether the bond's MAC address is that of the active member.
     pub mac_of_active_member: bool,
+    /// What chooses the member for a packet, as the kernel names it: `layer2`, `layer3+4`, ...
+    pub policy: String,
+    /// Whether members ask for LACP every second (`lacp_rate fast`).
+    pub fast: bool,
 }

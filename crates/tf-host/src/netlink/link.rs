@@ -1,7 +1,7 @@
 //! Answers about interfaces.
 
 use netlink_packet_route::link::{
-    BondFailOverMac, InfoBond, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    BondFailOverMac, BondLacpRate, InfoBond, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
     LinkXdp, XdpAttached,
 };
 
@@ -63,6 +63,8 @@ fn add_info(link: &mut Link, info: &LinkInfo) {
                 match setting {
                     InfoBond::Mode(mode) => bond.mode = mode.to_string(),
                     InfoBond::FailOverMac(follows) => bond.mac_of_active_member = *follows == BondFailOverMac::Active,
+                    InfoBond::XmitHashPolicy(policy) => bond.policy = policy.to_string(),
+                    InfoBond::AdLacpRate(rate) => bond.fast = *rate == BondLacpRate::Fast,
                     _ => {}
                 }
             }

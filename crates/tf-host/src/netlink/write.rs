@@ -53,10 +53,25 @@ impl Writer {
         self.socket.change(SET_LINK, 0, &bytes(&message))
     }
 
+    pub fn set_mac(&mut self, name: &str, mac: &str) -> io::Result<()> {
+        let bytes: Result<Vec<u8>, _> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+        self.set(name, LinkAttribute::Address(bytes.map_err(io::Error::other)?))
+    }
+
+    /// Makes an interface a member of another one. It has to be down.
+    pub fn set_master(&mut self, name: &str, master: &str) -> io::Result<()> {
+        let master = self.index(master)?;
+        self.set(name, LinkAttribute::Controller(master))
+    }
+
     pub fn set_mtu(&mut self, name: &str, mtu: u32) -> io::Result<()> {
+        self.set(name, LinkAttribute::Mtu(mtu))
+    }
+
+    fn set(&mut self, name: &str, attribute: LinkAttribute) -> io::Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = self.index(name)?;
-        message.attributes = vec![LinkAttribute::Mtu(mtu)];
+        message.attributes = vec![attribute];
         self.socket.change(SET_LINK, 0, &bytes(&message))
     }
 

@@ -1,9 +1,9 @@
 //! What has to be done so that `vhost0` takes the place of the uplink, or gives it back: an ordered list of steps, each of which
 //! can be undone. Pure.
 
-mod moves;
+pub(crate) mod moves;
 mod restore;
-mod switch;
+pub(crate) mod switch;
 
 use serde::{Deserialize, Serialize};
 

@@ -92,7 +92,8 @@ pub(super) fn setting<'a>(facts: &'a HostFacts, link: &str, name: &str) -> Optio
     facts.sysctls.links.get(link)?.get(name)
 }
 
-fn settings(facts: &HostFacts, uplink: &Link) -> Vec<Step> {
+/// Kernel settings of `vhost0`, which takes some from the uplink.
+pub(crate) fn settings(facts: &HostFacts, uplink: &Link) -> Vec<Step> {
     let copied = COPIED.iter().filter_map(|name| Some((*name, setting(facts, &uplink.name, name)?.clone())));
     // Later the uplink has other values than it had, since router advertisements are switched off there.
     let is_new = facts.network.link(VHOST0).is_none();

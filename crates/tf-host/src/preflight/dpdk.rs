@@ -2,8 +2,9 @@
 
 use super::{Finding, Id};
 use crate::{
-    CpuList, HostFacts, Wanted,
+    HostFacts, Wanted,
     facts::{devices::Device, kernel::Lockdown, links::Link, network::Network},
+    wanted::Dpdk,
 };
 
 /// Kernel drivers of hardware that DPDK has drivers for.
@@ -40,7 +41,7 @@ const SUPPORTED: [&str; 30] = [
     "vmxnet3",
 ];
 /// Drivers that DPDK works beside: the interface stays with the kernel.
-const BESIDE: [&str; 2] = ["mlx4_core", "mlx5_core"];
+pub(crate) const BESIDE: [&str; 2] = ["mlx4_core", "mlx5_core"];
 /// Drivers that may have other devices of an IOMMU group.
 const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 /// Drivers that give programs access to all memory.
@@ -57,18 +58,17 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
         findings.extend(too_large(&facts.network, link));
         findings.extend(vlans(&facts.network, link));
     }
-    if UIO.contains(&wanted.dpdk_driver.as_str()) && facts.kernel.lockdown != Lockdown::None {
-        let cause = format!("the kernel is in lockdown ({}) and refuses {}", facts.kernel.lockdown, wanted.dpdk_driver);
+    let driver = wanted.dpdk.driver.as_str();
+    if UIO.contains(&driver) && facts.kernel.lockdown != Lockdown::None {
+        let cause = format!("the kernel is in lockdown ({}) and refuses {driver}", facts.kernel.lockdown);
         findings.push(Finding::new(Id::LockdownForbidsDriver, cause, "use vfio-pci, or switch secure boot off"));
     }
-    if let Some(cores) = &wanted.cores {
-        findings.extend(of_cores(facts, cores));
-    }
+    findings.extend(of_cores(facts, &wanted.dpdk));
     findings
 }
 
 /// The hardware below an interface: of a VLAN its parent's, of a bond its members.
-fn hardware<'a>(network: &'a Network, link: &'a Link) -> Vec<&'a Link> {
+pub(crate) fn hardware<'a>(network: &'a Network, link: &'a Link) -> Vec<&'a Link> {
     let lower = match (link.kind.as_deref(), link.parent.as_deref().and_then(|parent| network.link(parent))) {
         (Some("vlan"), Some(parent)) => parent,
         _ => link,
@@ -97,7 +97,7 @@ fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str) -> Vec<Finding> {
             "use the kernel mode, or name another physicalInterface",
         ));
     }
-    if wanted.dpdk_driver == "vfio-pci" && !BESIDE.contains(&driver) {
+    if wanted.dpdk.driver == "vfio-pci" && !BESIDE.contains(&driver) {
         findings.extend(iommu(facts, device, name));
     }
     findings.extend(far(facts, device, name));
@@ -148,19 +148,27 @@ fn vlans(network: &Network, link: &Link) -> Option<Finding> {
     (!others.is_empty()).then(|| Finding::new(Id::UplinkVlansLost, cause, "move them to other hardware"))
 }
 
-fn of_cores(facts: &HostFacts, cores: &CpuList) -> Vec<Finding> {
+fn of_cores(facts: &HostFacts, wanted: &Dpdk) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let absent = cores.without(&facts.cpus.online);
-    if !absent.is_empty() {
-        let cause = format!("CPUs {absent} are set for forwarding, and the node has {}", facts.cpus.online);
-        findings.push(Finding::new(Id::CoresNotAvailable, cause, "set coreMask to CPUs that are online"));
+    let stated = [("coreMask", &wanted.cores), ("SERVICE_CORE_MASK", &wanted.service_cores)];
+    let stated = stated.into_iter().chain([("DPDK_CTRL_THREAD_MASK", &wanted.control_cores)]);
+    for (name, cores) in stated.filter_map(|(name, cores)| Some((name, cores.as_ref()?))) {
+        let absent = cores.without(&facts.cpus.online);
+        // Those of its cpuset, in a container.
+        let forbidden = cores.without(&absent).without(&facts.cpus.allowed);
+        if !absent.is_empty() {
+            let cause = format!("CPUs {absent} are in {name}, and the node has {}", facts.cpus.online);
+            findings.push(Finding::new(Id::CoresNotAvailable, cause, format!("set {name} to CPUs that are online")));
+        } else if !forbidden.is_empty() && !facts.cpus.allowed.is_empty() {
+            let cause = format!("CPUs {forbidden} are in {name}, and this pod may use {}", facts.cpus.allowed);
+            let action = "set reservedSystemCPUs of the kubelet so that they are left to the vRouter, or choose others";
+            findings.push(Finding::new(Id::CoresNotAvailable, cause, action));
+        }
     }
-    if cores.len() < FEWEST_CORES {
-        let cause = format!(
-            "{} CPU is set for forwarding, and the vRouter with DPDK starts with {FEWEST_CORES} or more",
-            cores.len()
-        );
-        findings.push(Finding::new(Id::CoresTooFew, cause, "set coreMask to more of them"));
+    if let Some(forwarding) = wanted.forwarding().filter(|cores| cores.len() < FEWEST_CORES) {
+        let found = if forwarding.is_empty() { "no CPU is".to_owned() } else { format!("CPU {forwarding} alone is") };
+        let cause = format!("{found} left for forwarding, and the vRouter with DPDK starts with {FEWEST_CORES} or more");
+        findings.push(Finding::new(Id::CoresTooFew, cause, "set coreMask to more CPUs, or take some from the other masks"));
     }
     findings
 }

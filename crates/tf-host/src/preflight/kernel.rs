@@ -155,7 +155,7 @@ fn numbers(release: &str) -> Vec<u64> {
 fn arguments(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {
     let kernel = &facts.kernel;
     let mut missing: Vec<String> = Vec::new();
-    if wanted.mode == Mode::Dpdk && wanted.dpdk_driver == "vfio-pci" && !facts.passthrough.iommu {
+    if wanted.mode == Mode::Dpdk && wanted.dpdk.driver == "vfio-pci" && !facts.passthrough.iommu {
         let intel = ["intel_iommu=on", "iommu=pt"].into_iter().filter(|argument| !kernel.has_argument(argument));
         missing.extend(intel.map(str::to_owned));
     }

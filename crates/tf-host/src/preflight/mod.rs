@@ -34,6 +34,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{HostFacts, Mode, Wanted, uplink::choose};
+pub(crate) use dpdk::{BESIDE, hardware};
 pub(crate) use path::immovable;
 
 /// Something about a node that keeps a vRouter from working on it, or may.
@@ -161,6 +162,8 @@ ids! {
     Vhost0AboveOther: Blocks,
     /// There is a `vhost0` that is none of the vRouter's.
     Vhost0OfOtherKind: Blocks,
+    /// There is a `vhost0` of the other mode.
+    Vhost0OfOtherMode: Blocks,
 
     /// The interface has no address for IPv4.
     UplinkWithoutIpv4: Blocks,
@@ -256,7 +259,7 @@ pub fn preflight(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     findings.extend(cni::check(facts, wanted));
     findings.extend(services::check(facts, wanted));
     findings.extend(virtual_functions::check(facts, wanted));
-    findings.extend(uplink::check_vhost0(facts));
+    findings.extend(uplink::check_vhost0(facts, wanted));
     match choose(facts, wanted) {
         Ok(uplinks) => {
             let links: Vec<_> = uplinks.iter().map(|uplink| uplink.link).collect();

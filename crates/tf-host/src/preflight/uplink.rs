@@ -45,10 +45,18 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
 }
 
 /// Whether a `vhost0` that is there is one of the vRouter's: of its module, or of its forwarder, which makes a TAP.
-pub fn check_vhost0(facts: &HostFacts) -> Option<Finding> {
+pub fn check_vhost0(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {
     let kind = facts.network.link(VHOST0)?.kind.as_deref().unwrap_or("hardware");
-    if matches!(kind, "vhost" | "tun") {
-        return None;
+    let other = match (kind, wanted.mode) {
+        ("vhost", Mode::Kernel) | ("tun", Mode::Dpdk) => return None,
+        ("vhost", Mode::Dpdk) => Some("the kernel module"),
+        ("tun", Mode::Kernel) => Some("the forwarder of DPDK"),
+        _ => None,
+    };
+    if let Some(other) = other {
+        let cause = format!("vhost0 is one of {other}, and the node is to have the {} mode", wanted.mode);
+        let action = "drain the node and take it out of its group first, so that its interface gets everything back";
+        return Some(Finding::new(Id::Vhost0OfOtherMode, cause, action));
     }
     let cause = format!("vhost0 is an interface of the kind {kind}, which no vRouter made");
     Some(Finding::new(Id::Vhost0OfOtherKind, cause, "rename or remove it: the vRouter needs the name"))

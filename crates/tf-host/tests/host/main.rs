@@ -3,12 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod dpdk;
 mod fixture;
 mod kernel;
 mod managers;
 mod namespace;
 mod node;
 mod observed;
+mod pci;
 mod preflight;
 mod router;
 mod setup;

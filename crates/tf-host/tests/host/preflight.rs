@@ -115,7 +115,7 @@ const PROVOKED: &[(Id, Spoil)] = &[
     (Id::UplinkNoCarrier, |facts, _| facts.network.links[1].carrier = false),
     (Id::UplinkMtuSmall, |facts, _| facts.network.links[1].mtu = 1500),
     (Id::BondMacChanges, |facts, _| {
-        let bond = Bond { mode: "active-backup".into(), mac_of_active_member: true };
+        let bond = Bond { mode: "active-backup".into(), mac_of_active_member: true, ..Bond::default() };
         facts.network.links[1].kind = Some("bond".into());
         facts.network.links[1].bond = Some(bond);
     }),
@@ -194,16 +194,16 @@ const PROVOKED: &[(Id, Spoil)] = &[
     }),
     (Id::LockdownForbidsDriver, |facts, wanted| {
         dpdk(wanted);
-        wanted.dpdk_driver = "uio_pci_generic".into();
+        wanted.dpdk.driver = "uio_pci_generic".into();
         facts.kernel.lockdown = Lockdown::Integrity;
     }),
     (Id::CoresNotAvailable, |_, wanted| {
         dpdk(wanted);
-        wanted.cores = Some("6-9".parse().unwrap());
+        wanted.dpdk.cores = Some("6-9".parse().unwrap());
     }),
     (Id::CoresTooFew, |_, wanted| {
         dpdk(wanted);
-        wanted.cores = Some("2".parse().unwrap());
+        wanted.dpdk.cores = Some("2".parse().unwrap());
     }),
     (Id::BondTooLarge, |facts, wanted| {
         dpdk(wanted);

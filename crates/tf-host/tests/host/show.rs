@@ -37,7 +37,7 @@ fn a_node_with_vhost0_above_a_vlan_of_a_bond() {
     let network = &mut facts.network;
     let same = |link: Link| Link { mac: Some(MAC.into()), ..link };
     network.links[1].master = Some("bond0".into());
-    let bond = Bond { mode: "802.3ad".into(), mac_of_active_member: false };
+    let bond = Bond { mode: "802.3ad".into(), ..Bond::default() };
     network.links.push(same(Link { kind: Some("bond".into()), bond: Some(bond), ..link("bond0", 4) }));
     let vlan =
         Link { kind: Some("vlan".into()), vlan: Some(100), parent: Some("bond0".into()), ..link("bond0.100", 5) };

@@ -1,6 +1,7 @@
 //! `tf-node host`: what this node is for the vRouter, and the switch to `vhost0` and back. It needs no Kubernetes and writes to
 //! standard output.
 
+pub mod forward;
 mod guard;
 mod options;
 pub mod programs;
@@ -33,6 +34,8 @@ use self::{
 };
 use crate::paths::Paths;
 
+/// Record of virtual functions that were made.
+const FUNCTIONS: &str = "virtual-functions.json";
 /// How a run ends in which something keeps a vRouter from the node, which was not touched.
 const BLOCKED: u8 = 3;
 /// How one ends that changed the node and undid it.
@@ -67,9 +70,14 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
     let (text, code) = match action {
         Action::Show => shown(&observe(&root), &options)?,
         Action::Apply => change(&root, action, &options)?,
-        Action::VirtualFunctions => functions(virtual_functions::apply(&root, &options.wanted, &options.record())),
+        Action::VirtualFunctions => functions(virtual_functions::apply(&root, &options.wanted, &options.beside_journal(FUNCTIONS))),
+        Action::Forward => forward::run(&root, &options)?,
         Action::Remove => {
-            let (text, code) = change(&root, action, &options)?;
+            let (text, code) = match forward::remove(&root, &options) {
+                Some((text, code)) if code != 0 => (text, code),
+                Some((given, _)) => change(&root, action, &options).map(|(text, code)| (given.trim_end().to_owned() + "; " + &text, code))?,
+                None => change(&root, action, &options)?,
+            };
             // They are no part of what a guard undoes, and nothing is taken away where the vRouter stays.
             if code == 0 && options.guard_of.is_none() {
                 without_functions(&root, &options, &text)
@@ -151,7 +159,7 @@ fn listed(changes: &[Change], number: impl Fn(&Change) -> u32) -> String {
 
 /// Takes virtual functions away that were made, and says so after what was done before.
 fn without_functions(root: &Root, options: &Options, text: &str) -> (String, u8) {
-    let (removed, left) = match virtual_functions::remove(root, &options.record()) {
+    let (removed, left) = match virtual_functions::remove(root, &options.beside_journal(FUNCTIONS)) {
         Ok(done) => done,
         Err(error) => return (format!("{error}; {text}"), FAILED),
     };

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 use tf_host::{
-    Wanted,
+    CpuList, Mode, Wanted,
     data_path::Programs,
     facts::memory::{GIB_1, MIB_2},
 };
@@ -26,10 +26,11 @@ tf-node host: what this node is for the vRouter. Run it as root, in the network 
   tf-node host apply    load the kernel module and give vhost0 the place of the physical interface
   tf-node host virtual-functions
                         make virtual functions (SR-IOV) of interfaces
+  tf-node host forward  give the physical interface to the forwarder of the DPDK mode, with vhost0 in its place as long as it runs
   tf-node host remove   take the CNI configuration and virtual functions away, give the physical interface its place back and remove vhost0
 
 What the vRouter needs, for all of them:
-  --mode kernel|dpdk             what forwards packets; kernel. apply and remove know the kernel mode with one interface
+  --mode kernel|dpdk             what forwards packets; kernel. apply is for the kernel mode and forward for dpdk, with one interface each
   --module image|host            where the kernel module comes from: compiled by the vRouter's image, or on the node; image
   --module-parameter NAME=VALUE  may be repeated; counts when the module is loaded, before VROUTER_MODULE_OPTIONS of the environment
   --physical-interface NAME      the interface that the vRouter takes; several for several uplinks. Else it is found
@@ -39,8 +40,14 @@ What the vRouter needs, for all of them:
   --pod-network NETWORK          network of pods or Services; may be repeated
   --huge-pages-2m COUNT, --huge-pages-1g COUNT
   --virtual-functions NAME=COUNT how many an interface has to have; may be repeated
-  --core-mask CPUS               CPUs that forward with DPDK: 2-5
+  --core-mask CPUS               CPUs of DPDK's forwarder, a list or a mask: 2-5, 0x3c
+  --service-cores CPUS, --control-cores CPUS
+                                 those among them that do not forward packets: threads for services, and of DPDK itself
   --dpdk-driver NAME             driver that DPDK gets the interface by; vfio-pci
+  --dpdk-memory MIB              huge pages for packets on each NUMA node; 1024
+  --dpdk-offloads                the interface computes checksums
+  --dpdk-vlan-forwarding         frames of other VLANs go to an interface of the host
+  --dpdk-argument ARGUMENT       a further argument of the forwarder; may be repeated
   --cni-directory DIR, --cni-programs DIR
                                  where the container runtime has CNI configurations and programs
   --root DIR                     where the node's / is mounted; /
@@ -49,7 +56,7 @@ For show:
   --json                         facts and findings as JSON
   --summary FILE                 a line of JSON besides, for kubectl tf nodes; the exit code is 0 whatever stands in the way
 
-For apply and remove:
+For apply, forward and remove:
   --peer ADDRESS:PORT            reached over TCP before, it has to be afterwards, or all is undone; may be repeated.
                                  In a pod the Kubernetes API is one, too
   --journal FILE                 what was begun, so that it can be undone; not below --root; /var/lib/contrail/tf-node/host.json
@@ -73,6 +80,8 @@ pub enum Action {
     Apply,
     /// Make virtual functions.
     VirtualFunctions,
+    /// Run the forwarder of the DPDK mode.
+    Forward,
     /// Give it back.
     Remove,
 }
@@ -142,11 +151,16 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
         ["show"] => Action::Show,
         ["apply"] => Action::Apply,
         ["virtual-functions"] => Action::VirtualFunctions,
+        ["forward"] => Action::Forward,
         ["remove"] => Action::Remove,
-        _ => bail!("host: write tf-node host show, apply, virtual-functions or remove; see tf-node host --help"),
+        _ => bail!("host: write tf-node host show, apply, virtual-functions, forward or remove; see tf-node host --help"),
     };
     ensure!(!options.json || action == Action::Show, "--json is for show");
     ensure!(options.summary.is_none() || action == Action::Show, "--summary is for show");
+    if action == Action::Forward {
+        options.wanted.mode = Mode::Dpdk;
+    }
+    ensure!(action != Action::Apply || options.wanted.mode == Mode::Kernel, "--mode dpdk: write tf-node host forward");
     ensure!(!options.force || action == Action::Remove, "--force is for remove");
     ensure!(!options.keep_vhost0 || action == Action::Remove, "--keep-vhost0 is for remove");
     options.wanted.multihomed = options.wanted.physical_interfaces.len() > 1;
@@ -154,9 +168,9 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
 }
 
 impl Options {
-    /// Where virtual functions that were made are recorded.
-    pub fn record(&self) -> PathBuf {
-        self.journal.with_file_name("virtual-functions.json")
+    /// A record of this name.
+    pub fn beside_journal(&self, name: &str) -> PathBuf {
+        self.journal.with_file_name(name)
     }
 
     /// Adds what the environment of a pod says: options of the module, in the variable of the images' own scripts (NF `load_kernel_module`), and the
@@ -217,8 +231,14 @@ impl Options {
             "pod-network" => wanted.pod_networks.push(parser.value()?.parse()?),
             "huge-pages-2m" => pages(MIB_2, parser)?,
             "huge-pages-1g" => pages(GIB_1, parser)?,
-            "core-mask" => wanted.cores = Some(parser.value()?.parse()?),
-            "dpdk-driver" => wanted.dpdk_driver = parser.value()?.string()?,
+            "core-mask" => wanted.dpdk.cores = Some(CpuList::from_mask(&parser.value()?.string()?)?),
+            "service-cores" => wanted.dpdk.service_cores = Some(parser.value()?.parse()?),
+            "control-cores" => wanted.dpdk.control_cores = Some(parser.value()?.parse()?),
+            "dpdk-driver" => wanted.dpdk.driver = parser.value()?.string()?,
+            "dpdk-memory" => wanted.dpdk.memory_per_node = parser.value()?.parse()?,
+            "dpdk-offloads" => wanted.dpdk.offloads = true,
+            "dpdk-vlan-forwarding" => wanted.dpdk.vlan_forwarding = true,
+            "dpdk-argument" => wanted.dpdk.arguments.push(parser.value()?.string()?),
             "cni-directory" => wanted.cni_directory = parser.value()?.string()?,
             "cni-programs" => wanted.cni_programs = parser.value()?.string()?,
             _ => bail!("no such option; see tf-node host --help"),
@@ -229,7 +249,7 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
-    use tf_host::Mode;
+    use tf_host::wanted::Dpdk;
 
     use super::*;
 
@@ -247,11 +267,17 @@ mod tests {
             gateway: Some([10, 0, 0, 1].into()),
             control_nodes: vec![[10, 0, 0, 2].into(), [10, 0, 0, 3].into()],
             huge_pages: [(MIB_2, 128)].into(),
-            cores: Some("2-5".parse().unwrap()),
+            dpdk: Dpdk {
+                cores: Some("2-5".parse().unwrap()),
+                service_cores: Some("2".parse().unwrap()),
+                arguments: vec!["--vr_mpls_labels".into(), "5120".into()],
+                ..Dpdk::default()
+            },
             ..Wanted::default()
         };
         let line = "show --json --mode dpdk --physical-interface eth0,eth1 --gateway=10.0.0.1 --control-node 10.0.0.2 \
-                    --control-node 10.0.0.3 --huge-pages-2m 128 --huge-pages-1g 0 --core-mask 2-5";
+                    --control-node 10.0.0.3 --huge-pages-2m 128 --huge-pages-1g 0 --core-mask 0x3c --service-cores 2 \
+                    --dpdk-argument=--vr_mpls_labels --dpdk-argument 5120";
         assert_eq!(parsed(line).unwrap(), Some((Action::Show, Options { wanted, json: true, ..Options::default() })));
         let wanted =
             Wanted { module_parameters: [("vr_interfaces".to_owned(), "8000".to_owned())].into(), ..Wanted::default() };
@@ -307,6 +333,7 @@ mod tests {
             ("show --fast", "--fast"),
             ("show --force", "--force"),
             ("apply --json", "--json"),
+            ("apply --mode dpdk", "--mode dpdk"),
             ("apply --summary /tmp/summary", "--summary"),
             ("apply --keep-vhost0", "--keep-vhost0"),
             ("apply --peer router", "--peer"),
@@ -314,6 +341,7 @@ mod tests {
             ("show --mode vpp", "--mode"),
             ("show --gateway router", "--gateway"),
             ("show --huge-pages-2m many", "--huge-pages-2m"),
+            ("show --core-mask 2", "write 0x4 or 2,3"),
             ("show -x", "-x"),
         ] {
             let error = format!("{:#}", parsed(line).unwrap_err());

@@ -6,7 +6,10 @@
 mod kernel;
 #[path = "../../../tf-host/tests/host/node.rs"]
 mod node;
+#[path = "../../../tf-host/tests/host/pci.rs"]
+mod pci;
 #[path = "../../../tf-host/tests/host/router.rs"]
 mod router;
 
 mod change;
+mod forward;
