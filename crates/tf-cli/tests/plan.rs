@@ -219,16 +219,25 @@ fn every_option_of_the_go_operator_has_an_effect_or_is_named_and_no_component_na
 }
 
 #[test]
-fn a_vrouter_with_dpdk_is_refused_and_one_without_is_made() {
-    let previews = previews(&[include_str!("cases/dpdk-beside-kernel.yaml"), KUBEADM]);
-    let of = |name: &str| previews.iter().find(|preview| preview.name == name).unwrap();
+fn a_vrouter_with_dpdk_has_forwarders_beside_one_of_the_kernel_and_a_profile_of_both_modes_is_refused() {
+    let manifest = include_str!("cases/dpdk-beside-kernel.yaml");
+    let both = previews(&[manifest, KUBEADM]);
+    let of = |name: &str| both.iter().find(|preview| preview.name == name).unwrap();
     let Outcome::NotReady(refused) = &of("vrouter-dpdk").outcome else { panic!("{:?}", of("vrouter-dpdk")) };
-    let why = &refused.message;
-    assert!(
-        why.starts_with("spec.serviceConfiguration.agentMode: this release supports agent mode kernel only"),
-        "{why}"
-    );
+    let expected =
+        "VrouterProfile forwarding has dpdk and kernelMode; a node forwards in one of both, so make two profiles";
+    assert_eq!(refused.message, expected);
     assert!(of("vrouter-dpdk").objects().is_empty() && of("vrouter-kernel").is_whole());
+
+    let one = manifest.replace("        kernelMode: {moreConfig: {FLOW_EXPORT_RATE: \"0\"}}\n", "");
+    let planned = previews(&[&one, KUBEADM]);
+    for (name, forwarders) in [("vrouter-dpdk", 2), ("vrouter-kernel", 0)] {
+        let preview = planned.iter().find(|preview| preview.name == name).unwrap();
+        assert!(preview.is_whole(), "{preview:?}");
+        let sets = preview.objects().iter().filter(|object| object.kind.kind == "DaemonSet");
+        let has_one = |body: &Value| body.to_string().contains("vrouteragentdpdk");
+        assert_eq!(sets.filter(|object| has_one(&object.body)).count(), forwarders, "{name}");
+    }
 }
 
 #[test]
@@ -242,13 +251,19 @@ fn groups_of_the_example_with_profiles_are_planned_with_what_their_profiles_stat
         let map = vrouter.objects().iter().find(|object| object.name == "vrouter1-parameters").unwrap();
         map.body["data"][group].as_str().unwrap().to_owned()
     };
-    for (group, gateway) in [("sriov", "192.0.2.2"), ("kernel", "192.0.2.3")] {
+    for (group, gateway) in [("dpdk", "192.0.2.1"), ("sriov", "192.0.2.2"), ("kernel", "192.0.2.3")] {
         let listed = listed(group);
+        assert_eq!(
+            listed.contains("CPU_CORE_MASK=0xF  # VrouterProfile dpdk: dpdk.coreMask"),
+            group == "dpdk",
+            "{listed}"
+        );
         assert!(
             listed.contains(&format!("VROUTER_GATEWAY={gateway}  # spec.groups[{group}].vrouterGateway")),
             "{listed}"
         );
-        assert!(listed.contains("VROUTER_MODULE_OPTIONS  # VrouterProfile flows: kernelMode.moreConfig"), "{listed}");
+        let options = "VROUTER_MODULE_OPTIONS  # VrouterProfile flows: kernelMode.moreConfig";
+        assert_eq!(listed.contains(options), group != "dpdk", "{listed}");
         assert_eq!(listed.contains("SRIOV_VF=8  # VrouterProfile sriov"), group == "sriov", "{listed}");
     }
     assert!(told(previews(&[&example])).contains("VrouterProfile tf/flows: Vrouters whose groups name it read it"));
@@ -264,11 +279,8 @@ fn groups_of_the_example_with_profiles_are_planned_with_what_their_profiles_stat
     );
     let same = refused(&example.replace("nic: plain", "nic: sriov"));
     assert!(same.starts_with("groups sriov and kernel of spec.groups take the same nodes"), "{same}");
-    let dpdk = refused(&example.replace(
-        "  kernelMode:\n    moreConfig:\n      VROUTER_MODULE_OPTIONS: vr_flow_entries=1048576",
-        "  dpdk: {coreMask: '0xF'}",
-    ));
-    assert!(dpdk.starts_with("VrouterProfile flows: dpdk is not supported by this release"), "{dpdk}");
+    let single = refused(&example.replace("coreMask: \"0xF\"", "coreMask: \"2\""));
+    assert!(single.starts_with("VrouterProfile dpdk: dpdk.coreMask: write a mask with 0x, or a list"), "{single}");
 }
 
 #[test]

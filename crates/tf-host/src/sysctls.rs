@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_file_has_a_setting_a_line() {
-        let text = "# of the vRouter\nnet.ipv4.tcp_keepalive_time = 5\n\n; more\nnet.ipv4.tcp_rmem=4096 87380  6291456\n";
+        let text =
+            "# of the vRouter\nnet.ipv4.tcp_keepalive_time = 5\n\n; more\nnet.ipv4.tcp_rmem=4096 87380  6291456\n";
         let expected =
             [setting("net.ipv4.tcp_keepalive_time", "5"), setting("net.ipv4.tcp_rmem", "4096 87380  6291456")];
         assert_eq!(parse(text), Ok(expected.to_vec()));

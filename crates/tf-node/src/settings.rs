@@ -41,8 +41,7 @@ impl Settings {
         }
         self.problem.send_replace(None);
         self.keeping = wanted.map(|wanted| {
-            let keep =
-                keep(wanted.clone(), self.paths.clone(), Arc::clone(&self.files_changed), self.problem.clone());
+            let keep = keep(wanted.clone(), self.paths.clone(), Arc::clone(&self.files_changed), self.problem.clone());
             (wanted.clone(), tokio::spawn(keep))
         });
     }

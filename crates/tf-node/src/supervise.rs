@@ -3,7 +3,7 @@
 //! A loop over what happens: files changed, a child ended, a signal came, a time has come. What follows is decided in
 //! [`crate::activation`] and [`crate::back_off`]; here it is carried out. Times are those of a clock that nobody sets.
 
-use std::{future::pending, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fs, future::pending, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use rustix::process::Pid;
@@ -41,6 +41,8 @@ use crate::{
     watch::Watch,
 };
 
+/// Letters of what a daemon says when it ends that are handed on.
+const LAST_WORDS: usize = 500;
 /// How often to look for changes that inotify did not tell of.
 const SAFETY_NET: Duration = Duration::from_secs(30);
 
@@ -574,11 +576,20 @@ impl Supervisor {
         let fields = json!({"exit": exit, "ranSeconds": ran.as_secs()});
         log::warn("the daemon ended", &self.with_daemon(fields));
         self.ended(exit);
+        self.trouble = self.last_words().or_else(|| self.trouble.take());
         // What it left behind may hold its ports and files.
         let stop = self.set.as_ref().map(|set| set.launch.stop);
         stop.inspect(|stop| process::signal_group(pid, stop.signal));
         let kill_at = stop.map(|stop| Instant::now() + Duration::from_secs(stop.seconds.into()));
         self.process = Process::Stopping { leader: pid, leader_runs: false, kill_at, after };
+    }
+
+    /// Why the daemon has ended, where it says that in a file.
+    fn last_words(&self) -> Option<String> {
+        let path = self.set.as_ref()?.launch.last_words.as_ref()?;
+        let words = fs::read_to_string(self.paths.at(path)).ok()?;
+        let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        (!line.is_empty()).then(|| line.chars().take(LAST_WORDS).collect())
     }
 
     /// Nothing is left of the daemon.

@@ -77,7 +77,10 @@ fn garbage_in_the_launch_file_is_named_and_starts_nothing() {
 fn a_daemon_that_crashes_is_started_again_after_growing_waits() {
     let mut container = Container::new();
     let log = container.path("/starts");
-    container.configure(&shell(&format!("date +%s%N >> {}; exit 3", log.display())), &files([]));
+    let words = container.path("/words");
+    let script = format!("date +%s%N >> {}; echo no huge pages > {}; exit 3", log.display(), words.display());
+    let launch = Launch { last_words: Some("/words".into()), ..shell(&script) };
+    container.configure(&launch, &files([]));
     container.run();
     let state = container.wait("two restarts", |state| state.restarts == 2 && state.phase == Phase::BackOff);
     assert_eq!(state.last_exit.unwrap().exit, Exit::Code(3));
@@ -85,7 +88,8 @@ fn a_daemon_that_crashes_is_started_again_after_growing_waits() {
     let waits: Vec<u64> = starts.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000).collect();
     assert!(waits[0] >= 1000 && waits[1] >= 2000, "{waits:?}");
     let (code, text) = container.probe(&[]);
-    assert_eq!((code, text.as_str()), (Some(1), "ended with exit code 3 and waits for its next start"));
+    let expected = "ended with exit code 3 and waits for its next start: no huge pages";
+    assert_eq!((code, text.as_str()), (Some(1), expected));
     assert_eq!(container.terminate().code(), Some(0), "it can be ended while it waits");
 }
 

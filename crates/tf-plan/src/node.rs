@@ -174,6 +174,11 @@ pub fn host_apply(options: &[String]) -> Vec<String> {
     on_host("apply", options)
 }
 
+/// Arguments that run the forwarder of the DPDK mode (`tf-node host --help`).
+pub fn host_forward(options: &[String]) -> Vec<String> {
+    on_host("forward", options)
+}
+
 /// Arguments that make virtual functions of interfaces (`tf-node host --help`).
 pub fn host_virtual_functions(options: &[String]) -> Vec<String> {
     on_host("virtual-functions", options)

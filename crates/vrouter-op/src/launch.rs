@@ -14,7 +14,9 @@ use tf_plan::{
 
 use crate::{
     config::{agent, clients, cni},
+    dpdk,
     parameters::{Name, Parameters},
+    pods::Pods,
     services::Services,
 };
 
@@ -24,7 +26,7 @@ const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node:
 /// (tf-components 8.1 and 8.2).
 const VHOST0: &str = "/sys/class/net/vhost0";
 
-/// The launch file of a container's daemon. `cni_targets`: paths that get the node's CNI configuration.
+/// The launch file of a container's daemon.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
@@ -33,11 +35,12 @@ pub fn file(
     parameters: &Parameters,
     services: &Services,
     agents: &Agents,
-    cni_targets: &[String],
+    pods: &Pods,
 ) -> Result<String, NotReady> {
     let launch = match daemon {
         name if name == nodemanager::CONTAINER.name => node_manager(services),
-        _ => vrouter_agent(parameters, services, agents, cni_targets)?,
+        dpdk::FORWARDER => dpdk::launch(&pods.forward_options),
+        _ => vrouter_agent(parameters, services, agents, &pods.cni_targets)?,
     };
     Ok(launch.render()?)
 }

@@ -2,6 +2,7 @@
 //! daemons are run in [`launch`], what the spec's settings are called by the agent's image is in [`parameters`].
 
 pub mod config;
+pub mod dpdk;
 pub mod groups;
 pub mod launch;
 pub mod parameters;

@@ -14,7 +14,7 @@ use tf_plan::{
     build::{
         configuration::Files,
         identity::{Identity, fit},
-        pod::{self, PodShape},
+        pod::{self, Daemon, PodShape},
         publish, workload,
     },
     certificates,
@@ -42,6 +42,7 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{agent, clients, cni, host},
+    dpdk,
     groups::{self, Group},
     launch,
     parameters::{self, Name, Parameters, Secret},
@@ -153,7 +154,8 @@ fn complete(
         agents: &agents,
         authority,
     };
-    let Made { objects: made, sets, workloads, contents } = world.make(&groups, &parameters, &pods_with)?;
+    let Made { objects: made, sets, workloads, contents, changes_node, daemons } =
+        world.make(&groups, &parameters, &pods_with)?;
     objects.extend(made);
     let mut notes = notes(&sets, services, &cluster)?;
     let known = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
@@ -174,7 +176,7 @@ fn complete(
         rollout: Some(Rollout { workloads, wanted: None, selector: identity.selector_text() }),
         ..Plan::default()
     };
-    removal::complete(&mut plan, cr, observed, &groups, &pods);
+    removal::complete(&mut plan, cr, observed, &groups, &pods, changes_node);
     procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &lanes, &contents);
     if let Some(parameters) = sets.first() {
         registration::complete(
@@ -182,7 +184,7 @@ fn complete(
             &registration::World { cr, observed, groups: &groups, parameters, sets: &sets, services },
         )?;
     }
-    plan.ignored = world.ignored(selection.ignored, &sets);
+    plan.ignored = world.ignored(selection.ignored, &sets, daemons);
     Ok(plan)
 }
 
@@ -241,6 +243,10 @@ struct Made {
     workloads: Vec<(String, String)>,
     /// What the agents of each DaemonSet are to run with.
     contents: BTreeMap<String, ContentHash>,
+    /// Whether pods of one change anything on a node that lasts.
+    changes_node: bool,
+    /// Forwarders of groups.
+    daemons: Vec<Daemon>,
 }
 
 impl World<'_> {
@@ -265,7 +271,9 @@ impl World<'_> {
                 effective.insert(title.to_owned(), parameters.listed());
             }
             let pods = own_pods.as_ref().unwrap_or(self.pods);
-            let files = self.files(&parameters)?;
+            let files = self.files(&parameters, pods)?;
+            made.changes_node |= pods.changes_node;
+            made.daemons.extend(pods.daemons.iter().filter(|it| it.name == dpdk::FORWARDER).take(1).cloned());
             made.objects.extend(files.objects(&identity)?);
             let (daemon_set, name, hash) = self.daemon_set(group, &files, pods, pods.init_of(&parameters)?);
             made.objects.push(daemon_set);
@@ -279,7 +287,7 @@ impl World<'_> {
     }
 
     /// Files of a group. One that asked for a secret goes to the Secret, whatever the secret was.
-    fn files(&self, parameters: &Parameters) -> Result<Files, NotReady> {
+    fn files(&self, parameters: &Parameters, pods: &Pods) -> Result<Files, NotReady> {
         let (services, cluster) = (self.services, self.cluster);
         let domain = &self.observed.operator.cluster_domain;
         let mut files = Files::default();
@@ -301,12 +309,12 @@ impl World<'_> {
         // Always in the Secret, so that there always is one: the first secret of a spec shall not change the pod template
         // and restart every agent.
         files.shared_secret(node::PARAMETERS_FILE, host::parameters_file(parameters, services, cluster)?);
-        for daemon in &self.pods.daemons {
+        for daemon in &pods.daemons {
             let file = node::environment_file(daemon.name);
             if let Some(content) = host::environment_file(&file, parameters)? {
                 files.shared_secret(&file, content);
             }
-            let launch = launch::file(daemon.name, parameters, services, self.agents, &self.pods.cni_targets)?;
+            let launch = launch::file(daemon.name, parameters, services, self.agents, pods)?;
             files.shared(&file_name(daemon.name), launch);
             if daemon.name == nodemanager::CONTAINER.name {
                 files.template(&NodeType::Vrouter.file(), self.node_manager_file()?);
@@ -357,7 +365,7 @@ impl World<'_> {
             has_secret_files: files.has_secrets(),
             affinity: placement::affinity_alone(group.placement.node_selector(), &agents),
             share_processes: false,
-            grace_seconds: pods::GRACE_SECONDS,
+            grace_seconds: pods.grace_seconds,
             // Agents take their addresses from the node itself.
             family: IpFamily::default(),
             restart: self.cr.restart(),
@@ -366,10 +374,11 @@ impl World<'_> {
         (workload::daemon_set(&identity, name.clone(), template), name, hash)
     }
 
-    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters]) -> Vec<String> {
+    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters], daemons: Vec<Daemon>) -> Vec<String> {
         ignored.extend(self.pods.ignored.clone());
         let common = &self.cr.spec.common_configuration;
-        ignored.extend(pod::ignored_overrides(self.identity, common, &self.pods.daemons));
+        let daemons = [self.pods.daemons.clone(), daemons].concat();
+        ignored.extend(pod::ignored_overrides(self.identity, common, &daemons));
         ignored.extend(groups::ignored(self.cr));
         ignored.extend(strategy::ignored(self.cr));
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));

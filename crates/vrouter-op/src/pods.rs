@@ -31,6 +31,7 @@ use tf_plan::{
 
 use crate::{
     config::{self, cni},
+    dpdk,
     parameters::{Name, Parameters},
 };
 
@@ -41,11 +42,12 @@ const KERNEL_BUILD_INIT: &str = "vrouterkernelbuildinit";
 const CNI_INIT: &str = "vroutercni";
 
 /// Containers a pod can have.
-pub const CONTAINERS: [Builtin; 5] = [
+pub const CONTAINERS: [Builtin; 6] = [
     Builtin { name: KERNEL_INIT, image: "vrouter-kernel-init", default: true },
     Builtin { name: KERNEL_BUILD_INIT, image: "vrouter-kernel-build-init", default: true },
     Builtin { name: CNI_INIT, image: "kubernetes-cni-init", default: true },
     nodemanager::CONTAINER,
+    dpdk::BUILTIN,
     Builtin { name: AGENT, image: "vrouter-agent", default: true },
 ];
 
@@ -80,7 +82,7 @@ const HOST_DIR: &str = "/host";
 /// Letters of the kernel's names of interfaces (`dev_valid_name`), of which these are written.
 const LONGEST_INTERFACE: usize = 15;
 
-/// Seconds the agent gets to stop: it only has to close its connections.
+/// Seconds the agent gets to stop: it only has to close its connections. A forwarder needs more ([`dpdk::STOP_SECONDS`]).
 pub const GRACE_SECONDS: i64 = 30;
 
 /// Containers and volumes.
@@ -91,6 +93,10 @@ pub struct Pods {
     host_options: Vec<String>,
     /// Daemons.
     pub daemons: Vec<Daemon>,
+    /// Options of `tf-node host forward`, in the DPDK mode.
+    pub forward_options: Vec<String>,
+    /// Seconds that a pod gets to stop.
+    pub grace_seconds: i64,
     /// Volumes.
     pub volumes: Vec<Volume>,
     /// The init container that undoes on a node what pods changed there, with its volumes.
@@ -123,6 +129,8 @@ enum Action {
     Apply,
     /// Makes virtual functions.
     VirtualFunctions,
+    /// Runs the forwarder of the DPDK mode.
+    Forward,
 }
 
 impl Pods {
@@ -152,6 +160,7 @@ impl Pods {
                 Action::VirtualFunctions if functions.is_empty() => continue,
                 Action::VirtualFunctions => node::host_virtual_functions(&[&options[..], &functions].concat()),
                 Action::Apply => node::host_apply(&options),
+                Action::Forward => node::host_forward(&options),
             };
             containers.push(Container { command: Some(command), ..container.clone() });
         }
@@ -195,8 +204,10 @@ impl Ingredients<'_> {
         })?;
         let cni = self.chosen(CNI_INIT);
         let manager = self.chosen(nodemanager::CONTAINER.name);
-        let (kernel, ignored) = self.kernel();
-        let makes_vhost0 = self.spec().vhost0 == Some(Vhost0::Managed);
+        let is_dpdk = self.parameters.is_dpdk();
+        let (kernel, ignored) = if is_dpdk { (None, Vec::new()) } else { self.kernel() };
+        // That of the DPDK mode is the forwarder's.
+        let makes_vhost0 = !is_dpdk && self.spec().vhost0 == Some(Vhost0::Managed);
         // What it reports is of the node as it was before.
         let mut init = vec![Init::OnHost(Action::Show, self.preflight(agent))];
         init.extend(kernel.iter().map(|kernel| Init::Same(self.kernel_init(kernel))));
@@ -205,8 +216,14 @@ impl Ingredients<'_> {
         init.push(Init::OnHost(Action::VirtualFunctions, self.functions_init(agent)));
         let host_options = self.host_options(kernel.is_some());
         let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
+        let mut forward_options = Vec::new();
+        if is_dpdk {
+            daemons.push(self.forwarder()?);
+            forward_options = [&host_options[..], &self::host_options(Action::Forward, self.parameters)?].concat();
+        }
         daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
         let mut volumes = self.volumes(cni.is_some(), kernel.is_some());
+        volumes.extend(is_dpdk.then(|| existing(MODULES, "/lib/modules")));
         if manager.is_some() {
             let more = nodemanager::volumes().into_iter().filter(|more| volumes.iter().all(|v| v.name != more.name));
             volumes.extend(more.collect::<Vec<_>>());
@@ -214,8 +231,20 @@ impl Ingredients<'_> {
         volumes.push(existing(HOST, "/"));
         let cni_targets = if cni.is_some() { self.cni_targets() } else { Vec::new() };
         let removal = self.removal(agent, makes_vhost0);
-        let changes_node = makes_vhost0 || cni.is_some() || self.parameters.is_set(Name::SriovVf);
-        Ok(Pods { init, host_options, daemons, volumes, removal, changes_node, cni_targets, ignored })
+        let changes_node = is_dpdk || makes_vhost0 || cni.is_some() || self.parameters.is_set(Name::SriovVf);
+        let grace_seconds = if is_dpdk { i64::from(dpdk::STOP_SECONDS) + 10 } else { GRACE_SECONDS };
+        Ok(Pods {
+            init,
+            host_options,
+            daemons,
+            forward_options,
+            grace_seconds,
+            volumes,
+            removal,
+            changes_node,
+            cni_targets,
+            ignored,
+        })
     }
 
     fn chosen(&self, name: &str) -> Option<&Chosen> {
@@ -373,8 +402,34 @@ impl Ingredients<'_> {
             env: vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())],
             mounts,
             privileges: Privileges::Host,
-            resources: huge_pages(self.parameters)?,
+            resources: if self.parameters.is_dpdk() { None } else { huge_pages(self.parameters)? },
             ..Daemon::new(AGENT, chosen.image.clone(), chosen.command.clone())
+        })
+    }
+
+    /// Privileged: it gives hardware another driver. It needs no ready port: an agent is not Functional without it.
+    fn forwarder(&self) -> Result<Daemon, NotReady> {
+        let image = || images::reference(dpdk::BUILTIN.image, self.release, self.overrides);
+        let chosen = self.chosen(dpdk::FORWARDER);
+        let mounts = vec![
+            mount(DEVICES, "/dev"),
+            mount(RUN, "/var/run"),
+            read_only(MODULES, "/lib/modules"),
+            mount(STATE, STATE_DIR),
+            mount(LOGS, config::agent::log_dir(self.parameters)?),
+            mount(HOST, HOST_DIR),
+        ];
+        Ok(Daemon {
+            env: vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())],
+            mounts,
+            privileges: Privileges::Host,
+            probed: false,
+            resources: huge_pages(self.parameters)?,
+            ..Daemon::new(
+                dpdk::FORWARDER,
+                chosen.map_or_else(image, |chosen| chosen.image.clone()),
+                chosen.map(|chosen| chosen.command.clone()).unwrap_or_default(),
+            )
         })
     }
 
@@ -440,7 +495,7 @@ fn host_options(action: Action, parameters: &Parameters) -> Result<Vec<String>, 
             return Err(parameters.invalid(Name::PhysicalInterface, hint));
         }
     }
-    let mut options = Vec::new();
+    let mut options = if parameters.is_dpdk() { dpdk::options(parameters)? } else { Vec::new() };
     options
         .extend(interfaces.iter().filter(|name| is_interface(name)).map(|name| format!("--physical-interface={name}")));
     let gateway = parameters.addresses(Name::VrouterGateway)?.into_iter().next();

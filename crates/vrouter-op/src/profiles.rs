@@ -1,6 +1,7 @@
 //! What VrouterProfiles give the nodes of a group: parameters, of which those of a later profile win.
 //!
-//! In a profile the fields of `sriov` come first, then `moreConfig` of `kernelMode`, of `sriov` and of `other`, each of which wins over the former.
+//! In a profile the fields of `dpdk` and `sriov` come first, then `moreConfig` of `dpdk` or `kernelMode`, of `sriov` and of `other`, each of which wins over
+//! the former. A profile's `dpdk` or `kernelMode` says what forwards packets on the group's nodes.
 //! A profile is of fewer nodes than the Vrouter's spec, so it wins over `serviceConfiguration` and `envVariablesConfig`; the group's own fields win over
 //! it, unless the group says `override`.
 
@@ -18,7 +19,7 @@ use tf_plan::{
 
 use crate::{
     groups::Group,
-    parameters::{Name, Parameters, RESERVED, Setting, is_option},
+    parameters::{DPDK, Name, Parameters, RESERVED, Setting, is_option},
 };
 
 /// Variables that programs of the images know and this operator does not.
@@ -86,38 +87,66 @@ fn path(group: &Group<'_>) -> String {
     format!("spec.groups[{}].profiles", group.name.unwrap_or_default())
 }
 
-/// Refuses two modes in one group, and the one that this release does not know.
+/// Refuses two modes in one group.
 fn one_mode(profiles: &[Profile<'_>], group: &Group<'_>) -> Result<(), NotReady> {
-    let dpdk = profiles.iter().find_map(|profile| Some((profile.name, profile.spec.dpdk.as_ref()?)));
+    let dpdk = profiles.iter().find(|profile| profile.spec.dpdk.is_some());
     let kernel = profiles.iter().find(|profile| profile.spec.kernel_mode.is_some());
-    let Some((name, dpdk)) = dpdk else { return Ok(()) };
-    let refused = |message: String| Err(NotReady::invalid(Reason::InvalidSpec, message));
-    if let Some(kernel) = kernel {
-        let (path, kernel) = (path(group), kernel.name);
-        return refused(format!(
-            "{path}: {name} is for DPDK and {kernel} for the kernel; a node forwards in one of both, so take one out"
-        ));
-    }
-    for (field, cores) in [("coreMask", &dpdk.core_mask), ("cpuPinning", &dpdk.cpu_pinning)] {
-        if let Some(cores) = cores.as_ref().filter(|cores| cores.bytes().all(|byte| byte.is_ascii_digit())) {
-            return refused(format!(
-                "VrouterProfile {name}: dpdk.{field} {cores} is a CPU to some programs and a mask to others; write a mask with 0x, or a list such as {cores}-{cores}"
-            ));
+    let (Some(dpdk), Some(kernel)) = (dpdk, kernel) else { return Ok(()) };
+    let (path, dpdk, kernel) = (path(group), dpdk.name, kernel.name);
+    let message = if dpdk == kernel {
+        format!("VrouterProfile {dpdk} has dpdk and kernelMode; a node forwards in one of both, so make two profiles")
+    } else {
+        format!(
+            "{path}: {dpdk} is for DPDK and {kernel} for the kernel; a node forwards in one of both, so take one out"
+        )
+    };
+    Err(NotReady::invalid(Reason::InvalidSpec, message))
+}
+
+/// What the fields of `dpdk` and `kernelMode` say.
+fn of_mode(profile: &Profile<'_>) -> Result<Vec<Setting>, NotReady> {
+    let Profile { name, spec: VrouterProfileSpec { dpdk, kernel_mode, .. } } = profile;
+    let setting = |parameter: Name, field: &str, value: String| Setting {
+        variable: parameter.as_ref().to_owned(),
+        value,
+        path: format!("VrouterProfile {name}: {field}"),
+        is_variable: false,
+    };
+    let Some(dpdk) = dpdk else {
+        return Ok(kernel_mode.iter().map(|_| setting(Name::AgentMode, "kernelMode", "kernel".into())).collect());
+    };
+    let pages = |pages: Option<u32>| pages.map(|pages| pages.to_string());
+    let stated = [
+        (Name::CpuCoreMask, "dpdk.coreMask", dpdk.core_mask.clone()),
+        (Name::ServiceCoreMask, "dpdk.cpuPinning", dpdk.cpu_pinning.clone()),
+        (Name::HugePages2M, "dpdk.hugePages2M", pages(dpdk.hugepages_2m)),
+        (Name::HugePages1G, "dpdk.hugePages1G", pages(dpdk.hugepages_1g)),
+    ];
+    let mut settings = vec![setting(Name::AgentMode, "dpdk", DPDK.to_owned())];
+    for (parameter, field, value) in stated.into_iter().filter_map(|(name, field, value)| Some((name, field, value?))) {
+        if dpdk.more_config.contains_key(parameter.as_ref()) {
+            let message = format!(
+                "VrouterProfile {name}: dpdk.moreConfig[{}] and {field} state the same; state one of both",
+                parameter.as_ref()
+            );
+            return Err(NotReady::invalid(Reason::InvalidSpec, message));
         }
+        settings.push(setting(parameter, field, value));
     }
-    refused(format!(
-        "VrouterProfile {name}: dpdk is not supported by this release, and {} names it; take the name out, or leave the nodes with DPDK out of the Vrouter",
-        path(group)
-    ))
+    Ok(settings)
 }
 
 /// Parameters of profiles, those of a later one instead of those of an earlier one.
 fn settings(profiles: &[Profile<'_>]) -> Result<Vec<Setting>, NotReady> {
     let mut merged: BTreeMap<String, Setting> = BTreeMap::new();
     let mut mappings: BTreeMap<String, (VirtualFunctionMapping, &str)> = BTreeMap::new();
-    for Profile { name, spec } in profiles {
-        let VrouterProfileSpec { dpdk: _, kernel_mode, sriov, other } = spec;
+    for profile in profiles {
+        let Profile { name, spec: VrouterProfileSpec { dpdk, kernel_mode, sriov, other } } = profile;
+        for setting in of_mode(profile)? {
+            merged.insert(setting.variable.clone(), setting);
+        }
         let more = [
+            ("dpdk", dpdk.as_ref().map(|it| &it.more_config)),
             ("kernelMode", kernel_mode.as_ref().map(|it| &it.more_config)),
             ("sriov", sriov.as_ref().map(|it| &it.more_config)),
             ("other", other.as_ref().map(|it| &it.more_config)),

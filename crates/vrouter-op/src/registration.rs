@@ -216,8 +216,7 @@ impl<'a> Registered<'a> {
             ownership: Ownership::Ours,
             properties: BTreeMap::from([
                 ("virtual_router_ip_address", Property::Whole(Setting::stated(agent.address.clone()))),
-                // The kernel forwards.
-                ("virtual_router_dpdk_enabled", Property::Whole(Setting::usual(false))),
+                ("virtual_router_dpdk_enabled", Property::Whole(self.forwarding())),
                 ("virtual_router_type", Property::Initial { value: kind, absent: embedded }),
                 (
                     "virtual_router_sriov_physical_networks",
@@ -229,6 +228,11 @@ impl<'a> Registered<'a> {
                 .into_iter()
                 .collect(),
         }
+    }
+
+    /// The kernel forwards, unless something else is stated.
+    fn forwarding(&self) -> Setting {
+        if self.parameters.is_dpdk() { Setting::stated(true) } else { Setting::usual(false) }
     }
 
     fn interface(&self, agent: &Facts) -> Record {

@@ -37,8 +37,16 @@ const NAMED: usize = 3;
 const REMOVED: &str = "removed";
 
 /// Adds to a plan what undoes on nodes that leave what pods changed there; on all nodes, while the resource is being deleted.
-pub fn complete(plan: &mut Plan, cr: &Vrouter, observed: &Observed<Vrouter>, groups: &[Group<'_>], pods: &Pods) {
-    let removal = Removal::of(cr, observed, groups, pods.changes_node);
+/// `changes`: whether pods of a group change anything on a node that lasts.
+pub fn complete(
+    plan: &mut Plan,
+    cr: &Vrouter,
+    observed: &Observed<Vrouter>,
+    groups: &[Group<'_>],
+    pods: &Pods,
+    changes: bool,
+) {
+    let removal = Removal::of(cr, observed, groups, changes);
     plan.objects.extend(removal.daemon_set(cr, observed, pods));
     plan.notes.extend(removal.waits().map(|nodes| format!("removing {nodes}")));
     plan.marks.extend(removal.marks);

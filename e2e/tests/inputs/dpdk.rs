@@ -1,4 +1,4 @@
-//! Nodes with DPDK beside kernel nodes: DPDK is refused, kernel nodes serve meanwhile, and nodes change from one Vrouter to another.
+//! Nodes with DPDK beside kernel nodes: a mode that does not exist is refused while the others serve, and nodes change from one Vrouter to another.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ async fn agents(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
 }
 
 #[tokio::test]
-async fn a_vrouter_with_dpdk_is_refused_beside_one_that_serves_and_a_relabelled_node_gets_a_kernel_agent() -> Result<()>
-{
+async fn a_vrouter_with_dpdk_has_forwarders_beside_one_of_the_kernel_and_a_relabelled_node_gets_a_kernel_agent()
+-> Result<()> {
     let cluster = cluster("in-dpdk", &["manager-op", "vrouter-op"]).await?;
     let nodes = cluster.nodes(0, 4).await?;
     let api = cluster.lab.nodes().await?;
@@ -52,14 +52,15 @@ async fn a_vrouter_with_dpdk_is_refused_beside_one_that_serves_and_a_relabelled_
         api.label(node, MODE, Some(mode)).await?;
     }
     let kernel = ("vrouter-kernel", MODE, "kernel", json!({"physicalInterface": "bond0"}));
-    let dpdk =
-        json!({"agentMode": "dpdk", "dpdkUioDriver": "vfio-pci", "hugePages1G": 6, "physicalInterface": "bond1"});
-    apply(&cluster, &[kernel.clone(), ("vrouter-dpdk", MODE, "dpdk", dpdk)]).await?;
+    let dpdk = |mode: &str| {
+        let settings = json!({"agentMode": mode, "dpdkUioDriver": "vfio-pci", "physicalInterface": "bond1"});
+        ("vrouter-dpdk", MODE, "dpdk", settings)
+    };
+    apply(&cluster, &[kernel.clone(), dpdk("vpp")]).await?;
 
     cluster.ready(VROUTER, "vrouter-kernel").await?;
     let message = told(&cluster, VROUTER, "vrouter-dpdk", ("Stalled", "True", "InvalidSpec")).await?;
-    let refused = "spec.serviceConfiguration.agentMode: this release supports agent mode kernel only, and not dpdk";
-    ensure!(message.starts_with(refused), "{message}");
+    ensure!(message == "spec.serviceConfiguration.agentMode: use kernel or dpdk", "{message}");
     ensure!(made::<DaemonSet>(&cluster, "vrouter-dpdk").await?.is_empty(), "half of it runs");
     let before = agents(&cluster).await?;
     ensure!(before.keys().eq(nodes[..2].iter()), "{before:?}");
@@ -71,12 +72,25 @@ async fn a_vrouter_with_dpdk_is_refused_beside_one_that_serves_and_a_relabelled_
     };
     cluster.until(MANAGER, "sdn", "not Ready because of one Vrouter", is_named).await?;
 
+    apply(&cluster, &[kernel.clone(), dpdk("dpdk")]).await?;
+    cluster.until(VROUTER, "vrouter-dpdk", "on two nodes", |it| it.is_ready_on(2)).await?;
+    let sets = made::<DaemonSet>(&cluster, "vrouter-dpdk").await?;
+    let containers = |set: &DaemonSet| {
+        let pod = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        pod.map(|pod| pod.containers.iter().map(|it| it.name.clone()).collect::<Vec<_>>()).unwrap_or_default()
+    };
+    let has_forwarder = |set: &DaemonSet| containers(set).iter().any(|name| name == "vrouteragentdpdk");
+    ensure!(sets.len() == 1 && sets.iter().all(has_forwarder), "{:?}", sets.iter().map(containers).collect::<Vec<_>>());
+    let before = agents(&cluster).await?;
+    ensure!(before.keys().eq(nodes.iter()), "{before:?}");
+
     api.label(&nodes[2], MODE, Some("kernel")).await?;
     let has_three = |it: &Resource| it.is_ready_on(3);
     cluster.until(VROUTER, "vrouter-kernel", "on three nodes", has_three).await?;
     let after = agents(&cluster).await?;
-    ensure!(after.keys().eq(nodes[..3].iter()), "{after:?}");
-    ensure!(before.iter().all(|(node, uid)| after.get(node) == Some(uid)), "{before:?}, {after:?}");
+    ensure!(after.keys().eq(nodes.iter()), "{after:?}");
+    let is_same = |node: &String| (after.get(node) == before.get(node)) == (*node != nodes[2]);
+    ensure!(nodes.iter().all(is_same), "{before:?}, {after:?}");
 
     // Another label of a node that has an agent: of the two selectors neither says that they meet.
     api.label(&nodes[0], RACK, Some("a")).await?;

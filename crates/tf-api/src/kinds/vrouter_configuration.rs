@@ -81,21 +81,21 @@ pub struct VrouterConfiguration {
     /// Hypervisor of the nodes, for example kvm.
     #[schemars(length(max = 63))]
     pub hypervisor_type: String,
-    /// How packets are forwarded: kernel, the default. Every other mode, dpdk too, is refused in this release.
+    /// What forwards packets: kernel, the default, or dpdk, a program that has the interface for itself. Groups state it by a profile.
     #[schemars(length(max = 64))]
     pub agent_mode: Option<String>,
     /// Role of a service node: tsn or tsn-no-forwarding. Default: none.
     #[schemars(length(max = 64))]
     pub tsn_agent_mode: Option<String>,
-    /// Pages of 2 MiB for the agent. Default 0.
+    /// Pages of 2 MiB for the agent, or for the forwarder with agentMode: dpdk. Default 0.
     #[serde(rename = "hugePages2M")]
     #[schemars(range(min = 0, max = 67_108_864))]
     pub hugepages_2m: Option<u32>,
-    /// Pages of 1 GiB for the agent. Default 0.
+    /// Pages of 1 GiB for the agent, or for the forwarder with agentMode: dpdk. Default 0.
     #[serde(rename = "hugePages1G")]
     #[schemars(range(min = 0, max = 131_072))]
     pub hugepages_1g: Option<u32>,
-    /// Driver that DPDK takes the interface over with, for example vfio-pci.
+    /// Driver by which DPDK gets the interface: vfio-pci, the default, uio_pci_generic, or mlnx for cards of Mellanox, which keep theirs.
     #[schemars(length(max = 64))]
     pub dpdk_uio_driver: Option<String>,
     /// Interfaces with virtual functions, separated by commas.

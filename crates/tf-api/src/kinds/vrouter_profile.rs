@@ -30,7 +30,7 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [rule("!has(self.dpdk) || !has(self.kernelMode)", "a vRouter forwards either with DPDK or in the kernel; remove dpdk or kernelMode, or make two profiles")]))]
 pub struct VrouterProfileSpec {
-    /// Forwarding in user space. This release refuses groups with such a profile.
+    /// Forwarding by a program that has the interface for itself (DPDK).
     pub dpdk: Option<DpdkProfile>,
     /// Forwarding in the kernel.
     pub kernel_mode: Option<KernelModeProfile>,

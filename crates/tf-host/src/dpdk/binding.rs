@@ -110,11 +110,14 @@ impl Bus<'_> {
     fn interface(&self, device: &Device) -> Option<String> {
         let directory = self.file(device, "");
         let below = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path());
-        let virtio = below.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("virtio")));
+        let virtio =
+            below.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("virtio")));
         let places = std::iter::once(directory.clone()).chain(virtio);
-        places.filter_map(|place| fs::read_dir(place.join("net")).ok()).flatten().flatten().find_map(|entry| {
-            entry.file_name().into_string().ok()
-        })
+        places
+            .filter_map(|place| fs::read_dir(place.join("net")).ok())
+            .flatten()
+            .flatten()
+            .find_map(|entry| entry.file_name().into_string().ok())
     }
 
     fn file(&self, device: &Device, file: &str) -> PathBuf {

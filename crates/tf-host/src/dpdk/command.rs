@@ -38,8 +38,9 @@ pub fn command(taken: &Taken, facts: &HostFacts, wanted: &Wanted) -> Vec<String>
 
 /// MiB for each NUMA node in their order: none where it has no huge pages, with which the forwarder would end.
 fn memory(facts: &HostFacts, per_node: u32) -> String {
-    let has_pages =
-        |node: &u32| facts.memory.huge_pages.values().any(|pages| pages.free_by_node.get(node).is_some_and(|it| *it > 0));
+    let has_pages = |node: &u32| {
+        facts.memory.huge_pages.values().any(|pages| pages.free_by_node.get(node).is_some_and(|it| *it > 0))
+    };
     let of_node = |node: &u32| if has_pages(node) { per_node } else { 0 };
     let nodes: Vec<String> = facts.cpus.nodes.keys().map(|node| of_node(node).to_string()).collect();
     if nodes.len() < 2 { per_node.to_string() } else { nodes.join(",") }
@@ -56,8 +57,7 @@ fn device_of(taken: &Taken, bond: &Bond) -> String {
     let node = taken.devices.first().and_then(|device| device.numa_node).unwrap_or_default();
     let rate = u8::from(bond.fast);
     let (name, mac) = (&taken.lower.name, &taken.mac);
-    let bond =
-        format!("eth_bond_{name},mode={mode},xmit_policy={policy},socket_id={node},mac={mac},lacp_rate={rate}");
+    let bond = format!("eth_bond_{name},mode={mode},xmit_policy={policy},socket_id={node},mac={mac},lacp_rate={rate}");
     taken.devices.iter().fold(bond, |bond, member| bond + ",slave=" + &member.pci)
 }
 
@@ -138,7 +138,10 @@ mod tests {
         for (policy, expected) in [("layer2", "l2"), ("encap2+3", "l23"), ("encap3+4", "l34"), ("vlan+srcmac", "l2")] {
             taken.lower.bond = Some(Bond { mode: "active-backup".into(), policy: policy.into(), ..Bond::default() });
             let line = line(&taken, Dpdk::default());
-            assert!(line.contains(&format!("mode=1,xmit_policy={expected},")) && line.contains("lacp_rate=0"), "{line}");
+            assert!(
+                line.contains(&format!("mode=1,xmit_policy={expected},")) && line.contains("lacp_rate=0"),
+                "{line}"
+            );
         }
     }
 }

@@ -13,7 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{binding::Bus, command::command, taken::{Taken, renamed}};
+use super::{
+    binding::Bus,
+    command::command,
+    taken::{Taken, renamed},
+};
 use crate::{
     Finding, HostFacts, Root, Wanted,
     act::{described, of_kernel},
@@ -32,8 +36,8 @@ use crate::{
 const STARTED: Duration = Duration::from_secs(300);
 /// For `vhost0` to be there, or not to be there any more.
 const MADE: Duration = Duration::from_secs(10);
-/// For peers to answer: switches learn, bonds negotiate.
-const VERIFIED: Duration = Duration::from_secs(30);
+/// For peers to answer on a real network: switches learn, bonds negotiate.
+pub const VERIFIED: Duration = Duration::from_secs(30);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -73,6 +77,8 @@ pub struct Forwarding<'a, F> {
     pub record: &'a Path,
     /// Who is reached over TCP before and has to be afterwards.
     pub peers: &'a [SocketAddr],
+    /// How long they may take, for example [`VERIFIED`].
+    pub patience: Duration,
     /// The forwarder.
     pub forwarder: &'a mut F,
     /// The program that loads drivers.
@@ -129,8 +135,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
             self.give_back(taken)?;
             facts = observe(self.root);
         }
-        let mut blocking: Vec<Finding> =
-            preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
+        let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         if blocking.is_empty() && facts.network.link(VHOST0).is_some() {
             let action = "end the forwarder that made it, or remove the interface";
             blocking.push(Finding::new(Id::Vhost0OfOtherKind, "there is a vhost0 already", action));
@@ -208,7 +213,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
         }
         let silent = |peer: &SocketAddr| format!("{peer}, which answered before, does not answer any more");
         let what = peers.first().map(silent).unwrap_or_default();
-        self.until(VERIFIED, &what, |_| Ok(peers.iter().all(answers)))
+        self.until(self.patience, &what, |_| Ok(peers.iter().all(answers)))
     }
 
     /// Waits until something is so, as long as the forwarder runs.

@@ -100,9 +100,11 @@ impl Forwarder for Process {
     }
 
     fn add(&mut self, uplink: &str, mac: &str) -> io::Result<()> {
-        let physical = ["--add", uplink, "--mac", mac, "--vrf", "0", "--vhost-phys", "--type", "physical", "--pmd", "--id", "0"];
+        let physical =
+            ["--add", uplink, "--mac", mac, "--vrf", "0", "--vhost-phys", "--type", "physical", "--pmd", "--id", "0"];
         self.add_one("Physical", &physical)?;
-        let host = ["--add", VHOST0, "--mac", mac, "--vrf", "0", "--type", "vhost", "--xconnect", "0", "--pmd", "--id", "1"];
+        let host =
+            ["--add", VHOST0, "--mac", mac, "--vrf", "0", "--type", "vhost", "--xconnect", "0", "--pmd", "--id", "1"];
         self.add_one("Host", &host)
     }
 

@@ -1,8 +1,8 @@
 //! Answers about interfaces.
 
 use netlink_packet_route::link::{
-    BondFailOverMac, BondLacpRate, InfoBond, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
-    LinkXdp, XdpAttached,
+    BondFailOverMac, BondLacpRate, InfoBond, InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
+    LinkMessage, LinkXdp, XdpAttached,
 };
 
 use super::{Names, names::mac};

@@ -167,8 +167,13 @@ fn of_cores(facts: &HostFacts, wanted: &Dpdk) -> Vec<Finding> {
     }
     if let Some(forwarding) = wanted.forwarding().filter(|cores| cores.len() < FEWEST_CORES) {
         let found = if forwarding.is_empty() { "no CPU is".to_owned() } else { format!("CPU {forwarding} alone is") };
-        let cause = format!("{found} left for forwarding, and the vRouter with DPDK starts with {FEWEST_CORES} or more");
-        findings.push(Finding::new(Id::CoresTooFew, cause, "set coreMask to more CPUs, or take some from the other masks"));
+        let cause =
+            format!("{found} left for forwarding, and the vRouter with DPDK starts with {FEWEST_CORES} or more");
+        findings.push(Finding::new(
+            Id::CoresTooFew,
+            cause,
+            "set coreMask to more CPUs, or take some from the other masks",
+        ));
     }
     findings
 }

@@ -48,6 +48,7 @@ impl Node {
             wanted: &wanted,
             record: &record,
             peers: &peers,
+            patience: Duration::from_secs(3),
             forwarder,
             modprobe: "modprobe",
             programs: &Direct,

@@ -60,7 +60,8 @@ impl Pci {
         let directory = tempfile::tempdir().unwrap();
         let own = File::open("/proc/thread-self/ns/net").unwrap();
         let (send, elsewhere) = mpsc::channel();
-        let (root, node, is_over) = (directory.path().to_owned(), own.try_clone().unwrap(), Arc::new(AtomicBool::new(false)));
+        let (root, node, is_over) =
+            (directory.path().to_owned(), own.try_clone().unwrap(), Arc::new(AtomicBool::new(false)));
         let over = Arc::clone(&is_over);
         let files = [
             ("/proc/sys/kernel/osrelease", "6.1.0\n"),

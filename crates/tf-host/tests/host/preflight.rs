@@ -129,6 +129,10 @@ const PROVOKED: &[(Id, Spoil)] = &[
         wanted.physical_interfaces = vec!["eth0".into()];
         facts.network.links.push(of_kind("vhost0", 4, "dummy"));
     }),
+    (Id::Vhost0OfOtherMode, |facts, wanted| {
+        wanted.physical_interfaces = vec!["eth0".into()];
+        facts.network.links.push(of_kind("vhost0", 4, "tun"));
+    }),
     (Id::UplinkWithoutIpv4, |facts, _| {
         facts.network.addresses[1].address = "2001:db8::7/64".parse().unwrap();
     }),

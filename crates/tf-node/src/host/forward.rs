@@ -6,6 +6,7 @@
 use std::{
     env,
     ffi::OsString,
+    fs,
     os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Command, ExitCode},
@@ -23,10 +24,11 @@ use nix::sys::signal::{SigSet, Signal};
 use tf_host::{
     Root,
     dpdk::{
-        forward::{Error, Forwarder as _, Forwarding},
+        forward::{Error, Forwarder as _, Forwarding, VERIFIED},
         process::Process,
     },
 };
+use tf_plan::node::host::FORWARD_WORDS;
 
 use super::{
     BLOCKED, FAILED, UNDONE,
@@ -48,7 +50,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// When a process or thread cannot be started. The node was not touched then.
 pub fn run(root: &Root, options: &Options) -> Result<(String, u8)> {
     let is_to_end = Arc::new(AtomicBool::new(false));
-    let starter = [env::current_exe()?.display().to_string(), WITH_PARENT.to_owned()];
+    let own = std::process::id().to_string();
+    let starter = [env::current_exe()?.display().to_string(), WITH_PARENT.to_owned(), own];
     let mut forwarder = Process::new(options.programs.vif.clone(), starter.to_vec(), Arc::clone(&is_to_end));
     let node = Node::new(root, options);
     if let Some(process) = options.guard_of {
@@ -66,7 +69,10 @@ pub fn run(root: &Root, options: &Options) -> Result<(String, u8)> {
             let _ = asked.send(signal);
         }
     })?;
+    let words = options.beside_journal(FORWARD_WORDS);
     let begun = node.with(&mut forwarder).begin();
+    // What an earlier one said.
+    let _ = fs::remove_file(&words);
     let (text, code) = match begun {
         Err(error) => failed(&error),
         Ok(taken) => {
@@ -76,6 +82,11 @@ pub fn run(root: &Root, options: &Options) -> Result<(String, u8)> {
             (format!("{why}; {text}"), if code == 0 && why != ASKED { FAILED } else { code })
         }
     };
+    if code != 0
+        && let Err(error) = fs::write(&words, &text)
+    {
+        println!("{}: {error}", words.display());
+    }
     guard.end();
     Ok((text, code))
 }
@@ -133,6 +144,7 @@ impl<'a> Node<'a> {
             wanted: &self.options.wanted,
             record: &self.record,
             peers: &self.options.peers,
+            patience: VERIFIED,
             forwarder,
             modprobe: &self.options.programs.modprobe,
             programs: &self.programs,
@@ -157,15 +169,18 @@ fn failed(error: &Error) -> (String, u8) {
     }
 }
 
-/// Becomes a program that is killed when the process ends that started it: the program, its arguments.
+/// Becomes a program that is killed when the process ends that started it: the number of that process, the program, its arguments.
 ///
 /// # Errors
 /// When it cannot.
 pub fn with_parent(words: &[OsString]) -> Result<ExitCode> {
-    let [program, arguments @ ..] = words else {
-        anyhow::bail!("write tf-node {WITH_PARENT} PROGRAM [ARGUMENT]...")
+    let [parent, program, arguments @ ..] = words else {
+        anyhow::bail!("write tf-node {WITH_PARENT} PROCESS PROGRAM [ARGUMENT]...")
     };
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // It may have ended before.
+    let is_there = nix::unistd::getppid().to_string() == parent.to_string_lossy();
+    anyhow::ensure!(is_there, "the process that started this one has ended");
     let error = Command::new(program).args(arguments).exec();
     Err(error).with_context(|| program.display().to_string())
 }

@@ -52,6 +52,10 @@ impl Guard {
 
 /// Waits until the process that is guarded ends, and kills it if it has been at a change for too long.
 pub fn wait(guarded: i32, journal: &Path) {
+    // A supervisor asks what its daemon started to end when that has ended.
+    let mut signals = SigSet::empty();
+    signals.extend([Signal::SIGTERM, Signal::SIGINT]);
+    let _ = signals.thread_block();
     let guarded = Pid::from_raw(guarded);
     let mut lasts = Duration::ZERO;
     while getppid() == guarded {

@@ -70,12 +70,15 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
     let (text, code) = match action {
         Action::Show => shown(&observe(&root), &options)?,
         Action::Apply => change(&root, action, &options)?,
-        Action::VirtualFunctions => functions(virtual_functions::apply(&root, &options.wanted, &options.beside_journal(FUNCTIONS))),
+        Action::VirtualFunctions => {
+            functions(virtual_functions::apply(&root, &options.wanted, &options.beside_journal(FUNCTIONS)))
+        }
         Action::Forward => forward::run(&root, &options)?,
         Action::Remove => {
             let (text, code) = match forward::remove(&root, &options) {
                 Some((text, code)) if code != 0 => (text, code),
-                Some((given, _)) => change(&root, action, &options).map(|(text, code)| (given.trim_end().to_owned() + "; " + &text, code))?,
+                Some((given, _)) => change(&root, action, &options)
+                    .map(|(text, code)| (given.trim_end().to_owned() + "; " + &text, code))?,
                 None => change(&root, action, &options)?,
             };
             // They are no part of what a guard undoes, and nothing is taken away where the vRouter stays.

@@ -153,7 +153,9 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
         ["virtual-functions"] => Action::VirtualFunctions,
         ["forward"] => Action::Forward,
         ["remove"] => Action::Remove,
-        _ => bail!("host: write tf-node host show, apply, virtual-functions, forward or remove; see tf-node host --help"),
+        _ => {
+            bail!("host: write tf-node host show, apply, virtual-functions, forward or remove; see tf-node host --help")
+        }
     };
     ensure!(!options.json || action == Action::Show, "--json is for show");
     ensure!(options.summary.is_none() || action == Action::Show, "--summary is for show");
@@ -173,7 +175,7 @@ impl Options {
         self.journal.with_file_name(name)
     }
 
-    /// Adds what the environment of a pod says: options of the module, in the variable of the images' own scripts (NF `load_kernel_module`), and the
+    /// Adds what the environment of a pod says: options of the module and of the forwarder, in the variables of the images' own scripts (NF `load_kernel_module`), and the
     /// Kubernetes API. What is written on the command line wins.
     #[must_use]
     pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
@@ -183,6 +185,8 @@ impl Options {
         {
             self.wanted.module_parameters.entry(name.into()).or_insert_with(|| value.into());
         }
+        let more = variable("DPDK_COMMAND_ADDITIONAL_ARGS").unwrap_or_default();
+        self.wanted.dpdk.arguments.extend(more.split_whitespace().map(str::to_owned));
         let kubernetes = || {
             let host: IpAddr = variable("KUBERNETES_SERVICE_HOST")?.parse().ok()?;
             Some(SocketAddr::new(host, variable("KUBERNETES_SERVICE_PORT")?.parse().ok()?))
@@ -310,9 +314,11 @@ mod tests {
         };
         let options = of(&[
             ("VROUTER_MODULE_OPTIONS", "\"vr_interfaces=4355 vr_mpls_labels=5120\""),
+            ("DPDK_COMMAND_ADDITIONAL_ARGS", "--vr_mpls_labels 5120"),
             ("KUBERNETES_SERVICE_HOST", "fd00::1"),
             ("KUBERNETES_SERVICE_PORT", "443"),
         ]);
+        assert_eq!(options.wanted.dpdk.arguments, ["--vr_mpls_labels", "5120"]);
         let parameters = [("vr_interfaces", "8000"), ("vr_mpls_labels", "5120")];
         let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         assert_eq!(

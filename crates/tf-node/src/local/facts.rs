@@ -4,13 +4,13 @@
 //! network, `vhost0`, the stated physical one, the one towards the first control node, that of the default route. Once there is a `vhost0` it has taken over
 //! address and MAC address of the interface below it, which is found by the latter.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use tf_plan::{
     files::env,
-    node::{PARAMETERS_FILE, template::Local},
+    node::{PARAMETERS_FILE, host::STATE_DIR, template::Local},
 };
 
 use super::host::{Host, Link};
@@ -26,7 +26,11 @@ const CONTROL_NODES: &str = "CONTROL_NODES";
 const HOSTNAME: &str = "VROUTER_HOSTNAME";
 const INTERFACES: &str = "PHYSICAL_INTERFACE";
 const L3MH: &str = "L3MH_CIDR";
+const MODE: &str = "AGENT_MODE";
 const SUBNET: &str = "DATA_SUBNET";
+/// The mode in which a program has the interface, and the record of what it has.
+const DPDK: &str = "dpdk";
+const RECORD: &str = "dpdk.json";
 
 /// What values of placeholders come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +59,11 @@ impl Facts {
         let parameters = env::parse(text).context(PARAMETERS_FILE)?;
         let facts = Self { host: Host::default(), parameters, node: node.to_owned() };
         let control = facts.items(CONTROL_NODES).next().and_then(|first| first.parse().ok());
-        Ok(Self { host: Host::look(control)?, ..facts })
+        let mut host = Host::look(control)?;
+        if facts.parameter(MODE) == Some(DPDK) {
+            host = host.with_hardware(&Path::new(STATE_DIR).join(RECORD))?;
+        }
+        Ok(Self { host, ..facts })
     }
 
     /// The value of a placeholder; none where the node has none and the file is right without.
@@ -73,6 +81,7 @@ impl Facts {
             },
             Local::Interfaces => Ok(Some(joined(self.uplinks()?.iter().map(|link| link.name.clone())))),
             Local::Macs => self.macs().map(Some),
+            Local::PciAddresses => self.pci_addresses().map(Some),
             Local::InterfaceCidrs => self.interface_cidrs().map(Some),
             Local::Gateway => self.gateways(),
             Local::HugePages2M => Ok(self.host.huge_pages.get(&HUGE_PAGES_2M).cloned()),
@@ -204,6 +213,14 @@ impl Facts {
         Ok(self.uplinks()?.iter().map(mac).collect::<Result<Vec<_>, _>>()?.join(" "))
     }
 
+    fn pci_addresses(&self) -> Result<String, String> {
+        let of_link = |link: &&Link| {
+            let found = self.host.pci.get(&link.name).filter(|found| !found.is_empty());
+            found.map(|found| found.join(",")).ok_or_else(|| format!("{} is not on PCI", link.name))
+        };
+        Ok(self.uplinks()?.iter().map(of_link).collect::<Result<Vec<_>, _>>()?.join(" "))
+    }
+
     fn interface_cidrs(&self) -> Result<String, String> {
         let cidr = |link: &&Link| carried(link).map(|found| found.address.to_string()).ok_or_else(|| no_address(link));
         Ok(self.uplinks()?.iter().map(cidr).collect::<Result<Vec<_>, _>>()?.join(" "))
@@ -300,6 +317,16 @@ mod tests {
             assert_eq!(told(&node(parameters)), expected, "{parameters:?}");
             assert_eq!(told(&with_vhost0(node(parameters), above)), expected, "{parameters:?} with vhost0");
         }
+    }
+
+    #[test]
+    fn an_interface_that_a_forwarder_has_is_known_by_what_was_recorded() {
+        let mut facts = with_vhost0(node(&[]), "eth0");
+        facts.host.pci = [("eth0".to_owned(), vec!["0000:03:00.0".to_owned(), "0000:03:00.1".to_owned()])].into();
+        assert_eq!(facts.value(Local::Interfaces), Ok(Some("eth0".into())));
+        assert_eq!(facts.value(Local::PciAddresses), Ok(Some("0000:03:00.0,0000:03:00.1".into())));
+        facts.host.pci.clear();
+        assert_eq!(facts.value(Local::PciAddresses), Err("eth0 is not on PCI".into()));
     }
 
     #[test]

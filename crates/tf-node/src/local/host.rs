@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use nix::ifaddrs::getifaddrs;
-use tf_host::facts::memory::bytes;
+use tf_host::{Root, dpdk::taken::Taken, facts::memory::bytes, observe};
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,11 +45,33 @@ pub struct Host {
     pub routes: Vec<DefaultRoute>,
     /// Where huge pages are mounted, by their size in bytes.
     pub huge_pages: BTreeMap<u64, String>,
+    /// Interfaces that a program has (DPDK), which the kernel does not show, with the PCI addresses of their hardware; and those of the others.
+    pub pci: BTreeMap<String, Vec<String>>,
     /// Own address of packets to the first control node. None where none is known by address.
     pub towards_control: Option<IpAddr>,
 }
 
 impl Host {
+    /// The same with hardware. `record`: where what a forwarder has is recorded.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn with_hardware(mut self, record: &Path) -> Result<Self> {
+        let facts = observe(&Root::default());
+        let taken = Taken::read(record, &facts.kernel.boot_id).with_context(|| format!("read {}", record.display()))?;
+        let addresses = |devices: Vec<&str>| devices.into_iter().map(str::to_owned).collect();
+        let by_link = facts.devices.iter().filter_map(|(link, device)| Some((link, vec![device.pci.as_deref()?])));
+        self.pci = by_link.map(|(link, pci)| (link.clone(), addresses(pci))).collect();
+        if let Some(taken) = taken {
+            let (name, devices) = (&taken.uplink.name, taken.devices.iter().map(|device| device.pci.as_str()));
+            self.pci.insert(name.clone(), addresses(devices.collect()));
+            if self.links.iter().all(|link| link.name != *name) {
+                self.links.push(Link { name: name.clone(), mac: Some(taken.mac.clone()), ..Link::default() });
+            }
+        }
+        Ok(self)
+    }
+
     /// Looks at the node.
     ///
     /// # Errors
@@ -60,6 +82,7 @@ impl Host {
             links: links()?,
             routes: default_routes(&read("/proc/net/route")?),
             huge_pages: huge_pages(&read("/proc/mounts")?),
+            pci: BTreeMap::new(),
             towards_control: control.and_then(own_address),
         })
     }

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 pub const PREFLIGHT: &str = "preflight";
 /// Where the kubelet reads a container's termination message (Kubernetes, `terminationMessagePath`).
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
+/// File beside the journal in which `tf-node host forward` says why it ended.
+pub const FORWARD_WORDS: &str = "forward.txt";
+/// Where journals of `tf-node host` are.
+pub const STATE_DIR: &str = "/var/lib/contrail/tf-node";
 /// Longest summary in bytes. The kubelet divides 12 KiB among the containers of a pod and cuts what is longer (Kubernetes,
 /// `MaxPodTerminationMessageLogLength`); pods of the vRouter have at most 8, and this leaves room for one of yours.
 pub const SUMMARY_LIMIT: usize = 1300;

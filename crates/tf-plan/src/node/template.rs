@@ -43,6 +43,9 @@ pub enum Local {
     /// MAC addresses of these interfaces.
     #[strum(serialize = "node.macs")]
     Macs,
+    /// PCI addresses of these interfaces, those of a bond's members separated by commas.
+    #[strum(serialize = "node.pciAddresses")]
+    PciAddresses,
     /// Addresses of these interfaces with their prefix lengths.
     #[strum(serialize = "node.interfaceCidrs")]
     InterfaceCidrs,
@@ -80,7 +83,7 @@ pub fn literal(text: &str) -> String {
 ///
 /// # Errors
 /// The first line with a placeholder that is not of the list, or whose value could mean something to the file's reader:
-/// values consist of ASCII letters, digits and ` . : / _ -`.
+/// values consist of ASCII letters, digits and ` . , : / _ -`.
 pub fn fill(template: &str, value: impl Fn(Local) -> Option<String>) -> Result<String, ReadError> {
     let mut filled = String::with_capacity(template.len());
     for (index, line) in template.split_inclusive('\n').enumerate() {
@@ -119,7 +122,7 @@ fn is_plain(value: &str) -> bool {
     !value.is_empty()
         && !value.starts_with(' ')
         && !value.ends_with(' ')
-        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b" .:/_-".contains(&b))
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b" .,:/_-".contains(&b))
 }
 
 #[cfg(test)]

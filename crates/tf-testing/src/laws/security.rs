@@ -38,7 +38,7 @@ const MEMBERS: [&str; 9] = [
     "zookeeper-op",
 ];
 
-const EXCEPTIONS: [Exception; 14] = [
+const EXCEPTIONS: [Exception; 15] = [
     Exception {
         operators: &MEMBERS,
         container: "tf-node",
@@ -104,6 +104,12 @@ const EXCEPTIONS: [Exception; 14] = [
         container: "vhost0",
         needs: Needs::Privileged,
         why: "it loads the kernel module and moves the node's addresses and routes to vhost0; it runs only where a spec has vhost0: Managed",
+    },
+    Exception {
+        operators: &["vrouter-op"],
+        container: "vrouteragentdpdk",
+        needs: Needs::Privileged,
+        why: "it gives hardware another driver and moves the node's addresses and routes to vhost0; it runs only on nodes of the DPDK mode",
     },
     Exception {
         operators: &["vrouter-op"],

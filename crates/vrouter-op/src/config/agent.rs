@@ -5,7 +5,7 @@ use tf_plan::{foreign::Foreign, node, node::template::Local, plan::NotReady};
 
 use super::{LOG_DIR, qos, sheet::Sheet};
 use crate::{
-    parameters::{Name, Parameters},
+    parameters::{DPDK, Name, Parameters},
     services::Services,
 };
 
@@ -38,8 +38,11 @@ pub fn file(parameters: &Parameters, services: &Services) -> Result<String, NotR
     sheet.list("SESSION", "slo_destination", &destinations(parameters, Name::SloDestination)?);
     sheet.list("SESSION", "sample_destination", &destinations(parameters, Name::SampleDestination)?);
     sheet.set_if_some("STATS", "stats_collector", parameters.get(Name::StatsCollectorDestinationPath));
-    qos::fill(&mut sheet, parameters)?;
-    restart(&mut sheet, parameters)?;
+    // Queues of hardware that the kernel does not have, and tables that are the forwarder's.
+    if !parameters.is_dpdk() {
+        qos::fill(&mut sheet, parameters)?;
+        restart(&mut sheet, parameters)?;
+    }
     for option in parameters.agent_options() {
         sheet.set(&option.section, &option.key, option.value);
     }
@@ -76,6 +79,10 @@ fn defaults(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> 
         sheet.set(SECTION, "xmpp_ca_cert", file(Name::XmppServerCaCertfile, Name::ServerCaCertfile, node::CA_BUNDLE));
     }
     sheet.node(SECTION, "physical_interface_mac", Local::Macs);
+    if parameters.is_dpdk() {
+        sheet.set(SECTION, "platform", DPDK);
+        sheet.node(SECTION, "physical_interface_address", Local::PciAddresses);
+    }
     if let Some(mode) = parameters.get(Name::TsnAgentMode) {
         if mode != "tsn" && mode != "tsn-no-forwarding" {
             return Err(parameters.invalid(Name::TsnAgentMode, "use tsn or tsn-no-forwarding"));

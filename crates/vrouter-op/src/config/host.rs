@@ -8,7 +8,7 @@ use tf_plan::{
 };
 
 use crate::{
-    parameters::{Name, Parameters},
+    parameters::{DPDK, Name, Parameters},
     services::Services,
 };
 
@@ -42,7 +42,7 @@ pub fn parameters_file(parameters: &Parameters, services: &Services, cluster: &C
             variables.entry(name.as_ref().to_owned()).or_insert(value);
         }
     };
-    set(Name::AgentMode, Some("kernel".into()));
+    set(Name::AgentMode, Some(if parameters.is_dpdk() { DPDK } else { "kernel" }.into()));
     for name in HANDED_ON {
         set(name, parameters.get(name).map(str::to_owned));
     }

@@ -315,7 +315,7 @@ pub fn is_usual(name: Name, value: &str) -> bool {
 /// Why a field had no effect.
 pub fn why_ignored(name: Name) -> &'static str {
     match name {
-        Name::DpdkUioDriver => "forwarding with DPDK comes with a later release",
+        Name::DpdkUioDriver => "it takes effect with agentMode: dpdk, or in a group with a profile for dpdk",
         Name::VrouterEncryption
         | Name::RequiredKernelVrouterEncryption
         | Name::VrouterCryptInterface

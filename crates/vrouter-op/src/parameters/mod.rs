@@ -21,6 +21,8 @@ pub use fields::Secret;
 /// Variables that the operator sets itself in every container.
 pub const RESERVED: [&str; 6] =
     ["NODE_NAME", "NODE_TYPE", "POD_IP", family::POD_IPS, family::POD_IP_FAMILY, "POD_NAME"];
+/// The mode in which a program forwards packets.
+pub const DPDK: &str = "dpdk";
 /// Beginning of the variables that set any option of the agent's file: `VROUTER_AGENT__<section>__<option>`.
 const OPTION_PREFIX: &str = "VROUTER_AGENT__";
 
@@ -46,11 +48,15 @@ pub enum Name {
     ConfigNodes,
     ContrailSysctlTuning,
     ControlNodes,
+    CpuCoreMask,
     /// Ours: the Go tf-operator kept it to itself.
     DataSubnet,
     DnsNodes,
     DnsServerPort,
     DnsServers,
+    DpdkCtrlThreadMask,
+    DpdkEnableVlanFwrd,
+    DpdkMemPerSocket,
     DpdkUioDriver,
     FabricSnatHashTableSize,
     #[strum(serialize = "HUGE_PAGES_1GB")]
@@ -101,6 +107,7 @@ pub enum Name {
     MetadataSslCertfile,
     MetadataSslEnable,
     MetadataSslKeyfile,
+    NicOffloadEnable,
     PhysicalInterface,
     PriorityBandwidth,
     PriorityId,
@@ -120,6 +127,7 @@ pub enum Name {
     ServerCaCertfile,
     ServerCertfile,
     ServerKeyfile,
+    ServiceCoreMask,
     SloDestination,
     SriovPhysicalInterface,
     SriovPhysicalNetwork,
@@ -234,12 +242,8 @@ impl Parameters {
 
     /// Refuses what would leave the network other than it was asked to be if it were ignored.
     fn supported(&self) -> Result<(), NotReady> {
-        if self.get(Name::AgentMode).is_some_and(|mode| mode != "kernel") {
-            return Err(self.invalid(
-                Name::AgentMode,
-                "this release supports agent mode kernel only, and not dpdk; remove the setting, or give the nodes with DPDK a label that \
-                 no nodeSelector of this Vrouter selects",
-            ));
+        if self.get(Name::AgentMode).is_some_and(|mode| !["kernel", DPDK].contains(&mode)) {
+            return Err(self.invalid(Name::AgentMode, "use kernel or dpdk"));
         }
         if self.get(Name::VrouterEncryption).is_some_and(|encrypted| !encrypted.eq_ignore_ascii_case("false")) {
             return Err(self.invalid(
@@ -248,6 +252,12 @@ impl Parameters {
             ));
         }
         Ok(())
+    }
+
+    /// Whether a program forwards packets, and not the kernel. That is no secret.
+    pub fn is_dpdk(&self) -> bool {
+        self.asked.borrow_mut().insert(Name::AgentMode);
+        self.values.get(&Name::AgentMode).is_some_and(|mode| mode.value == DPDK)
     }
 
     /// The same with the parameters of a group's profiles, which win over those of the spec.

@@ -23,6 +23,7 @@ fn sample(path: &str) -> Option<Value> {
         };
     };
     Some(match field {
+        "agentMode" => json!("dpdk"),
         "agentNotReadyTaint" => json!(true),
         "cniMTU" => json!(1400),
         "dataSubnet" | "l3mhCidr" | "kubernetesPodSubnet" => json!("10.9.0.0/16"),
@@ -58,6 +59,7 @@ fn company(path: &str) -> Option<Value> {
         "priorityBandwidth" | "priorityScheduling" => {
             json!({"priorityId": "1", "priorityBandwidth": "20", "priorityScheduling": "rr"})
         }
+        "dpdkUioDriver" => json!({"agentMode": "dpdk"}),
         "qosQueueId" => json!({"qosLogicalQueues": "[1]"}),
         "sriovVf" => json!({"sriovPhysicalInterface": "eth3"}),
         "sriovPhysicalInterface" => json!({"sriovVf": "7"}),
@@ -80,7 +82,6 @@ fn no_field_lies() {
             ("commonConfiguration.certificates.issuer", "the runtime asks it, see e2e/tests/inputs/issuer.rs"),
             ("groups.[].upgradeStrategy", "it decides about steps, see rollout.rs"),
             ("upgradeStrategy", "it decides about steps, see rollout.rs"),
-            ("serviceConfiguration.agentMode", "every value but the default is refused, see below"),
             ("serviceConfiguration.vrouterEncryption", "every value but the default is refused, see below"),
         ],
         ..Stage::of(env!("CARGO_MANIFEST_DIR"), "every-node-with-all-services", "vrouteragent")
@@ -112,19 +113,15 @@ fn a_variable_reaches_what_its_field_would_have_reached() {
 
 #[test]
 fn a_variable_that_asks_for_another_mode_is_refused_without_its_value() {
-    let spec = json!({"serviceConfiguration": {"envVariablesConfig": {"AGENT_MODE": "dpdk"}}});
-    let why = plan(&vrouter(spec), &observed()).expect_err("kernel only");
-    assert_eq!(
-        why.message,
-        "spec.serviceConfiguration.envVariablesConfig[AGENT_MODE]: this release supports agent mode kernel only, and not dpdk; remove the \
-         setting, or give the nodes with DPDK a label that no nodeSelector of this Vrouter selects"
-    );
+    let spec = json!({"serviceConfiguration": {"envVariablesConfig": {"AGENT_MODE": "vpp"}}});
+    let why = plan(&vrouter(spec), &observed()).expect_err("none of both");
+    assert_eq!(why.message, "spec.serviceConfiguration.envVariablesConfig[AGENT_MODE]: use kernel or dpdk");
 }
 
 #[test]
 fn what_would_change_the_network_if_it_were_ignored_is_refused_with_its_path() {
     for (field, value, told) in [
-        ("agentMode", json!("dpdk"), "this release supports agent mode kernel only, and not dpdk"),
+        ("agentMode", json!("vpp"), "use kernel or dpdk"),
         ("vrouterEncryption", json!(true), "this release does not encrypt the traffic between nodes"),
     ] {
         let why = plan(&vrouter(json!({"serviceConfiguration": {field: value}})), &observed()).expect_err(field);

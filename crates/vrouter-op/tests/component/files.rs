@@ -25,6 +25,7 @@ fn node(local: Local) -> Option<String> {
             Local::ControlAddress => "10.0.0.7",
             Local::Interfaces => "eth1",
             Local::Macs => "52:54:00:12:34:56",
+            Local::PciAddresses => "0000:03:00.0",
             Local::InterfaceCidrs => "10.1.0.7/24 10.2.0.7/24",
             Local::HugePages2M => "/dev/hugepages",
             Local::Gateway | Local::HugePages1G => return None,

@@ -139,6 +139,68 @@ fn mappings_of_several_profiles_are_merged_by_their_interfaces_and_registered_fo
 }
 
 #[test]
+fn a_group_of_the_dpdk_mode_has_a_forwarder_and_the_others_have_the_kernel() {
+    let profiles = json!({"fast": {"dpdk": {
+        "coreMask": "0x3c", "cpuPinning": "2-3", "hugePages1G": 4,
+        "moreConfig": {"DPDK_COMMAND_ADDITIONAL_ARGS": "--vr_mpls_labels 5120", "DPDK_UIO_DRIVER": "uio_pci_generic"},
+    }}});
+    let mut spec = groups(&["fast"], json!({}));
+    spec["serviceConfiguration"] = json!({"vhost0": "Managed", "physicalInterface": "ens1"});
+    let mut seen = with(&profiles);
+    let node = |name: &str, tier: &str| Node {
+        name: name.into(),
+        address: Some("10.0.0.7".into()),
+        labels: [("tier".to_owned(), tier.to_owned())].into(),
+        ..Node::default()
+    };
+    seen.nodes = Source::Known(vec![node("n1", "a"), node("n2", "b")]);
+    let pod = |name: &str, node: &str| Pod {
+        name: name.into(),
+        uid: name.into(),
+        node: Some(node.into()),
+        ready: true,
+        ..Pod::default()
+    };
+    let pods = vec![pod("vrouter1-a-vrouter-daemonset-x", "n1"), pod("vrouter1-b-vrouter-daemonset-y", "n2")];
+    seen.pods = Source::Known(pods);
+    let plan = plan(&vrouter(spec), &seen).expect("a plan");
+    let sets: Vec<&Value> = plan.objects.iter().filter(|it| it.kind == DAEMON_SET).map(|it| &it.body).collect();
+    let pod = |set: usize| &sets[set]["spec"]["template"]["spec"];
+    let names = |set: usize, list: &str| -> Vec<String> {
+        let containers = pod(set)[list].as_array().expect("containers").iter();
+        containers.map(|it| it["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert!(names(0, "containers").contains(&"vrouteragentdpdk".to_owned()), "{:?}", names(0, "containers"));
+    assert!(!names(0, "initContainers").iter().any(|it| it == "vhost0" || it.contains("kernel")));
+    assert!(!names(1, "containers").contains(&"vrouteragentdpdk".to_owned()));
+    assert!(names(1, "initContainers").contains(&"vhost0".to_owned()), "{:?}", names(1, "initContainers"));
+    let containers = pod(0)["containers"].as_array().expect("containers");
+    let of = |name: &str| containers.iter().find(|it| it["name"] == name).expect("a container");
+    assert_eq!(of("vrouteragentdpdk")["resources"]["limits"], json!({"hugepages-1Gi": "4Gi"}));
+    assert_eq!(of("vrouteragent")["resources"], json!(null), "the pages are the forwarder's");
+    assert_eq!(of("vrouteragentdpdk")["image"].as_str().map(|it| it.contains("vrouter-agent-dpdk")), Some(true));
+    let part = |group: &str| {
+        let is_of = |it: &&tf_plan::object::Object| it.name.contains(&format!("-{group}-"));
+        files(&Plan { objects: plan.objects.iter().filter(is_of).cloned().collect(), ..Plan::default() })
+    };
+    let launch = &part("a")["vrouteragentdpdk.launch"];
+    for argument in ["forward", "--mode=dpdk", "--core-mask=2,3,4,5", "--service-cores=2,3", "--huge-pages-1g=4"] {
+        assert!(launch.contains(&format!("\"{argument}\"")), "{argument} is not in {launch}");
+    }
+    assert!(launch.contains("--dpdk-driver=uio_pci_generic") && !launch.contains("vr_mpls_labels"), "{launch}");
+    assert!(part("a")["vrouteragentdpdk.env"].contains("--vr_mpls_labels 5120"));
+    let agent = &part("a")["contrail-vrouter-agent.conf.node"];
+    assert!(agent.contains("platform = dpdk\nphysical_interface_address = {{node.pciAddresses}}\n"), "{agent}");
+    assert!(!agent.contains("huge_page") && !part("b")["contrail-vrouter-agent.conf.node"].contains("platform"));
+    let records = plan.registration.expect("a registration").wanted.records;
+    let dpdk = |node: &str| {
+        let record = records.iter().find(|it| it.name.last().is_some_and(|name| name == node)).expect("a router");
+        format!("{:?}", record.properties["virtual_router_dpdk_enabled"])
+    };
+    assert!(dpdk("n1").contains("true") && dpdk("n2").contains("false"), "{} {}", dpdk("n1"), dpdk("n2"));
+}
+
+#[test]
 fn a_profile_that_is_not_there_is_named_and_nothing_changes() {
     let why = refused(&["here", "gone"], &json!({"here": {}}));
     assert_eq!(why.obstacle, Obstacle::Waiting);
@@ -178,11 +240,23 @@ fn what_a_profile_cannot_state_is_refused_with_its_place_and_without_its_value()
         (more("XMPP_SERVER_PORT"), "VrouterProfile p: other.moreConfig[XMPP_SERVER_PORT]: use a port number"),
         (
             json!({"p": {"dpdk": {"coreMask": "2"}}}),
-            "VrouterProfile p: dpdk.coreMask 2 is a CPU to some programs and a mask to others",
+            "VrouterProfile p: dpdk.coreMask: write a mask with 0x, or a list with a comma or a dash",
         ),
         (
-            json!({"p": {"dpdk": {"coreMask": "0x3c"}}}),
-            "VrouterProfile p: dpdk is not supported by this release, and spec.groups[a].profiles names it",
+            json!({"p": {"dpdk": {"coreMask": "0x3c", "cpuPinning": "2-4"}}}),
+            "VrouterProfile p: dpdk.coreMask: two CPUs at least have to be left for forwarding",
+        ),
+        (
+            json!({"p": {"dpdk": {"coreMask": "0x3c", "moreConfig": {"CPU_CORE_MASK": "mark-3"}}}}),
+            "VrouterProfile p: dpdk.moreConfig[CPU_CORE_MASK] and dpdk.coreMask state the same; state one of both",
+        ),
+        (
+            json!({"p": {"dpdk": {"moreConfig": {"DPDK_UIO_DRIVER": "mark 4"}}}}),
+            "VrouterProfile p: dpdk.moreConfig[DPDK_UIO_DRIVER]: use the name of a driver",
+        ),
+        (
+            json!({"p": {"dpdk": {"moreConfig": {"PHYSICAL_INTERFACE": "mark-5,mark-6"}}}}),
+            "VrouterProfile p: dpdk.moreConfig[PHYSICAL_INTERFACE]: the DPDK mode takes one interface",
         ),
         (
             json!({"p": {"dpdk": {"coreMask": 5}}}),

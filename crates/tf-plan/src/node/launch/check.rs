@@ -115,6 +115,7 @@ impl Launch {
             ensure("relay.authorities", "is none of the files", authorities.as_ref().is_none_or(is_given))?;
             ensure("relay.password", "is none of the files", password.as_ref().is_none_or(is_given))?;
         }
+        self.last_words.iter().try_for_each(|path| absolute("lastWords", path))?;
         if let Some(settings) = &self.settings {
             ensure("settings", "is only for the container that serves the agent API", self.agent.is_some())?;
             ensure("settings.file", "is none of the files", self.files.contains_key(&settings.file))?;

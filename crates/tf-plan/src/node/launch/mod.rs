@@ -126,6 +126,9 @@ pub struct Launch {
     /// The CNI configuration that the agent puts on the node, in the container that serves its API. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cni: Option<Cni>,
+    /// Absolute path of a file in which the daemon says why it ends, a line, for people. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_words: Option<String>,
     /// Kernel settings that the agent keeps on the node, in the container that serves its API. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
@@ -188,6 +191,7 @@ impl Launch {
             addresses: BTreeSet::new(),
             relay: None,
             cni: None,
+            last_words: None,
             settings: None,
         }
     }
@@ -328,6 +332,7 @@ mod tests {
             l.cni = Some(Cni { source: "/etc/tf/cni/a.conf".into(), targets: vec!["net.d/a.conf".into()], port });
         };
         assert_eq!(with(cni), "cni.targets: is not an absolute path");
+        assert_eq!(with(|l| l.last_words = Some("why".into())), "lastWords: is not an absolute path");
         let settings = |l: &mut Launch| l.settings = Some(Settings { file: "sysctl.conf".into(), stated: true });
         assert_eq!(with(settings), "settings.file: is none of the files");
         let reads = |token: &str, list: &str| {
