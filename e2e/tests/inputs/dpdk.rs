@@ -75,18 +75,18 @@ async fn a_vrouter_with_dpdk_has_forwarders_beside_one_of_the_kernel_and_a_relab
     apply(&cluster, &[kernel.clone(), dpdk("dpdk")]).await?;
     cluster.until(VROUTER, "vrouter-dpdk", "on two nodes", |it| it.is_ready_on(2)).await?;
     let sets = made::<DaemonSet>(&cluster, "vrouter-dpdk").await?;
-    let containers = |set: &DaemonSet| {
-        let pod = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-        pod.map(|pod| pod.containers.iter().map(|it| it.name.clone()).collect::<Vec<_>>()).unwrap_or_default()
-    };
-    let has_forwarder = |set: &DaemonSet| containers(set).iter().any(|name| name == "vrouteragentdpdk");
-    ensure!(sets.len() == 1 && sets.iter().all(has_forwarder), "{:?}", sets.iter().map(containers).collect::<Vec<_>>());
+    ensure!(sets.len() == 1, "{sets:?}");
+    let set = Api::<DaemonSet>::namespaced(cluster.client.clone(), &cluster.namespace).get(&sets[0]).await?;
+    let containers = set.spec.and_then(|spec| Some(spec.template.spec?.containers)).unwrap_or_default();
+    let names: Vec<&str> = containers.iter().map(|container| container.name.as_str()).collect();
+    ensure!(names.contains(&"vrouteragentdpdk"), "{names:?}");
     let before = agents(&cluster).await?;
     ensure!(before.keys().eq(nodes.iter()), "{before:?}");
 
     api.label(&nodes[2], MODE, Some("kernel")).await?;
     let has_three = |it: &Resource| it.is_ready_on(3);
     cluster.until(VROUTER, "vrouter-kernel", "on three nodes", has_three).await?;
+    cluster.until(VROUTER, "vrouter-dpdk", "on one node", |it| it.is_ready_on(1)).await?;
     let after = agents(&cluster).await?;
     ensure!(after.keys().eq(nodes.iter()), "{after:?}");
     let is_same = |node: &String| (after.get(node) == before.get(node)) == (*node != nodes[2]);
@@ -94,11 +94,12 @@ async fn a_vrouter_with_dpdk_has_forwarders_beside_one_of_the_kernel_and_a_relab
 
     // Another label of a node that has an agent: of the two selectors neither says that they meet.
     api.label(&nodes[0], RACK, Some("a")).await?;
-    apply(&cluster, &[kernel.clone(), ("vrouter-rack", RACK, "a", json!({}))]).await?;
+    apply(&cluster, &[kernel.clone(), dpdk("dpdk"), ("vrouter-rack", RACK, "a", json!({}))]).await?;
     let waits = |it: &Resource| it.explain("Ready").contains(&format!("not scheduled on node {}: ", nodes[0]));
     cluster.until(VROUTER, "vrouter-rack", "naming the node that has an agent", waits).await?;
     let still = cluster.get(VROUTER, "vrouter-kernel").await?;
-    ensure!(has_three(&still) && agents(&cluster).await? == after, "{}", still.explain("Ready"));
+    let now = agents(&cluster).await?;
+    ensure!(has_three(&still) && now == after, "{}: {after:?}, {now:?}", still.explain("Ready"));
 
     apply(&cluster, &[kernel]).await?;
     eventually("the other Vrouters to be gone", SOON, async || {
