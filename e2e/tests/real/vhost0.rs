@@ -67,6 +67,7 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
 
     is_switched(first).await?;
     agent_runs(client, first).await?;
+    settings_are_kept(first).await?;
     // The other node is named with the cause, and nothing on it was touched.
     let says = |vrouter: &Resource, words: &[&str]| {
         let condition = vrouter.condition("WorkloadReady");
@@ -191,6 +192,17 @@ pub async fn is_switched(node: &RealNode) -> Result<()> {
 
 pub async fn addresses(node: &RealNode, link: &str) -> Result<String> {
     node.run("ip", &["-4", "-o", "address", "show", "dev", link]).await
+}
+
+/// The node has the kernel settings of the release. Its limits of memory are those of this machine, so only settings of the network are looked at.
+async fn settings_are_kept(node: &RealNode) -> Result<()> {
+    let keepalive = ["time", "probes", "intvl"].map(|name| format!("/proc/sys/net/ipv4/tcp_keepalive_{name}"));
+    let files: Vec<&str> = keepalive.iter().map(String::as_str).collect();
+    eventually("kernel settings", NAMED, async || {
+        let values = node.run("cat", &files).await?;
+        Ok((values.split_whitespace().eq(["5", "5", "1"])).then_some(()))
+    })
+    .await
 }
 
 pub async fn pod_of(client: &Client, node: &RealNode) -> Result<Option<Pod>> {

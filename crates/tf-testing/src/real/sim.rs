@@ -42,8 +42,8 @@ pub const ANALYTICS: [(&str, u16); 6] = [
 /// The vRouter's agent with its introspect port.
 pub const AGENT: (&str, u16) = ("contrail-vrouter-agent", 8085);
 const API: u16 = 8082;
-/// For an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For an answer: `CONNECTION_TIMEOUT` of `vnc_api_lib.ini`, after which clients of Tungsten Fabric give a member up. The simulator answers up to 5 s late.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a daemon says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
