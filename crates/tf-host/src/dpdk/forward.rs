@@ -146,8 +146,13 @@ impl<F: Forwarder> Forwarding<'_, F> {
         let taken = Taken::of(&facts, self.wanted).map_err(|finding| Error::Blocked(vec![finding]))?;
         Managers::new(self.root, self.programs).keep_from_vhost0(&facts).map_err(Error::NotKept)?;
         taken.write(self.record).map_err(|error| self.unusable(error))?;
-        match self.take(&facts, &taken) {
-            Ok(()) => Ok(taken),
+        let done = self.take(&facts, &taken).and_then(|()| {
+            let switched = Taken { is_switched: true, ..taken.clone() };
+            switched.write(self.record).map_err(|error| self.unusable(error).to_string())?;
+            Ok(switched)
+        });
+        match done {
+            Ok(switched) => Ok(switched),
             Err(reason) => {
                 self.give_back(taken)?;
                 Err(Error::NotTaken(reason))
@@ -242,13 +247,14 @@ impl<F: Forwarder> Forwarding<'_, F> {
         if taken.update(&self.network(), VHOST0) {
             taken.write(self.record).map_err(|error| self.unusable(error))?;
         }
-        let mut left: Vec<String> = Vec::new();
-        left.extend(self.forwarder.stop().err().map(|error| format!("the forwarder: {error}")));
+        if let Err(error) = self.forwarder.stop() {
+            return Err(Error::NotGivenBack { uplink: taken.uplink.name, left: vec![format!("the forwarder: {error}")] });
+        }
         // A driver is not taken away while a program has the device: the kernel would wait for that one.
         if !self.is_without_vhost0() {
             return Err(Error::InUse);
         }
-        let mut names = Vec::new();
+        let (mut left, mut names) = (Vec::new(), Vec::new());
         for device in &taken.devices {
             match self.bus().release(device) {
                 Ok(name) => names.push((device.link.clone(), name)),
@@ -295,6 +301,12 @@ impl<F: Forwarder> Forwarding<'_, F> {
                 writer.set_master(link, &taken.lower.name)?;
             }
             writer.set_up(link)?;
+        }
+        // A VLAN goes with the interface below it.
+        if let Some(id) = taken.uplink.vlan {
+            let lower = names.iter().find(|(old, _)| *old == taken.lower.name).map_or(&taken.lower.name, |(_, new)| new);
+            writer.add_vlan(uplink, lower, id)?;
+            writer.learn()?;
         }
         writer.set_mtu(uplink, taken.uplink.mtu)?;
         writer.set_up(uplink)

@@ -22,6 +22,9 @@ pub struct Taken {
     pub(super) version: u32,
     /// In which boot.
     pub boot_id: String,
+    /// Whether `vhost0` had everything. Until then what it has says nothing.
+    #[serde(default)]
+    pub is_switched: bool,
     /// The interface whose place `vhost0` has.
     pub uplink: Link,
     /// Hardware or a bond: the interface below a VLAN, or the uplink itself.
@@ -82,6 +85,7 @@ impl Taken {
         Ok(Self {
             version: VERSION,
             boot_id: facts.kernel.boot_id.clone(),
+            is_switched: false,
             uplink: uplink.clone(),
             lower: lower.clone(),
             mac,
@@ -120,9 +124,9 @@ impl Taken {
         atomic::sync_directory(directory)
     }
 
-    /// Takes in what `vhost0` has, if it has an address. Whether something is another than before.
+    /// Takes in what `vhost0` has, if it has had everything and has an address now. Whether something is another than before.
     pub fn update(&mut self, network: &Network, vhost0: &str) -> bool {
-        if network.addresses_of(vhost0).all(|address| !address.is_global()) {
+        if !self.is_switched || network.addresses_of(vhost0).all(|address| !address.is_global()) {
             return false;
         }
         let now = renamed(&of_link(network, vhost0), vhost0, &self.uplink.name);

@@ -4,13 +4,14 @@
 use std::{collections::BTreeMap, io};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Parseable as _};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use rustix::io::Errno;
 
 use super::{GET_LINK, address, bytes, link, neighbour, route, rule, socket::Socket};
 use crate::facts::{addresses::Address, neighbours::Neighbour, routes::Route, rules::Rule};
 
 // Requests of `linux/rtnetlink.h`.
+const NEW_LINK: u16 = 16;
 const DELETE_LINK: u16 = 17;
 const SET_LINK: u16 = 19;
 const NEW_ADDRESS: u16 = 20;
@@ -62,6 +63,20 @@ impl Writer {
     pub fn set_master(&mut self, name: &str, master: &str) -> io::Result<()> {
         let master = self.index(master)?;
         self.set(name, LinkAttribute::Controller(master))
+    }
+
+    /// Makes a VLAN above an interface.
+    pub fn add_vlan(&mut self, name: &str, parent: &str, id: u16) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::Link(self.index(parent)?),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Vlan),
+                LinkInfo::Data(InfoData::Vlan(vec![InfoVlan::Id(id)])),
+            ]),
+        ];
+        unless(&[Errno::EXIST], self.socket.change(NEW_LINK, NLM_F_CREATE | NLM_F_EXCL, &bytes(&message)))
     }
 
     pub fn set_mtu(&mut self, name: &str, mtu: u32) -> io::Result<()> {

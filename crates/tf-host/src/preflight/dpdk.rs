@@ -101,6 +101,12 @@ fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str) -> Vec<Finding> {
         findings.extend(iommu(facts, device, name));
     }
     findings.extend(far(facts, device, name));
+    let functions = device.virtual_functions.as_ref().map_or(0, |functions| functions.configured);
+    if functions > 0 && !BESIDE.contains(&driver) {
+        let cause = format!("{name} has {functions} virtual functions, which end when DPDK takes it");
+        let action = "make none on it, or name another physicalInterface";
+        findings.push(Finding::new(Id::VirtualFunctionsOnUplink, cause, action));
+    }
     findings
 }
 
@@ -139,11 +145,13 @@ fn too_large(network: &Network, link: &Link) -> Option<Finding> {
     (members > MOST_MEMBERS).then(|| Finding::new(Id::BondTooLarge, cause, "take members out of the bond"))
 }
 
-/// The forwarder has the whole hardware, and carries one VLAN of it.
+/// The forwarder has the whole hardware, and carries one interface of it: addresses of the one below, and other VLANs, go with its driver.
 fn vlans(network: &Network, link: &Link) -> Option<Finding> {
     let is_vlan = |other: &&Link| other.kind.as_deref() == Some("vlan") && other.name != link.name;
     let lower = if link.kind.as_deref() == Some("vlan") { link.parent.as_deref()? } else { &link.name };
-    let others: Vec<&str> = network.children_of(lower).filter(is_vlan).map(|other| other.name.as_str()).collect();
+    let vlans = network.children_of(lower).filter(is_vlan).map(|other| other.name.clone());
+    let own = network.addresses_of(lower).filter(|address| lower != link.name && address.is_global());
+    let others: Vec<String> = vlans.chain(own.map(|address| address.address.to_string())).collect();
     let cause = format!("{} of {lower} would stop working: DPDK takes the hardware as a whole", others.join(", "));
     (!others.is_empty()).then(|| Finding::new(Id::UplinkVlansLost, cause, "move them to other hardware"))
 }

@@ -36,8 +36,8 @@ fn pages(facts: &HostFacts, wanted: &Wanted, size: u64, count: u64) -> Vec<Findi
     let tables = TABLES.iter().find(|(of, _)| *of == size).map_or(0, |(_, pages)| *pages);
     let needed = if wanted.mode == Mode::Kernel { count.max(tables) } else { count };
     let there = memory.huge_pages.get(&size).cloned().unwrap_or_default();
-    // A loaded module holds those that its agent gave it until it is unloaded.
-    let is_in_use = facts.module.loaded.is_some();
+    // A loaded module holds those that its agent gave it until it is unloaded, and files of a forwarder those of its tables, which the next one takes.
+    let is_in_use = facts.module.loaded.is_some() || wanted.mode == Mode::Dpdk;
     let (have, what) = if is_in_use { (there.total, "allocated") } else { (there.usable(), "free") };
     if have < needed {
         let cause = format!("{have} huge pages of {name} are {what} and {needed} are needed");

@@ -218,8 +218,8 @@ ids! {
     CoresTooFew: Blocks,
     /// DPDK takes no bond of so many members.
     BondTooLarge: Blocks,
-    /// Other VLANs of the interface are lost.
-    UplinkVlansLost: Warns,
+    /// Other VLANs of the interface, or addresses of the one below, would be lost.
+    UplinkVlansLost: Blocks,
 
     /// The hardware does not have so many virtual functions.
     VirtualFunctionsTooFew: Blocks,

@@ -28,7 +28,7 @@ use tf_host::{
         process::Process,
     },
 };
-use tf_plan::node::host::FORWARD_WORDS;
+use tf_plan::node::host::{FORWARD_WORDS, TAKEN};
 
 use super::{
     BLOCKED, FAILED, UNDONE,
@@ -135,7 +135,7 @@ struct Node<'a> {
 
 impl<'a> Node<'a> {
     fn new(root: &'a Root, options: &'a Options) -> Self {
-        Self { root, options, record: options.beside_journal("dpdk.json"), programs: HostRoot(root) }
+        Self { root, options, record: options.beside_journal(TAKEN), programs: HostRoot(root) }
     }
 
     fn with<'b>(&'b self, forwarder: &'b mut Process) -> Forwarding<'b, Process> {

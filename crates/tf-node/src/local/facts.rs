@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use tf_plan::{
     files::env,
-    node::{PARAMETERS_FILE, host::STATE_DIR, template::Local},
+    node::{PARAMETERS_FILE, host::{STATE_DIR, TAKEN}, template::Local},
 };
 
 use super::host::{Host, Link};
@@ -28,9 +28,8 @@ const INTERFACES: &str = "PHYSICAL_INTERFACE";
 const L3MH: &str = "L3MH_CIDR";
 const MODE: &str = "AGENT_MODE";
 const SUBNET: &str = "DATA_SUBNET";
-/// The mode in which a program has the interface, and the record of what it has.
+/// The mode in which a program has the interface.
 const DPDK: &str = "dpdk";
-const RECORD: &str = "dpdk.json";
 
 /// What values of placeholders come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +60,7 @@ impl Facts {
         let control = facts.items(CONTROL_NODES).next().and_then(|first| first.parse().ok());
         let mut host = Host::look(control)?;
         if facts.parameter(MODE) == Some(DPDK) {
-            host = host.with_hardware(&Path::new(STATE_DIR).join(RECORD))?;
+            host = host.with_hardware(&Path::new(STATE_DIR).join(TAKEN))?;
         }
         Ok(Self { host, ..facts })
     }

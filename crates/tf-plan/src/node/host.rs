@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub const PREFLIGHT: &str = "preflight";
 /// Where the kubelet reads a container's termination message (Kubernetes, `terminationMessagePath`).
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
+/// File beside the journal with what a forwarder has taken (`tf_host::dpdk::taken`).
+pub const TAKEN: &str = "dpdk.json";
 /// File beside the journal in which `tf-node host forward` says why it ended.
 pub const FORWARD_WORDS: &str = "forward.txt";
 /// Where journals of `tf-node host` are.
