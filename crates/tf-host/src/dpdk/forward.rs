@@ -248,7 +248,10 @@ impl<F: Forwarder> Forwarding<'_, F> {
             taken.write(self.record).map_err(|error| self.unusable(error))?;
         }
         if let Err(error) = self.forwarder.stop() {
-            return Err(Error::NotGivenBack { uplink: taken.uplink.name, left: vec![format!("the forwarder: {error}")] });
+            return Err(Error::NotGivenBack {
+                uplink: taken.uplink.name,
+                left: vec![format!("the forwarder: {error}")],
+            });
         }
         // A driver is not taken away while a program has the device: the kernel would wait for that one.
         if !self.is_without_vhost0() {
@@ -304,7 +307,8 @@ impl<F: Forwarder> Forwarding<'_, F> {
         }
         // A VLAN goes with the interface below it.
         if let Some(id) = taken.uplink.vlan {
-            let lower = names.iter().find(|(old, _)| *old == taken.lower.name).map_or(&taken.lower.name, |(_, new)| new);
+            let lower =
+                names.iter().find(|(old, _)| *old == taken.lower.name).map_or(&taken.lower.name, |(_, new)| new);
             writer.add_vlan(uplink, lower, id)?;
             writer.learn()?;
         }

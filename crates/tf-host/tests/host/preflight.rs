@@ -6,8 +6,9 @@ use strum::VariantArray as _;
 use tf_host::{
     HostFacts, Mode, Wanted,
     facts::{
+        addresses::Address,
         cni::{Configuration, Directory, Runtime},
-        devices::VirtualFunction,
+        devices::{VirtualFunction, VirtualFunctions},
         kernel::Lockdown,
         links::{Bond, Link},
         memory::{GIB_1, MIB_2},
@@ -435,6 +436,29 @@ fn hardware_that_dpdk_works_beside_needs_no_iommu() {
         facts.devices.get_mut("eth0").unwrap().driver = Some("mlx5_core".into());
     };
     assert_eq!(ids(mellanox), [Id::KernelArgumentsMissing]);
+}
+
+#[test]
+fn dpdk_takes_no_hardware_that_something_else_of_the_node_is_on() {
+    let functions: Spoil = |facts, wanted| {
+        dpdk(wanted);
+        let device = facts.devices.get_mut("eth0").unwrap();
+        device.virtual_functions = Some(VirtualFunctions { total: 8, configured: 2, ..VirtualFunctions::default() });
+    };
+    assert!(ids(functions).contains(&Id::VirtualFunctionsOnUplink), "{:?}", ids(functions));
+    // The address of the interface below the VLAN that carries the overlay.
+    let below: Spoil = |facts, wanted| {
+        dpdk(wanted);
+        wanted.physical_interfaces = vec!["eth0.100".into()];
+        facts.network.links.push(above("eth0", "eth0.100", 4, "vlan"));
+        let address = facts.network.addresses.iter().find(|address| address.link == "eth0").unwrap().clone();
+        facts.network.addresses.push(Address {
+            link: "eth0.100".into(),
+            address: "10.3.0.7/24".parse().unwrap(),
+            ..address
+        });
+    };
+    assert!(ids(below).contains(&Id::UplinkVlansLost), "{:?}", ids(below));
 }
 
 #[test]

@@ -10,7 +10,11 @@ use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use tf_plan::{
     files::env,
-    node::{PARAMETERS_FILE, host::{STATE_DIR, TAKEN}, template::Local},
+    node::{
+        PARAMETERS_FILE,
+        host::{STATE_DIR, TAKEN},
+        template::Local,
+    },
 };
 
 use super::host::{Host, Link};
