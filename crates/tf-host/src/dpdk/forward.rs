@@ -333,8 +333,11 @@ impl<F: Forwarder> Forwarding<'_, F> {
         Error::Record { path: self.record.display().to_string(), error }
     }
 
+    /// The same one as that of the kernel mode, whose journal is beside the record.
     fn lock(&self) -> Result<File, Error> {
-        journal::lock(self.record).map_err(|error| self.unusable(error))?.ok_or(Error::Busy)
+        journal::lock(&self.record.with_file_name("host.json"))
+            .map_err(|error| self.unusable(error))?
+            .ok_or(Error::Busy)
     }
 }
 

@@ -69,18 +69,13 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
     let root = Root::below(paths.at("/"));
     let (text, code) = match action {
         Action::Show => shown(&observe(&root), &options)?,
-        Action::Apply => change(&root, action, &options)?,
+        Action::Apply => after_forwarder(&root, action, &options)?,
         Action::VirtualFunctions => {
             functions(virtual_functions::apply(&root, &options.wanted, &options.beside_journal(FUNCTIONS)))
         }
         Action::Forward => forward::run(&root, &options)?,
         Action::Remove => {
-            let (text, code) = match forward::remove(&root, &options) {
-                Some((text, code)) if code != 0 => (text, code),
-                Some((given, _)) => change(&root, action, &options)
-                    .map(|(text, code)| (given.trim_end().to_owned() + "; " + &text, code))?,
-                None => change(&root, action, &options)?,
-            };
+            let (text, code) = after_forwarder(&root, action, &options)?;
             // They are no part of what a guard undoes, and nothing is taken away where the vRouter stays.
             if code == 0 && options.guard_of.is_none() {
                 without_functions(&root, &options, &text)
@@ -117,6 +112,18 @@ fn document(facts: &HostFacts, wanted: &Wanted, findings: &[Finding]) -> Result<
         .collect();
     let document = json!({"uplinks": uplinks, "findings": findings, "facts": facts});
     Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// Gives back what a forwarder of this boot had taken that was killed with its container, and changes the node then.
+fn after_forwarder(root: &Root, action: Action, options: &Options) -> Result<(String, u8)> {
+    // The process that is guarded has done it before.
+    let given = if options.guard_of.is_some() { None } else { forward::remove(root, options) };
+    let Some((given, code)) = given else { return change(root, action, options) };
+    if code != 0 {
+        return Ok((given, code));
+    }
+    let (text, code) = change(root, action, options)?;
+    Ok((format!("{}; {text}", given.trim_end()), code))
 }
 
 /// Changes the node, or guards a process that does.

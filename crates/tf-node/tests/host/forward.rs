@@ -102,6 +102,17 @@ impl Node {
             && !self.pci.path("/state/dpdk.json").exists()
     }
 
+    /// This program and its guard, which have the journal's path among their arguments.
+    fn processes(&self) -> Vec<Pid> {
+        let journal = self.pci.path("/state/host.json").display().to_string();
+        let of = |entry: fs::DirEntry| {
+            let words = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+            let is_ours = words.split('\0').any(|word| word == journal);
+            is_ours.then(|| entry.file_name().to_string_lossy().parse().ok().map(Pid::from_raw))?
+        };
+        fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
+    }
+
     fn forwarder(&self) -> Pid {
         Pid::from_raw(fs::read_to_string(self.pci.path("pid")).unwrap().trim().parse().unwrap())
     }
@@ -191,5 +202,19 @@ fn the_interface_comes_back_when_the_program_is_asked_to_end_or_killed_and_when_
         until("the guard gives it back", || node.is_as_before());
         probe.exchange();
         assert_eq!(ended(node.start("remove")), (Some(0), "there is no vhost0\n".to_owned()));
+
+        // With a whole container the guard is killed, too.
+        let child = node.start("forward");
+        until("vhost0 has everything", || node.is_switched());
+        for process in node.processes() {
+            kill(process, Signal::SIGKILL).unwrap();
+        }
+        drop(ended(child));
+        until("the forwarder is gone", || facts().network.link("vhost0").is_none());
+        assert!(!node.is_as_before());
+        let given = "the interface has its addresses and routes back; there is no vhost0\n";
+        assert_eq!(ended(node.start("remove")), (Some(0), given.to_owned()));
+        assert!(node.is_as_before());
+        probe.exchange();
     });
 }
