@@ -1,7 +1,7 @@
 //! Sets a node up for the vRouter, and takes it out: observe, check, plan, journal, act, verify, and undo what was not verified.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use std::{
 use crate::{
     Finding, HostFacts, Root, Wanted,
     act::{self, Actor},
-    cni,
+    atomic, cni,
     data_path::DataPath,
     facts::network::VHOST0,
     journal::{self, Journal, Recovery, State},
@@ -65,7 +65,7 @@ pub struct Done {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Findings that block. The node was not touched.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", preflight::lines(.0))]
     Blocked(Vec<Finding>),
     /// There is no plan for this mode. The node was not touched.
     #[error("{0}")]
@@ -302,10 +302,7 @@ impl<D: DataPath> Setup<'_, D> {
     }
 
     fn forget(&self) -> Result<(), Error> {
-        match fs::remove_file(self.journal) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result.map_err(|error| self.unusable(error.into())),
-        }
+        atomic::remove(self.journal).map_err(|error| self.unusable(error.into()))
     }
 
     fn lock(&self) -> Result<File, Error> {

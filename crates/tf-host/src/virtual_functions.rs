@@ -15,7 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Finding, HostFacts, Root, Wanted, atomic, observe,
-    preflight::virtual_functions::{self, used},
+    preflight::{
+        self,
+        virtual_functions::{self, used},
+    },
 };
 
 /// For the kernel to have the functions: drivers that are slow take seconds.
@@ -50,7 +53,7 @@ struct Record {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Findings that block. Nothing was changed.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", preflight::lines(.0))]
     Blocked(Vec<Finding>),
     /// The record cannot be used. Nothing was changed.
     #[error("the record of virtual functions {path} cannot be used: {error}")]
@@ -136,10 +139,7 @@ pub fn remove(root: &Root, record: &Path) -> Result<(Vec<Change>, Vec<String>), 
         made.made.remove(&pci);
     }
     if made.made.is_empty() {
-        match fs::remove_file(record) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(record, error)),
-            _ => {}
-        }
+        atomic::remove(record).map_err(|error| unusable(record, error))?;
     } else {
         write(record, &made)?;
     }

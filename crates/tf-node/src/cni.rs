@@ -9,12 +9,12 @@ use tf_host::cni::{self, Placed};
 use tf_plan::node::{launch, state::Health};
 use tokio::{
     sync::watch,
-    task::JoinHandle,
     time::{sleep, timeout},
 };
 
 use crate::{
     health::View,
+    keeping::Keeping,
     log,
     paths::Paths,
     probe::{Target, http::Connection},
@@ -33,7 +33,7 @@ const WAITS: &str = "the CNI configuration waits for the daemon to serve";
 pub struct Cni {
     paths: Paths,
     view: View,
-    keeping: Option<(launch::Cni, JoinHandle<()>)>,
+    keeping: Keeping<launch::Cni>,
     trouble: watch::Sender<Option<String>>,
 }
 
@@ -54,35 +54,24 @@ impl Trouble {
 impl Cni {
     /// Keeps none yet. `view`: what is seen of the daemon.
     pub fn new(paths: Paths, view: View) -> Self {
-        Self { paths, view, keeping: None, trouble: watch::Sender::default() }
+        Self { paths, view, keeping: Keeping::default(), trouble: watch::Sender::default() }
     }
 
     /// Keeps this one from now on. One that is asked for no more stays where it is.
     pub fn follow(&mut self, wanted: Option<&launch::Cni>) {
-        if self.keeping.as_ref().map(|(present, _)| present) == wanted {
+        if !self.keeping.end_other(wanted) {
             return;
         }
-        if let Some((_, task)) = self.keeping.take() {
-            task.abort();
-        }
         self.trouble.send_replace(wanted.map(|_| WAITS.to_owned()));
-        self.keeping = wanted.map(|wanted| {
+        if let Some(wanted) = wanted {
             let keep = keep(wanted.clone(), self.paths.clone(), self.view.clone(), self.trouble.clone());
-            (wanted.clone(), tokio::spawn(keep))
-        });
+            self.keeping.start(wanted.clone(), keep);
+        }
     }
 
     /// Why the configuration is not in place, now and later.
     pub fn trouble(&self) -> Trouble {
         Trouble(self.trouble.subscribe())
-    }
-}
-
-impl Drop for Cni {
-    fn drop(&mut self) {
-        if let Some((_, task)) = &self.keeping {
-            task.abort();
-        }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod health;
 pub mod host;
 pub mod identity;
 pub mod install;
+pub mod keeping;
 pub mod kubernetes;
 pub mod level;
 pub mod local;

@@ -8,11 +8,10 @@ use tf_host::{Root, sysctls};
 use tf_plan::node::launch;
 use tokio::{
     sync::{Notify, watch},
-    task::JoinHandle,
     time::sleep,
 };
 
-use crate::{log, paths::Paths};
+use crate::{keeping::Keeping, log, paths::Paths};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(300);
@@ -20,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(300);
 /// Keeps the settings that a launch file asks for.
 pub struct Settings {
     paths: Paths,
-    keeping: Option<(launch::Settings, JoinHandle<()>)>,
+    keeping: Keeping<launch::Settings>,
     files_changed: Arc<Notify>,
     problem: watch::Sender<Option<String>>,
 }
@@ -28,22 +27,19 @@ pub struct Settings {
 impl Settings {
     /// Keeps none yet.
     pub fn new(paths: Paths) -> Self {
-        Self { paths, keeping: None, files_changed: Arc::default(), problem: watch::Sender::default() }
+        Self { paths, keeping: Keeping::default(), files_changed: Arc::default(), problem: watch::Sender::default() }
     }
 
     /// Keeps these from now on. Those that are asked for no more stay as they are.
     pub fn follow(&mut self, wanted: Option<&launch::Settings>) {
-        if self.keeping.as_ref().map(|(present, _)| present) == wanted {
+        if !self.keeping.end_other(wanted) {
             return;
         }
-        if let Some((_, task)) = self.keeping.take() {
-            task.abort();
-        }
         self.problem.send_replace(None);
-        self.keeping = wanted.map(|wanted| {
+        if let Some(wanted) = wanted {
             let keep = keep(wanted.clone(), self.paths.clone(), Arc::clone(&self.files_changed), self.problem.clone());
-            (wanted.clone(), tokio::spawn(keep))
-        });
+            self.keeping.start(wanted.clone(), keep);
+        }
     }
 
     /// The file may be another one now.
@@ -54,14 +50,6 @@ impl Settings {
     /// Which settings are not as they should be and why, now and later.
     pub fn problem(&self) -> watch::Receiver<Option<String>> {
         self.problem.subscribe()
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        if let Some((_, task)) = &self.keeping {
-            task.abort();
-        }
     }
 }
 

@@ -104,7 +104,7 @@ pub const TEMPLATE_SUFFIX: &str = "node";
 /// daemon, and finds the values of the [`template`]'s placeholders. The names are those the image's own scripts read
 /// (tf-components 8.1).
 pub const PARAMETERS_FILE: &str = "params.env";
-/// Kernel settings, one `name = value` a line, that the agent of the vRouter applies to the node before the daemon starts.
+/// Kernel settings, one `name = value` a line, that the agent of the vRouter keeps on the node ([`launch::Launch::settings`]).
 pub const SYSCTL_FILE: &str = "sysctl.conf";
 /// Where the CNI configuration is mounted that the agent of the vRouter puts on the node ([`launch::Launch::cni`]).
 pub const CNI_DIR: &str = "/etc/tf/cni";

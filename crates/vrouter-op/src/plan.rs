@@ -42,7 +42,6 @@ use tf_plan::{
 use crate::{
     OPERATOR,
     config::{agent, clients, cni, host},
-    dpdk,
     groups::{self, Group},
     launch,
     parameters::{self, Name, Parameters, Secret},
@@ -184,7 +183,7 @@ fn complete(
             &registration::World { cr, observed, groups: &groups, parameters, sets: &sets, services },
         )?;
     }
-    plan.ignored = world.ignored(selection.ignored, &sets, daemons);
+    plan.ignored = world.ignored(selection.ignored, &sets, &daemons);
     Ok(plan)
 }
 
@@ -245,7 +244,7 @@ struct Made {
     contents: BTreeMap<String, ContentHash>,
     /// Whether pods of one change anything on a node that lasts.
     changes_node: bool,
-    /// Forwarders of groups.
+    /// Daemons of all groups.
     daemons: Vec<Daemon>,
 }
 
@@ -273,7 +272,7 @@ impl World<'_> {
             let pods = own_pods.as_ref().unwrap_or(self.pods);
             let files = self.files(&parameters, pods)?;
             made.changes_node |= pods.changes_node;
-            made.daemons.extend(pods.daemons.iter().filter(|it| it.name == dpdk::FORWARDER).take(1).cloned());
+            made.daemons.extend(pods.daemons.iter().cloned());
             made.objects.extend(files.objects(&identity)?);
             let (daemon_set, name, hash) = self.daemon_set(group, &files, pods, pods.init_of(&parameters)?);
             made.objects.push(daemon_set);
@@ -374,11 +373,10 @@ impl World<'_> {
         (workload::daemon_set(&identity, name.clone(), template), name, hash)
     }
 
-    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters], daemons: Vec<Daemon>) -> Vec<String> {
+    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters], daemons: &[Daemon]) -> Vec<String> {
         ignored.extend(self.pods.ignored.clone());
         let common = &self.cr.spec.common_configuration;
-        let daemons = [self.pods.daemons.clone(), daemons].concat();
-        ignored.extend(pod::ignored_overrides(self.identity, common, &daemons));
+        ignored.extend(pod::ignored_overrides(self.identity, common, daemons));
         ignored.extend(groups::ignored(self.cr));
         ignored.extend(strategy::ignored(self.cr));
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));

@@ -129,8 +129,6 @@ enum Action {
     Apply,
     /// Makes virtual functions.
     VirtualFunctions,
-    /// Runs the forwarder of the DPDK mode.
-    Forward,
 }
 
 impl Pods {
@@ -154,13 +152,15 @@ impl Pods {
                 }
                 Init::OnHost(action, container) => (*action, container),
             };
-            let options = [&self.host_options[..], &host_options(action, parameters)?].concat();
+            if action == Action::Apply {
+                one_interface(parameters)?;
+            }
+            let options = [&self.host_options[..], &host_options(parameters)?].concat();
             let command = match action {
                 Action::Show => node::host_show(&[&options[..], &functions].concat()),
                 Action::VirtualFunctions if functions.is_empty() => continue,
                 Action::VirtualFunctions => node::host_virtual_functions(&[&options[..], &functions].concat()),
                 Action::Apply => node::host_apply(&options),
-                Action::Forward => node::host_forward(&options),
             };
             containers.push(Container { command: Some(command), ..container.clone() });
         }
@@ -219,7 +219,7 @@ impl Ingredients<'_> {
         let mut forward_options = Vec::new();
         if is_dpdk {
             daemons.push(self.forwarder()?);
-            forward_options = [&host_options[..], &self::host_options(Action::Forward, self.parameters)?].concat();
+            forward_options = [&host_options[..], &self::host_options(self.parameters)?].concat();
         }
         daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
         let mut volumes = self.volumes(cni.is_some(), kernel.is_some());
@@ -481,20 +481,24 @@ impl Ingredients<'_> {
     }
 }
 
+/// Refuses what pods cannot make `vhost0` with.
+fn one_interface(parameters: &Parameters) -> Result<(), NotReady> {
+    if parameters.is_set(Name::L3mhCidr) {
+        let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
+        return Err(parameters.invalid(Name::L3mhCidr, hint));
+    }
+    let interfaces = parameters.items(Name::PhysicalInterface);
+    if interfaces.len() > 1 || !interfaces.iter().all(|name| is_interface(name)) {
+        let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
+        return Err(parameters.invalid(Name::PhysicalInterface, hint));
+    }
+    Ok(())
+}
+
 /// Options of `tf-node host` for the nodes of a group. Names and addresses are no secrets wherever they come from; options of the module are, and
 /// are in the environment.
-fn host_options(action: Action, parameters: &Parameters) -> Result<Vec<String>, NotReady> {
+fn host_options(parameters: &Parameters) -> Result<Vec<String>, NotReady> {
     let interfaces = parameters.items(Name::PhysicalInterface);
-    if action == Action::Apply {
-        if parameters.is_set(Name::L3mhCidr) {
-            let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
-            return Err(parameters.invalid(Name::L3mhCidr, hint));
-        }
-        if interfaces.len() > 1 || !interfaces.iter().all(|name| is_interface(name)) {
-            let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
-            return Err(parameters.invalid(Name::PhysicalInterface, hint));
-        }
-    }
     let mut options = if parameters.is_dpdk() { dpdk::options(parameters)? } else { Vec::new() };
     options
         .extend(interfaces.iter().filter(|name| is_interface(name)).map(|name| format!("--physical-interface={name}")));

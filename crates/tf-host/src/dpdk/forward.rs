@@ -5,7 +5,7 @@
 //! however the forwarder ends, the interface gets everything back at once.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     net::SocketAddr,
     path::Path,
@@ -21,7 +21,11 @@ use super::{
 use crate::{
     Finding, HostFacts, Root, Wanted,
     act::{described, of_kernel},
-    facts::network::{Network, VHOST0},
+    atomic,
+    facts::{
+        network::{Network, VHOST0},
+        observe_network,
+    },
     journal,
     managers::{HostPrograms, Managers},
     netlink::Writer,
@@ -91,7 +95,7 @@ pub struct Forwarding<'a, F> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Findings that block. The node was not touched.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", preflight::lines(.0))]
     Blocked(Vec<Finding>),
     /// Another process changes the node. It was not touched.
     #[error("another tf-node host is at work on this node; run this again when that one has ended")]
@@ -130,11 +134,10 @@ impl<F: Forwarder> Forwarding<'_, F> {
     /// Why it has not; the interface has everything back then, unless the error says otherwise.
     pub fn begin(&mut self) -> Result<Taken, Error> {
         let _lock = self.lock()?;
-        let mut facts = observe(self.root);
-        if let Some(taken) = self.taken(&facts)? {
+        if let Some(taken) = self.taken()? {
             self.give_back(taken)?;
-            facts = observe(self.root);
         }
+        let facts = observe(self.root);
         let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         if blocking.is_empty() && facts.network.link(VHOST0).is_some() {
             let action = "end the forwarder that made it, or remove the interface";
@@ -166,7 +169,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
     /// What it has not got back.
     pub fn end(&mut self) -> Result<bool, Error> {
         let _lock = self.lock()?;
-        let Some(taken) = self.taken(&observe(self.root))? else { return Ok(false) };
+        let Some(taken) = self.taken()? else { return Ok(false) };
         self.give_back(taken)?;
         Ok(true)
     }
@@ -176,9 +179,8 @@ impl<F: Forwarder> Forwarding<'_, F> {
     /// # Errors
     /// When it cannot be recorded.
     pub fn keep(&self) -> Result<bool, Error> {
-        let facts = observe(self.root);
-        let Some(mut taken) = self.taken(&facts)? else { return Ok(false) };
-        let is_other = taken.update(&facts.network, VHOST0);
+        let Some(mut taken) = self.taken()? else { return Ok(false) };
+        let is_other = taken.update(&self.network(), VHOST0);
         if is_other {
             taken.write(self.record).map_err(|error| self.unusable(error))?;
         }
@@ -277,10 +279,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
         if let Err(error) = managers.give_back(&observe(self.root), Some(&uplink)) {
             return Err(Error::NotGivenBack { uplink, left: vec![error.to_string()] });
         }
-        match fs::remove_file(self.record) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.unusable(error)),
-            _ => Ok(()),
-        }
+        atomic::remove(self.record).map_err(|error| self.unusable(error))
     }
 
     /// Waits until `vhost0` has gone with the forwarder.
@@ -321,12 +320,12 @@ impl<F: Forwarder> Forwarding<'_, F> {
     }
 
     fn network(&self) -> Network {
-        observe(self.root).network
+        observe_network(self.root)
     }
 
     /// What was taken in this boot.
-    fn taken(&self, facts: &HostFacts) -> Result<Option<Taken>, Error> {
-        Taken::read(self.record, &facts.kernel.boot_id).map_err(|error| self.unusable(error))
+    fn taken(&self) -> Result<Option<Taken>, Error> {
+        Taken::read(self.record, self.root).map_err(|error| self.unusable(error))
     }
 
     fn unusable(&self, error: io::Error) -> Error {

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::forward::Forwarder;
 use crate::{
+    atomic,
     data_path::vif::{self, Vif},
     facts::network::VHOST0,
     program::{self, quoted},
@@ -69,10 +70,7 @@ impl Forwarder for Process {
     fn start(&mut self, command: &[String]) -> io::Result<()> {
         // Those of one that was killed: EAL would not start beside them, and nothing answers there.
         for left in [SOCKET, "/run/.rte_config"] {
-            match fs::remove_file(left) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            atomic::remove(Path::new(left))?;
         }
         for file in [SOCKET, VIF_CONFIG] {
             fs::create_dir_all(Path::new(file).parent().unwrap_or(Path::new("/")))?;

@@ -6,8 +6,8 @@ use std::{fs, io, path::Path};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Finding, HostFacts, Wanted, atomic,
-    facts::{addresses::Address, links::Link, network::Network, routes::Route},
+    Finding, HostFacts, Root, Wanted, atomic,
+    facts::{addresses::Address, boot_id, links::Link, network::Network, routes::Route},
     preflight::{Id, hardware},
     uplink::choose,
 };
@@ -99,7 +99,7 @@ impl Taken {
     ///
     /// # Errors
     /// When there is a record that cannot be used.
-    pub fn read(path: &Path, boot_id: &str) -> io::Result<Option<Self>> {
+    pub fn read(path: &Path, root: &Root) -> io::Result<Option<Self>> {
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -110,7 +110,7 @@ impl Taken {
             let why = format!("it has version {}, and this program knows version {VERSION}", taken.version);
             return Err(io::Error::other(why));
         }
-        Ok((taken.boot_id == boot_id).then_some(taken))
+        Ok((taken.boot_id == boot_id(root)).then_some(taken))
     }
 
     /// Writes it in the place of what was there, as a whole, and makes it durable.

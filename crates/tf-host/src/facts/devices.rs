@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::links::Link;
-use crate::root::Reader;
+use crate::root::{Reader, Root};
 
 const PCI: &str = "/sys/bus/pci";
 
@@ -89,6 +89,11 @@ impl Passthrough {
 /// Hardware below interfaces, by their names.
 pub(super) fn read(reader: &Reader<'_>, links: &[Link]) -> BTreeMap<String, Device> {
     links.iter().filter_map(|link| Some((link.name.clone(), device(reader, &link.name)?))).collect()
+}
+
+/// PCI address of an interface's hardware, and nothing else of a node. None where it is not on PCI.
+pub fn pci_of(root: &Root, link: &str) -> Option<String> {
+    device(&Reader::new(root), link)?.pci
 }
 
 fn device(reader: &Reader<'_>, link: &str) -> Option<Device> {

@@ -66,7 +66,7 @@ impl Kernel {
             lockdown: lockdown(reader.value("/sys/kernel/security/lockdown")),
             has_headers: !release.is_empty() && reader.exists(&format!("{MODULES}/{release}/build/Makefile")),
             installed: installed(reader),
-            boot_id: reader.value("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+            boot_id: boot_id(reader),
             release,
         }
     }
@@ -80,6 +80,11 @@ impl Kernel {
     pub fn refuses_unsigned(&self) -> bool {
         self.enforces_signatures || self.lockdown != Lockdown::None
     }
+}
+
+/// Names this boot.
+pub(super) fn boot_id(reader: &Reader<'_>) -> String {
+    reader.value("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
 fn words(text: Option<String>) -> Vec<String> {

@@ -73,6 +73,16 @@ pub fn observe(root: &Root) -> HostFacts {
     read(reader, network)
 }
 
+/// The network of the network namespace that the caller is in, and nothing else of a node: for what is looked at often.
+pub(crate) fn observe_network(root: &Root) -> network::Network {
+    netlink::network(&Reader::new(root))
+}
+
+/// Names the boot of a node, and reads nothing else of it.
+pub(crate) fn boot_id(root: &Root) -> String {
+    kernel::boot_id(&Reader::new(root))
+}
+
 /// Reads all of a node but its network, which is given.
 pub fn observe_files(root: &Root, network: network::Network) -> HostFacts {
     read(Reader::new(root), network)

@@ -276,6 +276,11 @@ pub fn preflight(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     findings
 }
 
+/// Findings for people, a line each.
+pub(crate) fn lines(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 fn unread(facts: &HostFacts) -> Option<Finding> {
     let first = facts.unread.first()?;
     let others = facts.unread.len() - 1;

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use netlink_packet_route::{address::AddressAttribute, route::RouteProtocol};
 use tf_host::{
     HostFacts, Mode, Root, Wanted,
     dpdk::{
@@ -23,7 +22,7 @@ use tf_host::{
 use crate::{
     kernel::{Kernel, in_namespace, open},
     managers::Direct,
-    node::{add, facts, lasting, message, node, over, via},
+    node::{add_to_vhost0, facts, has_what_was_added, lasting, node},
     pci::{OWN, Pci},
     router::{FAR, PORT, Probe, Router},
 };
@@ -186,21 +185,12 @@ fn what_vhost0_had_last_comes_back_when_the_forwarder_ends_by_itself() {
         let mut forwarder = Played::new(node, Fate::Works);
         node.begin(&mut forwarder).unwrap();
         assert!(!node.run(&mut forwarder, |forwarding| forwarding.keep()).unwrap(), "it is as it was");
-        kernel.address("vhost0", "10.0.0.9/24", vec![AddressAttribute::Label("vhost0:9".into())]);
-        let vhost0 = kernel.index("vhost0");
-        add(kernel, message("192.0.2.128/25", 254, vec![over(vhost0), via("10.0.0.1")]));
-        let mut of_agent = message("169.254.7.0/24", 254, vec![over(vhost0)]);
-        of_agent.header.protocol = RouteProtocol::Other(109);
-        add(kernel, of_agent);
+        add_to_vhost0(kernel);
         assert!(node.run(&mut forwarder, |forwarding| forwarding.keep()).unwrap());
         forwarder.die();
         assert!(node.end(&mut forwarder).unwrap());
         let network = facts().network;
-        let added = network.addresses.iter().find(|address| address.address.to_string() == "10.0.0.9/24").unwrap();
-        assert_eq!((added.link.as_str(), added.label.as_deref()), ("eth0", Some("eth0:9")));
-        let route = |to: &str| network.routes.iter().find(|route| route.destination.to_string() == to);
-        assert_eq!(route("192.0.2.128/25").unwrap().hops[0].link, "eth0");
-        assert_eq!(route("169.254.7.0/24"), None);
+        has_what_was_added(&network);
         let addresses = |network: &Network| network.addresses.iter().filter(|address| address.is_global()).count();
         assert_eq!(addresses(&network), addresses(&before.network) + 1);
     });

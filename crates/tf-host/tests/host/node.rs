@@ -94,6 +94,25 @@ pub fn node(kernel: &Kernel, router: &Router) {
     kernel.request(RouteNetlinkMessage::NewRule(rule)).unwrap();
 }
 
+/// Adds an address and a route to `vhost0`, and a route as the agent makes it.
+pub fn add_to_vhost0(kernel: &Kernel) {
+    kernel.address("vhost0", "10.0.0.9/24", vec![AddressAttribute::Label("vhost0:9".into())]);
+    let vhost0 = kernel.index("vhost0");
+    add(kernel, message("192.0.2.128/25", 254, vec![over(vhost0), via("10.0.0.1")]));
+    let mut of_agent = message("169.254.7.0/24", 254, vec![over(vhost0)]);
+    of_agent.header.protocol = RouteProtocol::Other(109);
+    add(kernel, of_agent);
+}
+
+/// The interface has what was added to `vhost0`, but not what the agent made.
+pub fn has_what_was_added(network: &Network) {
+    let added = network.addresses.iter().find(|address| address.address.to_string() == "10.0.0.9/24").unwrap();
+    assert_eq!((added.link.as_str(), added.label.as_deref()), ("eth0", Some("eth0:9")));
+    let route = |to: &str| network.routes.iter().find(|route| route.destination.to_string() == to);
+    assert_eq!(route("192.0.2.128/25").unwrap().hops[0].link, "eth0");
+    assert_eq!(route("169.254.7.0/24"), None);
+}
+
 /// What has to be the same before and after, with another name for the interface, if one is given.
 pub fn lasting(network: &Network, renamed: Option<(&str, &str)>) -> (Vec<Address>, Vec<Route>, Vec<Rule>) {
     let text = serde_json::to_string(network).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, thread, time::Duration};
 
-use netlink_packet_route::{RouteNetlinkMessage, address::AddressAttribute, link::LinkMessage, route::RouteProtocol};
+use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
 use tf_host::{
     Root, Wanted,
     data_path::DataPath as _,
@@ -16,7 +16,7 @@ use tf_sim::module::StandIn;
 use crate::{
     kernel::on_node,
     managers::Direct,
-    node::{add, facts, lasting, message, node, over, via},
+    node::{add_to_vhost0, facts, has_what_was_added, lasting, node},
     router::{Probe, Router},
 };
 
@@ -85,19 +85,9 @@ fn what_was_added_to_vhost0_since_then_comes_back_with_the_rest_but_not_what_the
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("host.json");
         run(&journal, &wanted(), &Do::Apply).unwrap();
-        kernel.address("vhost0", "10.0.0.9/24", vec![AddressAttribute::Label("vhost0:9".into())]);
-        let vhost0 = kernel.index("vhost0");
-        add(kernel, message("192.0.2.128/25", 254, vec![over(vhost0), via("10.0.0.1")]));
-        let mut of_agent = message("169.254.7.0/24", 254, vec![over(vhost0)]);
-        of_agent.header.protocol = RouteProtocol::Other(109);
-        add(kernel, of_agent);
+        add_to_vhost0(kernel);
         run(&journal, &wanted(), &Do::Remove).unwrap();
-        let network = facts().network;
-        let added = network.addresses.iter().find(|address| address.address.to_string() == "10.0.0.9/24").unwrap();
-        assert_eq!((added.link.as_str(), added.label.as_deref()), ("eth0", Some("eth0:9")));
-        let route = |to: &str| network.routes.iter().find(|route| route.destination.to_string() == to);
-        assert_eq!(route("192.0.2.128/25").unwrap().hops[0].link, "eth0");
-        assert_eq!(route("169.254.7.0/24"), None);
+        has_what_was_added(&facts().network);
     });
 }
 

@@ -16,7 +16,7 @@ use tf_plan::node::launch::{self, Launch};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Notify, Semaphore, watch},
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
@@ -26,6 +26,7 @@ use crate::{
     command::Commands,
     health::View,
     identity::{Identity, Report},
+    keeping::Keeping,
     log,
     paths::Paths,
     pod::Pod,
@@ -47,8 +48,8 @@ const RETRY: Duration = Duration::from_secs(10);
 pub struct Agent {
     context: routes::Context,
     identity: Identity,
-    serving: Option<(Launch, JoinHandle<()>)>,
-    relaying: Option<(launch::Relay, JoinHandle<()>)>,
+    serving: Keeping<Launch>,
+    relaying: Keeping<launch::Relay>,
     cni: Cni,
     settings: Settings,
     files_changed: Arc<Notify>,
@@ -75,7 +76,15 @@ impl Agent {
             commands,
             memory: Memory::default(),
         };
-        Self { context, identity, serving: None, relaying: None, cni, settings, files_changed }
+        Self {
+            context,
+            identity,
+            serving: Keeping::default(),
+            relaying: Keeping::default(),
+            cni,
+            settings,
+            files_changed,
+        }
     }
 
     /// Serves what the launch file says, from now on, and looks after the certificate that it says.
@@ -84,34 +93,26 @@ impl Agent {
         self.relay(launch.relay.as_ref());
         self.cni.follow(launch.cni.as_ref());
         self.settings.follow(launch.settings.as_ref());
-        if self.serving.as_ref().is_some_and(|(present, _)| present == launch) {
+        if !self.serving.end_other(Some(launch)) {
             return;
-        }
-        if let Some((_, task)) = self.serving.take() {
-            task.abort();
         }
         if let Some(agent) = launch.agent.clone() {
             let context = Arc::new((self.context.clone(), launch.clone()));
             let readiness = readiness::serve(Arc::clone(&context), agent.port);
             let api = serve(context, agent, Arc::clone(&self.files_changed));
-            let task = tokio::spawn(async move {
+            let both = async move {
                 tokio::join!(readiness, api);
-            });
-            self.serving = Some((launch.clone(), task));
+            };
+            self.serving.start(launch.clone(), both);
         }
     }
 
     fn relay(&mut self, relay: Option<&launch::Relay>) {
-        if self.relaying.as_ref().map(|(present, _)| present) == relay {
-            return;
+        if self.relaying.end_other(relay)
+            && let Some(relay) = relay
+        {
+            self.relaying.start(relay.clone(), relay::run(relay.clone(), self.context.paths.clone()));
         }
-        if let Some((_, task)) = self.relaying.take() {
-            task.abort();
-        }
-        let start = |relay: &launch::Relay| {
-            (relay.clone(), tokio::spawn(relay::run(relay.clone(), self.context.paths.clone())))
-        };
-        self.relaying = relay.map(start);
     }
 
     /// The certificates may be others now.
@@ -129,17 +130,6 @@ impl Agent {
     /// What there is to tell about the certificate.
     pub fn report(&self) -> watch::Receiver<Report> {
         self.identity.report()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        if let Some((_, task)) = &self.serving {
-            task.abort();
-        }
-        if let Some((_, task)) = &self.relaying {
-            task.abort();
-        }
     }
 }
 

@@ -25,7 +25,6 @@ use tf_plan::node::{
 };
 use tokio::{
     sync::{Notify, watch},
-    task::JoinHandle,
     time::{Instant, sleep},
 };
 
@@ -39,6 +38,7 @@ use self::{
     view::Latest,
 };
 use crate::{
+    keeping::Keeping,
     paths::Paths,
     pod::Pod,
     probe::{Look, Looker, Page, workers::Run},
@@ -78,7 +78,7 @@ pub struct Monitor {
     paths: Paths,
     daemon: String,
     pod: Pod,
-    looking: Option<(Launch, JoinHandle<()>)>,
+    looking: Keeping<Launch>,
     told: watch::Sender<Report>,
     latest: watch::Sender<Option<Latest>>,
     stirred: Arc<Notify>,
@@ -91,7 +91,7 @@ impl Monitor {
             paths,
             daemon: daemon.to_owned(),
             pod,
-            looking: None,
+            looking: Keeping::default(),
             told: watch::Sender::default(),
             latest: watch::Sender::default(),
             stirred: Arc::default(),
@@ -100,13 +100,10 @@ impl Monitor {
 
     /// Looks at what this launch file runs, from now on.
     pub fn follow(&mut self, launch: &Launch) {
-        if self.looking.as_ref().is_some_and(|(present, _)| present == launch) {
+        if !self.looking.end_other(Some(launch)) {
             // Its files are others, or it is about to be started.
             self.stirred.notify_one();
             return;
-        }
-        if let Some((_, task)) = self.looking.take() {
-            task.abort();
         }
         // The process is the same.
         self.told.send_modify(|told| *told = Report { shown: told.shown, ..Report::default() });
@@ -129,7 +126,7 @@ impl Monitor {
                 latest: self.latest.clone(),
                 stirred: Arc::clone(&self.stirred),
             };
-            self.looking = Some((launch.clone(), tokio::spawn(watcher.watch())));
+            self.looking.start(launch.clone(), watcher.watch());
         }
     }
 
@@ -140,7 +137,7 @@ impl Monitor {
 
     /// Why this process of the daemon does not serve, if it does not and no operator asks.
     pub fn unwell(&self, pid: Option<i32>) -> Option<String> {
-        let (launch, _) = self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
+        let launch = self.looking.present().filter(|launch| is_companion(launch))?;
         let told = self.told.borrow();
         let is_asked = launch.alive.is_none() && !matches!(launch.ready, Probe::Process);
         let is_new = is_asked && pid.is_some() && told.shown != pid;
@@ -172,7 +169,7 @@ impl Monitor {
 
     /// Whether this process of the daemon was seen to serve; none where there is nothing to see, or an operator asks.
     pub fn serves(&self, pid: Option<i32>) -> Option<bool> {
-        let (launch, _) = self.looking.as_ref().filter(|(launch, _)| is_companion(launch))?;
+        let launch = self.looking.present().filter(|launch| is_companion(launch))?;
         let is_visible = !matches!(launch.ready, Probe::Process);
         is_visible.then(|| pid.is_some() && self.told.borrow().serving == pid)
     }
@@ -368,12 +365,4 @@ impl Watcher {
 /// Whether operators do not ask about it.
 fn is_companion(launch: &Launch) -> bool {
     launch.agent.is_none()
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        if let Some((_, task)) = &self.looking {
-            task.abort();
-        }
-    }
 }

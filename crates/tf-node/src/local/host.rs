@@ -10,7 +10,11 @@ use std::{
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use nix::ifaddrs::getifaddrs;
-use tf_host::{Root, dpdk::taken::Taken, facts::memory::bytes, observe};
+use tf_host::{
+    Root,
+    dpdk::taken::Taken,
+    facts::{devices::pci_of, memory::bytes},
+};
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,16 +61,14 @@ impl Host {
     /// # Errors
     /// When the record cannot be read.
     pub fn with_hardware(mut self, record: &Path) -> Result<Self> {
-        let facts = observe(&Root::default());
-        let taken = Taken::read(record, &facts.kernel.boot_id).with_context(|| format!("read {}", record.display()))?;
-        let addresses = |devices: Vec<&str>| devices.into_iter().map(str::to_owned).collect();
-        let by_link = facts.devices.iter().filter_map(|(link, device)| Some((link, vec![device.pci.as_deref()?])));
-        self.pci = by_link.map(|(link, pci)| (link.clone(), addresses(pci))).collect();
-        if let Some(taken) = taken {
-            let (name, devices) = (&taken.uplink.name, taken.devices.iter().map(|device| device.pci.as_str()));
-            self.pci.insert(name.clone(), addresses(devices.collect()));
-            if self.links.iter().all(|link| link.name != *name) {
-                self.links.push(Link { name: name.clone(), mac: Some(taken.mac.clone()), ..Link::default() });
+        let root = Root::default();
+        let taken = Taken::read(record, &root).with_context(|| format!("read {}", record.display()))?;
+        let of_link = |link: &Link| Some((link.name.clone(), vec![pci_of(&root, &link.name)?]));
+        self.pci = self.links.iter().filter_map(of_link).collect();
+        if let Some(Taken { uplink, mac, devices, .. }) = taken {
+            self.pci.insert(uplink.name.clone(), devices.into_iter().map(|device| device.pci).collect());
+            if self.links.iter().all(|link| link.name != uplink.name) {
+                self.links.push(Link { name: uplink.name, mac: Some(mac), ..Link::default() });
             }
         }
         Ok(self)

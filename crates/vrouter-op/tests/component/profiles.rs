@@ -33,6 +33,26 @@ fn refused(profiles: &[&str], specs: &Value) -> NotReady {
     plan(&vrouter(groups(profiles, json!({}))), &with(specs)).expect_err("it is refused")
 }
 
+/// A node of each group with an agent: n1 of a, n2 of b.
+fn with_agents(seen: &mut Observed<Vrouter>) {
+    let node = |name: &str, tier: &str, address: &str| Node {
+        name: name.into(),
+        address: Some(address.into()),
+        labels: [("tier".to_owned(), tier.to_owned())].into(),
+        ..Node::default()
+    };
+    seen.nodes = Source::Known(vec![node("n1", "a", "10.0.0.1"), node("n2", "b", "10.0.0.2")]);
+    let pod = |name: &str, node: &str| Pod {
+        name: name.into(),
+        uid: name.into(),
+        node: Some(node.into()),
+        ready: true,
+        ..Pod::default()
+    };
+    seen.pods =
+        Source::Known(vec![pod("vrouter1-a-vrouter-daemonset-x", "n1"), pod("vrouter1-b-vrouter-daemonset-y", "n2")]);
+}
+
 /// What counts on nodes of group a.
 fn listed(plan: &Plan) -> Vec<String> {
     let map = plan.objects.iter().find(|it| it.kind == CONFIG_MAP && it.name.ends_with("-parameters")).expect("a list");
@@ -107,22 +127,7 @@ fn mappings_of_several_profiles_are_merged_by_their_interfaces_and_registered_fo
         "more": {"sriov": {"numberOfVfs": 8, "virtualFunctionMappings": [mapping("ens2", "green")]}},
     });
     let mut seen = with(&profiles);
-    let node = |name: &str, tier: &str, address: &str| Node {
-        name: name.into(),
-        address: Some(address.into()),
-        labels: [("tier".to_owned(), tier.to_owned())].into(),
-        ..Node::default()
-    };
-    seen.nodes = Source::Known(vec![node("n1", "a", "10.0.0.1"), node("n2", "b", "10.0.0.2")]);
-    let pod = |name: &str, node: &str| Pod {
-        name: name.into(),
-        uid: name.into(),
-        node: Some(node.into()),
-        ready: true,
-        ..Pod::default()
-    };
-    seen.pods =
-        Source::Known(vec![pod("vrouter1-a-vrouter-daemonset-x", "n1"), pod("vrouter1-b-vrouter-daemonset-y", "n2")]);
+    with_agents(&mut seen);
     let plan = plan(&vrouter(groups(&["base", "more"], json!({}))), &seen).expect("a plan");
     let lines = listed(&plan);
     let path = "# VrouterProfile base, more: sriov.virtualFunctionMappings";
@@ -147,22 +152,7 @@ fn a_group_of_the_dpdk_mode_has_a_forwarder_and_the_others_have_the_kernel() {
     let mut spec = groups(&["fast"], json!({}));
     spec["serviceConfiguration"] = json!({"vhost0": "Managed", "physicalInterface": "ens1"});
     let mut seen = with(&profiles);
-    let node = |name: &str, tier: &str| Node {
-        name: name.into(),
-        address: Some("10.0.0.7".into()),
-        labels: [("tier".to_owned(), tier.to_owned())].into(),
-        ..Node::default()
-    };
-    seen.nodes = Source::Known(vec![node("n1", "a"), node("n2", "b")]);
-    let pod = |name: &str, node: &str| Pod {
-        name: name.into(),
-        uid: name.into(),
-        node: Some(node.into()),
-        ready: true,
-        ..Pod::default()
-    };
-    let pods = vec![pod("vrouter1-a-vrouter-daemonset-x", "n1"), pod("vrouter1-b-vrouter-daemonset-y", "n2")];
-    seen.pods = Source::Known(pods);
+    with_agents(&mut seen);
     let plan = plan(&vrouter(spec), &seen).expect("a plan");
     let sets: Vec<&Value> = plan.objects.iter().filter(|it| it.kind == DAEMON_SET).map(|it| &it.body).collect();
     let pod = |set: usize| &sets[set]["spec"]["template"]["spec"];
