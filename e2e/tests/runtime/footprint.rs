@@ -118,8 +118,7 @@ async fn ten_thousand_foreign_secrets_and_as_many_pods_cost_no_memory_and_no_req
     for (name, without, with) in measured {
         let kept = KEPT * operators::kinds_of(name) as u64;
         assert!(with.own.saturating_sub(without.own) <= kept, "{name} keeps what is not its own\n{report}");
-        // As tests build them, in profile `lab`. Without optimisation their code alone is larger.
-        assert!(with.resident <= operators::largest(name), "{name} is too large\n{report}");
+        assert!(with.own <= operators::largest_own(name), "{name} is too large\n{report}");
     }
     assert_eq!(asked.writes(), 0);
     assert!(asked.total <= 4, "more than a dozen requests a minute: {asked:?}");
