@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{atomic, plan::Plan};
+use crate::{Root, atomic, data_path::each, facts::boot_id, plan::Plan};
 
 /// The version of what is written.
 const VERSION: u32 = 1;
@@ -114,6 +114,14 @@ impl Journal {
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         atomic::write(path, &serde_json::to_vec(self)?, 0o600)?;
         Ok(atomic::sync_directory(path.parent().unwrap_or(Path::new("/")))?)
+    }
+
+    /// Several uplinks that `vhost0` was made above in this boot: it has the MAC address of none of them. Empty: there was one, or none.
+    pub fn uplinks(path: &Path, root: &Root) -> Vec<String> {
+        let journal = Self::read(path).ok().flatten().filter(|journal| journal.boot_id == boot_id(root));
+        let names: Vec<String> =
+            journal.iter().flat_map(|journal| each(&journal.plan.uplink)).map(str::to_owned).collect();
+        if names.len() > 1 { names } else { Vec::new() }
     }
 
     /// What is to be done about it in a boot.

@@ -21,6 +21,7 @@ use crate::{
     plan::{NoPlan, Plan, Step, restore, switch},
     preflight,
     preflight::Id,
+    reload::{OtherModule, Reloaded},
 };
 
 /// How long a node may take until it is as it should be.
@@ -46,6 +47,8 @@ pub struct Setup<'a, D> {
     pub data_path: &'a mut D,
     /// Programs of the host, for those that set addresses.
     pub programs: &'a dyn HostPrograms,
+    /// What is done about another kernel module than the loaded one.
+    pub other_module: OtherModule,
 }
 
 /// What was done.
@@ -59,6 +62,8 @@ pub struct Done {
     pub files: Vec<String>,
     /// Whether what an earlier process began was undone first.
     pub recovered: bool,
+    /// What became of another kernel module than the loaded one.
+    pub module: Reloaded,
 }
 
 /// Why a node is not as it should be.
@@ -90,6 +95,14 @@ pub enum Error {
     /// What an earlier process began cannot be undone.
     #[error("what an earlier process began on this node cannot be undone: {}", .0.join(", "))]
     NotRecovered(Vec<String>),
+    /// What is known of the module cannot be kept. The vRouter has its place on the node.
+    #[error("{} cannot be written: {error}; run this again when that is corrected", .path.display())]
+    Module {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Another process changes the node. It was not touched.
     #[error("another tf-node host apply or remove is at work on this node; run this again when that one has ended")]
     Busy,
@@ -134,11 +147,17 @@ impl<D: DataPath> Setup<'_, D> {
     pub fn apply(&mut self) -> Result<Done, Error> {
         let _lock = self.lock()?;
         let (facts, recovered) = self.found()?;
-        if let Some(uplink) = self.is_done(&facts)? {
-            self.release(&facts, &uplink)?;
-            return Ok(Done { uplink: Some(uplink), recovered, ..Done::default() });
+        let done = self.with_present_module(facts)?;
+        Ok(Done { recovered, ..done })
+    }
+
+    /// The same, whatever the module is.
+    pub(crate) fn set_up(&mut self, facts: &HostFacts) -> Result<Done, Error> {
+        if let Some(uplink) = self.is_done(facts)? {
+            self.release(facts, &uplink)?;
+            return Ok(Done { uplink: Some(uplink), ..Done::default() });
         }
-        let mut blocking: Vec<Finding> = preflight(&facts, self.wanted).into_iter().filter(Finding::blocks).collect();
+        let mut blocking: Vec<Finding> = preflight(facts, self.wanted).into_iter().filter(Finding::blocks).collect();
         // One that the module has is the vRouter's, whatever kind the kernel says it is.
         if facts.module.loaded.is_some()
             && facts.network.link(VHOST0).is_some()
@@ -157,7 +176,7 @@ impl<D: DataPath> Setup<'_, D> {
         self.managers().keep_from_vhost0(&facts).map_err(Error::NotKept)?;
         self.carry_out(&facts, &plan, |facts, wanted| Ok(switch(facts, wanted)?.steps), true)?;
         self.release(&facts, &plan.uplink)?;
-        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, ..Done::default() })
+        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), ..Done::default() })
     }
 
     /// Removes the CNI configuration, gives the uplink back all that `vhost0` has, and removes `vhost0`. `forced`: also where pods or the agent
@@ -171,8 +190,9 @@ impl<D: DataPath> Setup<'_, D> {
         if facts.network.link(VHOST0).is_none() {
             let files = remove_cni(self.root, self.wanted, forced)?;
             self.give_back(&facts, None)?;
+            let module = if facts.module.loaded.is_some() { self.leave_module() } else { Reloaded::No };
             self.forget()?;
-            return Ok(Done { files, recovered, ..Done::default() });
+            return Ok(Done { files, recovered, module, ..Done::default() });
         }
         self.data_path.prepare().map_err(Error::DataPath)?;
         let mut users = self.data_path.users().map_err(Error::DataPath)?;
@@ -180,18 +200,30 @@ impl<D: DataPath> Setup<'_, D> {
         if !forced && !users.is_empty() {
             return Err(Error::InUse(users));
         }
-        let plan = restore(&facts, self.wanted)?;
-        let is_attached = self.is_attached(&plan.uplink)?;
-        let plan = plan.disconnecting(is_attached);
+        let plan = self.way_back(&facts)?;
         // First: no pod is connected any more that would be cut off at once.
         let files = cni::remove(self.root, self.wanted).map_err(Error::Cni)?;
-        let left = |facts: &HostFacts, wanted: &Wanted| Ok(restore(facts, wanted)?.disconnecting(false).steps);
-        self.carry_out(&facts, &plan, left, false)?;
-        // Nothing of the node's network depends on it any more.
-        self.data_path.remove().map_err(Error::NotRemoved)?;
-        self.give_back(&facts, Some(&plan.uplink))?;
+        self.take_back(&facts, &plan)?;
+        let given = (!self.wanted.multihomed).then_some(plan.uplink.as_str());
+        self.give_back(&facts, given)?;
+        let module = self.leave_module();
         self.forget()?;
-        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, files })
+        Ok(Done { uplink: Some(plan.uplink), steps: plan.steps.len(), recovered, files, module })
+    }
+
+    /// How the uplink gets everything back.
+    pub(crate) fn way_back(&mut self, facts: &HostFacts) -> Result<Plan, Error> {
+        let plan = restore(facts, self.wanted)?;
+        let is_attached = self.is_attached(&plan.uplink)?;
+        Ok(plan.disconnecting(is_attached))
+    }
+
+    /// Gives the uplink everything back, and removes `vhost0`.
+    pub(crate) fn take_back(&mut self, facts: &HostFacts, plan: &Plan) -> Result<(), Error> {
+        let left = |facts: &HostFacts, wanted: &Wanted| Ok(restore(facts, wanted)?.disconnecting(false).steps);
+        self.carry_out(facts, plan, left, false)?;
+        // Nothing of the node's network depends on it any more.
+        self.data_path.remove().map_err(Error::NotRemoved)
     }
 
     /// Undoes what a process began in this boot that ended before it was done. Whether there was something.
@@ -281,6 +313,10 @@ impl<D: DataPath> Setup<'_, D> {
 
     /// Has programs that set addresses leave the uplink alone, whose addresses are on `vhost0` now.
     fn release(&self, facts: &HostFacts, uplink: &str) -> Result<(), Error> {
+        // Several keep their addresses, and who sets them.
+        if self.wanted.multihomed {
+            return Ok(());
+        }
         let not_asked =
             |error| Error::NotAsked { done: "vhost0 has the place of the interface", uplink: uplink.into(), error };
         self.managers().release(facts, uplink).map(drop).map_err(not_asked)
@@ -302,6 +338,7 @@ impl<D: DataPath> Setup<'_, D> {
     }
 
     fn forget(&self) -> Result<(), Error> {
+        self.forget_module()?;
         atomic::remove(self.journal).map_err(|error| self.unusable(error.into()))
     }
 
@@ -327,7 +364,7 @@ pub fn remove_cni(root: &Root, wanted: &Wanted, forced: bool) -> Result<Vec<Stri
 }
 
 /// Pods of the vRouter's network, for people.
-fn pods(root: &Root) -> impl Iterator<Item = String> {
+pub(crate) fn pods(root: &Root) -> impl Iterator<Item = String> {
     let pods = cni::pods(root);
     let named = pods.first().map(|first| {
         let more = if pods.len() > 1 { format!(" and {} more", pods.len() - 1) } else { String::new() };

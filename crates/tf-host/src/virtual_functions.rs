@@ -19,6 +19,7 @@ use crate::{
         self,
         virtual_functions::{self, used},
     },
+    record,
 };
 
 /// For the kernel to have the functions: drivers that are slow take seconds.
@@ -41,10 +42,8 @@ pub struct Change {
 
 /// What was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct Record {
-    /// In which boot.
-    boot_id: String,
     /// Numbers by the PCI addresses of devices.
     made: BTreeMap<String, u32>,
 }
@@ -94,7 +93,7 @@ pub fn changes(facts: &HostFacts, wanted: &Wanted) -> Vec<Change> {
 ///
 /// # Errors
 /// Why it is not there.
-pub fn apply(root: &Root, wanted: &Wanted, record: &Path) -> Result<Vec<Change>, Error> {
+pub fn apply(root: &Root, wanted: &Wanted, path: &Path) -> Result<Vec<Change>, Error> {
     let facts = observe(root);
     let findings = virtual_functions::check(&facts, wanted);
     let blocking: Vec<Finding> = findings.into_iter().filter(Finding::blocks).collect();
@@ -105,11 +104,12 @@ pub fn apply(root: &Root, wanted: &Wanted, record: &Path) -> Result<Vec<Change>,
     if changes.is_empty() {
         return Ok(changes);
     }
-    let mut made = read(record, &facts.kernel.boot_id)?;
+    let boot = &facts.kernel.boot_id;
+    let mut made: Record = record::read(path, boot).map_err(|error| unusable(path, error))?;
     for change in &changes {
         // First: what is not recorded is never taken away.
         made.made.insert(change.pci.clone(), change.to);
-        write(record, &made)?;
+        record::write(path, boot, &made).map_err(|error| unusable(path, error))?;
         set(root, change)?;
     }
     Ok(changes)
@@ -119,9 +119,10 @@ pub fn apply(root: &Root, wanted: &Wanted, record: &Path) -> Result<Vec<Change>,
 ///
 /// # Errors
 /// When the kernel does not take a function away, or the record cannot be used.
-pub fn remove(root: &Root, record: &Path) -> Result<(Vec<Change>, Vec<String>), Error> {
+pub fn remove(root: &Root, path: &Path) -> Result<(Vec<Change>, Vec<String>), Error> {
     let facts = observe(root);
-    let mut made = read(record, &facts.kernel.boot_id)?;
+    let boot = &facts.kernel.boot_id;
+    let mut made: Record = record::read(path, boot).map_err(|error| unusable(path, error))?;
     let (mut removed, mut left) = (Vec::new(), Vec::new());
     for (pci, number) in made.made.clone() {
         let found = facts.devices.iter().find(|(_, device)| device.pci.as_ref() == Some(&pci));
@@ -138,11 +139,8 @@ pub fn remove(root: &Root, record: &Path) -> Result<(Vec<Change>, Vec<String>), 
         }
         made.made.remove(&pci);
     }
-    if made.made.is_empty() {
-        atomic::remove(record).map_err(|error| unusable(record, error))?;
-    } else {
-        write(record, &made)?;
-    }
+    let kept = if made.made.is_empty() { atomic::remove(path) } else { record::write(path, boot, &made) };
+    kept.map_err(|error| unusable(path, error))?;
     Ok((removed, left))
 }
 
@@ -173,28 +171,6 @@ fn set(root: &Root, change: &Change) -> Result<(), Error> {
         thread::sleep(LOOK);
     }
     Ok(())
-}
-
-/// What was made in this boot.
-fn read(path: &Path, boot_id: &str) -> Result<Record, Error> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(unusable(path, error)),
-    };
-    let record = if text.is_empty() {
-        Record::default()
-    } else {
-        serde_json::from_slice::<Record>(&text).map_err(|error| unusable(path, error.into()))?
-    };
-    if record.boot_id == boot_id { Ok(record) } else { Ok(Record { boot_id: boot_id.into(), ..Record::default() }) }
-}
-
-fn write(path: &Path, record: &Record) -> Result<(), Error> {
-    let text = serde_json::to_vec(record).map_err(|error| unusable(path, error.into()))?;
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    let written = fs::create_dir_all(parent).and_then(|()| atomic::write(path, &text, 0o600));
-    written.map_err(|error| unusable(path, error))
 }
 
 fn unusable(path: &Path, error: io::Error) -> Error {

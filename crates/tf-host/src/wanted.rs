@@ -92,6 +92,8 @@ pub struct Wanted {
     pub physical_interfaces: Vec<String>,
     /// Whether the address of the node is on the loopback interface and routes lead there over several uplinks (`l3mhCidr`).
     pub multihomed: bool,
+    /// Network of that address (`l3mhCidr`).
+    pub loopback_subnet: Option<IpNet>,
     /// Network of the overlay's packets; it says the prefix length where the interface has the network of a single host.
     pub data_subnet: Option<IpNet>,
     /// The router of the overlay's packets.
@@ -125,6 +127,7 @@ impl Default for Wanted {
             module_parameters: BTreeMap::new(),
             physical_interfaces: Vec::new(),
             multihomed: false,
+            loopback_subnet: None,
             data_subnet: None,
             gateway: None,
             control_nodes: Vec::new(),

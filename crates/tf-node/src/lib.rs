@@ -29,6 +29,7 @@ pub mod place;
 pub mod pod;
 pub mod probe;
 pub mod process;
+pub mod queues;
 pub mod reload;
 pub mod room;
 pub mod set;
@@ -39,6 +40,7 @@ pub mod state_file;
 pub mod store;
 pub mod supervise;
 pub mod tls;
+pub mod vhost0;
 pub mod volume;
 pub mod watch;
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use tf_api::{
     common::PodConfiguration,
-    names::{NODE_CONTROL_PLANE, NODE_MASTER},
+    names::{self, NODE_CONTROL_PLANE, NODE_MASTER},
 };
 
 use crate::observed::{Node, Taint};
@@ -226,6 +226,19 @@ fn wrong(requirement: &NodeSelectorRequirement, operators: &[&str]) -> Option<St
         _ => return None,
     };
     Some(format!("{key}: {operator} {cause}"))
+}
+
+/// Tolerations of a spec, and that of the taint of nodes whose vRouter does not serve yet: pods of Tungsten Fabric are in the network of their node, and agents
+/// would wait for ever.
+pub fn with_own_taint(stated: &[Toleration]) -> Vec<Toleration> {
+    let own = Toleration {
+        key: Some(names::TAINT_AGENT_NOT_READY.into()),
+        operator: Some("Exists".into()),
+        effect: Some("NoSchedule".into()),
+        ..Toleration::default()
+    };
+    let is_there = stated.contains(&own);
+    stated.iter().cloned().chain((!is_there).then_some(own)).collect()
 }
 
 /// The taint that keeps pods with these tolerations from a node, if there is one (Kubernetes, "Taints and Tolerations").

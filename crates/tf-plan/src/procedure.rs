@@ -219,7 +219,10 @@ pub fn complete_nodes<Cr: Managed>(
         live: &observed.workloads,
         change: &|pod, live, template| {
             let outdated = || rollout::outdated(pod, live, template);
-            if is_clear { reports.change(pod, daemon, live, template, &contents) } else { outdated() }
+            let change = if is_clear { reports.change(pod, daemon, live, template, &contents) } else { outdated() };
+            // Nothing of it differs, and another one loads the kernel module again.
+            let is_drained = || node(pod).is_some_and(|node| node.cordoned) && reports.may_reload(pod);
+            change.or_else(|| is_drained().then_some(Change::Template))
         },
         trouble: &|pod| troubles.get(&pod.name).cloned(),
         lately: &|pod| left_of_patience(pod, observed.now).is_some(),

@@ -9,6 +9,7 @@ use crate::{
     node::{
         ContentHash,
         state::{HostFiles, Phase, State, Status},
+        vrouter,
     },
     observed::{Agent, Observed, Pod, Workload},
     rollout::{self, Change, Decision},
@@ -142,7 +143,7 @@ impl<'a> Reports<'a> {
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), cause(pod)?))).collect()
     }
 
-    /// Pods that serve without something that a daemon of theirs should be connected to, or without kernel settings, with what it is.
+    /// Pods that serve without something that a daemon of theirs should be connected to, or whose node is not as it should be, with what it is.
     pub fn shortages(&self) -> BTreeMap<String, String> {
         let lacks = |(daemon, state): (&String, &State)| {
             Some(format!("its {daemon} is not connected: {}", state.lacks.as_ref()?))
@@ -150,9 +151,18 @@ impl<'a> Reports<'a> {
         let shortage = |pod: &Pod| {
             let status = self.of(pod)?;
             let settings = || Some(format!("{}; correct CONTRAIL_SYSCTL_TUNING", status.settings.as_ref()?));
-            status.daemons.iter().find_map(lacks).or_else(settings)
+            let vhost0 = || status.vhost0.clone();
+            let queues = || status.queues.clone();
+            let module = || Some(status.module.as_ref()?.explained());
+            status.daemons.iter().find_map(lacks).or_else(vhost0).or_else(settings).or_else(queues).or_else(module)
         };
         self.pods.iter().filter_map(|pod| Some((pod.name.clone(), shortage(pod)?))).collect()
+    }
+
+    /// Whether the kernel module of a pod's node is loaded again by another pod, as its agent says.
+    pub fn may_reload(&self, pod: &Pod) -> bool {
+        let module = || self.of(pod)?.module.as_ref();
+        module().is_some_and(vrouter::Module::is_free)
     }
 
     /// The certificate or bundle by which daemons of a pod do not go before they are started anew, if its agent says so.

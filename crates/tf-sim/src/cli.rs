@@ -18,7 +18,7 @@ use crate::{
     elected::{self, Mandate},
     exit::{Exit, exception, usage},
     hangup, keystone, kubernetes, log,
-    module::vif,
+    module::{loader, vif},
     options::{Daemon, Options},
     status::{Peer, Status},
     unkind::{self, Unkind},
@@ -67,6 +67,9 @@ async fn play(arguments: &[String]) -> Result<(), Exit> {
             let printed = vif::run(&arguments).map_err(|error| exception(error.to_string()))?;
             print!("{printed}");
             return Ok(());
+        }
+        if loader::NAMES.contains(&called.as_str()) {
+            return loader::run(&called, &arguments).map_err(|error| exception(error.to_string()));
         }
         if called == vrouter::cni::NAME {
             let (printed, is_done) = vrouter::cni::run().await;

@@ -4,7 +4,7 @@
 //! tell that they will, the younger resource is refused with the name of the older one.
 
 use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
-use tf_api::{Managed, UpgradeStrategy, Vrouter, contract::Reason, names};
+use tf_api::{Managed, UpgradeStrategy, Vrouter, contract::Reason};
 use tf_plan::{
     build::identity::{Identity, REMOVAL},
     observed::Node,
@@ -43,7 +43,7 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let common = &cr.spec.common_configuration;
     let everywhere = || Placement::from_selector(&common.node_selector, Placement::Everywhere);
     if cr.spec.groups.is_empty() {
-        let tolerations = tolerated(cr, &common.tolerations);
+        let tolerations = tolerated(&common.tolerations);
         return vec![Group {
             name: None,
             placement: everywhere(),
@@ -57,7 +57,7 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let groups = cr.spec.groups.iter().map(|group| Group {
         name: Some(&group.name),
         placement: Placement::from_selector(&group.node_selector, everywhere()).narrowed(group.node_affinity.as_ref()),
-        tolerations: tolerated(cr, if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
+        tolerations: tolerated(if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
         gateway: group.vrouter_gateway.as_deref(),
         profiles: &group.profiles,
         profiles_win: group.override_fields == Some(true),
@@ -66,16 +66,9 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     groups.collect()
 }
 
-/// Tolerations of the spec, and of the taint that waits for the agent: it would wait for ever.
-fn tolerated(cr: &Vrouter, stated: &[Toleration]) -> Vec<Toleration> {
-    let is_tainted = cr.spec.service_configuration.agent_not_ready_taint == Some(true) && !stated.is_empty();
-    let own = is_tainted.then(|| Toleration {
-        key: Some(names::TAINT_AGENT_NOT_READY.into()),
-        operator: Some("Exists".into()),
-        effect: Some("NoSchedule".into()),
-        ..Toleration::default()
-    });
-    stated.iter().cloned().chain(own).collect()
+/// Tolerations of the spec. None are stated: pods tolerate every taint.
+fn tolerated(stated: &[Toleration]) -> Vec<Toleration> {
+    if stated.is_empty() { Vec::new() } else { placement::with_own_taint(stated) }
 }
 
 /// Whether one of the groups selects a node.

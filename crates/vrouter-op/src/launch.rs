@@ -13,7 +13,7 @@ use tf_plan::{
 };
 
 use crate::{
-    config::{agent, clients, cni},
+    config::{agent, clients, cni, qos},
     dpdk,
     parameters::{Name, Parameters},
     pods::Pods,
@@ -40,7 +40,10 @@ pub fn file(
     let launch = match daemon {
         name if name == nodemanager::CONTAINER.name => node_manager(services),
         dpdk::FORWARDER => dpdk::launch(&pods.forward_options),
-        _ => vrouter_agent(parameters, services, agents, &pods.cni_targets)?,
+        _ => Launch {
+            vhost0: pods.vhost0_options(parameters)?,
+            ..vrouter_agent(parameters, services, agents, &pods.cni_targets)?
+        },
     };
     Ok(launch.render()?)
 }
@@ -89,6 +92,7 @@ fn vrouter_agent(
     launch.files.insert(node::SYSCTL_FILE.into(), OnChange::Nothing);
     let stated = !parameters.items(Name::ContrailSysctlTuning).is_empty();
     launch.settings = Some(Settings { file: node::SYSCTL_FILE.into(), stated });
+    launch.queues = qos::queues(parameters)?;
     launch.lists = Some(Lists::of(&["servers", "collectors"]));
     launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;

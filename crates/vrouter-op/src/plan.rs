@@ -274,7 +274,8 @@ impl World<'_> {
             made.changes_node |= pods.changes_node;
             made.daemons.extend(pods.daemons.iter().cloned());
             made.objects.extend(files.objects(&identity)?);
-            let (daemon_set, name, hash) = self.daemon_set(group, &files, pods, pods.init_of(&parameters)?);
+            let (daemon_set, name, hash) =
+                self.daemon_set(group, &files, pods, pods.init_of(&parameters, strategy::reloads(self.cr, group))?);
             made.objects.push(daemon_set);
             // What every node completes for itself counts as it is stored.
             made.contents.extend(files.content_hash(ANY_NODE).map(|content| (name.clone(), content)));

@@ -95,6 +95,8 @@ pub struct Pods {
     pub daemons: Vec<Daemon>,
     /// Options of `tf-node host forward`, in the DPDK mode.
     pub forward_options: Vec<String>,
+    /// Whether pods make `vhost0` with the kernel module.
+    makes_vhost0: bool,
     /// Seconds that a pod gets to stop.
     pub grace_seconds: i64,
     /// Volumes.
@@ -137,11 +139,21 @@ impl Pods {
         !self.cni_targets.is_empty()
     }
 
-    /// Init containers of a group.
+    /// Options by which agents of a group set their node up again. None: pods do not make `vhost0`.
+    ///
+    /// # Errors
+    /// When a parameter means nothing.
+    pub fn vhost0_options(&self, parameters: &Parameters) -> Result<Option<Vec<String>>, NotReady> {
+        let own = || ["--same-module".to_owned()];
+        let options = || Ok([&self.host_options[..], &host_options(parameters)?, &own()].concat());
+        self.makes_vhost0.then(options).transpose()
+    }
+
+    /// Init containers of a group. `reloads`: whether they load another kernel module where nothing uses the vRouter.
     ///
     /// # Errors
     /// When a parameter means nothing, or is for what pods cannot do.
-    pub fn init_of(&self, parameters: &Parameters) -> Result<Vec<Container>, NotReady> {
+    pub fn init_of(&self, parameters: &Parameters, reloads: bool) -> Result<Vec<Container>, NotReady> {
         let functions = function_options(parameters)?;
         let mut containers = Vec::new();
         for init in &self.init {
@@ -153,13 +165,14 @@ impl Pods {
                 Init::OnHost(action, container) => (*action, container),
             };
             if action == Action::Apply {
-                one_interface(parameters)?;
+                interfaces(parameters)?;
             }
             let options = [&self.host_options[..], &host_options(parameters)?].concat();
             let command = match action {
                 Action::Show => node::host_show(&[&options[..], &functions].concat()),
                 Action::VirtualFunctions if functions.is_empty() => continue,
                 Action::VirtualFunctions => node::host_virtual_functions(&[&options[..], &functions].concat()),
+                Action::Apply if reloads => node::host_apply(&[&options[..], &["--reload-module".to_owned()]].concat()),
                 Action::Apply => node::host_apply(&options),
             };
             containers.push(Container { command: Some(command), ..container.clone() });
@@ -221,7 +234,10 @@ impl Ingredients<'_> {
             daemons.push(self.forwarder()?);
             forward_options = [&host_options[..], &self::host_options(self.parameters)?].concat();
         }
-        daemons.push(self.agent(agent, cni.is_some(), kernel.is_some())?);
+        let mut daemon = self.agent(agent, cni.is_some(), kernel.is_some())?;
+        // It sets the node up again where something changed the interface.
+        daemon.mounts.extend(makes_vhost0.then(|| mount(HOST, HOST_DIR)));
+        daemons.push(daemon);
         let mut volumes = self.volumes(cni.is_some(), kernel.is_some());
         volumes.extend(is_dpdk.then(|| existing(MODULES, "/lib/modules")));
         if manager.is_some() {
@@ -238,6 +254,7 @@ impl Ingredients<'_> {
             host_options,
             daemons,
             forward_options,
+            makes_vhost0,
             grace_seconds,
             volumes,
             removal,
@@ -314,11 +331,12 @@ impl Ingredients<'_> {
     }
 
     /// Reports what the node is, for `kubectl tf nodes`. It ends well whatever stands in the way: what cannot work ends by itself, with the cause.
-    /// Privileged only because SELinux keeps others from files of the node.
+    /// Privileged only because SELinux keeps others from files of the node, which are mounted as what changes the node has them: otherwise each directory would be
+    /// one in which no file can be made.
     fn preflight(&self, agent: &Chosen) -> Container {
         Container {
             name: PREFLIGHT.into(),
-            volume_mounts: Some(vec![agent_mount(), read_only(HOST, HOST_DIR)]),
+            volume_mounts: Some(vec![agent_mount(), mount(HOST, HOST_DIR)]),
             ..self.init(agent, &Privileges::Host)
         }
     }
@@ -481,18 +499,25 @@ impl Ingredients<'_> {
     }
 }
 
-/// Refuses what pods cannot make `vhost0` with.
-fn one_interface(parameters: &Parameters) -> Result<(), NotReady> {
-    if parameters.is_set(Name::L3mhCidr) {
-        let hint = "pods make vhost0 with one interface only; remove the setting, or vhost0: Managed";
-        return Err(parameters.invalid(Name::L3mhCidr, hint));
-    }
+/// Refuses what pods cannot make `vhost0` with: several interfaces without the network of the node's own address, and that without their names.
+fn interfaces(parameters: &Parameters) -> Result<(), NotReady> {
     let interfaces = parameters.items(Name::PhysicalInterface);
-    if interfaces.len() > 1 || !interfaces.iter().all(|name| is_interface(name)) {
-        let hint = "pods make vhost0 with one interface only, by its name, for example eth1; correct it, or remove vhost0: Managed";
+    if !interfaces.iter().all(|name| is_interface(name)) {
+        let hint =
+            "use names of interfaces as ip link shows them, for example eth1; correct it, or remove vhost0: Managed";
         return Err(parameters.invalid(Name::PhysicalInterface, hint));
     }
-    Ok(())
+    match (parameters.is_set(Name::L3mhCidr), interfaces.len()) {
+        (false, 0 | 1) | (true, 2 | 3) => Ok(()),
+        (false, _) => {
+            let hint = "pods make vhost0 with one interface, or with up to three and l3mhCidr; correct it, or remove vhost0: Managed";
+            Err(parameters.invalid(Name::PhysicalInterface, hint))
+        }
+        (true, _) => {
+            let hint = "pods make vhost0 above two or three interfaces that physicalInterface names; add them, or remove vhost0: Managed";
+            Err(parameters.invalid(Name::L3mhCidr, hint))
+        }
+    }
 }
 
 /// Options of `tf-node host` for the nodes of a group. Names and addresses are no secrets wherever they come from; options of the module are, and
@@ -505,6 +530,8 @@ fn host_options(parameters: &Parameters) -> Result<Vec<String>, NotReady> {
     let gateway = parameters.addresses(Name::VrouterGateway)?.into_iter().next();
     options.extend(gateway.map(|gateway| format!("--gateway={gateway}")));
     options.extend(parameters.subnet(Name::DataSubnet)?.map(|subnet| format!("--data-subnet={subnet}")));
+    let loopback = parameters.subnet(Name::L3mhCidr)?.filter(|_| !parameters.is_dpdk());
+    options.extend(loopback.map(|subnet| format!("--loopback-subnet={subnet}")));
     for (name, option) in [(Name::HugePages2M, "2m"), (Name::HugePages1G, "1g")] {
         let pages = parameters.pages(name)?;
         options.extend((pages > 0).then(|| format!("--huge-pages-{option}={pages}")));

@@ -27,6 +27,7 @@ use crate::{
     groups::{self, Group},
     plan,
     pods::{GRACE_SECONDS, Pods},
+    taint,
 };
 
 /// Nodes that one DaemonSet removes the vRouter from at a time: its template names them.
@@ -46,12 +47,12 @@ pub fn complete(
     pods: &Pods,
     changes: bool,
 ) {
-    let removal = Removal::of(cr, observed, groups, changes);
+    let removal = Removal::of(cr, observed, groups, changes, pods.bring_plugin());
     plan.objects.extend(removal.daemon_set(cr, observed, pods));
     plan.notes.extend(removal.waits().map(|nodes| format!("removing {nodes}")));
     plan.marks.extend(removal.marks);
     if cr.metadata.deletion_timestamp.is_some() {
-        let all = Removal::of(cr, observed, &[], false);
+        let all = Removal::of(cr, observed, &[], false, false);
         let objects = all.daemon_set(cr, observed, pods).into_iter().collect();
         plan.farewell = Some(Farewell { objects, waits: all.waits(), marks: all.marks });
     }
@@ -65,8 +66,15 @@ struct Removal<'a> {
 }
 
 impl<'a> Removal<'a> {
-    /// Of a resource whose groups select these nodes. `changes`: whether its pods change anything on a node that lasts.
-    fn of(cr: &Vrouter, observed: &'a Observed<Vrouter>, groups: &[Group<'_>], changes: bool) -> Self {
+    /// Of a resource whose groups select these nodes. `changes`: whether its pods change anything on a node that lasts. `brings_plugin`: whether pods of
+    /// nodes use the CNI plugin of the vRouter.
+    fn of(
+        cr: &Vrouter,
+        observed: &'a Observed<Vrouter>,
+        groups: &[Group<'_>],
+        changes: bool,
+        brings_plugin: bool,
+    ) -> Self {
         let own = owner(cr);
         let mark = |node: &Node, value: Option<String>| Mark {
             node: node.name.clone(),
@@ -86,7 +94,8 @@ impl<'a> Removal<'a> {
             match (groups::select(groups, node), is_ours) {
                 // A label of another Vrouter is from before where an agent of this one is there: a removal would have kept it away.
                 (true, false) if changes && (!is_marked || has_agent(node)) => {
-                    marks.push(mark(node, Some(own.clone())));
+                    let annotations = taint::first_boot(cr, node, brings_plugin);
+                    marks.push(Mark { annotations, ..mark(node, Some(own.clone())) });
                 }
                 (true, _) | (false, false) => {}
                 // Its pods go on with what is there.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tf_api::{UpgradeStrategy, Vrouter, contract::Reason};
+use tf_api::{ModuleReload, UpgradeStrategy, Vhost0, Vrouter, contract::Reason};
 use tf_plan::{
     fleet::{Lane, Share, Strategy},
     plan::NotReady,
@@ -11,12 +11,30 @@ use tf_plan::{
 
 use crate::groups::Group;
 
+/// Whether pods of a group load another kernel module where nothing uses the vRouter.
+pub fn reloads(cr: &Vrouter, group: &Group<'_>) -> bool {
+    let stated = group.strategy.or(cr.spec.upgrade_strategy.as_ref());
+    stated.and_then(|strategy| strategy.module_reload) == Some(ModuleReload::Drained)
+}
+
+/// Refuses to have the kernel module loaded again by pods that do not make `vhost0`: it would be gone.
+fn reloadable(cr: &Vrouter, groups: &[Group<'_>]) -> Result<(), NotReady> {
+    let is_managed = cr.spec.service_configuration.vhost0 == Some(Vhost0::Managed);
+    if is_managed || !groups.iter().any(|group| reloads(cr, group)) {
+        return Ok(());
+    }
+    let message = "upgradeStrategy.moduleReload: Drained is for pods that make vhost0, which goes with the module; set \
+                   spec.serviceConfiguration.vhost0 to Managed, or remove moduleReload";
+    Err(NotReady::invalid(Reason::InvalidSpec, message))
+}
+
 /// Lanes of the workloads of groups, which stand in the order of the groups: one for all groups that follow the spec's strategy, and one for each group with a
 /// strategy of its own.
 ///
 /// # Errors
 /// `InvalidSpec` for a share that is none.
 pub fn lanes(cr: &Vrouter, groups: &[Group<'_>], workloads: &[(String, String)]) -> Result<Vec<Lane>, NotReady> {
+    reloadable(cr, groups)?;
     let stated = cr.spec.upgrade_strategy.as_ref();
     let mut lanes =
         vec![Lane { workloads: Vec::new(), strategy: strategy(stated, || "spec.upgradeStrategy".to_owned())? }];
@@ -33,7 +51,7 @@ pub fn lanes(cr: &Vrouter, groups: &[Group<'_>], workloads: &[(String, String)])
 }
 
 fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Result<Strategy, NotReady> {
-    let UpgradeStrategy { kind, max_unavailable, max_failures, soak_seconds, topology_key } =
+    let UpgradeStrategy { kind, max_unavailable, max_failures, soak_seconds, topology_key, module_reload: _ } =
         stated.cloned().unwrap_or_default();
     let default = Strategy::default();
     let share = match &max_unavailable {

@@ -58,8 +58,10 @@ const OTHERS: [Program; 3] = [
             "tf-snmp-collector",
             "tf-topology",
             "uwsgi",
-            // The program of the vRouter's kernel module, and its CNI plugin.
+            // The programs of the vRouter's kernel module, and its CNI plugin.
             "vif",
+            "modprobe",
+            "insmod",
             "contrail-k8s-cni",
             // Who knows users, where a test wants one.
             "keystone",

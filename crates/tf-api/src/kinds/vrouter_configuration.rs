@@ -44,7 +44,8 @@ pub struct VrouterConfiguration {
     /// This release was not tried with a real kernel module.
     pub vhost0: Option<Vhost0>,
     /// Whether a node has the taint `tf.tungsten.io/agent-not-ready:NoSchedule` from its boot until its agent serves, so that no pod is scheduled
-    /// to a node where it would get no network. For nodes whose pods use the CNI plugin of the vRouter. Default: false.
+    /// to a node where it would get no network. For nodes whose pods use the CNI plugin of the vRouter. `true`: in each boot, the first one with a vRouter,
+    /// too. `false`: never. Default: from the second boot on.
     pub agent_not_ready_taint: Option<bool>,
     /// Gateway in the network of the overlay, or several separated by commas. Default: that of the interface.
     #[schemars(length(max = 256))]

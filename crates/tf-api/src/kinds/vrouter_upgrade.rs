@@ -28,6 +28,19 @@ pub struct UpgradeStrategy {
     /// A label of nodes, for example `topology.kubernetes.io/zone`: only nodes with the same value are changed at the same time.
     #[schemars(length(min = 1, max = 317))]
     pub topology_key: Option<String>,
+    /// When a node gets another kernel module that is on it, or other parameters of it: `Boot`, when it boots; `Drained`, as soon as it is cordoned and no pod of
+    /// it uses the vRouter, too. `Drained` needs `vhost0: Managed`. Default: `Boot`.
+    pub module_reload: Option<ModuleReload>,
+}
+
+/// When the kernel module is loaded again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ModuleReload {
+    /// When the node boots.
+    #[default]
+    Boot,
+    /// When nothing uses the vRouter of a cordoned node, too.
+    Drained,
 }
 
 /// What the operator changes by itself.

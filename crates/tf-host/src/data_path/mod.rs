@@ -3,11 +3,16 @@
 mod module;
 pub(crate) mod vif;
 
-use std::io;
+use std::{io, path::Path};
 
 pub use module::{Module, Programs};
 
 use crate::facts::network::VHOST0;
+
+/// Interfaces that a data plane is given, separated by commas: one, or several of a multihomed node.
+pub fn each(uplink: &str) -> impl DoubleEndedIterator<Item = &str> {
+    uplink.split(',')
+}
 
 /// What moves packets between the uplink and `vhost0`: the vRouter's kernel module ([`Module`]), or a stand-in in tests. What
 /// is done already is no error.
@@ -17,6 +22,16 @@ pub trait DataPath {
     /// # Errors
     /// Why it cannot be used.
     fn prepare(&mut self) -> io::Result<()>;
+    /// Takes the kernel module out of the kernel. There is no `vhost0`, and the uplink is no part of it.
+    ///
+    /// # Errors
+    /// When the kernel keeps it.
+    fn unload(&mut self) -> io::Result<()>;
+    /// Has the kernel load the module from a file, and not the one that `modprobe` finds. None is loaded.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, or it does not answer.
+    fn load(&mut self, file: &Path) -> io::Result<()>;
     /// Makes `vhost0`, down and connected with nothing.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::kernel::MODULES;
-use crate::root::Reader;
+use crate::root::{Access, Reader};
 
 /// The module's name.
 pub const VROUTER: &str = "vrouter";
@@ -27,6 +27,8 @@ pub struct Module {
     pub indexed: bool,
     /// Kernels that have a file, sorted.
     pub kernels: Vec<String>,
+    /// Whether files can be made where modules are.
+    pub access: Option<Access>,
 }
 
 /// A loaded module.
@@ -35,6 +37,8 @@ pub struct Module {
 pub struct Loaded {
     /// Its version, if it says one.
     pub version: Option<String>,
+    /// The checksum of its sources, if it has one.
+    pub source_version: Option<String>,
     /// How many hold it: it cannot be unloaded while there are any.
     pub users: Option<u32>,
     /// Parameters with their values.
@@ -57,6 +61,8 @@ pub struct File {
 pub struct Content {
     /// Its version.
     pub version: Option<String>,
+    /// The checksum of its sources (modinfo(8), `srcversion`).
+    pub source_version: Option<String>,
     /// The kernel that it was compiled for, with options: `6.1.0 SMP preempt mod_unload`.
     pub vermagic: Option<String>,
     /// Whether a signature is appended. Whose it is, the kernel finds out.
@@ -64,6 +70,16 @@ pub struct Content {
 }
 
 impl Module {
+    /// The file that `modprobe` would load, where it is another module than the loaded one. None, too, where one of them does not say what it is.
+    pub fn replacement(&self) -> Option<&File> {
+        let (loaded, file) = (self.loaded.as_ref()?, self.files.first()?);
+        let content = file.content.as_ref()?;
+        let differ = |loaded: &Option<String>, file: &Option<String>| Some(loaded.as_ref()? != file.as_ref()?);
+        let sources = differ(&loaded.source_version, &content.source_version);
+        let is_other = sources.or_else(|| differ(&loaded.version, &content.version))?;
+        is_other.then_some(file)
+    }
+
     pub(super) fn read(reader: &Reader<'_>, release: &str) -> Self {
         let index = (!release.is_empty()).then(|| reader.text(&format!("{MODULES}/{release}/modules.dep"))).flatten();
         let indexed = index.as_deref().and_then(indexed_path);
@@ -80,6 +96,7 @@ impl Module {
             files: paths.into_iter().filter(|path| reader.exists(path)).map(file).collect(),
             indexed: indexed.is_some(),
             kernels: reader.names(MODULES).into_iter().filter(has_file).collect(),
+            access: (!release.is_empty()).then(|| reader.access(MODULES)),
         }
     }
 }
@@ -96,6 +113,7 @@ impl Loaded {
         };
         Some(Self {
             version: reader.value(&format!("{directory}/version")),
+            source_version: reader.value(&format!("{directory}/srcversion")),
             users: reader.number(&format!("{directory}/refcnt")),
             parameters: reader.names(&format!("{directory}/parameters")).into_iter().filter_map(parameter).collect(),
         })
@@ -120,12 +138,29 @@ fn indexed_path(index: &str) -> Option<String> {
 fn content(reader: &Reader<'_>, path: &str) -> Option<Content> {
     let is_plain = path.rsplit('.').next() == Some("ko");
     let bytes = is_plain.then(|| reader.bytes(path)).flatten()?;
-    let entries = information(&bytes);
-    let entry = |key: &str| {
-        let value = entries.iter().find_map(|entry| entry.strip_prefix(key.as_bytes())?.strip_prefix(b"="))?;
-        Some(String::from_utf8_lossy(value).trim().to_owned())
-    };
-    Some(Content { version: entry("version"), vermagic: entry("vermagic"), signed: bytes.ends_with(SIGNED) })
+    Some(Content::of(&bytes))
+}
+
+impl Content {
+    /// What a file that is not compressed says.
+    pub fn of(file: &[u8]) -> Self {
+        let entries = information(file);
+        let entry = |key: &str| {
+            let value = entries.iter().find_map(|entry| entry.strip_prefix(key.as_bytes())?.strip_prefix(b"="))?;
+            Some(String::from_utf8_lossy(value).trim().to_owned())
+        };
+        Self {
+            version: entry("version"),
+            source_version: entry("srcversion"),
+            vermagic: entry("vermagic"),
+            signed: file.ends_with(SIGNED),
+        }
+    }
+
+    /// The release of the kernel that it was compiled for.
+    pub fn kernel(&self) -> Option<&str> {
+        self.vermagic.as_deref()?.split_whitespace().next()
+    }
 }
 
 /// The section `.modinfo`, a list of `key=value` with zero bytes after each: the one that has `vermagic`, and the entries
@@ -160,14 +195,19 @@ mod tests {
             ],
             |reader| Module::read(reader, "6.1.0"),
         );
-        let content =
-            Content { version: Some("24.1".into()), vermagic: Some("6.1.0 SMP mod_unload".into()), signed: true };
+        let content = Content {
+            version: Some("24.1".into()),
+            source_version: Some("A".into()),
+            vermagic: Some("6.1.0 SMP mod_unload".into()),
+            signed: true,
+        };
         let files = [
             File { path: "/lib/modules/6.1.0/updates/dkms/vrouter.ko".into(), content: Some(content) },
             File { path: "/lib/modules/6.1.0/kernel/net/vrouter/vrouter.ko.xz".into(), content: None },
         ];
         let kernels = ["6.1.0", "6.2.0"].map(str::to_owned).into();
-        assert_eq!(module, Module { loaded: None, files: files.into(), indexed: true, kernels });
+        let access = Some(Access::Writable);
+        assert_eq!(module, Module { loaded: None, files: files.into(), indexed: true, kernels, access });
     }
 
     #[test]
@@ -182,9 +222,32 @@ mod tests {
             |reader| Module::read(reader, "6.1.0"),
         );
         let parameters = [("vr_interfaces".to_owned(), "4355".to_owned())].into();
-        assert_eq!(module.loaded, Some(Loaded { version: Some("21.4".into()), users: Some(3), parameters }));
+        let loaded = Loaded { version: Some("21.4".into()), source_version: None, users: Some(3), parameters };
+        assert_eq!(module.loaded, Some(loaded));
+        assert_eq!(module.replacement(), None, "the file does not say what it is");
         assert!(!module.indexed);
         assert_eq!(module.files[0].content, Some(Content::default()));
         assert_eq!(tree::read(&[], |reader| Module::read(reader, "")), Module::default());
+    }
+
+    #[test]
+    fn another_file_than_the_loaded_one_is_known_by_its_sources_and_else_by_its_version() {
+        let loaded = |version: &str, sources: Option<&str>| {
+            Some(Loaded { version: Some(version.into()), source_version: sources.map(Into::into), ..Loaded::default() })
+        };
+        let file = |content| File { path: "/lib/modules/6.1.0/extra/vrouter.ko".into(), content };
+        let plain = Some(Content::of(KO.as_bytes()));
+        for (loaded, content, is_other) in [
+            (loaded("24.1", Some("A")), plain.clone(), false),
+            (loaded("24.1", Some("B")), plain.clone(), true),
+            (loaded("21.4", Some("A")), plain.clone(), false),
+            (loaded("24.1", None), plain.clone(), false),
+            (loaded("21.4", None), plain.clone(), true),
+            (loaded("21.4", None), None, false),
+            (None, plain, false),
+        ] {
+            let module = Module { loaded, files: vec![file(content)], ..Module::default() };
+            assert_eq!(module.replacement().is_some(), is_other, "{module:?}");
+        }
     }
 }

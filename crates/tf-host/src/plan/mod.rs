@@ -21,7 +21,7 @@ pub use switch::{NoPlan, switch};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// The interface that `vhost0` takes the place of.
+    /// The interface that `vhost0` takes the place of, or several that it is above, separated by commas.
     pub uplink: String,
     /// Steps in their order.
     pub steps: Vec<Step>,

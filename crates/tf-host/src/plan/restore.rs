@@ -6,7 +6,11 @@
 //! The plan does not remove `vhost0`: nothing of the node depends on it any more when the plan is done, and until it is removed
 //! the plan can be undone.
 
-use super::{NoPlan, Plan, Step, moves::Move, switch::setting};
+use super::{
+    NoPlan, Plan, Step,
+    moves::Move,
+    switch::{names, setting},
+};
 use crate::{HostFacts, Mode, Wanted, facts::network::VHOST0, preflight::immovable, uplink::choose};
 
 /// What is left to do so that the uplink has all that `vhost0` has. Empty where there is no `vhost0`.
@@ -14,12 +18,17 @@ use crate::{HostFacts, Mode, Wanted, facts::network::VHOST0, preflight::immovabl
 /// # Errors
 /// Why there is no plan.
 pub fn restore(facts: &HostFacts, wanted: &Wanted) -> Result<Plan, NoPlan> {
-    if wanted.mode != Mode::Kernel || wanted.multihomed {
+    if wanted.mode != Mode::Kernel {
         return Err(NoPlan::NotKernelMode);
     }
     let network = &facts.network;
     let Some(vhost0) = network.link(VHOST0) else { return Ok(Plan::default()) };
     let uplinks = choose(facts, wanted).map_err(NoPlan::Blocked)?;
+    if wanted.multihomed {
+        // They have all that they had.
+        let links: Vec<_> = uplinks.iter().map(|uplink| uplink.link).collect();
+        return Ok(Plan { uplink: names(&links), steps: vec![Step::Detach, Step::RemovePhysical] });
+    }
     let uplink = uplinks.first().ok_or(NoPlan::NotKernelMode)?.link;
     if let Some(finding) = immovable(network, vhost0, &uplink.name) {
         return Err(NoPlan::Blocked(finding));

@@ -32,14 +32,17 @@ const COPIED: [&str; 13] = [
 /// Settings of `vhost0` whatever the uplink has: the loose reverse-path filter, and IPv6 addresses that stay when it goes down.
 const OWN: [(&str, &str); 2] = [("ipv4.rp_filter", "2"), ("ipv6.keep_addr_on_down", "1")];
 
+/// The MAC address of `vhost0` above several uplinks.
+const VRRP: &str = "00:00:5e:00:01:00";
+
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlan {
     /// Something about the node.
     #[error("{0}")]
     Blocked(Finding),
-    /// With DPDK the forwarder has the interface for itself, and with several uplinks addresses stay where they are.
-    #[error("plans are for the kernel mode with one uplink")]
+    /// With DPDK the forwarder has the interface for itself.
+    #[error("plans are for the kernel mode")]
     NotKernelMode,
 }
 
@@ -49,10 +52,14 @@ pub enum NoPlan {
 /// # Errors
 /// Why there is no plan.
 pub fn switch(facts: &HostFacts, wanted: &Wanted) -> Result<Plan, NoPlan> {
-    if wanted.mode != Mode::Kernel || wanted.multihomed {
+    if wanted.mode != Mode::Kernel {
         return Err(NoPlan::NotKernelMode);
     }
     let uplinks = choose(facts, wanted).map_err(NoPlan::Blocked)?;
+    if wanted.multihomed {
+        let links: Vec<&Link> = uplinks.iter().map(|uplink| uplink.link).collect();
+        return Ok(several(facts, &links));
+    }
     let uplink = uplinks.first().ok_or(NoPlan::NotKernelMode)?.link;
     if let Some(finding) = immovable(&facts.network, uplink, VHOST0) {
         return Err(NoPlan::Blocked(finding));
@@ -86,6 +93,26 @@ pub fn switch(facts: &HostFacts, wanted: &Wanted) -> Result<Plan, NoPlan> {
     steps.extend(moves.addresses_deleted());
     steps.extend(advertisements(facts, uplink));
     Ok(Plan { uplink: uplink.name.clone(), steps })
+}
+
+/// With several uplinks (L3MH) addresses and routes stay where they are. `vhost0` has none, and the MAC address of VRRP (AF `init_vhost0_l3mh`).
+fn several(facts: &HostFacts, uplinks: &[&Link]) -> Plan {
+    let vhost0 = facts.network.link(VHOST0);
+    let mtu = uplinks.iter().map(|link| link.mtu).min().unwrap_or_default();
+    let mut steps = Vec::new();
+    if vhost0.is_none() {
+        steps.push(Step::CreateVhost { mac: VRRP.into(), mtu });
+    }
+    steps.extend(uplinks.first().into_iter().flat_map(|uplink| settings(facts, uplink)));
+    if !vhost0.is_some_and(|link| link.up) {
+        steps.push(Step::SetUp);
+    }
+    Plan { uplink: names(uplinks), steps }
+}
+
+/// Several as the data plane is given them.
+pub(super) fn names(uplinks: &[&Link]) -> String {
+    uplinks.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(",")
 }
 
 pub(super) fn setting<'a>(facts: &'a HostFacts, link: &str, name: &str) -> Option<&'a String> {

@@ -9,6 +9,7 @@ use crate::{
 
 pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = overlaps(facts, wanted, uplinks).into_iter().collect();
+    findings.extend(without_own(facts, wanted));
     // The addresses of a multihomed node's uplinks stay where they are.
     let [link] = uplinks[..] else { return findings };
     if wanted.multihomed {
@@ -22,6 +23,15 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
         findings.extend(owned(facts, link, &there));
     }
     findings
+}
+
+/// The address of a multihomed node is of none of its uplinks.
+fn without_own(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {
+    let subnet = wanted.loopback_subnet.filter(|_| wanted.multihomed)?;
+    let is_own = |address: &Address| subnet.contains(&address.address.addr());
+    let cause = format!("no interface of the node has an address in {subnet}, the network of its own address");
+    let action = "give the loopback interface one, which routers know, or correct l3mhCidr";
+    (!facts.network.addresses.iter().any(is_own)).then(|| Finding::new(Id::LoopbackAddressMissing, cause, action))
 }
 
 fn ipv4<'a>(facts: &'a HostFacts, link: &'a str) -> Vec<&'a Address> {

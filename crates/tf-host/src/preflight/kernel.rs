@@ -4,6 +4,7 @@ use super::{Finding, Id};
 use crate::{
     HostFacts, Mode, Wanted,
     facts::{kernel::Kernel, memory::GIB_1, module::Content},
+    root::Access,
     wanted::ModuleSource,
 };
 
@@ -16,6 +17,7 @@ pub fn check(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     // Without it nothing is known of the kernel, and nothing concluded.
     if wanted.mode == Mode::Kernel && !facts.kernel.release.is_empty() {
         findings.extend(presence(facts, wanted));
+        findings.extend(read_only(facts, wanted));
         findings.extend(file(facts, wanted));
         findings.extend(loaded(facts, wanted));
         findings.extend(missing_cpus(facts, wanted));
@@ -47,6 +49,15 @@ fn presence(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {
         }
         _ => None,
     }
+}
+
+/// The image puts its module there before each start of the agent.
+fn read_only(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {
+    let is_read_only = wanted.module == ModuleSource::Image && facts.module.access == Some(Access::ReadOnly);
+    let cause = "/lib/modules is on a file system that is mounted read-only, so vrouter.ko cannot be put there";
+    let action =
+        "have the module in the image of the operating system, and leave the kernel's init container out of containers";
+    is_read_only.then(|| Finding::new(Id::ModulesReadOnly, cause, action))
 }
 
 /// Whether the kernel takes the file that `modprobe` would load.
@@ -91,17 +102,28 @@ fn not_signed(kernel: &Kernel, what: &str) -> Finding {
 
 /// The kernel that a module's file is for, if that is another one.
 fn other_kernel(kernel: &Kernel, content: &Content) -> Option<String> {
-    let release = content.vermagic.as_deref()?.split_whitespace().next()?;
+    let release = content.kernel()?;
     (release != kernel.release).then(|| release.to_owned())
 }
 
-fn loaded(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
+/// What of the loaded module is not as it would be if it were loaded now.
+pub fn loaded(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     let Some(loaded) = &facts.module.loaded else { return Vec::new() };
     let reload = "drain the node, and unload the module or reboot";
     let mut findings = Vec::new();
     let versions = loaded.version.as_ref().zip(wanted.module_version.as_ref());
     if let Some((found, wanted)) = versions.filter(|(found, wanted)| found != wanted) {
         let cause = format!("the loaded vrouter module is {found}, and {wanted} is wanted");
+        findings.push(Finding::new(Id::ModuleVersionDiffers, cause, reload));
+    }
+    if let Some(file) = facts.module.replacement() {
+        let content = file.content.clone().unwrap_or_default();
+        let found = said(loaded.version.as_ref(), loaded.source_version.as_ref());
+        let cause = format!(
+            "the loaded vrouter module is {found}, and {} is {}",
+            file.path,
+            said(content.version.as_ref(), content.source_version.as_ref())
+        );
         findings.push(Finding::new(Id::ModuleVersionDiffers, cause, reload));
     }
     let differs = |(name, wanted): (&String, &String)| {
@@ -114,6 +136,12 @@ fn loaded(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
         findings.push(Finding::new(Id::ModuleParametersDiffer, cause, reload));
     }
     findings
+}
+
+/// A module in words: releases may have the same version and other sources.
+fn said(version: Option<&String>, sources: Option<&String>) -> String {
+    let sources = sources.map(|sources| format!("srcversion {sources}"));
+    [version.cloned(), sources].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn missing_cpus(facts: &HostFacts, wanted: &Wanted) -> Option<Finding> {

@@ -22,7 +22,7 @@
 mod address;
 mod cni;
 mod dpdk;
-mod kernel;
+pub(crate) mod kernel;
 mod memory;
 mod path;
 mod services;
@@ -115,6 +115,8 @@ ids! {
     KernelHeadersMissing: Blocks,
     /// The module is to be on the node, and is not there for its kernel.
     ModuleMissing: Blocks,
+    /// The module is to be put on the node, and cannot be.
+    ModulesReadOnly: Blocks,
     /// The module's file is for another kernel.
     ModuleForOtherKernel: Blocks,
     /// `modprobe` does not find the module's file.
@@ -136,6 +138,10 @@ ids! {
     UplinkNotFound: Blocks,
     /// There are several, and nothing says which.
     UplinkAmbiguous: Blocks,
+    /// There are more than the module takes.
+    UplinksTooMany: Blocks,
+    /// Several have different MTUs.
+    UplinkMtusDiffer: Blocks,
     /// The interface is of a kind that the vRouter does not take.
     UplinkKindNotSupported: Blocks,
     /// The interface is a port or member of another one.
@@ -167,6 +173,8 @@ ids! {
 
     /// The interface has no address for IPv4.
     UplinkWithoutIpv4: Blocks,
+    /// A node with several interfaces has no address of its own.
+    LoopbackAddressMissing: Blocks,
     /// The agent refuses the address, whose network is a single host.
     UplinkHostPrefix: Warns,
     /// The address is leased, and would not be renewed.

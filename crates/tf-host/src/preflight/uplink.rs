@@ -35,11 +35,28 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
         findings.extend(mtu(link, wanted));
         findings.extend(bond(network, link));
     }
+    findings.extend(several(uplinks));
     if let ([link], false) = (uplinks, wanted.multihomed) {
         findings.extend(above_other(network, link));
     }
     if wanted.mode == Mode::Kernel {
         findings.extend(indexes(facts, wanted, uplinks));
+    }
+    findings
+}
+
+/// Several have the same MTU, which `vhost0` gets, and are three at most (VR include/vr_interface.h, `VR_MAX_PHY_INF`).
+fn several(uplinks: &[&Link]) -> Vec<Finding> {
+    const MOST: usize = 3;
+    let mut findings = Vec::new();
+    let listed = |text: &dyn Fn(&Link) -> String| uplinks.iter().map(|link| text(link)).collect::<Vec<_>>().join(", ");
+    if uplinks.len() > MOST {
+        let cause = format!("the vRouter takes {MOST} interfaces, and {} are named", listed(&|link| link.name.clone()));
+        findings.push(Finding::new(Id::UplinksTooMany, cause, "leave some out of physicalInterface"));
+    }
+    if uplinks.windows(2).any(|pair| pair[0].mtu != pair[1].mtu) {
+        let cause = format!("MTUs differ: {}", listed(&|link| format!("{} of {}", link.mtu, link.name)));
+        findings.push(Finding::new(Id::UplinkMtusDiffer, cause, "give all of them the same one"));
     }
     findings
 }

@@ -96,8 +96,11 @@ fn device(pci: &str) -> Device {
 /// Such a node.
 pub fn facts() -> HostFacts {
     let pages = HugePages { total: 128, free: 128, reserved: 0, free_by_node: [(0, 64), (1, 64)].into() };
-    let content =
-        Content { version: Some("24.1".into()), vermagic: Some("6.1.0-18 SMP mod_unload".into()), signed: false };
+    let content = Content {
+        version: Some("24.1".into()),
+        vermagic: Some("6.1.0-18 SMP mod_unload".into()),
+        ..Content::default()
+    };
     let path = "/lib/modules/6.1.0-18/updates/dkms/vrouter.ko".into();
     let flannel =
         Configuration { file: "20-other.conf".into(), types: vec!["bridge".into()], ..Configuration::default() };
@@ -115,6 +118,7 @@ pub fn facts() -> HostFacts {
             files: vec![File { path, content: Some(content) }],
             indexed: true,
             kernels: vec!["6.1.0-18".into()],
+            access: Some(Access::Writable),
         },
         network: network(),
         devices: [("eth0".to_owned(), device("0000:03:00.0")), ("eth1".to_owned(), device("0000:03:00.1"))].into(),

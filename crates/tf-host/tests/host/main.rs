@@ -12,6 +12,7 @@ mod node;
 mod observed;
 mod pci;
 mod preflight;
+mod reload;
 mod router;
 mod setup;
 mod show;

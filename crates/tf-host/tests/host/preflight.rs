@@ -49,6 +49,11 @@ fn neighbour(address: &str, state: &str) -> Neighbour {
     Neighbour { link: "eth0".into(), address: address.parse().unwrap(), mac: None, state: state.into(), router: false }
 }
 
+fn several(wanted: &mut Wanted, names: &[&str]) {
+    wanted.multihomed = true;
+    wanted.physical_interfaces = names.iter().map(|name| (*name).to_owned()).collect();
+}
+
 fn dpdk(wanted: &mut Wanted) {
     wanted.mode = Mode::Dpdk;
 }
@@ -80,6 +85,10 @@ const PROVOKED: &[(Id, Spoil)] = &[
         facts.module.files.clear();
     }),
     (Id::ModuleMissing, |facts, _| facts.module.files.clear()),
+    (Id::ModulesReadOnly, |facts, wanted| {
+        wanted.module = ModuleSource::Image;
+        facts.module.access = Some(Access::ReadOnly);
+    }),
     (Id::ModuleForOtherKernel, |facts, _| {
         facts.module.files[0].content.as_mut().unwrap().vermagic = Some("6.1.0-17 SMP".into());
     }),
@@ -104,6 +113,17 @@ const PROVOKED: &[(Id, Spoil)] = &[
     (Id::KernelArgumentsMissing, |_, wanted| wanted.huge_pages = [(GIB_1, 2)].into()),
     (Id::UplinkNotFound, |_, wanted| wanted.physical_interfaces = vec!["ens1".into()]),
     (Id::UplinkAmbiguous, |facts, _| facts.network.routes[0].hops.push(hop("eth1", Some("192.0.2.1")))),
+    (Id::UplinksTooMany, |facts, wanted| {
+        several(wanted, &["eth0", "eth1", "eth2", "eth3"]);
+        for (name, index) in [("eth2", 12), ("eth3", 13)] {
+            let link = Link { name: name.into(), index, ..facts.network.link("eth1").unwrap().clone() };
+            facts.network.links.push(link);
+        }
+    }),
+    (Id::UplinkMtusDiffer, |facts, wanted| {
+        several(wanted, &["eth0", "eth1"]);
+        facts.network.links.iter_mut().filter(|link| link.name == "eth1").for_each(|link| link.mtu = 4000);
+    }),
     (Id::UplinkKindNotSupported, |facts, _| facts.network.links[1].kind = Some("bridge".into())),
     (Id::UplinkIsPort, |facts, _| {
         facts.network.links[1].master = Some("br0".into());
@@ -136,6 +156,10 @@ const PROVOKED: &[(Id, Spoil)] = &[
     }),
     (Id::UplinkWithoutIpv4, |facts, _| {
         facts.network.addresses[1].address = "2001:db8::7/64".parse().unwrap();
+    }),
+    (Id::LoopbackAddressMissing, |_, wanted| {
+        several(wanted, &["eth0", "eth1"]);
+        wanted.loopback_subnet = Some("198.18.0.0/24".parse().unwrap());
     }),
     (Id::UplinkHostPrefix, |facts, _| facts.network.addresses[1].address = "10.0.0.7/32".parse().unwrap()),
     (Id::UplinkAddressLeased, |facts, _| {

@@ -8,6 +8,7 @@ use tf_host::{
     data_path::DataPath as _,
     facts::{addresses::Address, memory::MIB_2},
     journal::{Journal, State},
+    reload::{OtherModule, Reloaded},
     setup::{Done, Error, Setup},
 };
 
@@ -34,7 +35,9 @@ enum Do {
 fn run(journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
     let root = Root::default();
     let mut data_path = StandIn::open().unwrap();
-    let mut setup = Setup { root: &root, wanted, journal, peers: &[], data_path: &mut data_path, programs: &Direct };
+    let root = &root;
+    let (peers, other_module) = (&[][..], OtherModule::Noted);
+    let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path, programs: &Direct, other_module };
     match what {
         Do::Apply => setup.apply(),
         Do::Remove => setup.remove(false),
@@ -44,6 +47,11 @@ fn run(journal: &Path, wanted: &Wanted, what: &Do) -> Result<Done, Error> {
 
 fn done(uplink: Option<&str>, steps: usize) -> Done {
     Done { uplink: uplink.map(Into::into), steps, ..Done::default() }
+}
+
+/// The node's module was not loaded from a file.
+fn removed(uplink: Option<&str>, steps: usize) -> Done {
+    Done { module: Reloaded::Stays("Module vrouter is builtin".into()), ..done(uplink, steps) }
 }
 
 #[test]
@@ -64,10 +72,10 @@ fn a_node_that_is_set_up_and_taken_out_again_is_as_it_was_and_loses_nothing_on_t
             assert_eq!(run(&journal, &more, &Do::Apply).unwrap(), done(Some("eth0"), 0), "it is done all the same");
             let after = facts();
             assert_eq!(lasting(&after.network, None), lasting(&before.network, Some(("eth0", "vhost0"))));
-            let removed = run(&journal, &wanted(), &Do::Remove).unwrap();
-            assert_eq!(removed, done(Some("eth0"), removed.steps));
+            let back = run(&journal, &wanted(), &Do::Remove).unwrap();
+            assert_eq!(back, removed(Some("eth0"), back.steps));
             assert_eq!(lasting(&facts().network, None), lasting(&before.network, None));
-            assert_eq!(run(&journal, &wanted(), &Do::Remove).unwrap(), done(None, 0));
+            assert_eq!(run(&journal, &wanted(), &Do::Remove).unwrap(), removed(None, 0));
             assert!(!journal.exists());
         }
         thread::sleep(Duration::from_millis(300));
@@ -143,6 +151,41 @@ fn an_uplink_that_went_and_came_back_is_connected_again_and_nothing_else_is_done
         assert!(run(&journal, &wanted(), &Do::Recover).unwrap().recovered);
         assert!(data_path.has("eth0").unwrap());
         Probe::start().end();
+    });
+}
+
+#[test]
+fn above_several_uplinks_vhost0_has_no_address_and_nothing_moves() {
+    on_node(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        kernel.address("lo", "192.0.2.7/32", vec![]);
+        let directory = tempfile::tempdir().unwrap();
+        let journal = directory.path().join("host.json");
+        let wanted = Wanted {
+            physical_interfaces: ["eth0", "eth1"].map(str::to_owned).into(),
+            multihomed: true,
+            loopback_subnet: Some("192.0.2.0/24".parse().unwrap()),
+            ..Wanted::default()
+        };
+        let before = lasting(&facts().network, None);
+        for _ in 0..2 {
+            let applied = run(&journal, &wanted, &Do::Apply).unwrap();
+            assert_eq!(applied, done(Some("eth0,eth1"), applied.steps));
+            let network = facts().network;
+            let vhost0 = network.link("vhost0").unwrap();
+            assert_eq!((vhost0.mac.as_deref(), vhost0.mtu, vhost0.up), (Some("00:00:5e:00:01:00"), 1500, true));
+            assert!(!network.addresses_of("vhost0").any(Address::is_global));
+            assert_eq!(lasting(&network, None), before);
+            let mut data_path = StandIn::open().unwrap();
+            assert!(data_path.has("eth0").unwrap() && data_path.has("eth1").unwrap());
+            assert_eq!(run(&journal, &wanted, &Do::Apply).unwrap(), done(Some("eth0,eth1"), 0), "it is done");
+            data_path.detach("eth1").unwrap();
+            assert_eq!(run(&journal, &wanted, &Do::Apply).unwrap(), done(Some("eth0,eth1"), 2), "one was made again");
+            let back = run(&journal, &wanted, &Do::Remove).unwrap();
+            assert_eq!(back, removed(Some("eth0,eth1"), back.steps));
+            assert_eq!(lasting(&facts().network, None), before);
+        }
     });
 }
 

@@ -46,7 +46,7 @@ fn a_node_with_vhost0_above_a_vlan_of_a_bond() {
     network.addresses[1] = address("vhost0", "10.0.0.7/24");
     network.routes[0].hops = vec![hop("vhost0", Some("10.0.0.1")), hop("eth1", Some("192.0.2.1"))];
     network.routes[0].metric = Some(100);
-    facts.module.loaded = Some(Loaded { version: Some("24.1".into()), users: Some(1), parameters: [].into() });
+    facts.module.loaded = Some(Loaded { version: Some("24.1".into()), users: Some(1), ..Loaded::default() });
     facts.cni.directories[0].configurations = vec![Configuration {
         file: "10-tf-cni.conf".into(),
         network: Some("contrail-k8s-cni".into()),

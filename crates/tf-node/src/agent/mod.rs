@@ -6,7 +6,7 @@
 mod readiness;
 mod routes;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{env, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,9 +30,11 @@ use crate::{
     log,
     paths::Paths,
     pod::Pod,
+    queues::Queues,
     settings::Settings,
     store::{Memory, redis::relay},
     tls,
+    vhost0::Vhost0,
 };
 
 /// Connections at a time.
@@ -52,6 +54,8 @@ pub struct Agent {
     relaying: Keeping<launch::Relay>,
     cni: Cni,
     settings: Settings,
+    queues: Queues,
+    vhost0: Vhost0,
     files_changed: Arc<Notify>,
 }
 
@@ -64,6 +68,8 @@ impl Agent {
         let report = identity.report();
         let cni = Cni::new(paths.clone(), view.clone());
         let settings = Settings::new(paths.clone());
+        let queues = Queues::new(paths.clone());
+        let vhost0 = Vhost0::new(paths.clone(), env::current_exe().unwrap_or_default());
         let context = routes::Context {
             paths,
             daemon: daemon.to_owned(),
@@ -72,6 +78,8 @@ impl Agent {
             view,
             cni: cni.trouble(),
             settings: settings.problem(),
+            queues: queues.problem(),
+            vhost0: vhost0.problem(),
             changing: Arc::default(),
             commands,
             memory: Memory::default(),
@@ -83,6 +91,8 @@ impl Agent {
             relaying: Keeping::default(),
             cni,
             settings,
+            queues,
+            vhost0,
             files_changed,
         }
     }
@@ -93,6 +103,10 @@ impl Agent {
         self.relay(launch.relay.as_ref());
         self.cni.follow(launch.cni.as_ref());
         self.settings.follow(launch.settings.as_ref());
+        if launch.agent.is_some() {
+            self.queues.follow(launch.queues.as_ref());
+            self.vhost0.follow(launch.vhost0.as_ref());
+        }
         if !self.serving.end_other(Some(launch)) {
             return;
         }

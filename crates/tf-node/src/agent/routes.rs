@@ -8,8 +8,13 @@ use hyper::body::{Bytes, Incoming};
 use ipnet::IpNet;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
+use tf_host::{
+    Root, cni,
+    reload::{RECORD, Record},
+};
 use tf_plan::node::{
     cassandra::Change,
+    host::STATE_DIR,
     launch::Launch,
     rabbitmq::Membership,
     redis,
@@ -67,6 +72,10 @@ pub(super) struct Context {
     pub(super) cni: Trouble,
     /// Which of the node's kernel settings are not as they should be.
     pub(super) settings: watch::Receiver<Option<String>>,
+    /// Which queues of the vRouter's hardware are not as they should be.
+    pub(super) queues: watch::Receiver<Option<String>>,
+    /// Why `vhost0` does not have the place of the physical interface.
+    pub(super) vhost0: watch::Receiver<Option<String>>,
     /// Held while a store is changed.
     pub(super) changing: Arc<Mutex<()>>,
     pub(super) commands: Commands,
@@ -115,6 +124,13 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
     }
 }
 
+/// The kernel module of a vRouter's node, where the loaded one is not as it should be.
+fn module(paths: &Paths) -> Option<vrouter::Module> {
+    let root = Root::below(paths.at("/"));
+    let Record { cause, failed, reload, .. } = Record::read(&root.at(STATE_DIR).join(RECORD), &root);
+    Some(vrouter::Module { cause: cause?, failed, reload, used: !cni::pods(&root).is_empty() })
+}
+
 async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Status {
     let Context { paths, daemon, pod, .. } = context;
     let Report { certificate, message, host_files } = context.report.borrow().clone();
@@ -130,6 +146,8 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         host_files,
         network: launch.network.and_then(network),
         settings: context.settings.borrow().clone(),
+        queues: context.queues.borrow().clone(),
+        vhost0: context.vhost0.borrow().clone(),
         zookeeper: None,
         rabbitmq: None,
         cassandra: None,
@@ -137,7 +155,10 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
         vrouter: fs::read_to_string(paths.run_dir().join(vrouter::FILE))
             .ok()
             .and_then(|file| vrouter::Facts::read(&file)),
+        module: None,
     };
+    // Pods of other components are on such nodes, too.
+    status.module = status.vrouter.as_ref().and_then(|_| module(paths));
     let state = status.daemons.get(daemon).cloned();
     let described = async {
         if let Some(store) = store {
@@ -273,4 +294,32 @@ fn respond(status: StatusCode, body: &impl Serialize) -> Answer {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_module_that_differs_is_reported_in_the_boot_that_noted_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = Paths::below(directory.path());
+        let write = |path: &str, text: &str| {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert_eq!(module(&paths), None);
+        write("proc/sys/kernel/random/boot_id", "boot-1\n");
+        write(
+            "var/lib/contrail/tf-node/module.json",
+            r#"{"bootId": "boot-1", "cause": "A and not B", "reload": true}"#,
+        );
+        let noted = vrouter::Module { cause: "A and not B".into(), reload: true, ..vrouter::Module::default() };
+        assert_eq!(module(&paths), Some(noted.clone()));
+        write("var/lib/contrail/ports/vm/pod-1/port-1", "{}");
+        assert_eq!(module(&paths), Some(vrouter::Module { used: true, ..noted }));
+        write("proc/sys/kernel/random/boot_id", "boot-2\n");
+        assert_eq!(module(&paths), None);
+    }
 }

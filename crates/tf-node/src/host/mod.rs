@@ -19,7 +19,9 @@ use serde_json::json;
 use tf_host::{
     Finding, HostFacts, Root, Wanted, act,
     data_path::Module,
-    observe, preflight,
+    journal::Journal,
+    observe, preflight, queues,
+    reload::Reloaded,
     setup::{Done, Error, Setup, remove_cni},
     show,
     uplink::choose,
@@ -55,6 +57,13 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Command> 
     Ok(Command(options::parse(parser, paths)?.map(Box::new)))
 }
 
+/// What a vRouter needs of a node by these options of `tf-node host apply`. None: they make no sense.
+pub fn wanted(options: &[String]) -> Option<Wanted> {
+    let words = ["apply".to_owned()].into_iter().chain(options.iter().cloned());
+    let parsed = options::parse(&mut lexopt::Parser::from_args(words), &mut Paths::default()).ok()??;
+    Some(parsed.1.wanted)
+}
+
 /// Does what the arguments ask for.
 ///
 /// # Errors
@@ -78,7 +87,8 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
             let (text, code) = after_forwarder(&root, action, &options)?;
             // They are no part of what a guard undoes, and nothing is taken away where the vRouter stays.
             if code == 0 && options.guard_of.is_none() {
-                without_functions(&root, &options, &text)
+                let (text, code) = without_functions(&root, &options, &text);
+                if code == 0 { with_queues(&root, &options, &text) } else { (text, code) }
             } else {
                 (text, code)
             }
@@ -128,7 +138,13 @@ fn after_forwarder(root: &Root, action: Action, options: &Options) -> Result<(St
 
 /// Changes the node, or guards a process that does.
 fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)> {
-    let wanted = &options.wanted;
+    let mut wanted = options.wanted.clone();
+    if action == Action::Remove && wanted.physical_interfaces.is_empty() {
+        // The pod that removes the vRouter is the same for all groups.
+        wanted.physical_interfaces = Journal::uplinks(&options.journal, root);
+        wanted.multihomed |= !wanted.physical_interfaces.is_empty();
+    }
+    let wanted = &wanted;
     if options.keep_vhost0 {
         return Ok(match remove_cni(root, wanted, options.force) {
             Ok(files) => (format!("vhost0 stays{}\n", removed(&files)), 0),
@@ -138,7 +154,9 @@ fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)
     let mut data_path = Module::new(root, options.programs.clone(), wanted.module_parameters.clone());
     let (journal, peers): (&Path, _) = (&options.journal, &options.peers);
     let programs = HostRoot(root);
-    let mut setup = Setup { root, wanted, journal, peers, data_path: &mut data_path, programs: &programs };
+    let other_module = options.other_module;
+    let mut setup =
+        Setup { root, wanted, journal, peers, data_path: &mut data_path, programs: &programs, other_module };
     if let Some(process) = options.guard_of {
         guard::wait(process, journal);
         return Ok(match setup.recover() {
@@ -179,6 +197,15 @@ fn without_functions(root: &Root, options: &Options, text: &str) -> (String, u8)
     (done.join("; ") + "\n", 0)
 }
 
+/// Gives queues the CPUs back that they had, and says so after what was done before.
+fn with_queues(root: &Root, options: &Options, text: &str) -> (String, u8) {
+    match queues::give_back(root, &options.beside_journal(queues::RECORD)) {
+        Ok(given) if given.is_empty() => (text.to_owned(), 0),
+        Ok(given) => (format!("{}; {} queues have their CPUs back\n", text.trim_end(), given.len()), 0),
+        Err(error) => (format!("the record of queues cannot be used: {error}; {text}"), FAILED),
+    }
+}
+
 /// What is printed of a change, and the exit code.
 fn outcome(action: Action, done: Result<Done, Error>) -> (String, u8) {
     let done = match done {
@@ -203,7 +230,20 @@ fn outcome(action: Action, done: Result<Done, Error>) -> (String, u8) {
             format!("vhost0 has the place of {uplink} ({how})")
         }
     };
-    (format!("{recovered}{text}{}\n", removed(&done.files)), 0)
+    (format!("{recovered}{text}{}{}\n", removed(&done.files), of_module(&done.module)), 0)
+}
+
+/// What is printed of the kernel module.
+fn of_module(module: &Reloaded) -> String {
+    match module {
+        Reloaded::No => String::new(),
+        Reloaded::Yes => "; the kernel module was loaded again".into(),
+        Reloaded::Failed(why) => {
+            format!("; the kernel module is the one that worked before, and not another one: {why}")
+        }
+        Reloaded::Unloaded => "; the kernel module is unloaded".into(),
+        Reloaded::Stays(why) => format!("; the kernel module stays loaded until the node boots: {why}"),
+    }
 }
 
 fn removed(files: &[String]) -> String {
@@ -270,6 +310,18 @@ mod tests {
                 Action::Remove,
                 Ok(Done { files, ..Done::default() }),
                 "there is no vhost0; removed /etc/cni/net.d/10-tf-cni.conf",
+                0,
+            ),
+            (
+                Action::Apply,
+                Ok(Done { uplink: Some("eth0".into()), steps: 13, module: Reloaded::Yes, ..Done::default() }),
+                "vhost0 has the place of eth0 (after 13 steps); the kernel module was loaded again",
+                0,
+            ),
+            (
+                Action::Remove,
+                Ok(Done { module: Reloaded::Stays("Module vrouter is in use".into()), ..Done::default() }),
+                "there is no vhost0; the kernel module stays loaded until the node boots: Module vrouter is in use",
                 0,
             ),
             (Action::Apply, Err(blocked()), "eth0 is down; set it up; nothing was touched", BLOCKED),

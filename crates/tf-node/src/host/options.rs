@@ -11,6 +11,7 @@ use tf_host::{
     CpuList, Mode, Wanted,
     data_path::Programs,
     facts::memory::{GIB_1, MIB_2},
+    reload::OtherModule,
 };
 
 use crate::paths::Paths;
@@ -30,11 +31,12 @@ tf-node host: what this node is for the vRouter. Run it as root, in the network 
   tf-node host remove   take the CNI configuration and virtual functions away, give the physical interface its place back and remove vhost0
 
 What the vRouter needs, for all of them:
-  --mode kernel|dpdk             what forwards packets; kernel. apply is for the kernel mode and forward for dpdk, with one interface each
+  --mode kernel|dpdk             what forwards packets; kernel. apply is for the kernel mode, and forward for dpdk with one interface
   --module image|host            where the kernel module comes from: compiled by the vRouter's image, or on the node; image
   --module-parameter NAME=VALUE  may be repeated; counts when the module is loaded, before VROUTER_MODULE_OPTIONS of the environment
   --physical-interface NAME      the interface that the vRouter takes; several for several uplinks. Else it is found
   --data-subnet NETWORK          network of the overlay's packets
+  --loopback-subnet NETWORK      network of the node's own address, on a node with several uplinks
   --gateway ADDRESS              router of the overlay's packets
   --control-node ADDRESS         may be repeated
   --pod-network NETWORK          network of pods or Services; may be repeated
@@ -60,8 +62,11 @@ For apply, forward and remove:
   --peer ADDRESS:PORT            reached over TCP before, it has to be afterwards, or all is undone; may be repeated.
                                  In a pod the Kubernetes API is one, too
   --journal FILE                 what was begun, so that it can be undone; not below --root; /var/lib/contrail/tf-node/host.json
-  --vif PROGRAM, --modprobe PROGRAM
-                                 the module's program, and the one that loads it; vif, modprobe
+  --vif PROGRAM, --modprobe PROGRAM, --insmod PROGRAM
+                                 the module's program, and those that load it; vif, modprobe, insmod
+  --reload-module                apply: where nothing uses the vRouter, and the loaded module is another one than modprobe finds or has other
+                                 parameters, unload it and load that one; where it does not work the one that worked before
+  --same-module                  apply: do not compare modules, since an agent is at work
   --force                        remove vhost0 although pods or the agent use it
 
 For remove:
@@ -103,6 +108,8 @@ pub struct Options {
     pub programs: Programs,
     /// Whether `vhost0` is removed although it is in use.
     pub force: bool,
+    /// What is done about another module than the loaded one.
+    pub other_module: OtherModule,
     /// Whether nothing but the CNI configuration is taken away.
     pub keep_vhost0: bool,
     /// The process that this one guards: the change is undone if it ends before it is done.
@@ -119,6 +126,7 @@ impl Default for Options {
             journal: Path::new(JOURNAL).to_owned(),
             programs: Programs::default(),
             force: false,
+            other_module: OtherModule::default(),
             keep_vhost0: false,
             guard_of: None,
         }
@@ -164,8 +172,11 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Option<(A
     }
     ensure!(action != Action::Apply || options.wanted.mode == Mode::Kernel, "--mode dpdk: write tf-node host forward");
     ensure!(!options.force || action == Action::Remove, "--force is for remove");
+    let is_default = options.other_module == OtherModule::default();
+    ensure!(is_default || action == Action::Apply, "--reload-module and --same-module are for apply");
     ensure!(!options.keep_vhost0 || action == Action::Remove, "--keep-vhost0 is for remove");
-    options.wanted.multihomed = options.wanted.physical_interfaces.len() > 1;
+    options.wanted.multihomed =
+        options.wanted.physical_interfaces.len() > 1 || options.wanted.loopback_subnet.is_some();
     Ok(Some((action, options)))
 }
 
@@ -207,11 +218,14 @@ impl Options {
             "json" => self.json = true,
             "summary" => self.summary = Some(parser.value()?.into()),
             "force" => self.force = true,
+            "reload-module" => self.other_module = OtherModule::Loaded,
+            "same-module" => self.other_module = OtherModule::Ignored,
             "keep-vhost0" => self.keep_vhost0 = true,
             "peer" => self.peers.push(parser.value()?.parse()?),
             "journal" => self.journal = parser.value()?.into(),
             "vif" => self.programs.vif = parser.value()?.string()?,
             "modprobe" => self.programs.modprobe = parser.value()?.string()?,
+            "insmod" => self.programs.insmod = parser.value()?.string()?,
             "guard-of" => self.guard_of = Some(parser.value()?.parse()?),
             "mode" => wanted.mode = parser.value()?.parse()?,
             "module" => wanted.module = parser.value()?.parse()?,
@@ -230,6 +244,7 @@ impl Options {
                 wanted.physical_interfaces.extend(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned));
             }
             "data-subnet" => wanted.data_subnet = Some(parser.value()?.parse()?),
+            "loopback-subnet" => wanted.loopback_subnet = Some(parser.value()?.parse()?),
             "gateway" => wanted.gateway = Some(parser.value()?.parse()?),
             "control-node" => wanted.control_nodes.push(parser.value()?.parse()?),
             "pod-network" => wanted.pod_networks.push(parser.value()?.parse()?),
@@ -342,6 +357,7 @@ mod tests {
             ("apply --mode dpdk", "--mode dpdk"),
             ("apply --summary /tmp/summary", "--summary"),
             ("apply --keep-vhost0", "--keep-vhost0"),
+            ("remove --reload-module", "--reload-module"),
             ("apply --peer router", "--peer"),
             ("apply --module-parameter vr_interfaces", "--module-parameter"),
             ("show --mode vpp", "--mode"),

@@ -26,30 +26,40 @@ use crate::{
 /// For a guard to undo what was begun.
 const UNDONE: Duration = Duration::from_secs(20);
 
+/// What is said of a module that `modprobe` does not unload.
+const STAYS: &str = "; the kernel module stays loaded until the node boots: the kernel keeps it loaded";
+
 /// A node with a router, and the program.
-struct Node {
+pub struct Node {
     router: Router,
     directory: TempDir,
     before: Network,
 }
 
 impl Node {
-    fn new(kernel: &Kernel) -> Self {
+    pub fn new(kernel: &Kernel) -> Self {
         let router = Router::start();
         node(kernel, &router);
         Self { router, directory: tempfile::tempdir().unwrap(), before: facts().network }
     }
 
-    fn journal(&self) -> PathBuf {
+    pub fn journal(&self) -> PathBuf {
         self.directory.path().join("host.json")
     }
 
     /// Runs `tf-node host`. `variable`: what the stand-in is to do, if anything.
-    fn run(&self, arguments: &str, variable: Option<(&str, &str)>) -> Output {
+    pub fn run(&self, arguments: &str, variable: Option<(&str, &str)>) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tf-node"));
-        command.arg("host").args(arguments.split_whitespace());
-        command.args(["--physical-interface", "eth0", "--vif", vif().to_str().unwrap(), "--journal"]);
-        command.arg(self.journal()).envs(variable).output().unwrap()
+        // The stand-in cannot be unloaded.
+        command.args(["host", "--modprobe", "true"]).args(arguments.split_whitespace()).args(self.options());
+        command.envs(variable).output().unwrap()
+    }
+
+    /// Options that each run has.
+    pub fn options(&self) -> Vec<String> {
+        let (vif, journal) = (vif(), self.journal());
+        let [vif, journal] = [&vif, &journal].map(|path| path.to_str().unwrap());
+        ["--physical-interface", "eth0", "--vif", vif, "--journal", journal].map(str::to_owned).to_vec()
     }
 
     /// The same where it has to succeed.
@@ -62,7 +72,7 @@ impl Node {
         lasting(&facts().network, None) == lasting(&self.before, None)
     }
 
-    fn is_switched(&self) -> bool {
+    pub fn is_switched(&self) -> bool {
         lasting(&facts().network, None) == lasting(&self.before, Some(("eth0", "vhost0")))
     }
 }
@@ -91,9 +101,9 @@ fn a_node_is_switched_and_given_back_by_the_program_and_its_connections_stay() {
         assert!(node.is_switched());
         assert_eq!(Journal::read(&node.journal()).unwrap().unwrap().state, State::Committed);
         node.prints("apply", "vhost0 has the place of eth0 (already)");
-        node.prints("remove", "eth0 has its addresses and routes back, and vhost0 is gone");
+        node.prints("remove", &format!("eth0 has its addresses and routes back, and vhost0 is gone{STAYS}"));
         assert!(node.is_as_before() && !node.journal().exists());
-        node.prints("remove", "there is no vhost0");
+        node.prints("remove", &format!("there is no vhost0{STAYS}"));
         let loss = probe.end();
         assert!(loss.sent > 50 && loss.lost <= 6 && loss.refused == 0, "{loss:?}");
     });
@@ -123,7 +133,7 @@ fn a_process_that_is_killed_at_any_call_of_the_module_is_undone_by_its_guard_and
                 probe.exchange();
             }
         }
-        node.prints("remove", "eth0 has its addresses and routes back, and vhost0 is gone");
+        node.prints("remove", &format!("eth0 has its addresses and routes back, and vhost0 is gone{STAYS}"));
         assert!(node.is_as_before());
     });
 }
@@ -137,7 +147,7 @@ fn a_guard_that_is_killed_with_its_process_leaves_what_the_next_run_undoes() {
         let mut begun = Journal::read(&node.journal()).unwrap().unwrap();
         begun.state = State::Begun;
         begun.write(&node.journal()).unwrap();
-        node.prints("remove", "undid what an earlier process began; there is no vhost0");
+        node.prints("remove", &format!("undid what an earlier process began; there is no vhost0{STAYS}"));
         assert!(node.is_as_before());
         probe.exchange();
     });
@@ -225,7 +235,7 @@ fn the_module_is_loaded_with_its_parameters_and_only_once() {
         path.to_str().unwrap().to_owned()
     };
     let modprobe = script("modprobe", &format!("echo \"$@\" >> {}\nmkdir -p {}", log.display(), loaded.display()));
-    let programs = Programs { modprobe, vif: script("vif", "exit 0") };
+    let programs = Programs { modprobe, vif: script("vif", "exit 0"), ..Programs::default() };
     let parameters = [("vr_interfaces", "8000"), ("vr_mpls_labels", "5120")];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let mut module = Module::new(&root, programs.clone(), parameters);

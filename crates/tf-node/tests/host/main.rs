@@ -13,3 +13,4 @@ mod router;
 
 mod change;
 mod forward;
+mod vhost0;

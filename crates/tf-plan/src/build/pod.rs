@@ -31,7 +31,7 @@ use crate::{
         storage::{empty_dir, memory_dir},
     },
     family::{self, IpFamily},
-    hash, node,
+    hash, node, placement,
     plan::NotReady,
 };
 
@@ -228,7 +228,7 @@ fn pod_spec(shape: &PodShape<'_>) -> PodSpec {
 
 fn tolerations(common: &PodConfiguration) -> Vec<Toleration> {
     if !common.tolerations.is_empty() {
-        return common.tolerations.clone();
+        return placement::with_own_taint(&common.tolerations);
     }
     let every = |effect: &str| Toleration {
         operator: Some("Exists".into()),

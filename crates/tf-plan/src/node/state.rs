@@ -252,6 +252,12 @@ pub struct Status {
     /// Which kernel settings of the node are not as they should be and why, for people ([`super::launch::Launch::settings`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
+    /// Which queues of the vRouter's hardware are not as they should be and why, for people ([`super::launch::Launch::queues`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<String>,
+    /// Why `vhost0` does not have the place of the physical interface, for people ([`super::launch::Launch::vhost0`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vhost0: Option<String>,
     /// Facts about a ZooKeeper server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<zookeeper::Facts>,
@@ -267,6 +273,9 @@ pub struct Status {
     /// Who a vRouter's agent is, once its file is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vrouter: Option<vrouter::Facts>,
+    /// The kernel module of a vRouter's node, where the loaded one is not as it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<vrouter::Module>,
 }
 
 impl Status {

@@ -17,6 +17,38 @@ pub struct Facts {
     pub address: String,
 }
 
+/// A loaded kernel module that is not as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Module {
+    /// What differs, for people.
+    pub cause: String,
+    /// Why another one does not work, which was tried, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Whether a pod that starts loads it again where nothing uses the vRouter.
+    pub reload: bool,
+    /// Whether pods use the vRouter.
+    pub used: bool,
+}
+
+impl Module {
+    /// Whether another pod would load it again now.
+    pub fn is_free(&self) -> bool {
+        self.reload && self.failed.is_none() && !self.used
+    }
+
+    /// What differs and what to do, for people.
+    pub fn explained(&self) -> String {
+        let Self { cause, failed, reload, .. } = self;
+        match failed {
+            Some(why) => format!("{cause}; it was tried and does not work: {why}; correct it, or take the change back"),
+            None if *reload => format!("{cause}; cordon and drain the node, and its pod loads the module again"),
+            None => format!("{cause}; the module is loaded again when the node boots"),
+        }
+    }
+}
+
 impl Facts {
     /// What the file says; none if that is not who an agent is.
     pub fn read(file: &str) -> Option<Self> {

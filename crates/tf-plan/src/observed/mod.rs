@@ -92,6 +92,9 @@ pub struct Node {
     /// not ready, since it has no network yet for example, is none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unreachable: bool,
+    /// Whether no pod is scheduled there any more (`kubectl cordon`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cordoned: bool,
     /// The boot that it is in (`status.nodeInfo.bootID`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,

@@ -30,6 +30,7 @@ pub struct LeanNode {
 #[serde(default)]
 struct Spec {
     taints: Vec<Taint>,
+    unschedulable: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -93,6 +94,7 @@ pub fn node(node: LeanNode) -> (Key, observed::Node) {
         labels,
         taints,
         unreachable,
+        cordoned: node.spec.unschedulable,
         boot: node.status.info.boot,
         served_boot: node.metadata.annotations.unwrap_or_default().remove(names::ANNOTATION_SERVED_BOOT),
         ..observed::Node::default()

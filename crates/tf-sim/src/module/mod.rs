@@ -3,9 +3,13 @@
 //! host sends by the uplink. Unlike the module it is no receive handler, so a bridge port is not refused.
 
 mod kernel;
+pub mod loader;
 pub mod vif;
 
-use std::{fs, io};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use netlink_packet_route::{
     RouteNetlinkMessage,
@@ -17,7 +21,7 @@ use netlink_packet_route::{
     },
 };
 use rustix::io::Errno;
-use tf_host::data_path::DataPath;
+use tf_host::data_path::{DataPath, each};
 
 pub use self::kernel::Kernel;
 
@@ -30,7 +34,11 @@ const INGRESS: TcHandle = TcHandle { major: 0xffff, minor: 0 };
 const ABOVE_INGRESS: TcHandle = TcHandle { major: 0xffff, minor: 0xfff1 };
 
 /// The stand-in of the network namespace that this thread is in.
-pub struct StandIn(Kernel);
+pub struct StandIn {
+    kernel: Kernel,
+    /// Where files say which module is loaded.
+    root: PathBuf,
+}
 
 impl StandIn {
     /// The one of this network namespace.
@@ -38,21 +46,29 @@ impl StandIn {
     /// # Errors
     /// When the kernel gives no socket.
     pub fn open() -> io::Result<Self> {
-        Ok(Self(Kernel::open()?))
+        Self::below("/")
+    }
+
+    /// The same on a node whose files are below a directory.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket.
+    pub fn below(root: impl Into<PathBuf>) -> io::Result<Self> {
+        Ok(Self { kernel: Kernel::open()?, root: root.into() })
     }
 
     fn is_there(&self, link: &str) -> bool {
-        self.0.network().link(link).is_some()
+        self.kernel.network().link(link).is_some()
     }
 
     /// Whether what arrives on an interface is passed to another one.
     pub fn passes(&self, link: &str) -> bool {
-        self.0.network().link(link).is_some_and(|link| link.ingress.is_some())
+        self.kernel.network().link(link).is_some_and(|link| link.ingress.is_some())
     }
 
     fn qdisc(&self, link: &str) -> io::Result<TcMessage> {
         let mut message = TcMessage::default();
-        message.header.index = self.0.index(link)?.cast_signed();
+        message.header.index = self.kernel.index(link)?.cast_signed();
         message.header.handle = INGRESS;
         message.header.parent = ABOVE_INGRESS;
         message.attributes = vec![TcAttribute::Kind("ingress".into())];
@@ -60,7 +76,7 @@ impl StandIn {
     }
 
     fn add_qdisc(&self, link: &str) -> io::Result<()> {
-        done(self.0.request(RouteNetlinkMessage::NewQueueDiscipline(self.qdisc(link)?)), Errno::EXIST)
+        done(self.kernel.request(RouteNetlinkMessage::NewQueueDiscipline(self.qdisc(link)?)), Errno::EXIST)
     }
 
     /// Takes its filters, too.
@@ -68,7 +84,7 @@ impl StandIn {
         if !self.is_there(link) {
             return Ok(());
         }
-        let result = self.0.send(RouteNetlinkMessage::DelQueueDiscipline(self.qdisc(link)?), 0);
+        let result = self.kernel.send(RouteNetlinkMessage::DelQueueDiscipline(self.qdisc(link)?), 0);
         done(done(result, Errno::INVAL), Errno::NOENT)
     }
 
@@ -76,7 +92,7 @@ impl StandIn {
     fn redirect(&self, from: &str, to: &str) -> io::Result<()> {
         let mut mirror = TcMirror::default();
         mirror.eaction = TcMirrorActionType::EgressRedir;
-        mirror.ifindex = self.0.index(to)?;
+        mirror.ifindex = self.kernel.index(to)?;
         mirror.generic = TcActionGeneric::default();
         mirror.generic.action = TcActionType::Stolen;
         let mut action = TcAction::default();
@@ -90,7 +106,7 @@ impl StandIn {
         selector.nkeys = 1;
         selector.keys = vec![TcU32Key::default()];
         let mut message = TcMessage::default();
-        message.header.index = self.0.index(from)?.cast_signed();
+        message.header.index = self.kernel.index(from)?.cast_signed();
         message.header.parent = INGRESS;
         message.header.info = ALL_PROTOCOLS;
         message.attributes = vec![
@@ -100,21 +116,29 @@ impl StandIn {
                 TcOption::U32(TcFilterU32Option::Action(vec![action])),
             ]),
         ];
-        self.0.request(RouteNetlinkMessage::NewTrafficFilter(message))
+        self.kernel.request(RouteNetlinkMessage::NewTrafficFilter(message))
     }
 
     fn set_up(&self, link: &str) -> io::Result<()> {
         let mut message = LinkMessage::default();
-        message.header.index = self.0.index(link)?;
+        message.header.index = self.kernel.index(link)?;
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
-        self.0.request(RouteNetlinkMessage::SetLink(message))
+        self.kernel.request(RouteNetlinkMessage::SetLink(message))
     }
 }
 
 impl DataPath for StandIn {
     fn prepare(&mut self) -> io::Result<()> {
-        Ok(())
+        if loader::is_loaded(&self.root) { Ok(()) } else { loader::load_indexed(&self.root) }
+    }
+
+    fn unload(&mut self) -> io::Result<()> {
+        if loader::is_loaded(&self.root) { loader::unload(&self.root) } else { Ok(()) }
+    }
+
+    fn load(&mut self, file: &Path) -> io::Result<()> {
+        loader::load(&self.root, file)
     }
 
     fn create(&mut self, mac: &str, mtu: u32) -> io::Result<()> {
@@ -134,7 +158,7 @@ impl DataPath for StandIn {
                 LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
             ]),
         ];
-        self.0.request(RouteNetlinkMessage::NewLink(message))?;
+        self.kernel.request(RouteNetlinkMessage::NewLink(message))?;
         // Nothing but packets of `vhost0` and of the uplink.
         fs::write(format!("/proc/sys/net/ipv6/conf/{OTHER_END}/disable_ipv6"), "1")?;
         self.set_up(OTHER_END)
@@ -145,9 +169,9 @@ impl DataPath for StandIn {
             return Ok(());
         }
         let mut message = LinkMessage::default();
-        message.header.index = self.0.index(VHOST0)?;
+        message.header.index = self.kernel.index(VHOST0)?;
         message.header.flags = LinkFlags::empty();
-        self.0.send(RouteNetlinkMessage::DelLink(message), 0)
+        self.kernel.send(RouteNetlinkMessage::DelLink(message), 0)
     }
 
     fn add_physical(&mut self, uplink: &str) -> io::Result<()> {
@@ -155,7 +179,7 @@ impl DataPath for StandIn {
             return Ok(());
         }
         self.add_qdisc(OTHER_END)?;
-        self.redirect(OTHER_END, uplink)
+        each(uplink).take(1).try_for_each(|uplink| self.redirect(OTHER_END, uplink))
     }
 
     fn remove_physical(&mut self, _uplink: &str) -> io::Result<()> {
@@ -163,21 +187,23 @@ impl DataPath for StandIn {
     }
 
     fn attach(&mut self, uplink: &str) -> io::Result<()> {
-        if self.passes(uplink) {
+        if each(uplink).all(|uplink| self.passes(uplink)) || loader::is_silent(&self.root) {
             return Ok(());
         }
-        self.add_qdisc(uplink)?;
-        self.redirect(uplink, OTHER_END)
+        each(uplink).try_for_each(|uplink| {
+            self.add_qdisc(uplink)?;
+            self.redirect(uplink, OTHER_END)
+        })
     }
 
     fn detach(&mut self, uplink: &str) -> io::Result<()> {
-        self.remove_qdisc(uplink)
+        each(uplink).try_for_each(|uplink| self.remove_qdisc(uplink))
     }
 
     fn has(&mut self, link: &str) -> io::Result<bool> {
         Ok(match link {
             VHOST0 => self.is_there(OTHER_END),
-            uplink => self.passes(OTHER_END) && self.passes(uplink),
+            uplink => self.passes(OTHER_END) && each(uplink).all(|uplink| self.passes(uplink)),
         })
     }
 

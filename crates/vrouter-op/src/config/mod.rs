@@ -5,7 +5,7 @@ pub mod agent;
 pub mod clients;
 pub mod cni;
 pub mod host;
-mod qos;
+pub mod qos;
 mod sheet;
 
 /// Where daemons write their logs unless the spec says otherwise.

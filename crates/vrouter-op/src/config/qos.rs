@@ -1,21 +1,49 @@
 //! Hardware queues and priority groups of the physical interface: the sections `QOS`, `QUEUE-n` and `PG-n` (tf-components
-//! 8.1). The image's `qosmap.py` reads the groups; interfaces with a VLAN have none.
+//! 8.1), and what the agent's `tf-node` sets on the interface, which the image's `qosmap.py` does otherwise.
 
-use tf_plan::plan::NotReady;
+use tf_plan::{
+    node::launch::{PriorityGroup, Queues},
+    plan::NotReady,
+};
 
 use super::sheet::Sheet;
 use crate::parameters::{Name, Parameters};
+
+const STRICT: &str = "strict";
+const ROUND_ROBIN: &str = "rr";
 
 /// Adds the sections that are asked for.
 ///
 /// # Errors
 /// When the lists do not belong together.
 pub fn fill(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
-    queues(sheet, parameters)?;
-    priority_groups(sheet, parameters)
+    logical_queues(sheet, parameters)?;
+    let groups = priority_groups(parameters)?;
+    if !groups.is_empty() {
+        sheet.section("QOS-NIANTIC");
+    }
+    for PriorityGroup { number, bandwidth, strict } in groups {
+        let section = format!("PG-{number}");
+        sheet.set(&section, "scheduling", if strict { STRICT } else { ROUND_ROBIN });
+        sheet.set(&section, "bandwidth", bandwidth);
+    }
+    Ok(())
 }
 
-fn queues(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+/// What is set on the interface. None: nothing is asked for, or the forwarder of the DPDK mode has it.
+///
+/// # Errors
+/// When the lists do not belong together.
+pub fn queues(parameters: &Parameters) -> Result<Option<Queues>, NotReady> {
+    let is_asked = parameters.is_set(Name::PriorityId) || parameters.is_set(Name::QosQueueId);
+    if !is_asked || parameters.is_dpdk() {
+        return Ok(None);
+    }
+    let interfaces = parameters.items(Name::PhysicalInterface).iter().map(ToString::to_string).collect();
+    Ok(Some(Queues { interfaces, groups: priority_groups(parameters)? }))
+}
+
+fn logical_queues(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
     let tagging = parameters.flag(Name::PriorityTagging)?;
     let queues = numbers(parameters, Name::QosQueueId)?;
     let Some((last, before)) = queues.split_last() else {
@@ -44,10 +72,10 @@ fn queues(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
     Ok(())
 }
 
-fn priority_groups(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+fn priority_groups(parameters: &Parameters) -> Result<Vec<PriorityGroup>, NotReady> {
     let groups = numbers(parameters, Name::PriorityId)?;
     if groups.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let bandwidths = numbers(parameters, Name::PriorityBandwidth)?;
     let schedulings = parameters.items(Name::PriorityScheduling);
@@ -55,16 +83,20 @@ fn priority_groups(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), Not
         return Err(parameters
             .invalid(Name::PriorityId, "priorityBandwidth and priorityScheduling need as many items as priorityId"));
     }
-    sheet.section("QOS-NIANTIC");
-    for ((group, bandwidth), scheduling) in groups.iter().zip(bandwidths).zip(schedulings) {
-        if scheduling != "strict" && scheduling != "rr" {
+    let group = |((number, bandwidth), scheduling): ((&u16, u16), &String)| {
+        if ![STRICT, ROUND_ROBIN].contains(&scheduling.as_str()) {
             return Err(parameters.invalid(Name::PriorityScheduling, "use strict or rr for each group"));
         }
-        let section = format!("PG-{group}");
-        sheet.set(&section, "scheduling", scheduling);
-        sheet.set(&section, "bandwidth", bandwidth);
-    }
-    Ok(())
+        let below = |name, number: u16, end, hint| {
+            u8::try_from(number).ok().filter(|number| *number < end).ok_or_else(|| parameters.invalid(name, hint))
+        };
+        Ok(PriorityGroup {
+            number: below(Name::PriorityId, *number, 8, "use numbers from 0 to 7")?,
+            bandwidth: below(Name::PriorityBandwidth, bandwidth, 101, "use percentages from 0 to 100")?,
+            strict: scheduling == STRICT,
+        })
+    };
+    groups.iter().zip(bandwidths).zip(&schedulings).map(group).collect()
 }
 
 /// Different numbers become names of sections, so none may stand twice in a list of groups or queues.

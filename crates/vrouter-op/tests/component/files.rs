@@ -113,6 +113,7 @@ fn lists_that_do_not_belong_together_are_refused() {
         (json!({"agentMode": "dkpd"}), "agentMode"),
         (json!({"tsnAgentMode": "tor"}), "tsnAgentMode"),
         (json!({"vhost0": "Managed", "l3mhCidr": "10.9.0.0/16"}), "l3mhCidr"),
+        (json!({"vhost0": "Managed", "l3mhCidr": "10.9.0.0/16", "physicalInterface": "eth0"}), "l3mhCidr"),
         (json!({"vhost0": "Managed", "physicalInterface": "eth1,eth2"}), "physicalInterface"),
         (json!({"vhost0": "Managed", "physicalInterface": "--root=/"}), "physicalInterface"),
         (json!({"sampleDestination": "collector,kafka"}), "sampleDestination"),

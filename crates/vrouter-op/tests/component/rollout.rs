@@ -6,7 +6,9 @@ use tf_plan::{
     node::{
         ContentHash,
         state::{Health, Phase, State, Status},
+        vrouter::Module,
     },
+    object::DAEMON_SET,
     observed::{Agent, Certificate, Node, Observed, Pod, Source, Workload},
     plan::Plan,
     step::Step,
@@ -149,6 +151,40 @@ fn kernel_settings_that_a_node_does_not_have_are_named_and_hold_nothing() {
 }
 
 #[test]
+fn a_drained_node_gets_another_pod_for_another_kernel_module_and_others_are_named() {
+    let new = current();
+    let planned = |cordoned, module: Module| {
+        let mut observed = asked([(new.as_str(), true); 4]);
+        let Some(Agent::Says(status)) = observed.agents.get_mut("uid-1") else { unreachable!("it answers") };
+        status.module = Some(module);
+        if let Source::Known(nodes) = &mut observed.nodes {
+            let node = Node { name: "node-1".into(), address: Some("10.0.0.1".into()), cordoned, ..Node::default() };
+            nodes.push(node);
+        }
+        plan(&two_groups(), &observed).expect("a plan")
+    };
+    let due = || Module { cause: "module A is loaded, and B is on the node".into(), reload: true, ..Module::default() };
+    let step = planned(true, due()).step;
+    assert!(matches!(&step, Some(Step::Restart(target)) if target.uid == "uid-1"), "{step:?}");
+    let failed = Some("Exec format error".to_owned());
+    for (cordoned, module, todo) in [
+        (false, due(), "cordon and drain the node, and its pod loads the module again"),
+        (true, Module { used: true, ..due() }, "cordon and drain the node, and its pod loads the module again"),
+        (true, Module { reload: false, ..due() }, "the module is loaded again when the node boots"),
+        (
+            true,
+            Module { failed, ..due() },
+            "it was tried and does not work: Exec format error; correct it, or take the change back",
+        ),
+    ] {
+        let plan = planned(cordoned, module.clone());
+        assert_eq!(plan.step, None, "{module:?}");
+        let shortages: Vec<_> = plan.shortages.values().cloned().collect();
+        assert_eq!(shortages, [format!("node node-1: module A is loaded, and B is on the node; {todo}")]);
+    }
+}
+
+#[test]
 fn a_node_that_is_lost_holds_no_other_one() {
     let lost = |unreachable| {
         let mut observed = asked([(OLD, true); 4]);
@@ -264,6 +300,26 @@ fn pods_that_a_strategy_leaves_to_people_are_counted() {
         "18 pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced";
     assert!(plan.notes.iter().any(|said| said == note), "{:?}", plan.notes);
     assert_eq!(plan.left.len(), 18, "they keep the Vrouter from being Ready no longer");
+}
+
+#[test]
+fn pods_load_another_kernel_module_where_the_strategy_of_their_group_says_so() {
+    let spec = |vhost0: Option<&str>| {
+        let drained = json!({"moduleReload": "Drained"});
+        json!({"serviceConfiguration": {"vhost0": vhost0}, "upgradeStrategy": drained, "groups": [
+            {"name": "a", "nodeSelector": {"tier": "a"}},
+            {"name": "b", "nodeSelector": {"tier": "b"}, "upgradeStrategy": {"moduleReload": "Boot"}},
+        ]})
+    };
+    let why = plan(&vrouter(spec(None)), &observed()).expect_err("it is refused").message;
+    assert!(why.starts_with("upgradeStrategy.moduleReload: Drained is for pods that make vhost0"), "{why}");
+    let plan = plan(&vrouter(spec(Some("Managed"))), &observed()).expect("a plan");
+    let commands = plan.objects.iter().filter(|object| object.kind == DAEMON_SET).map(|object| {
+        let init = object.body.pointer("/spec/template/spec/initContainers").expect("init containers");
+        let of = init.as_array().expect("a list").iter().find(|container| container["name"] == "vhost0");
+        of.expect("it makes vhost0")["command"].to_string().contains("--reload-module")
+    });
+    assert_eq!(commands.collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A node is tainted from its boot until its agent serves, where the spec asks for that.
+//! A node is tainted from its boot until its agent serves.
 
 use serde_json::json;
 use tf_api::{Vrouter, names};
@@ -10,8 +10,12 @@ use tf_plan::{
 use crate::world::{observed, plan, vrouter};
 
 fn cr() -> Vrouter {
+    with(Some(true))
+}
+
+fn with(taint: Option<bool>) -> Vrouter {
     let selector = json!({"nodeSelector": {"rack": "1"}});
-    vrouter(json!({"commonConfiguration": selector, "serviceConfiguration": {"agentNotReadyTaint": true}}))
+    vrouter(json!({"commonConfiguration": selector, "serviceConfiguration": {"agentNotReadyTaint": taint}}))
 }
 
 /// What one node of a vRouter gets and loses: its annotation, and whether it has the taint.
@@ -79,9 +83,47 @@ fn a_node_that_leaves_and_a_spec_that_does_not_ask_for_it_take_the_taint_away() 
     assert_eq!(change(&cr(), false, Some("b"), false, false), gone);
     assert_eq!(change(&cr(), false, None, true, false), gone);
     assert_eq!(change(&cr(), false, None, false, false), None);
-    let usual = vrouter(json!({"commonConfiguration": {"nodeSelector": {"rack": "1"}}}));
-    assert_eq!(change(&usual, true, None, true, false), gone);
-    assert_eq!(change(&usual, true, None, false, false), None);
+    let without = with(Some(false));
+    assert_eq!(change(&without, true, None, true, false), gone);
+    assert_eq!(change(&without, true, None, false, false), None);
+}
+
+#[test]
+fn by_default_a_node_is_tainted_from_its_second_boot_on() {
+    let usual = with(None);
+    let noted = Some(Some("b".to_owned()));
+    for (served, is_tainted, is_ready, expected) in [
+        (None, false, false, None),
+        // An earlier release labelled it.
+        (None, false, true, Some((noted.clone(), false))),
+        // Its kubelet registered it so.
+        (None, true, false, None),
+        (None, true, true, Some((noted.clone(), false))),
+        (Some("a"), false, false, Some((None, true))),
+        (Some("a"), true, true, Some((noted, false))),
+        (Some("b"), false, false, None),
+    ] {
+        assert_eq!(change(&usual, true, served, is_tainted, is_ready), expected, "{served:?} {is_tainted} {is_ready}");
+    }
+    // The label of its first boot brings the note, in one request.
+    let new = |taints| {
+        let node = Node {
+            name: "n1".into(),
+            labels: [("rack".to_owned(), "1".to_owned())].into(),
+            boot: Some("b".into()),
+            taints,
+            ..Node::default()
+        };
+        let world = Observed { nodes: Source::Known(vec![node]), ..observed() };
+        plan(&usual, &world).expect("a plan").marks
+    };
+    let marks = new(Vec::new());
+    assert_eq!(marks.len(), 1);
+    assert_eq!(marks[0].annotations, [(names::ANNOTATION_SERVED_BOOT, Some("b".to_owned()))].into());
+    assert!(marks[0].taint.is_none() && marks[0].labels.contains_key(names::LABEL_VROUTER), "{marks:?}");
+    let key = names::TAINT_AGENT_NOT_READY.to_owned();
+    let waiting = new(vec![Taint { key, effect: "NoSchedule".into(), ..Taint::default() }]);
+    assert!(waiting.iter().all(|mark| mark.annotations.is_empty()), "{waiting:?}");
 }
 
 #[test]
@@ -94,14 +136,11 @@ fn an_agent_tolerates_the_taint_that_waits_for_it_whatever_else_its_pods_tolerat
     };
     let own = json!({"key": "edge", "operator": "Exists"});
     let ours = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
-    let service = json!({"agentNotReadyTaint": true});
-    let common = json!({"tolerations": [own]});
-    let of_all = json!({"commonConfiguration": common, "serviceConfiguration": service});
-    assert_eq!(tolerations(of_all), json!([own, ours]));
+    assert_eq!(tolerations(json!({"commonConfiguration": {"tolerations": [own]}})), json!([own, ours]));
+    assert_eq!(tolerations(json!({"commonConfiguration": {"tolerations": [ours]}})), json!([ours]));
     let group = json!([{"name": "a", "nodeSelector": {"rack": "1"}, "tolerations": [own]}]);
-    assert_eq!(tolerations(json!({"groups": group, "serviceConfiguration": service})), json!([own, ours]));
-    assert_eq!(tolerations(json!({"commonConfiguration": common})), json!([own]));
-    let every = tolerations(json!({"serviceConfiguration": service}));
+    assert_eq!(tolerations(json!({"groups": group})), json!([own, ours]));
+    let every = tolerations(json!({}));
     assert!(every.as_array().is_some_and(|all| all.iter().all(|it| it.get("key").is_none())), "{every}");
 }
 

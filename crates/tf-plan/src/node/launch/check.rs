@@ -116,12 +116,25 @@ impl Launch {
             ensure("relay.password", "is none of the files", password.as_ref().is_none_or(is_given))?;
         }
         self.last_words.iter().try_for_each(|path| absolute("lastWords", path))?;
+        self.check_node()
+    }
+
+    /// The same of what the agent does to its node, one container for each pod.
+    fn check_node(&self) -> Result<(), Unusable> {
+        let one = |field, is_asked: bool| {
+            let is_one = !is_asked || self.agent.is_some();
+            ensure(field, "is only for the container that serves the agent API", is_one)
+        };
+        one("queues", self.queues.is_some())?;
+        let mut groups = self.queues.iter().flat_map(|queues| &queues.groups);
+        ensure("queues.groups", "has a number above 7", groups.all(|group| group.number < 8))?;
+        one("vhost0", self.vhost0.is_some())?;
+        one("settings", self.settings.is_some())?;
         if let Some(settings) = &self.settings {
-            ensure("settings", "is only for the container that serves the agent API", self.agent.is_some())?;
             ensure("settings.file", "is none of the files", self.files.contains_key(&settings.file))?;
         }
+        one("cni", self.cni.is_some())?;
         if let Some(Cni { source, targets, .. }) = &self.cni {
-            ensure("cni", "is only for the container that serves the agent API", self.agent.is_some())?;
             ensure("cni.targets", "are none", !targets.is_empty())?;
             absolute("cni.source", source)?;
             targets.iter().try_for_each(|target| absolute("cni.targets", target))?;

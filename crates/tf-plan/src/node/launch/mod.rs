@@ -10,6 +10,7 @@ mod check;
 mod cni;
 mod place;
 mod probe;
+mod queues;
 mod settings;
 
 use std::{
@@ -30,6 +31,7 @@ pub use self::{
     cni::Cni,
     place::{Place, When, begun},
     probe::{Connections, PER_WORKER, Probe, Reads, one_worker},
+    queues::{PriorityGroup, Queues},
     settings::Settings,
 };
 
@@ -132,6 +134,13 @@ pub struct Launch {
     /// Kernel settings that the agent keeps on the node, in the container that serves its API. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
+    /// Queues of the vRouter's hardware that the agent keeps, in the container that serves its API. Default: they are left as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
+    /// Options of `tf-node host apply`, by which the agent sets its node up again where the physical interface was made again or another program gave it
+    /// an address, in the container that serves its API. Default: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vhost0: Option<Vec<String>>,
 }
 
 /// How a daemon is stopped.
@@ -193,6 +202,8 @@ impl Launch {
             cni: None,
             last_words: None,
             settings: None,
+            queues: None,
+            vhost0: None,
         }
     }
 
