@@ -27,8 +27,8 @@ impl Foreign {
         Ok(Self(made))
     }
 
-    /// Fails where one is not as it was, as each of these members of the API shows it.
-    pub async fn are_as_they_were(&self, client: &Client, addresses: &[IpAddr]) -> Result<()> {
+    /// Fails where one is not as it was, as each of these members of the API shows it. Removes them, so that another part of a story can make its own.
+    pub async fn are_as_they_were(self, client: &Client, addresses: &[IpAddr]) -> Result<()> {
         for address in addresses {
             for (kind, object) in &self.0 {
                 let identifier = object[kind]["uuid"].as_str().unwrap_or_default();
@@ -36,6 +36,11 @@ impl Foreign {
                 let now = now.with_context(|| format!("{kind} {NAME}, which somebody else made"))?;
                 ensure!(now == *object, "{kind} {NAME} of somebody else was changed: {now}, and was {object}");
             }
+        }
+        let address = *addresses.first().context("no member of the API")?;
+        for (kind, object) in self.0.iter().rev() {
+            let identifier = object[kind]["uuid"].as_str().unwrap_or_default();
+            ask(client, address, &format!("DELETE /{kind}/{identifier}"), "").await?;
         }
         Ok(())
     }
@@ -78,5 +83,5 @@ async fn ask(client: &Client, address: IpAddr, line: &str, body: &str) -> Result
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("{line}: {answer:?}: {read:?}"))?;
     ensure!(head.lines().next().is_some_and(|status| status.contains(" 200 ")), "{line}: {answer}");
-    Ok(serde_json::from_str(body)?)
+    Ok(if body.trim().is_empty() { Value::Null } else { serde_json::from_str(body)? })
 }
