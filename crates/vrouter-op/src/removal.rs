@@ -101,7 +101,11 @@ impl<'a> Removal<'a> {
                 // Its pods go on with what is there.
                 (false, true) if groups::select(&others, node) => marks.push(mark(node, None)),
                 (false, true) => match pods.get(node.name.as_str()) {
-                    Some(pod) if pod.ready && !pod.terminating => marks.push(mark(node, None)),
+                    Some(pod) if pod.ready && !pod.terminating => {
+                        // While the resource is being deleted nothing else takes them away.
+                        let (annotations, taint) = taint::without(node);
+                        marks.push(Mark { annotations, taint, ..mark(node, None) });
+                    }
                     pod => leaving.push((node, pod.copied())),
                 },
             }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tf_api::{Vrouter, names};
 use tf_plan::{
     object::{DAEMON_SET, Object},
-    observed::{Node, Observed, Pod, Source},
+    observed::{Node, Observed, Pod, Source, Taint},
     plan::Plan,
 };
 
@@ -136,6 +136,14 @@ fn a_resource_that_is_deleted_is_held_until_it_is_off_all_its_nodes() {
     world.removals = vec![removal_pod("a", true, None), removal_pod("b", true, None)];
     let farewell = plan(&cr, &world).expect("a plan").farewell.expect("a farewell");
     assert_eq!((farewell.waits, farewell.objects.len(), farewell.marks.len()), (None, 0, 2));
+    // A node that has booted since its agent served last.
+    let Source::Known(nodes) = &mut world.nodes else { unreachable!("nodes are known") };
+    nodes[0].served_boot = Some("a".into());
+    let key = names::TAINT_AGENT_NOT_READY.to_owned();
+    nodes[0].taints = vec![Taint { key, effect: "NoSchedule".into(), ..Taint::default() }];
+    let marks = plan(&cr, &world).expect("a plan").farewell.expect("a farewell").marks;
+    assert_eq!(marks[0].annotations, [(names::ANNOTATION_SERVED_BOOT, None)].into());
+    assert_eq!((marks[0].taint, marks[1].taint), (Some((names::TAINT_AGENT_NOT_READY, false)), None));
 }
 
 #[test]
