@@ -103,8 +103,7 @@ impl<'a> Removal<'a> {
                 (false, true) => match pods.get(node.name.as_str()) {
                     Some(pod) if pod.ready && !pod.terminating => {
                         // While the resource is being deleted nothing else takes them away.
-                        let (annotations, taint) = taint::without(node);
-                        marks.push(Mark { annotations, taint, ..mark(node, None) });
+                        marks.push(Mark { labels: mark(node, None).labels, ..taint::without(node) });
                     }
                     pod => leaving.push((node, pod.copied())),
                 },

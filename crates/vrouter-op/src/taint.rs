@@ -27,11 +27,16 @@ pub fn first_boot(cr: &Vrouter, node: &Node, brings_plugin: bool) -> BTreeMap<&'
     boot.map(|boot| (names::ANNOTATION_SERVED_BOOT, Some(boot))).into_iter().collect()
 }
 
-/// The annotation and the taint that a node loses with the label of the vRouter.
-pub fn without(node: &Node) -> (BTreeMap<&'static str, Option<String>>, Option<(&'static str, bool)>) {
+/// What a node loses with the label of the vRouter: annotation and taint.
+pub fn without(node: &Node) -> Mark {
     let annotation = node.served_boot.is_some().then_some((names::ANNOTATION_SERVED_BOOT, None));
     let has = node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY);
-    (annotation.into_iter().collect(), has.then_some((names::TAINT_AGENT_NOT_READY, false)))
+    Mark {
+        node: node.name.clone(),
+        annotations: annotation.into_iter().collect(),
+        taint: has.then_some((names::TAINT_AGENT_NOT_READY, false)),
+        ..Mark::default()
+    }
 }
 
 /// What nodes get and lose. `brings_plugin`: whether pods use the CNI plugin of the vRouter. `forwards`: whether agents know a control node; without
