@@ -55,19 +55,8 @@ mod tests {
 
     fn network(index: u32, addresses: &[&str]) -> Network {
         let link = |name: &str, index| Link { name: name.into(), index, mac: Some("a".into()), ..Link::default() };
-        let address = |text: &&str| Address {
-            link: "eth0".into(),
-            address: text.parse().unwrap(),
-            peer: None,
-            broadcast: None,
-            label: None,
-            scope: "global".into(),
-            flags: [].into(),
-            valid: None,
-            preferred: None,
-            metric: None,
-            protocol: None,
-        };
+        let address =
+            |text: &&str| Address { link: "eth0".into(), address: text.parse().unwrap(), ..Address::default() };
         Network {
             links: vec![link("eth0", index), link(VHOST0, 9)],
             addresses: addresses.iter().map(address).collect(),

@@ -280,8 +280,8 @@ mod tests {
         assert_eq!(look, Look { written, problems: vec![] });
         assert_eq!(node.masks(), ["0", "0", "0"]);
         let ran = fs::read_to_string(node.0.path().join("ran")).unwrap();
-        let told = "--dcbx ieee --bw 0,100,0,0,0,0,0,0 --strict 10000000 --tc 0,1,2,3,4,5,6,7";
-        assert_eq!(ran, format!("--set-queue eth0 {told}\n--set-queue eth1 {told}\n"));
+        let options = "--dcbx ieee --bw 0,100,0,0,0,0,0,0 --strict 10000000 --tc 0,1,2,3,4,5,6,7";
+        assert_eq!(ran, format!("--set-queue eth0 {options}\n--set-queue eth1 {options}\n"));
         assert_eq!(keeper.look_at(&node.root(), network()), Look::default());
         assert_eq!(fs::read_to_string(node.0.path().join("ran")).unwrap(), ran, "once");
         // Another process of the agent finds it done, and knows what was there before.

@@ -125,7 +125,8 @@ impl<D: DataPath> Setup<'_, D> {
             done = self.set_up(&observe(self.root));
         }
         let done = done?;
-        self.remember(&module)?;
+        let is_changed = done.steps > 0 || module != Reloaded::No;
+        self.remember(&module, if is_changed { observe(self.root) } else { facts })?;
         Ok(Done { module, ..done })
     }
 
@@ -168,20 +169,19 @@ impl<D: DataPath> Setup<'_, D> {
     }
 
     /// Notes what is to be done about the module, and keeps a copy of one that works.
-    fn remember(&self, module: &Reloaded) -> Result<(), Error> {
-        let facts = observe(self.root);
+    fn remember(&self, module: &Reloaded, facts: HostFacts) -> Result<(), Error> {
         let path = self.record();
         let before = Record::read(&path, self.root);
         let cause = cause(&facts, &kernel::loaded(&facts, self.wanted));
         let failed = match module {
             Reloaded::Failed(why) => Some(why.clone()),
-            _ => before.failed.filter(|_| before.cause == cause),
+            _ => before.failed.clone().filter(|_| before.cause == cause),
         };
         if cause.is_none() {
             self.keep(&facts)?;
         }
         let record = Record { failed: failed.filter(|_| cause.is_some()), cause, reload: self.reloads() };
-        if record == Record::read(&path, self.root) {
+        if record == before {
             return Ok(());
         }
         record::write(&path, &facts.kernel.boot_id, &record).map_err(|error| Error::Module { path, error })

@@ -1,6 +1,23 @@
 //! A task that goes on as long as what it is for is asked for.
 
-use tokio::task::JoinHandle;
+use serde_json::json;
+use tf_host::sysctls::Look;
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::log;
+
+/// Reports what one look of a task did, and what is not as it should be. `what`: what it looks at, in the plural. The log has a problem when it changes.
+pub fn report(what: &str, look: Look, problem: &watch::Sender<Option<String>>) {
+    if !look.written.is_empty() {
+        log::info(&format!("{what} are set"), &json!({"names": look.written}));
+    }
+    let now = (!look.problems.is_empty()).then(|| look.problems.join(", "));
+    if problem.send_replace(now.clone()) != now
+        && let Some(problem) = now
+    {
+        log::warn(&format!("{what} are not as they should be"), &json!({"error": problem}));
+    }
+}
 
 /// A task and what it is for. It ends when this is dropped.
 #[derive(Debug)]

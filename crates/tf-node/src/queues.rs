@@ -11,7 +11,11 @@ use tf_host::{
 use tf_plan::node::{host::STATE_DIR, launch};
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 
-use crate::{keeping::Keeping, log, paths::Paths};
+use crate::{
+    keeping::{Keeping, report},
+    log,
+    paths::Paths,
+};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(300);
@@ -73,15 +77,7 @@ async fn keep(mut keeper: Keeper, root: Root, problem: watch::Sender<Option<Stri
         });
         let Ok((kept, look)) = looked.await else { return };
         keeper = kept;
-        if !look.written.is_empty() {
-            log::info("queues are set", &json!({"names": look.written}));
-        }
-        let now = (!look.problems.is_empty()).then(|| look.problems.join(", "));
-        if problem.send_replace(now.clone()) != now
-            && let Some(problem) = now
-        {
-            log::warn("queues are not as they should be", &json!({"error": problem}));
-        }
+        report("queues", look, &problem);
         sleep(LOOK).await;
     }
 }

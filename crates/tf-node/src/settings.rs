@@ -3,7 +3,6 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use serde_json::json;
 use tf_host::{Root, sysctls};
 use tf_plan::node::launch;
 use tokio::{
@@ -11,7 +10,10 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{keeping::Keeping, log, paths::Paths};
+use crate::{
+    keeping::{Keeping, report},
+    paths::Paths,
+};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(300);
@@ -73,15 +75,7 @@ async fn keep(
             Ok(settings) => keeper.look(&root, &settings, wanted.stated),
             Err(why) => sysctls::Look { problems: vec![format!("{}: {why}", wanted.file)], ..sysctls::Look::default() },
         };
-        if !look.written.is_empty() {
-            log::info("kernel settings are set", &json!({"names": look.written}));
-        }
-        let now = (!look.problems.is_empty()).then(|| look.problems.join(", "));
-        if problem.send_replace(now.clone()) != now
-            && let Some(problem) = now
-        {
-            log::warn("kernel settings are not as they should be", &json!({"error": problem}));
-        }
+        report("kernel settings", look, &problem);
         tokio::select! {
             () = sleep(LOOK) => {}
             () = files_changed.notified() => {}

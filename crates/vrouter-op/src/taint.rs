@@ -19,22 +19,24 @@ use crate::{
     removal,
 };
 
+fn is_tainted(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY)
+}
+
 /// The annotation that the first boot of a node gets with the label of the vRouter. None: the spec says when nodes are tainted, or this one waits for its agent.
 pub fn first_boot(cr: &Vrouter, node: &Node, brings_plugin: bool) -> BTreeMap<&'static str, Option<String>> {
     let is_default = brings_plugin && cr.spec.service_configuration.agent_not_ready_taint.is_none();
-    let waits = node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY);
-    let boot = node.boot.clone().filter(|_| is_default && !waits && node.served_boot.is_none());
+    let boot = node.boot.clone().filter(|_| is_default && !is_tainted(node) && node.served_boot.is_none());
     boot.map(|boot| (names::ANNOTATION_SERVED_BOOT, Some(boot))).into_iter().collect()
 }
 
 /// What a node loses with the label of the vRouter: annotation and taint.
 pub fn without(node: &Node) -> Mark {
     let annotation = node.served_boot.is_some().then_some((names::ANNOTATION_SERVED_BOOT, None));
-    let has = node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY);
     Mark {
         node: node.name.clone(),
         annotations: annotation.into_iter().collect(),
-        taint: has.then_some((names::TAINT_AGENT_NOT_READY, false)),
+        taint: is_tainted(node).then_some((names::TAINT_AGENT_NOT_READY, false)),
         ..Mark::default()
     }
 }
@@ -56,7 +58,7 @@ pub fn marks(
     let own = removal::owner(cr);
     let mark = |node: &Node| {
         let is_selected = is_wanted && groups::select(groups, node);
-        let has = node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY);
+        let has = is_tainted(node);
         let has_served = node.boot.is_some() && node.served_boot == node.boot;
         let is_ours = node.labels.get(names::LABEL_VROUTER) == Some(&own);
         let (annotation, taint) = if !is_selected {

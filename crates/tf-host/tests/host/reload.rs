@@ -99,7 +99,7 @@ impl Node {
 fn another_module_takes_the_place_of_the_loaded_one_where_nothing_uses_the_vrouter() {
     on_node_with_modules(|node| {
         install("B");
-        assert_eq!(apply(false).unwrap().module, Reloaded::No, "nobody asked for it");
+        assert_eq!(apply(false).unwrap().module, Reloaded::No, "it is not asked for");
         let Record { cause, failed, reload, .. } = record();
         let cause = cause.unwrap();
         assert!(cause.contains("srcversion A") && cause.contains("srcversion B"), "{cause}");
