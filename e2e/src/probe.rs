@@ -12,6 +12,8 @@
 //! | `serviceConfiguration.clusterName` | a second ConfigMap `<name>-redis-extra`; none without it |
 //! | `version` | a release that is not known is an invalid spec |
 //!
+//! Pods are evicted from the node that its annotation [`DRAINED`] names, and the node that [`UNDRAINED`] names loses the taint.
+//!
 //! Beside them there is always a ClusterRole without rules, `<namespace>-<name>-redis`: the cluster-scoped leftover that
 //! needs a finalizer.
 
@@ -34,11 +36,15 @@ use tf_plan::{
     hash, images,
     object::{CLUSTER_ROLE, CONFIG_MAP, Kind, Object, STATEFUL_SET},
     observed::Observed,
-    plan::{NotReady, Plan, Rollout},
+    plan::{Drain, Mark, NotReady, Plan, Rollout},
 };
 
 /// Name of the operator.
 pub const OPERATOR: &str = "probe-op";
+/// Annotation with the name of a node from which pods are evicted.
+pub const DRAINED: &str = "e2e.tungsten.io/drained";
+/// Annotation with the name of a node that takes pods again.
+pub const UNDRAINED: &str = "e2e.tungsten.io/undrained";
 
 /// The component.
 pub struct Probe;
@@ -66,7 +72,7 @@ impl Component for Probe {
             calls_agents: false,
             grant: None,
             deregisters: false,
-            marks_nodes: false,
+            marks_nodes: true,
             further: Vec::new(),
         }
     }
@@ -111,7 +117,10 @@ impl Component for Probe {
             drafts.push(Draft::holds(ConditionType::Available, Reason::Succeeded, "there is nothing to wait for"));
             None
         };
+        let annotation = |key: &str| cr.metadata.annotations.as_ref()?.get(key);
         Ok(Plan {
+            marks: annotation(UNDRAINED).map(|node| Mark::untaint(node, names::TAINT_DRAIN)).into_iter().collect(),
+            drains: annotation(DRAINED).map(|node| Drain { node: node.clone(), begins: true }).into_iter().collect(),
             objects,
             rollout,
             version: release.name,

@@ -10,6 +10,8 @@ pub const LABEL_TYPE: &str = "tf_manager";
 pub const LABEL_VROUTER: &str = "tf.tungsten.io/vrouter";
 /// Taint of a Node that has no agent of the vRouter that serves in this boot.
 pub const TAINT_AGENT_NOT_READY: &str = "tf.tungsten.io/agent-not-ready";
+/// Taint of a node from which pods are evicted, so that its kernel module can be loaded again.
+pub const TAINT_DRAIN: &str = "tf.tungsten.io/drain";
 /// Annotation of a Node: its `status.nodeInfo.bootID` when its agent served first in that boot.
 pub const ANNOTATION_SERVED_BOOT: &str = "tf.tungsten.io/agent-served-boot";
 /// Recommended label: what runs.

@@ -13,9 +13,13 @@ use std::{
 use tf_api::UpgradeType;
 
 use crate::{
+    node::{state::Status, vrouter::Module},
     observed::{Pod, Workload},
+    plan::Drain,
     rollout::{self, Change, DOWN, Decision, Seat},
 };
+
+mod drain;
 
 /// A number of nodes, or a percentage of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub struct Strategy {
     pub soak: Duration,
     /// Label of nodes, of which only those with the same value are changed at the same time.
     pub topology_key: Option<String>,
+    /// Whether pods are evicted from nodes whose kernel module has to be loaded again.
+    pub drains: bool,
 }
 
 impl Default for Strategy {
@@ -60,6 +66,7 @@ impl Default for Strategy {
             max_failures: 1,
             soak: Duration::ZERO,
             topology_key: None,
+            drains: false,
         }
     }
 }
@@ -94,6 +101,10 @@ pub struct View<'a, 'f> {
     pub soaks: &'f dyn Fn(&Pod, Duration) -> Option<Duration>,
     /// The value that the node of a pod has for a label.
     pub label: &'f dyn Fn(&Pod, &str) -> Option<&'a str>,
+    /// What the agent of a pod reports, if it answers.
+    pub status: &'f dyn Fn(&Pod) -> Option<&'a Status>,
+    /// Whether pods are being evicted from the node of a pod.
+    pub drained: &'f dyn Fn(&Pod) -> bool,
 }
 
 /// What is done now to the pods of a lane.
@@ -107,6 +118,10 @@ pub struct Wave {
     pub left: Vec<String>,
     /// When a pod has soaked.
     pub again: Option<Duration>,
+    /// Nodes from which pods are evicted.
+    pub drains: Vec<Drain>,
+    /// Nodes that take pods again.
+    pub drained: Vec<String>,
 }
 
 /// A pod with what decides about it.
@@ -178,7 +193,8 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
         let soaks = (view.soaks)(pod, strategy.soak).filter(|_| seat.serves && !strategy.soak.is_zero());
         members.push(Member { pod, seat, trouble: (view.trouble)(pod), soaks });
     }
-    let wave = decide(strategy, workloads, view, &members);
+    let mut wave = decide(strategy, workloads, view, &members);
+    drain::complete(&mut wave, lane, view, &members);
     let again = members.iter().filter_map(|member| member.soaks).min().filter(|_| wave.held.is_some());
     Wave { left, again, ..wave }
 }
@@ -191,13 +207,7 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
         return Wave { held: disturbed(), ..Wave::default() };
     }
     let held = |why| Wave { held: Some(rollout::held(due.len(), why)), ..Wave::default() };
-    let count = |name: &str| view.pods.iter().filter(|pod| pod.workload() == name).count();
-    let counts: Vec<(usize, usize)> = workloads
-        .iter()
-        .map(|(name, _)| (count(name), view.live.get(name).map_or(0, |live| live.wanted.max(0) as usize)))
-        .collect();
-    let nodes = counts.iter().map(|(existing, wanted)| existing.max(wanted)).sum();
-    let budget = strategy.max_unavailable.of(nodes);
+    let Size { budget, missing } = size(strategy, workloads, view);
     if due.iter().any(|member| is_down(member)) {
         let changes = mended(&due, members, budget);
         return changes.map_or_else(held, |changes| Wave { changes, ..Wave::default() });
@@ -212,7 +222,6 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
         let soaking = members.iter().find(|member| member.soaks.is_some())?;
         Some(format!("{} has served for less than {} s", soaking.seat.title(), strategy.soak.as_secs()))
     };
-    let missing: usize = counts.iter().map(|(existing, wanted)| wanted.saturating_sub(*existing)).sum();
     let away = members.iter().filter(|member| member.is_away()).count() + missing;
     let room = budget.saturating_sub(away);
     let is_seen = workloads.iter().all(|(name, _)| view.live.get(name).is_some_and(|live| live.current));
@@ -228,6 +237,25 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
     }
     let why = disturbed().or_else(unready).or_else(incomplete).or_else(trouble).or_else(soaking);
     held(why.unwrap_or_default())
+}
+
+/// What a lane may bear.
+struct Size {
+    /// How many nodes may be without a working agent at the same time.
+    budget: usize,
+    /// How many pods are missing.
+    missing: usize,
+}
+
+fn size(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '_>) -> Size {
+    let count = |name: &str| view.pods.iter().filter(|pod| pod.workload() == name).count();
+    let wanted = |name: &str| view.live.get(name).map_or(0, |live| usize::try_from(live.wanted).unwrap_or(0));
+    let counts: Vec<(usize, usize)> = workloads.iter().map(|(name, _)| (count(name), wanted(name))).collect();
+    let nodes = counts.iter().map(|(existing, wanted)| existing.max(wanted)).sum();
+    Size {
+        budget: strategy.max_unavailable.of(nodes),
+        missing: counts.iter().map(|(existing, wanted)| wanted.saturating_sub(*existing)).sum(),
+    }
 }
 
 /// Whether a pod that is not up to date does not serve and can be brought up to date.

@@ -231,8 +231,13 @@ fn wrong(requirement: &NodeSelectorRequirement, operators: &[&str]) -> Option<St
 /// Tolerations of a spec, and that of the taint of nodes whose vRouter does not serve yet: pods of Tungsten Fabric are in the network of their node, and agents
 /// would wait for ever.
 pub fn with_own_taint(stated: &[Toleration]) -> Vec<Toleration> {
+    with_taint(stated, names::TAINT_AGENT_NOT_READY)
+}
+
+/// Tolerations of a spec, and that of a taint with the effect `NoSchedule`.
+pub fn with_taint(stated: &[Toleration], key: &str) -> Vec<Toleration> {
     let own = Toleration {
-        key: Some(names::TAINT_AGENT_NOT_READY.into()),
+        key: Some(key.into()),
         operator: Some("Exists".into()),
         effect: Some("NoSchedule".into()),
         ..Toleration::default()

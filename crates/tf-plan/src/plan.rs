@@ -49,8 +49,24 @@ pub struct Mark {
     pub labels: BTreeMap<&'static str, Option<String>>,
     /// Annotations, in the same way.
     pub annotations: BTreeMap<&'static str, Option<String>>,
-    /// Key of a taint with the effect `NoSchedule`, and whether the node has it.
-    pub taint: Option<(&'static str, bool)>,
+    /// Keys of taints with the effect `NoSchedule`, and whether the node has them.
+    pub taints: BTreeMap<&'static str, bool>,
+}
+
+impl Mark {
+    /// Takes a taint from a node.
+    pub fn untaint(node: &str, taint: &'static str) -> Self {
+        Self { node: node.to_owned(), taints: BTreeMap::from([(taint, false)]), ..Self::default() }
+    }
+}
+
+/// A node from which pods that use the pod network are evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Name of the node.
+    pub node: String,
+    /// Whether the node has no [`tf_api::names::TAINT_DRAIN`] yet.
+    pub begins: bool,
 }
 
 /// What is done in the cluster before a resource that is being deleted is let go.
@@ -124,6 +140,8 @@ pub struct Plan {
     pub serves_unregistered: bool,
     /// What Nodes get and lose.
     pub marks: Vec<Mark>,
+    /// Nodes from which pods are evicted.
+    pub drains: Vec<Drain>,
     /// What is done before the resource is let go, while it is being deleted. None where there is nothing.
     pub farewell: Option<Farewell>,
 }

@@ -8,6 +8,7 @@ use tf_api::{
     Managed,
     contract::{ConditionStatus, ConditionType, DaemonStatus, MemberStatus, Reason},
     kinds::CertificatesMode,
+    names,
 };
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     fleet::{self, Lane, View, Wave},
     node::ContentHash,
     observed::{Node, Observed, Pod},
-    plan::Plan,
+    plan::{Mark, Plan},
     reports::{self, Clarity, Reports, pod_of},
     rollout::{self, Change, Decision, Seat},
     status,
@@ -221,13 +222,15 @@ pub fn complete_nodes<Cr: Managed>(
             let outdated = || rollout::outdated(pod, live, template);
             let change = if is_clear { reports.change(pod, daemon, live, template, &contents) } else { outdated() };
             // Nothing of it differs, and another one loads the kernel module again.
-            let is_drained = || node(pod).is_some_and(|node| node.cordoned) && reports.may_reload(pod);
+            let is_drained = || node(pod).is_some_and(Node::takes_no_pods) && reports.may_reload(pod);
             change.or_else(|| is_drained().then_some(Change::Template))
         },
         trouble: &|pod| troubles.get(&pod.name).cloned(),
         lately: &|pod| left_of_patience(pod, observed.now).is_some(),
         soaks: &|pod, time| reports.soaks(pod, daemon, time, observed.now),
         label: &|pod, key| node(pod)?.labels.get(key).map(String::as_str),
+        status: &|pod| reports.of(pod),
+        drained: &|pod| node(pod).is_some_and(|node| node.has_taint(names::TAINT_DRAIN)),
     };
     let waves: Vec<Wave> = lanes.iter().map(|lane| fleet::wave(lane, &view)).collect();
     let changes = waves.iter().flat_map(|wave| wave.changes.iter().cloned());
@@ -238,6 +241,16 @@ pub fn complete_nodes<Cr: Managed>(
     let explained = plan.step.as_ref().map(|step| format!("{}{}", step.explain(), beside(plan.wave.len())));
     plan.under_way = explained.or_else(|| waves.iter().find_map(|wave| wave.held.clone()));
     plan.again = waves.iter().filter_map(|wave| wave.again).chain(plan.again).min();
+    if is_clear {
+        plan.drains = waves.iter().flat_map(|wave| wave.drains.iter().cloned()).collect();
+        let ended = waves.iter().flat_map(|wave| &wave.drained);
+        plan.marks.extend(ended.map(|node| Mark::untaint(node, names::TAINT_DRAIN)));
+        let drained = || {
+            let first = &plan.drains.first()?.node;
+            Some(format!("pods are evicted from node {first}{}", beside(plan.drains.len() - 1)))
+        };
+        plan.under_way = plan.under_way.take().or_else(drained);
+    }
     plan.left = waves.into_iter().flat_map(|wave| wave.left).collect();
     let left = plan.left.len();
     plan.notes.extend((left > 0).then(|| {

@@ -12,6 +12,7 @@ mod client;
 mod controller;
 mod covers;
 mod credentials;
+mod drainer;
 mod error;
 mod events;
 mod exchange;

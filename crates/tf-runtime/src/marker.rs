@@ -1,6 +1,6 @@
 //! Labels, annotations and taints that Nodes get and lose, as a plan says.
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
@@ -24,7 +24,7 @@ const SEEN: Duration = Duration::from_secs(10);
 /// Marks nodes.
 pub struct Marker {
     client: Client,
-    written: Mutex<HashMap<String, (Mark, Instant)>>,
+    written: Mutex<Vec<(Mark, Instant)>>,
 }
 
 impl Marker {
@@ -39,15 +39,17 @@ impl Marker {
     /// When a request fails; those after it are not made.
     pub async fn mark(&self, marks: &[Mark]) -> Result<bool, RequestError> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        lock(&self.written).retain(|_, (_, when)| when.elapsed() < SEEN);
+        lock(&self.written).retain(|(_, when)| when.elapsed() < SEEN);
         for mark in marks.iter().take(AT_A_TIME) {
-            if lock(&self.written).get(&mark.node).is_some_and(|(written, _)| written == mark) {
+            if lock(&self.written).iter().any(|(written, _)| written == mark) {
                 continue;
             }
             match one(&nodes, mark).await {
                 Ok(()) => {
                     tracing::info!(?mark, "marked a node");
-                    lock(&self.written).insert(mark.node.clone(), (mark.clone(), Instant::now()));
+                    let mut written = lock(&self.written);
+                    written.retain(|(former, _)| former.node != mark.node || keys(former).is_disjoint(&keys(mark)));
+                    written.push((mark.clone(), Instant::now()));
                 }
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 Err(source) => return Err(RequestError { doing: format!("marking node {}", mark.node), source }),
@@ -57,20 +59,28 @@ impl Marker {
     }
 }
 
+/// What of a node a mark is about.
+fn keys(mark: &Mark) -> BTreeSet<&'static str> {
+    mark.labels.keys().chain(mark.annotations.keys()).chain(mark.taints.keys()).copied().collect()
+}
+
 /// Taints are one list, which others write, too: it is written as it was read, or not at all.
-async fn one(nodes: &Api<Node>, Mark { node, labels, annotations, taint }: &Mark) -> Result<(), kube::Error> {
+async fn one(nodes: &Api<Node>, Mark { node, labels, annotations, taints: wanted }: &Mark) -> Result<(), kube::Error> {
     let parameters = PatchParams::default();
     let body = json!({"metadata": {"labels": labels, "annotations": annotations}});
     let found = nodes.patch(node, &parameters, &Patch::Merge(&body)).await?;
-    let Some((key, wanted)) = *taint else { return Ok(()) };
     let mut taints = found.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    let is_it = |taint: &Taint| taint.key == key && taint.effect == EFFECT;
-    if taints.iter().any(is_it) == wanted {
+    let is = |key: &'static str| move |taint: &Taint| taint.key == key && taint.effect == EFFECT;
+    let differs: Vec<_> = wanted.iter().filter(|(key, wanted)| taints.iter().any(is(key)) != **wanted).collect();
+    if differs.is_empty() {
         return Ok(());
     }
-    taints.retain(|taint| !is_it(taint));
-    if wanted {
-        taints.push(Taint { key: key.to_owned(), effect: EFFECT.to_owned(), ..Taint::default() });
+    for (key, wanted) in differs {
+        if *wanted {
+            taints.push(Taint { key: (*key).to_owned(), effect: EFFECT.to_owned(), ..Taint::default() });
+        } else {
+            taints.retain(|taint| !is(key)(taint));
+        }
     }
     let body = json!({"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": {"taints": taints}});
     nodes.patch(node, &parameters, &Patch::Merge(&body)).await.map(drop)

@@ -16,6 +16,7 @@ use crate::{
     arguments::{Arguments, LogFormat},
     client,
     controller::Controller,
+    drainer::Drainer,
     events::Events,
     finalizer::Finalizer,
     health::{Health, listen, serve},
@@ -147,6 +148,8 @@ struct Process {
     plain: Client,
     /// For writing, while this process leads.
     guarded: Client,
+    /// The same, for evictions: it does not retry.
+    evicting: Client,
     permit: Permit,
     metrics: Arc<Metrics>,
     events: Arc<Events>,
@@ -185,7 +188,9 @@ async fn run_all(
     // The lease is released after the last pass, not when the request to stop arrives.
     let release = CancellationToken::new();
     let (permit, election) = elect(arguments, timing, &plain, operator, &identity, &metrics, &release);
-    let guarded = client::guarded(config, permit.clone(), metrics.clone())?;
+    let guarded = client::guarded(config.clone(), permit.clone(), metrics.clone())?;
+    config.default_retry = false;
+    let evicting = client::guarded(config, permit.clone(), metrics.clone())?;
     let kinds = declarations.iter().flat_map(Declaration::defined_kinds).collect();
     let process = Process {
         arguments: arguments.clone(),
@@ -194,6 +199,7 @@ async fn run_all(
         events: Arc::new(Events::new(guarded.clone(), operator, &identity)),
         plain,
         guarded,
+        evicting,
         permit,
         metrics: metrics.clone(),
         boards: Arc::new(declarations.iter().map(|_| Arc::default()).collect()),
@@ -293,6 +299,7 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
         statuses: StatusWriter::new(guarded.clone(), operator, declaration.primary),
         stepper: Stepper { client: guarded.clone(), agents, metrics: metrics.clone() },
         marker: Marker::new(guarded.clone()),
+        drainer: Drainer::new(process.evicting.clone()),
         refused: Refused::new(guarded.clone(), operator),
         registrar,
         authorities,

@@ -25,6 +25,7 @@ use tf_plan::{
 use self::{objects::with_answers, refused::Refused, telling::is_recorded};
 use crate::{
     apply::{Applier, ApplyError},
+    drainer::{self, Drainer},
     error::RequestError,
     events::Events,
     finalizer::Finalizer,
@@ -85,6 +86,8 @@ pub struct Reconciler<C: Component> {
     pub stepper: Stepper,
     /// Marks nodes.
     pub marker: Marker,
+    /// Evicts pods from nodes.
+    pub drainer: Drainer,
     /// Has controllers try again to make pods that the API server refused.
     pub refused: Refused,
     /// Tells the config API what is in the cluster.
@@ -247,6 +250,14 @@ impl<C: Component> Reconciler<C> {
                         Err(error) if error.is_transient() => return Err(error.into()),
                         Err(error) => applied.report.refused.push((error.reason(), error.to_string())),
                     }
+                    let hindrances = self.drainer.drain(&self.marker, &plan.drains).await?;
+                    if let Some(first) = hindrances.first() {
+                        let more = hindrances.len() - 1;
+                        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                        plan.under_way = Some(
+                            plan.under_way.into_iter().chain([format!("{first}{more}")]).collect::<Vec<_>>().join(": "),
+                        );
+                    }
                 }
                 let observed = with_answers(observed, &applied.answers);
                 let has_refused_pods = self.try_again(subject, &observed).await?;
@@ -277,6 +288,8 @@ impl<C: Component> Reconciler<C> {
                     next.at_latest(LACKING)
                 } else if has_refused_pods {
                     next.at_latest(refused::PAUSE)
+                } else if !plan.drains.is_empty() {
+                    next.at_latest(drainer::PAUSE)
                 } else {
                     next
                 };

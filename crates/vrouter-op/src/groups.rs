@@ -4,13 +4,15 @@
 //! tell that they will, the younger resource is refused with the name of the older one.
 
 use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::Time};
-use tf_api::{Managed, UpgradeStrategy, Vrouter, contract::Reason};
+use tf_api::{Managed, UpgradeStrategy, Vrouter, contract::Reason, names};
 use tf_plan::{
     build::identity::{Identity, REMOVAL},
     observed::Node,
     placement::{self, Placement},
     plan::NotReady,
 };
+
+use crate::strategy;
 
 /// Nodes that share settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +45,7 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let common = &cr.spec.common_configuration;
     let everywhere = || Placement::from_selector(&common.node_selector, Placement::Everywhere);
     if cr.spec.groups.is_empty() {
-        let tolerations = tolerated(&common.tolerations);
+        let tolerations = tolerated(&common.tolerations, cr.spec.upgrade_strategy.as_ref());
         return vec![Group {
             name: None,
             placement: everywhere(),
@@ -57,7 +59,10 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
     let groups = cr.spec.groups.iter().map(|group| Group {
         name: Some(&group.name),
         placement: Placement::from_selector(&group.node_selector, everywhere()).narrowed(group.node_affinity.as_ref()),
-        tolerations: tolerated(if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations }),
+        tolerations: tolerated(
+            if group.tolerations.is_empty() { &common.tolerations } else { &group.tolerations },
+            group.upgrade_strategy.as_ref().or(cr.spec.upgrade_strategy.as_ref()),
+        ),
         gateway: group.vrouter_gateway.as_deref(),
         profiles: &group.profiles,
         profiles_win: group.override_fields == Some(true),
@@ -67,8 +72,12 @@ pub fn of(cr: &Vrouter) -> Vec<Group<'_>> {
 }
 
 /// Tolerations of the spec. None are stated: pods tolerate every taint.
-fn tolerated(stated: &[Toleration]) -> Vec<Toleration> {
-    if stated.is_empty() { Vec::new() } else { placement::with_own_taint(stated) }
+fn tolerated(stated: &[Toleration], strategy: Option<&UpgradeStrategy>) -> Vec<Toleration> {
+    if stated.is_empty() {
+        return Vec::new();
+    }
+    let own = placement::with_own_taint(stated);
+    if strategy::drains(strategy) { placement::with_taint(&own, names::TAINT_DRAIN) } else { own }
 }
 
 /// Whether one of the groups selects a node.

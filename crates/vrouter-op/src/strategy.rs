@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tf_api::{ModuleReload, UpgradeStrategy, Vhost0, Vrouter, contract::Reason};
+use tf_api::{ModuleReload, UpgradeStrategy, UpgradeType, Vhost0, Vrouter, contract::Reason};
 use tf_plan::{
     fleet::{Lane, Share, Strategy},
     plan::NotReady,
@@ -14,7 +14,16 @@ use crate::groups::Group;
 /// Whether pods of a group load another kernel module where nothing uses the vRouter.
 pub fn reloads(cr: &Vrouter, group: &Group<'_>) -> bool {
     let stated = group.strategy.or(cr.spec.upgrade_strategy.as_ref());
-    stated.and_then(|strategy| strategy.module_reload) == Some(ModuleReload::Drained)
+    reload(stated) != ModuleReload::Boot
+}
+
+/// Whether the operator evicts pods from nodes that wait for another kernel module.
+pub fn drains(stated: Option<&UpgradeStrategy>) -> bool {
+    reload(stated) == ModuleReload::Drain
+}
+
+fn reload(stated: Option<&UpgradeStrategy>) -> ModuleReload {
+    stated.and_then(|strategy| strategy.module_reload).unwrap_or_default()
 }
 
 /// Refuses to have the kernel module loaded again by pods that do not make `vhost0`: it would be gone.
@@ -23,7 +32,7 @@ fn reloadable(cr: &Vrouter, groups: &[Group<'_>]) -> Result<(), NotReady> {
     if is_managed || !groups.iter().any(|group| reloads(cr, group)) {
         return Ok(());
     }
-    let message = "upgradeStrategy.moduleReload: Drained is for pods that make vhost0, which goes with the module; set \
+    let message = "upgradeStrategy.moduleReload is for pods that make vhost0, which goes with the module; set \
                    spec.serviceConfiguration.vhost0 to Managed, or remove moduleReload";
     Err(NotReady::invalid(Reason::InvalidSpec, message))
 }
@@ -51,9 +60,18 @@ pub fn lanes(cr: &Vrouter, groups: &[Group<'_>], workloads: &[(String, String)])
 }
 
 fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Result<Strategy, NotReady> {
+    let drains = drains(stated);
     let UpgradeStrategy { kind, max_unavailable, max_failures, soak_seconds, topology_key, module_reload: _ } =
         stated.cloned().unwrap_or_default();
     let default = Strategy::default();
+    if drains && kind.unwrap_or_default() != UpgradeType::RollingUpdate {
+        let message = format!(
+            "{}.moduleReload: Drain needs the type RollingUpdate, by which the operator replaces the vRouter's pod of a node that it has drained; remove type, or \
+             set moduleReload to Drained",
+            path()
+        );
+        return Err(NotReady::invalid(Reason::InvalidSpec, message));
+    }
     let share = match &max_unavailable {
         None => default.max_unavailable,
         Some(stated) => share(stated).ok_or_else(|| {
@@ -68,6 +86,7 @@ fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Resu
         max_failures: max_failures.map_or(default.max_failures, |most| usize::try_from(most).unwrap_or(1).max(1)),
         soak: Duration::from_secs(soak_seconds.map_or(0, |seconds| u64::try_from(seconds).unwrap_or(0))),
         topology_key,
+        drains,
     })
 }
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 fn is_tainted(node: &Node) -> bool {
-    node.taints.iter().any(|taint| taint.key == names::TAINT_AGENT_NOT_READY)
+    node.has_taint(names::TAINT_AGENT_NOT_READY)
 }
 
 /// The annotation that the first boot of a node gets with the label of the vRouter. None: the spec says when nodes are tainted, or this one waits for its agent.
@@ -30,13 +30,17 @@ pub fn first_boot(cr: &Vrouter, node: &Node, brings_plugin: bool) -> BTreeMap<&'
     boot.map(|boot| (names::ANNOTATION_SERVED_BOOT, Some(boot))).into_iter().collect()
 }
 
-/// What a node loses with the label of the vRouter: annotation and taint.
+/// What a node loses with the label of the vRouter: annotation and taints.
 pub fn without(node: &Node) -> Mark {
     let annotation = node.served_boot.is_some().then_some((names::ANNOTATION_SERVED_BOOT, None));
     Mark {
         node: node.name.clone(),
         annotations: annotation.into_iter().collect(),
-        taint: is_tainted(node).then_some((names::TAINT_AGENT_NOT_READY, false)),
+        taints: [names::TAINT_AGENT_NOT_READY, names::TAINT_DRAIN]
+            .into_iter()
+            .filter(|key| node.has_taint(key))
+            .map(|key| (key, false))
+            .collect(),
         ..Mark::default()
     }
 }
@@ -75,7 +79,7 @@ pub fn marks(
         Some(Mark {
             node: node.name.clone(),
             annotations: annotations.into_iter().collect(),
-            taint: Some((names::TAINT_AGENT_NOT_READY, taint)),
+            taints: BTreeMap::from([(names::TAINT_AGENT_NOT_READY, taint)]),
             labels: BTreeMap::new(),
         })
     };

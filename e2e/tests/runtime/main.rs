@@ -8,6 +8,7 @@ mod apply;
 mod changes;
 mod definitions;
 mod deletion;
+mod draining;
 mod election;
 mod faults;
 mod footprint;

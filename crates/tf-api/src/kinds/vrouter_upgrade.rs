@@ -29,7 +29,8 @@ pub struct UpgradeStrategy {
     #[schemars(length(min = 1, max = 317))]
     pub topology_key: Option<String>,
     /// When a node gets another kernel module that is on it, or other parameters of it: `Boot`, when it boots; `Drained`, as soon as it is cordoned and no pod of
-    /// it uses the vRouter, too. `Drained` needs `vhost0: Managed`. Default: `Boot`.
+    /// it uses the vRouter, too; `Drain`, after the operator has evicted the pods that do, from `maxUnavailable` nodes at a time. `Drained` and `Drain` need
+    /// `vhost0: Managed`, and `Drain` the type `RollingUpdate` and the rights of `examples/vrouter-drain.yaml`. Default: `Boot`.
     pub module_reload: Option<ModuleReload>,
 }
 
@@ -41,6 +42,8 @@ pub enum ModuleReload {
     Boot,
     /// When nothing uses the vRouter of a cordoned node, too.
     Drained,
+    /// When the operator has evicted the pods that use it.
+    Drain,
 }
 
 /// What the operator changes by itself.

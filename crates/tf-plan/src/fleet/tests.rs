@@ -31,6 +31,10 @@ struct World {
     lately: BTreeSet<String>,
     soaking: BTreeSet<String>,
     zones: BTreeMap<String, String>,
+    /// Nodes from which pods are evicted, by their pods.
+    drained: BTreeSet<String>,
+    /// What agents report.
+    statuses: BTreeMap<String, Status>,
 }
 
 impl World {
@@ -53,6 +57,8 @@ impl World {
             lately: &|pod| !pod.ready && self.lately.contains(&pod.name),
             soaks: &|pod, time| self.soaking.contains(&pod.name).then_some(time),
             label: &|pod, _| self.zones.get(&pod.name).map(String::as_str),
+            status: &|pod| self.statuses.get(&pod.name),
+            drained: &|pod| self.drained.contains(&pod.name),
         };
         wave(&lane, &view)
     }
@@ -250,7 +256,7 @@ proptest! {
         }
         let soak = Duration::from_secs(if soaks { 60 } else { 0 });
         let topology_key = by_zone.then(|| "zone".to_owned());
-        let strategy = Strategy { method, max_unavailable: Share::Nodes(share), max_failures: failures, soak, topology_key };
+        let strategy = Strategy { method, max_unavailable: Share::Nodes(share), max_failures: failures, soak, topology_key, drains: false };
         let wave = world.decide(strategy);
         let changed: Vec<&Pod> = names(&wave).iter().map(|name| world.pods.iter().find(|pod| pod.name == *name).unwrap()).collect();
         let distinct: BTreeSet<&str> = changed.iter().map(|pod| pod.name.as_str()).collect();
@@ -283,5 +289,127 @@ proptest! {
         let says = wave.held.is_some() || !wave.left.is_empty() || !wave.changes.is_empty();
         prop_assert!(says || !there().any(|pod| is_outdated(&pod)), "{wave:?}");
         prop_assert!(wave.held.is_none_or(|why| !why.ends_with(": ")), "it is held for no reason");
+    }
+}
+
+/// Pods that serve and are up to date, on nodes whose vRouter is used: all of these wait for another module but for the first `done`.
+fn waiting(count: usize, done: usize) -> World {
+    let pods: Vec<Pod> = (0..count).map(|index| pod(index, true, NEW)).collect();
+    let module = || Module {
+        cause: "module A is loaded, and B is on the node".into(),
+        reload: true,
+        used: true,
+        ..Module::default()
+    };
+    let status = |index: usize| Status { module: (index >= done).then(module), ..Status::default() };
+    let statuses = pods.iter().enumerate().map(|(index, pod)| (pod.name.clone(), status(index))).collect();
+    World { statuses, ..World::of(pods) }
+}
+
+fn draining(most: usize) -> Strategy {
+    Strategy { max_unavailable: Share::Nodes(most), drains: true, ..Strategy::default() }
+}
+
+/// Numbers of the nodes where an eviction begins, those where it goes on, and those that take pods again.
+fn drains(world: &World, strategy: Strategy) -> [Vec<String>; 3] {
+    let wave = world.decide(strategy);
+    let of = |begins| wave.drains.iter().filter(|it| it.begins == begins).map(|it| it.node.clone()).collect();
+    [of(true), of(false), wave.drained.clone()].map(|mut nodes: Vec<String>| {
+        nodes.sort();
+        nodes
+    })
+}
+
+fn named(numbers: &[usize]) -> Vec<String> {
+    numbers.iter().map(|number| format!("node-{number}")).collect()
+}
+
+fn drain(world: &mut World, numbers: &[usize]) {
+    world.drained.extend(numbers.iter().map(|number| format!("{SET}-{number}")));
+}
+
+#[test]
+fn pods_are_evicted_from_one_node_first_and_then_from_as_many_as_may_be_without_an_agent() {
+    let mut world = waiting(5, 0);
+    assert_eq!(drains(&world, draining(3)), [named(&[4]), vec![], vec![]]);
+    drain(&mut world, &[4]);
+    assert_eq!(drains(&world, draining(3)), [vec![], named(&[4]), vec![]]);
+    // Nothing uses it: its pod is replaced.
+    world.statuses.get_mut("set-4").unwrap().module.as_mut().unwrap().used = false;
+    world.changes.insert("set-4".into(), Change::Template);
+    assert_eq!(drains(&world, draining(3)), [const { Vec::<String>::new() }; 3]);
+    assert_eq!(world.changed(draining(3)), ["set-4"]);
+    world.changes.clear();
+    // The other pod's agent has not answered yet.
+    world.statuses.remove("set-4");
+    assert_eq!(drains(&world, draining(3)), [const { Vec::<String>::new() }; 3]);
+    world.statuses.insert("set-4".into(), Status::default());
+    let [begun, on, taking] = drains(&world, draining(3));
+    assert_eq!((on, taking), (vec![], named(&[4])));
+    assert_eq!(begun.len(), 2, "the one that takes pods again counts until it does: {begun:?}");
+    world.drained.clear();
+    assert_eq!(drains(&world, draining(3))[0].len(), 3);
+}
+
+#[test]
+fn no_node_is_drained_that_is_not_to_be_or_while_others_are_away() {
+    let world = waiting(5, 1);
+    assert_eq!(drains(&world, Strategy { drains: false, ..draining(2) }), [const { Vec::<String>::new() }; 3]);
+    assert_eq!(drains(&world, draining(2))[0].len(), 2);
+    let mut troubled = waiting(5, 1);
+    troubled.troubled.insert("set-2".into());
+    assert_eq!(drains(&troubled, draining(2)), [named(&[4]), vec![], vec![]]);
+    let mut outdated = waiting(5, 1);
+    outdated.changes.insert("set-2".into(), Change::Configuration);
+    assert_eq!(drains(&outdated, draining(2))[0], Vec::<String>::new(), "what is not up to date goes first");
+    let mut lost = waiting(2, 1);
+    lost.lost.insert("set-1".into());
+    assert_eq!(drains(&lost, draining(2))[0], Vec::<String>::new());
+    // The spec does not ask for it any more.
+    let mut former = waiting(5, 1);
+    drain(&mut former, &[3]);
+    assert_eq!(drains(&former, Strategy { drains: false, ..draining(2) }), [vec![], vec![], named(&[3])]);
+}
+
+#[test]
+fn a_module_that_does_not_work_on_a_node_goes_to_no_other_and_the_node_takes_pods_again() {
+    let mut world = waiting(5, 1);
+    drain(&mut world, &[4]);
+    let module = world.statuses.get_mut("set-4").unwrap().module.as_mut().unwrap();
+    (module.failed, module.used) = (Some("Exec format error".into()), false);
+    let wave = world.decide(draining(2));
+    assert_eq!((wave.drains, wave.drained), (vec![], named(&[4])));
+    assert_eq!(
+        wave.held.as_deref(),
+        Some(
+            "3 nodes wait for another kernel module: it does not work on 1 (maxFailures: 1), first node node-4: Exec format error; correct it, or take the change back"
+        )
+    );
+    assert_eq!(drains(&world, Strategy { max_failures: 2, ..draining(2) })[0].len(), 1);
+}
+
+#[test]
+fn nodes_of_one_domain_are_drained_together() {
+    let mut world = waiting(6, 1);
+    world.zones = (0..6).map(|index| (format!("{SET}-{index}"), format!("zone-{}", index % 2))).collect();
+    let strategy = Strategy { topology_key: Some("zone".into()), ..draining(5) };
+    assert_eq!(drains(&world, strategy.clone())[0], named(&[1, 3, 5]));
+    drain(&mut world, &[2]);
+    assert_eq!(drains(&world, strategy), [named(&[4]), named(&[2]), vec![]]);
+}
+
+proptest! {
+    /// Whatever is the matter with pods: never more nodes without an agent or pods than the strategy says, once all of them serve.
+    #[test]
+    fn as_many_nodes_are_drained_as_may_be(count in 1_usize..20, most in 1_usize..6, drained in prop::collection::btree_set(0_usize..20, 0..8), down in prop::collection::btree_set(0_usize..20, 0..4)) {
+        let mut world = waiting(count, 1);
+        drain(&mut world, &drained.iter().copied().filter(|it| *it < count).collect::<Vec<_>>());
+        world.troubled = down.iter().filter(|it| **it < count).map(|it| format!("{SET}-{it}")).collect();
+        let occupied = world.drained.union(&world.troubled).count();
+        let [begun, on, _] = drains(&world, draining(most));
+        prop_assert!(begun.is_empty() || begun.len() + occupied <= most, "{begun:?} {occupied}");
+        prop_assert!(on.iter().all(|node| world.drained.contains(&node.replace("node", SET))));
+        let clash = begun.iter().find(|node| world.drained.contains(&node.replace("node", SET)) || world.troubled.contains(&node.replace("node", SET)));
+        prop_assert_eq!(clash, None);
     }
 }

@@ -43,7 +43,7 @@ impl Module {
         let Self { cause, failed, reload, .. } = self;
         match failed {
             Some(why) => format!("{cause}; it was tried and does not work: {why}; correct it, or take the change back"),
-            None if *reload => format!("{cause}; cordon and drain the node, and its pod loads the module again"),
+            None if *reload => format!("{cause}; the node's pod loads the module again when the node is drained"),
             None => format!("{cause}; the module is loaded again when the node boots"),
         }
     }

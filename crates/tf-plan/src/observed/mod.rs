@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tf_api::{
     contract::{PeerStatus, Reason},
+    names,
     schema::Port,
 };
 
@@ -117,6 +118,16 @@ impl Node {
     pub fn address_of(&self, family: IpFamily) -> Option<&str> {
         let mut both = [&self.address, &self.other_address].into_iter().flatten();
         both.find(|address| IpFamily::of(address) == Some(family)).map(String::as_str)
+    }
+
+    /// Whether it has a taint that keeps pods away.
+    pub fn has_taint(&self, key: &str) -> bool {
+        self.taints.iter().any(|taint| taint.key == key)
+    }
+
+    /// Whether no pod that uses the pod network comes to it.
+    pub fn takes_no_pods(&self) -> bool {
+        self.cordoned || self.has_taint(names::TAINT_DRAIN)
     }
 
     /// Has it known by its address of this family alone, and without one if it has none.

@@ -27,6 +27,7 @@ use tower::BoxError;
 use super::*;
 use crate::{
     apply::Applier,
+    drainer::Drainer,
     events::Events,
     finalizer::Finalizer,
     identity::Authorities,
@@ -196,6 +197,7 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
         refused: crate::reconcile::refused::Refused::new(client.clone(), "test-op"),
         stepper: Stepper { client: client.clone(), agents: Arc::default(), metrics: metrics.clone() },
         marker: Marker::new(client.clone()),
+        drainer: Drainer::new(client.clone()),
         authorities,
         finalizer: Finalizer::new(client, &declaration),
         events,

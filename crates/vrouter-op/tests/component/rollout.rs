@@ -9,8 +9,8 @@ use tf_plan::{
         vrouter::Module,
     },
     object::DAEMON_SET,
-    observed::{Agent, Certificate, Node, Observed, Pod, Source, Workload},
-    plan::Plan,
+    observed::{Agent, Certificate, Node, Observed, Pod, Source, Taint, Workload},
+    plan::{Drain, Mark, Plan},
     step::Step,
 };
 
@@ -168,8 +168,8 @@ fn a_drained_node_gets_another_pod_for_another_kernel_module_and_others_are_name
     assert!(matches!(&step, Some(Step::Restart(target)) if target.uid == "uid-1"), "{step:?}");
     let failed = Some("Exec format error".to_owned());
     for (cordoned, module, todo) in [
-        (false, due(), "cordon and drain the node, and its pod loads the module again"),
-        (true, Module { used: true, ..due() }, "cordon and drain the node, and its pod loads the module again"),
+        (false, due(), "the node's pod loads the module again when the node is drained"),
+        (true, Module { used: true, ..due() }, "the node's pod loads the module again when the node is drained"),
         (true, Module { reload: false, ..due() }, "the module is loaded again when the node boots"),
         (
             true,
@@ -182,6 +182,63 @@ fn a_drained_node_gets_another_pod_for_another_kernel_module_and_others_are_name
         let shortages: Vec<_> = plan.shortages.values().cloned().collect();
         assert_eq!(shortages, [format!("node node-1: module A is loaded, and B is on the node; {todo}")]);
     }
+}
+
+#[test]
+fn pods_are_evicted_from_nodes_that_wait_for_another_kernel_module_where_the_spec_says_so() {
+    let drain = |kind: Option<&str>| {
+        vrouter(json!({
+            "groups": [{"name": "a", "nodeSelector": {"tier": "a"}}, {"name": "b", "nodeSelector": {"tier": "b"}}],
+            "upgradeStrategy": {"moduleReload": "Drain", "type": kind},
+            "serviceConfiguration": {"vhost0": "Managed"},
+        }))
+    };
+    let why = plan(&drain(Some("OnDelete")), &observed()).expect_err("it is refused").message;
+    assert!(why.starts_with("spec.upgradeStrategy.moduleReload: Drain needs the type RollingUpdate"), "{why}");
+    let cr = drain(None);
+    let workloads = plan(&cr, &observed()).expect("a plan").rollout.expect("workloads").workloads;
+    let planned = |module: Option<Module>, is_tainted: bool| {
+        let mut observed = asked([(OLD, true); 4]);
+        if let Source::Known(pods) = &mut observed.pods {
+            for (index, pod) in pods.iter_mut().enumerate() {
+                pod.template = Some(workloads[index / 2].1.clone());
+            }
+        }
+        let active = match plan(&cr, &observed).expect("a plan").step {
+            Some(Step::Activate(_, hash)) => hash,
+            other => unreachable!("{other:?}"),
+        };
+        for agent in observed.agents.values_mut() {
+            let Agent::Says(status) = agent else { unreachable!("it answers") };
+            status.daemons.values_mut().for_each(|state| state.active = Some(active.clone()));
+        }
+        let Some(Agent::Says(status)) = observed.agents.get_mut("uid-1") else { unreachable!("it answers") };
+        status.module = module;
+        let key = tf_api::names::TAINT_DRAIN.to_owned();
+        let taint = Taint { key, effect: "NoSchedule".into(), ..Taint::default() };
+        let taints = is_tainted.then_some(taint).into_iter().collect();
+        if let Source::Known(nodes) = &mut observed.nodes {
+            nodes.push(Node { name: "node-1".into(), address: Some("10.0.0.1".into()), taints, ..Node::default() });
+        }
+        plan(&cr, &observed).expect("a plan")
+    };
+    let due = |used| Module {
+        cause: "module A is loaded, and B is on the node".into(),
+        reload: true,
+        used,
+        ..Module::default()
+    };
+    for begins in [true, false] {
+        let plan = planned(Some(due(true)), !begins);
+        assert_eq!(plan.drains, [Drain { node: "node-1".into(), begins }]);
+        assert_eq!((plan.under_way.as_deref(), plan.step), (Some("pods are evicted from node node-1"), None));
+    }
+    let emptied = planned(Some(due(false)), true);
+    assert!(matches!(&emptied.step, Some(Step::Restart(target)) if target.uid == "uid-1"), "{:?}", emptied.step);
+    assert_eq!(emptied.drains, []);
+    let done = planned(None, true);
+    assert_eq!((done.step, done.drains.len()), (None, 0));
+    assert_eq!(done.marks, [Mark::untaint("node-1", tf_api::names::TAINT_DRAIN)]);
 }
 
 #[test]
@@ -312,7 +369,7 @@ fn pods_load_another_kernel_module_where_the_strategy_of_their_group_says_so() {
         ]})
     };
     let why = plan(&vrouter(spec(None)), &observed()).expect_err("it is refused").message;
-    assert!(why.starts_with("upgradeStrategy.moduleReload: Drained is for pods that make vhost0"), "{why}");
+    assert!(why.starts_with("upgradeStrategy.moduleReload is for pods that make vhost0"), "{why}");
     let plan = plan(&vrouter(spec(Some("Managed"))), &observed()).expect("a plan");
     let commands = plan.objects.iter().filter(|object| object.kind == DAEMON_SET).map(|object| {
         let init = object.body.pointer("/spec/template/spec/initContainers").expect("init containers");

@@ -50,9 +50,8 @@ fn change_in(
     let pods = Source::Known(is_selected.then_some(pod).into_iter().collect());
     let world = Observed { nodes: Source::Known(vec![node]), pods, ..observed };
     let planned = plan(cr, &world).expect("a plan");
-    let mark = planned.marks.iter().find(|mark| mark.taint.is_some())?;
-    let (key, is_tainted) = mark.taint?;
-    assert_eq!(key, names::TAINT_AGENT_NOT_READY);
+    let mark = planned.marks.iter().find(|mark| !mark.taints.is_empty())?;
+    let is_tainted = mark.taints.get(names::TAINT_AGENT_NOT_READY).copied()?;
     Some((mark.annotations.get(names::ANNOTATION_SERVED_BOOT).cloned(), is_tainted))
 }
 
@@ -120,7 +119,7 @@ fn by_default_a_node_is_tainted_from_its_second_boot_on() {
     let marks = new(Vec::new());
     assert_eq!(marks.len(), 1);
     assert_eq!(marks[0].annotations, [(names::ANNOTATION_SERVED_BOOT, Some("b".to_owned()))].into());
-    assert!(marks[0].taint.is_none() && marks[0].labels.contains_key(names::LABEL_VROUTER), "{marks:?}");
+    assert!(marks[0].taints.is_empty() && marks[0].labels.contains_key(names::LABEL_VROUTER), "{marks:?}");
     let key = names::TAINT_AGENT_NOT_READY.to_owned();
     let waiting = new(vec![Taint { key, effect: "NoSchedule".into(), ..Taint::default() }]);
     assert!(waiting.iter().all(|mark| mark.annotations.is_empty()), "{waiting:?}");
@@ -138,6 +137,11 @@ fn an_agent_tolerates_the_taint_that_waits_for_it_whatever_else_its_pods_tolerat
     let ours = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
     assert_eq!(tolerations(json!({"commonConfiguration": {"tolerations": [own]}})), json!([own, ours]));
     assert_eq!(tolerations(json!({"commonConfiguration": {"tolerations": [ours]}})), json!([ours]));
+    let drain = json!({"key": names::TAINT_DRAIN, "operator": "Exists", "effect": "NoSchedule"});
+    let drained = tolerations(json!({
+        "commonConfiguration": {"tolerations": [own]}, "serviceConfiguration": {"vhost0": "Managed"}, "upgradeStrategy": {"moduleReload": "Drain"},
+    }));
+    assert_eq!(drained, json!([own, ours, drain]));
     let group = json!([{"name": "a", "nodeSelector": {"rack": "1"}, "tolerations": [own]}]);
     assert_eq!(tolerations(json!({"groups": group})), json!([own, ours]));
     let every = tolerations(json!({}));

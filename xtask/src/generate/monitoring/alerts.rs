@@ -99,10 +99,10 @@ fn of_operator(target: &Target) -> Vec<Alert> {
             format!("absent({})", select(&table::LEADER, &of)),
             "10m",
             Severity::Critical,
-            format!("{operator} tells no metrics"),
+            format!("{operator} metrics are missing"),
             format!(
-                "No process of {operator} has been scraped for 10 minutes. Members go on as they are; nobody replaces, renews or repairs. Look whether \
-                 its pod runs and is scraped."
+                "Prometheus has had no scrape target for {operator} for 10 minutes. Running pods are unaffected, but failures are not repaired and certificates are \
+                 not renewed. Check that the operator's pod runs and that Prometheus scrapes it."
             ),
         ),
         alert(
@@ -110,10 +110,10 @@ fn of_operator(target: &Target) -> Vec<Alert> {
             format!("{} == 0", installed("max", &table::LEADER, "")),
             "5m",
             Severity::Critical,
-            format!("No process of {operator} leads"),
+            format!("{operator} has no leader"),
             format!(
-                "Every process of {operator} (job {{{{ $labels.job }}}}) runs and none holds the lease {operator} for 5 minutes. Usually they do not reach the \
-                 API server or may not write the lease: read the log of the operator."
+                "No replica of {operator} (job {{{{ $labels.job }}}}) has held the lease {operator} for 5 minutes. Usual causes: the API server is not reachable, or the \
+                 RBAC permission to update the lease is missing. Check the operator's log."
             ),
         ),
         alert(
@@ -121,10 +121,10 @@ fn of_operator(target: &Target) -> Vec<Alert> {
             format!("{} > 0", installed("max", &table::IN_BACKOFF, "")),
             "30m",
             Severity::Warning,
-            format!("{operator} fails again and again"),
+            format!("{operator} fails to reconcile"),
             format!(
-                "{{{{ $value }}}} resources of {operator} have been retried after failures for 30 minutes. The condition Degraded of the resource and the log \
-                 of the operator name the request and what the API server said."
+                "{operator} has failed to reconcile {{{{ $value }}}} resources for 30 minutes and retries. The condition Degraded of the resource and the operator's log \
+                 have the request and the answer of the API server."
             ),
         ),
         alert(
@@ -137,8 +137,8 @@ fn of_operator(target: &Target) -> Vec<Alert> {
             Severity::Warning,
             format!("{operator} cannot watch {{{{ $labels.kind }}}}"),
             format!(
-                "{operator} cannot list or watch objects of kind {{{{ $labels.kind }}}} and goes by what it saw before. The log of the operator says why: its \
-                 role lacks a right, or the API server does not answer."
+                "{operator} cannot list or watch objects of kind {{{{ $labels.kind }}}} and works with the last known state. Usual causes: a missing RBAC permission, or the \
+                 API server does not answer. Check the operator's log."
             ),
         ),
     ];
@@ -149,9 +149,9 @@ fn of_operator(target: &Target) -> Vec<Alert> {
             format!("{}\n  and {} < time()", first(&table::AUTHORITY_END), first(&table::AUTHORITY_LATE)),
             "1h",
             Severity::Warning,
-            "The authority of namespace {{ $labels.resource_namespace }} is late with its replacement".to_owned(),
-            "The authority in Secret {{ $labels.resource_namespace }}/tf-ca ends at {{ $value | humanizeTimestamp }} and five sixths of its life are over. A \
-             generated one should have been replaced long ago, one of yours has to be by you; CertificatesReady says what the replacement waits for."
+            "The CA of namespace {{ $labels.resource_namespace }} is not renewed".to_owned(),
+            "The CA in Secret {{ $labels.resource_namespace }}/tf-ca expires at {{ $value | humanizeTimestamp }}, and five sixths of its lifetime are over. The \
+             operator renews a CA that it generated: the condition CertificatesReady has the reason why it does not. A CA of your own you have to renew yourself."
                 .to_owned(),
         ));
     }
@@ -242,9 +242,9 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             "5m",
             Severity::Critical,
             text(
-                "SUBJECT cannot be used",
-                "SUBJECT was up before, and for 5 minutes fewer members serve than it takes, or the operator hears none of them. The condition Available counts them; \
-                 WorkloadReady names pods with the cause.",
+                "SUBJECT is unavailable",
+                "Fewer members of SUBJECT are ready than its service needs, or all of them are unreachable, for 5 minutes. The condition Available has the number of ready \
+                 members, WorkloadReady the pods with the cause.",
             ),
         ));
         alerts.push(named.alert(
@@ -256,8 +256,9 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             "15m",
             Severity::Warning,
             text(
-                "SUBJECT lacks {{ $value }} of its members",
-                "SUBJECT serves, {{ $value }} of its members have not for 15 minutes, and no roll-out explains it. WorkloadReady names the pod and the cause.",
+                "{{ $value }} members of SUBJECT are not ready",
+                "SUBJECT is available, but {{ $value }} of its members have not been ready for 15 minutes, and no rollout is in progress. The condition WorkloadReady has the \
+                 pod and the cause.",
             ),
         ));
         alerts.push(named.alert(
@@ -267,7 +268,7 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             Severity::Warning,
             text(
                 "SUBJECT is Degraded",
-                "All members of SUBJECT serve, and what is asked for cannot be carried out for 15 minutes. The message of condition Degraded says why.",
+                "All members of SUBJECT are ready, but the desired state could not be applied for 15 minutes. The condition Degraded has the cause.",
             ),
         ));
         alerts.push(named.alert(
@@ -284,9 +285,9 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             "5m",
             Severity::Warning,
             text(
-                "SUBJECT has been changing for more than HOURS h",
-                "A change of SUBJECT, or its first bring-up, has been under way for {{ $value | humanizeDuration }}. The conditions Progressing and WorkloadReady say \
-                 what it waits for; where that moves, it is slow and nothing is wrong.",
+                "A rollout of SUBJECT has been in progress for more than HOURS h",
+                "A rollout or the initial deployment of SUBJECT has been in progress for {{ $value | humanizeDuration }}. The conditions Progressing and WorkloadReady have \
+                 what it waits for; if that changes, the rollout is slow, not stuck.",
             ),
         ));
     }
@@ -298,8 +299,8 @@ fn of_resources(target: &Target) -> Vec<Alert> {
         Severity::Warning,
         text(
             "SUBJECT is not Ready",
-            "SUBJECT is not Ready, no roll-out is under way and no member is missing: something that it needs is not as it should be. The message of condition Ready \
-             says what.",
+            "SUBJECT is not Ready although all members are ready and no rollout is in progress, for example because a dependency is not Ready. The condition Ready has \
+             the cause.",
         ),
     ));
     alerts.push(named.alert(
@@ -308,8 +309,8 @@ fn of_resources(target: &Target) -> Vec<Alert> {
         "5m",
         Severity::Warning,
         text(
-            "SUBJECT waits for its user",
-            "What the spec of SUBJECT asks for cannot be carried out however often it is tried; what ran before goes on. The message of condition Stalled says what to change.",
+            "SUBJECT needs a change of its spec",
+            "The spec of SUBJECT cannot be applied, and retries cannot help. Pods keep running with the former spec. The condition Stalled has the field to change.",
         ),
     ));
     alerts.push(named.alert(
@@ -319,8 +320,8 @@ fn of_resources(target: &Target) -> Vec<Alert> {
         Severity::Info,
         text(
             "SUBJECT has been paused for a day",
-            "SUBJECT has been paused for {{ $value | humanizeDuration }}: nothing is changed, replaced or repaired meanwhile. If nobody is at work there, take spec.paused \
-             or the annotation tf.tungsten.io/paused away.",
+            "SUBJECT has been paused for {{ $value | humanizeDuration }}: the operator changes, replaces and repairs nothing. When maintenance is over, remove spec.paused \
+             or the annotation tf.tungsten.io/paused.",
         ),
     ));
     alerts
@@ -339,8 +340,8 @@ fn of_certificates(target: &Target) -> [Alert; 2] {
             [
                 format!("A certificate of {SUBJECT} is not renewed"),
                 format!(
-                    "A certificate of a member of {SUBJECT} ends at {{{{ $value | humanizeTimestamp }}}}; members ask for the next one after two thirds of its life, \
-                     and five sixths are over. CertificatesReady and the member's log say why there is none."
+                    "A certificate of a member of {SUBJECT} expires at {{{{ $value | humanizeTimestamp }}}}. Members request a new one after two thirds of its lifetime, and five \
+                     sixths are over. The condition CertificatesReady and the member's log have the cause."
                 ),
             ],
         ),
@@ -352,8 +353,8 @@ fn of_certificates(target: &Target) -> [Alert; 2] {
             [
                 format!("A certificate of {SUBJECT} has expired"),
                 format!(
-                    "A certificate of a member of {SUBJECT} has ended at {{{{ $value | humanizeTimestamp }}}}: clients and other members refuse it. CertificatesReady names \
-                     the pods and says why there is no other one."
+                    "A certificate of a member of {SUBJECT} expired at {{{{ $value | humanizeTimestamp }}}}: clients and other members refuse it. The condition CertificatesReady \
+                     has the pods and the reason why they got no new one."
                 ),
             ],
         ),
@@ -373,9 +374,10 @@ fn of_registration(target: &Target) -> Alert {
         "15m",
         Severity::Warning,
         [
-            format!("{SUBJECT} is not in the config API as it shall be"),
+            format!("{SUBJECT} is not fully registered in the config API"),
             format!(
-                "{SUBJECT} serves, and {{{{ $value }}}} of its objects have not been in the config API as they shall be for 15 minutes: others do not know of its members,                  or go by other settings. The condition Provisioned names the call and what was answered."
+                "{{{{ $value }}}} objects of {SUBJECT} have been missing in the config API or have had other values for 15 minutes, so other components do not find its members \
+                 or use outdated settings. The condition Provisioned has the request and the answer."
             ),
         ],
     )
@@ -394,8 +396,8 @@ fn of_election(target: &Target) -> Alert {
         [
             format!("No {{{{ $labels.daemon }}}} of {SUBJECT} is active"),
             format!(
-                "All {{{{ $value }}}} processes of {{{{ $labels.daemon }}}} of {SUBJECT} have been standby for 2 minutes, so its work is not done. Look in their logs for errors of ZooKeeper or of the \
-                 config API; a session that was cut off ends after maxSessionTimeout of the ZooKeeper servers."
+                "All {{{{ $value }}}} processes of {{{{ $labels.daemon }}}} of {SUBJECT} have been standby for 2 minutes, so its work is not done. Check their logs for errors of ZooKeeper or of the \
+                 config API. An orphaned ZooKeeper session expires after the servers' maxSessionTimeout at the latest."
             ),
         ],
     )
@@ -412,8 +414,8 @@ fn of_cassandra(target: &Target) -> Alert {
         [
             format!("{SUBJECT} was not repaired in time"),
             format!(
-                "What was deleted in {SUBJECT} may come back since {{{{ $value | humanizeTimestamp }}}}: its members forget deletions, and not every keyspace was \
-                 repaired before. WorkloadReady names the keyspaces with the cause; while a member is away, nothing can be repaired."
+                "Deleted rows of {SUBJECT} may reappear since {{{{ $value | humanizeTimestamp }}}}: not every keyspace was repaired within gc_grace_seconds. The condition \
+                 WorkloadReady has the keyspaces with the cause; a repair needs all members."
             ),
         ],
     )
@@ -428,9 +430,9 @@ fn of_rabbitmq(target: &Target) -> [Alert; 2] {
             "5m",
             Severity::Critical,
             [
-                format!("RabbitMQ at {{{{ $labels.instance }}}} is short of {what}"),
+                format!("RabbitMQ node {{{{ $labels.instance }}}} has raised a {what} alarm"),
                 format!(
-                    "The RabbitMQ server at {{{{ $labels.instance }}}} has been short of {what} for 5 minutes, and publishers of its whole cluster wait until it is not. {advice}"
+                    "The RabbitMQ node {{{{ $labels.instance }}}} has had a {what} alarm for 5 minutes, and the cluster blocks all publishers until it clears. {advice}"
                 ),
             ],
         )
@@ -440,13 +442,13 @@ fn of_rabbitmq(target: &Target) -> [Alert; 2] {
             "MemoryAlarm",
             &table::RABBITMQ_MEMORY_ALARM,
             "memory",
-            "Look for queues that grow because nobody consumes them.",
+            "Look for queues that grow because they have no consumer.",
         ),
         alarm(
             "DiskAlarm",
             &table::RABBITMQ_DISK_ALARM,
             "disk",
-            "Make room on the disk of its node that has its data directory.",
+            "Free disk space on the file system of its data directory.",
         ),
     ]
 }
