@@ -25,6 +25,8 @@ pub const MULTUS_FILE: &str = "80-openshift-network.conf";
 pub const SET_ASIDE: &str = ".tf_bak";
 /// Where the agent and the plugin keep a file for each port of a pod.
 pub const PORTS: &str = "/var/lib/contrail/ports/vm";
+/// Where Nova's plugin keeps those of virtual machines (`vrouter-port-control`), a file each.
+const MACHINES: &str = "/var/lib/contrail/ports";
 /// Directories besides the runtime's in which the vRouter may have put its configuration: OpenShift's.
 const OTHERS: [&str; 2] = ["/etc/kubernetes/cni/net.d", "/run/multus/cni/net.d"];
 const MODE: u32 = 0o644;
@@ -96,6 +98,12 @@ pub fn pods(root: &Root) -> Vec<String> {
         entries.filter(has_port).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Whether pods of the vRouter's network are on the node, or virtual machines.
+pub fn has_ports(root: &Root) -> bool {
+    let is_port = |entry: fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    !pods(root).is_empty() || fs::read_dir(root.at(MACHINES)).into_iter().flatten().flatten().any(is_port)
 }
 
 /// Takes the configuration away wherever the vRouter puts it, and the program unless [`pods`] are left or another configuration names

@@ -127,7 +127,7 @@ impl Set {
             && old.working_directory == new.working_directory
             && old.environment == new.environment
             && self.environment == next.environment;
-        if !starts_alike {
+        if !starts_alike && !new.runs_on {
             return Effect::Restart;
         }
         let told = match (&old.level, &new.level) {
@@ -235,6 +235,19 @@ pub(crate) mod tests {
         let set = set(&launch, &[("id", "1"), ("d.env", "A='1'\n"), ("other.env", ""), ("other", "")]);
         assert_eq!(set.files.keys().collect::<Vec<_>>(), ["d.env", "d.launch", "hard", "id", "none", "soft"]);
         assert_eq!(set.environment, BTreeMap::from([("A".into(), "1".into())]));
+    }
+
+    #[test]
+    fn a_daemon_that_runs_on_is_not_restarted_for_other_arguments() {
+        let of = |argument: &str, runs_on: bool| {
+            let launch = launch(|launch| {
+                launch.argv.push(argument.into());
+                launch.runs_on = runs_on;
+            });
+            set(&launch, &[])
+        };
+        assert_eq!(of("a", false).effect(&of("b", false)), Effect::Restart);
+        assert_eq!(of("a", true).effect(&of("b", true)), Effect::Signals(Vec::new()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
 use tf_api::UpgradeType;
 
 use crate::{
-    node::{state::Status, vrouter::Module},
+    node::state::Status,
     observed::{Pod, Workload},
     plan::Drain,
     rollout::{self, Change, DOWN, Decision, Seat},
@@ -54,8 +54,10 @@ pub struct Strategy {
     pub soak: Duration,
     /// Label of nodes, of which only those with the same value are changed at the same time.
     pub topology_key: Option<String>,
-    /// Whether pods are evicted from nodes whose kernel module has to be loaded again.
+    /// Whether pods are evicted from nodes whose kernel module has to be loaded again, or whose forwarder is not up to date.
     pub drains: bool,
+    /// Whether pods that forward packets are replaced while others use them.
+    pub cuts_off: bool,
 }
 
 impl Default for Strategy {
@@ -67,6 +69,7 @@ impl Default for Strategy {
             soak: Duration::ZERO,
             topology_key: None,
             drains: false,
+            cuts_off: false,
         }
     }
 }
@@ -76,6 +79,8 @@ impl Default for Strategy {
 pub struct Lane {
     /// DaemonSets, with the hash of each one's pod template.
     pub workloads: Vec<(String, String)>,
+    /// Those among them whose pods forward packets: pods of a node have no network while its pod is replaced.
+    pub forwarders: BTreeSet<String>,
     /// The strategy.
     pub strategy: Strategy,
 }
@@ -131,6 +136,8 @@ struct Member<'a> {
     /// Why it does not serve although its kubelet reports it Ready.
     trouble: Option<String>,
     soaks: Option<Duration>,
+    /// Whether its forwarder is not up to date and is used.
+    waits: bool,
 }
 
 impl Member<'_> {
@@ -151,18 +158,18 @@ impl Member<'_> {
 
 /// Decides for the pods of a lane.
 pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
-    let Lane { workloads, strategy } = lane;
+    let Lane { workloads, strategy, forwarders } = lane;
     let mut left = Vec::new();
-    let unasked: BTreeMap<String, Workload> = match strategy.method {
-        UpgradeType::RollingUpdate => BTreeMap::new(),
-        UpgradeType::InPlace | UpgradeType::OnDelete => {
-            let unasked = |live: &Workload| Workload { restarted_at: None, ..live.clone() };
-            view.live.iter().map(|(name, live)| (name.clone(), unasked(live))).collect()
-        }
+    let unasked = |live: &Workload| Workload { restarted_at: None, ..live.clone() };
+    let unasked: BTreeMap<String, Workload> =
+        view.live.iter().map(|(name, live)| (name.clone(), unasked(live))).collect();
+    let is_kept = |pod: &Pod| {
+        let is_used = || (view.status)(pod).is_none_or(|status| status.used != Some(false));
+        !strategy.cuts_off && forwarders.contains(pod.workload()) && pod.ready && !pod.terminating && is_used()
     };
-    let mut member = |(pod, template): (&'_ Pod, &str)| {
+    let mut member = |(pod, template): (&'_ Pod, &str), method| {
         let live = view.live.get(pod.workload());
-        match strategy.method {
+        match method {
             UpgradeType::RollingUpdate => (view.change)(pod, live, template),
             method => {
                 // The pod is as it was made, and its other files may have changed nevertheless.
@@ -176,7 +183,7 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
                 };
                 let kept = change.filter(is_done);
                 let is_left = rollout::outdated(pod, live, template).is_some() || kept != change;
-                left.extend(is_left.then(|| pod.name.clone()));
+                left.extend((is_left && !strategy.drains).then(|| pod.name.clone()));
                 kept
             }
         }
@@ -189,9 +196,12 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
     ordered.sort_by_key(|(place, _)| *place);
     let mut members: Vec<Member<'_>> = Vec::with_capacity(ordered.len());
     for (place, pod) in ordered {
-        let seat = rollout::of_kubelet(pod, member((pod, &workloads[place].1)));
+        let is_kept = strategy.method == UpgradeType::RollingUpdate && is_kept(pod);
+        let method = if is_kept { UpgradeType::InPlace } else { strategy.method };
+        let seat = rollout::of_kubelet(pod, member((pod, &workloads[place].1), method));
+        let waits = is_kept && rollout::outdated(pod, view.live.get(pod.workload()), &workloads[place].1).is_some();
         let soaks = (view.soaks)(pod, strategy.soak).filter(|_| seat.serves && !strategy.soak.is_zero());
-        members.push(Member { pod, seat, trouble: (view.trouble)(pod), soaks });
+        members.push(Member { pod, seat, trouble: (view.trouble)(pod), soaks, waits });
     }
     let mut wave = decide(strategy, workloads, view, &members);
     drain::complete(&mut wave, lane, view, &members);

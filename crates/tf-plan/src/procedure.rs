@@ -1,7 +1,10 @@
 //! What the procedures of stores do alike: one member after the other is brought up to date as far as the store can bear it, and
 //! what is the matter with members is told.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use tf_api::{
@@ -232,7 +235,9 @@ pub fn complete_nodes<Cr: Managed>(
         status: &|pod| reports.of(pod),
         drained: &|pod| node(pod).is_some_and(|node| node.has_taint(names::TAINT_DRAIN)),
     };
-    let waves: Vec<Wave> = lanes.iter().map(|lane| fleet::wave(lane, &view)).collect();
+    // Without agents nothing is known of what uses a forwarder.
+    let of = |lane: &Lane| if is_clear { lane.clone() } else { Lane { forwarders: BTreeSet::new(), ..lane.clone() } };
+    let waves: Vec<Wave> = lanes.iter().map(|lane| fleet::wave(&of(lane), &view)).collect();
     let changes = waves.iter().flat_map(|wave| wave.changes.iter().cloned());
     let mut steps = changes.filter_map(|change| reports.step(change, &contents));
     plan.step = steps.next();

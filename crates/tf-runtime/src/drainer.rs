@@ -43,7 +43,7 @@ impl Drainer {
     /// Evicts pods from nodes. A node gets the taint when its pods could be listed. Out: what keeps pods on nodes, for people.
     ///
     /// # Errors
-    /// When a request fails that may succeed a moment later; those after it are not made.
+    /// When pods cannot be listed, or a node cannot be marked, and that may succeed a moment later; requests after it are not made.
     pub async fn drain(&self, marker: &Marker, drains: &[Drain]) -> Result<Vec<String>, RequestError> {
         let mut hindrances = Vec::new();
         for drain in drains {
@@ -73,31 +73,25 @@ impl Drainer {
         };
         let mut hindrances: Vec<String> = pods.iter().filter_map(named).collect();
         for pod in pods.iter().filter(|pod| fate(pod) == Fate::Evicted).take(AT_A_TIME) {
-            hindrances.extend(self.evict(pod, node).await?);
+            hindrances.extend(self.evict(pod, node).await);
         }
         Ok(hindrances)
     }
 
-    /// Why a pod is still there.
-    async fn evict(&self, pod: &Pod, node: &str) -> Result<Option<String>, RequestError> {
+    /// Evicts a pod. Out: why it is still there.
+    async fn evict(&self, pod: &Pod, node: &str) -> Option<String> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-        match api.evict(&pod.name_any(), &EvictParams::default()).await {
+        let why = match api.evict(&pod.name_any(), &EvictParams::default()).await {
             Ok(_) => {
                 tracing::info!(pod = title(pod), node, "evicted a pod");
-                Ok(None)
+                return None;
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            // A budget does not allow it now, or never.
-            Err(kube::Error::Api(status)) if status.code == 429 => Ok(Some(format!(
-                "pod {} on node {node} is not evicted: {}",
-                title(pod),
-                status.message.trim_end_matches('.')
-            ))),
-            Err(source) => {
-                let error = RequestError { doing: format!("evicting pod {} from node {node}", title(pod)), source };
-                if error.is_transient() { Err(error) } else { Ok(Some(error.to_string())) }
-            }
-        }
+            Err(kube::Error::Api(status)) if status.is_not_found() => return None,
+            // 429: a budget does not allow it now. 500: more than one budget is for it.
+            Err(kube::Error::Api(status)) => status.message,
+            Err(error) => error.to_string(),
+        };
+        Some(format!("pod {} on node {node} is not evicted: {}", title(pod), why.trim_end_matches('.')))
     }
 }
 

@@ -77,6 +77,8 @@ pub fn launch(options: &[String]) -> Launch {
         stop: Stop { signal: Signal::Term, seconds: STOP_SECONDS },
         // Where `vif` reads that there is a forwarder.
         files: [(agent::FILE.to_owned(), OnChange::Nothing)].into(),
+        // Pods of the node have no network while it starts: it starts with its pod, whose template has the same options.
+        runs_on: true,
         last_words: Some(format!("{STATE_DIR}/{FORWARD_WORDS}")),
         ..Launch::new(node::host_forward(options))
     }

@@ -162,7 +162,7 @@ fn complete(
     notes.extend(groups::contested(&groups, known));
     notes.extend(groups::shared(cr, &groups, &observed.siblings, known));
     let held = without_control(&sets, services, &drafts)?;
-    let lanes = strategy::lanes(cr, &groups, &workloads)?;
+    let lanes = strategy::lanes(cr, &groups, &sets, &workloads)?;
     let marks = taint::marks(cr, observed, &groups, pods.bring_plugin(), held.is_none());
     let mut plan = Plan {
         objects,

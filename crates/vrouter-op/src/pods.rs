@@ -13,6 +13,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::api::resource::Quantity,
 };
+use serde_json::json;
 use tf_api::{
     Vhost0, Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port,
 };
@@ -23,6 +24,7 @@ use tf_plan::{
         storage::{self, host_path},
     },
     cluster::{Cluster, Platform},
+    hash,
     images::{self, Builtin, Chosen, ImageOverrides, Release},
     node::{self, host::PREFLIGHT},
     nodemanager::{self, NodeType},
@@ -437,8 +439,14 @@ impl Ingredients<'_> {
             mount(LOGS, config::agent::log_dir(self.parameters)?),
             mount(HOST, HOST_DIR),
         ];
+        // Its variables count from its start, which is that of its pod. Its arguments are those of another container of the pod, too.
+        let variables = config::host::environment_file(&node::environment_file(dpdk::FORWARDER), self.parameters)?;
+        let variables = hash::of_value(&json!(variables));
         Ok(Daemon {
-            env: vec![("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned())],
+            env: vec![
+                ("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned()),
+                ("VARIABLES_HASH".to_owned(), variables),
+            ],
             mounts,
             privileges: Privileges::Host,
             probed: false,

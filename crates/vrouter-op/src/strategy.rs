@@ -9,7 +9,7 @@ use tf_plan::{
     plan::NotReady,
 };
 
-use crate::groups::Group;
+use crate::{groups::Group, parameters::Parameters};
 
 /// Whether pods of a group load another kernel module where nothing uses the vRouter.
 pub fn reloads(cr: &Vrouter, group: &Group<'_>) -> bool {
@@ -26,10 +26,11 @@ fn reload(stated: Option<&UpgradeStrategy>) -> ModuleReload {
     stated.and_then(|strategy| strategy.module_reload).unwrap_or_default()
 }
 
-/// Refuses to have the kernel module loaded again by pods that do not make `vhost0`: it would be gone.
-fn reloadable(cr: &Vrouter, groups: &[Group<'_>]) -> Result<(), NotReady> {
+/// Refuses to have the kernel module loaded again by pods that do not make `vhost0`: it would be gone. A forwarder makes it always.
+fn reloadable(cr: &Vrouter, groups: &[Group<'_>], sets: &[Parameters]) -> Result<(), NotReady> {
     let is_managed = cr.spec.service_configuration.vhost0 == Some(Vhost0::Managed);
-    if is_managed || !groups.iter().any(|group| reloads(cr, group)) {
+    let mut in_kernel = groups.iter().zip(sets).filter(|(_, parameters)| !parameters.is_dpdk());
+    if is_managed || !in_kernel.any(|(group, _)| reloads(cr, group)) {
         return Ok(());
     }
     let message = "upgradeStrategy.moduleReload is for pods that make vhost0, which goes with the module; set \
@@ -38,23 +39,32 @@ fn reloadable(cr: &Vrouter, groups: &[Group<'_>]) -> Result<(), NotReady> {
 }
 
 /// Lanes of the workloads of groups, which stand in the order of the groups: one for all groups that follow the spec's strategy, and one for each group with a
-/// strategy of its own.
+/// strategy of its own. `sets`: the parameters of each group.
 ///
 /// # Errors
 /// `InvalidSpec` for a share that is none.
-pub fn lanes(cr: &Vrouter, groups: &[Group<'_>], workloads: &[(String, String)]) -> Result<Vec<Lane>, NotReady> {
-    reloadable(cr, groups)?;
+pub fn lanes(
+    cr: &Vrouter,
+    groups: &[Group<'_>],
+    sets: &[Parameters],
+    workloads: &[(String, String)],
+) -> Result<Vec<Lane>, NotReady> {
+    reloadable(cr, groups, sets)?;
     let stated = cr.spec.upgrade_strategy.as_ref();
-    let mut lanes =
-        vec![Lane { workloads: Vec::new(), strategy: strategy(stated, || "spec.upgradeStrategy".to_owned())? }];
-    for (group, workload) in groups.iter().zip(workloads) {
-        match group.strategy {
-            None => lanes[0].workloads.push(workload.clone()),
+    let strategy_of_spec = strategy(stated, || "spec.upgradeStrategy".to_owned())?;
+    let mut lanes = vec![Lane { strategy: strategy_of_spec, ..Lane::default() }];
+    for ((group, parameters), workload) in groups.iter().zip(sets).zip(workloads) {
+        let lane = match group.strategy {
+            None => &mut lanes[0],
             own => {
                 let path = || format!("spec.groups[{}].upgradeStrategy", group.name.unwrap_or_default());
-                lanes.push(Lane { workloads: vec![workload.clone()], strategy: strategy(own, path)? });
+                lanes.push(Lane { strategy: strategy(own, path)?, ..Lane::default() });
+                let last = lanes.len() - 1;
+                &mut lanes[last]
             }
-        }
+        };
+        lane.forwarders.extend(parameters.is_dpdk().then(|| workload.0.clone()));
+        lane.workloads.push(workload.clone());
     }
     Ok(lanes)
 }
@@ -87,6 +97,8 @@ fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Resu
         soak: Duration::from_secs(soak_seconds.map_or(0, |seconds| u64::try_from(seconds).unwrap_or(0))),
         topology_key,
         drains,
+        // To replace the pods of forwarders one after the other has to be asked for.
+        cuts_off: kind == Some(UpgradeType::RollingUpdate) && !drains,
     })
 }
 

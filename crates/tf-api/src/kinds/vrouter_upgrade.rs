@@ -12,7 +12,7 @@ use serde_with::skip_serializing_none;
 pub struct UpgradeStrategy {
     /// What the operator changes by itself. `RollingUpdate`: everything. `InPlace`: configuration and certificates, in pods that stay; a pod gets another image
     /// or setting of its own when you delete it. `OnDelete`: certificates alone, since they expire; a pod gets everything else when you delete it. Default:
-    /// `RollingUpdate`.
+    /// `RollingUpdate`; in the DPDK mode, a pod whose node is used stays, unless `RollingUpdate` is stated.
     #[serde(rename = "type")]
     pub kind: Option<UpgradeType>,
     /// How many nodes may be without a working agent at the same time: a number, or a percentage of the nodes, rounded up. The first node of a group is

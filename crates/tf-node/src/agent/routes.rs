@@ -128,7 +128,12 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
 fn module(paths: &Paths) -> Option<vrouter::Module> {
     let root = Root::below(paths.at("/"));
     let Record { cause, failed, reload, .. } = Record::read(&root.at(STATE_DIR).join(RECORD), &root);
-    Some(vrouter::Module { cause: cause?, failed, reload, used: !cni::pods(&root).is_empty() })
+    Some(vrouter::Module { cause: cause?, failed, reload, used: is_used(paths) })
+}
+
+/// Whether pods or virtual machines use the vRouter of the node.
+fn is_used(paths: &Paths) -> bool {
+    cni::has_ports(&Root::below(paths.at("/")))
 }
 
 async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Status {
@@ -156,9 +161,12 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
             .ok()
             .and_then(|file| vrouter::Facts::read(&file)),
         module: None,
+        used: None,
     };
     // Pods of other components are on such nodes, too.
-    status.module = status.vrouter.as_ref().and_then(|_| module(paths));
+    if status.vrouter.is_some() {
+        (status.module, status.used) = (module(paths), Some(is_used(paths)));
+    }
     let state = status.daemons.get(daemon).cloned();
     let described = async {
         if let Some(store) = store {
@@ -318,6 +326,11 @@ mod tests {
         let noted = vrouter::Module { cause: "A and not B".into(), reload: true, ..vrouter::Module::default() };
         assert_eq!(module(&paths), Some(noted.clone()));
         write("var/lib/contrail/ports/vm/pod-1/port-1", "{}");
+        assert_eq!(module(&paths), Some(vrouter::Module { used: true, ..noted.clone() }));
+        fs::remove_file(directory.path().join("var/lib/contrail/ports/vm/pod-1/port-1")).unwrap();
+        assert_eq!(module(&paths), Some(noted.clone()));
+        // Nova's plugin keeps the ports of virtual machines one level above.
+        write("var/lib/contrail/ports/6ab2a5f2-6a2e-4b4e-9c5a-0a4e0c1f9d11", "{}");
         assert_eq!(module(&paths), Some(vrouter::Module { used: true, ..noted }));
         write("proc/sys/kernel/random/boot_id", "boot-2\n");
         assert_eq!(module(&paths), None);

@@ -1,9 +1,10 @@
-//! From which nodes of a lane pods are evicted, so that another kernel module can be loaded there, and which take pods again.
+//! From which nodes of a lane pods are evicted, so that another kernel module can be loaded or another forwarder started there, and which take pods
+//! again.
 //!
 //! A taint of the Node says that it is under way ([`tf_api::names::TAINT_DRAIN`]), so a killed operator goes on where it was. The pod of a node that nothing uses any
 //! more is replaced as on a node that a person has drained.
 
-use super::{Drain, Lane, Member, Module, Size, View, Wave, size};
+use super::{Drain, Lane, Member, Size, View, Wave, size};
 
 /// Adds to what is done with the pods of a lane.
 pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, members: &[Member<'_>]) {
@@ -12,12 +13,12 @@ pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, member
     for member in &begun {
         let Some(node) = member.pod.node.clone() else { continue };
         match due(view, member) {
-            Some(module) if strategy.drains && module.used => wave.drains.push(Drain { node, begins: false }),
+            Some(true) if strategy.drains => wave.drains.push(Drain { node, begins: false }),
             // Its pod is replaced.
-            Some(_) if strategy.drains => {}
+            Some(false) if strategy.drains => {}
             Some(_) => wave.drained.push(node),
-            // Nothing is known of the module of a node whose agent does not answer.
-            None if (view.status)(member.pod).is_some() && !member.is_away() => wave.drained.push(node),
+            // Nothing is known of a node whose agent does not answer.
+            None if (view.status)(member.pod).is_some() && is_well(member) => wave.drained.push(node),
             None => {}
         }
     }
@@ -25,8 +26,7 @@ pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, member
     if !strategy.drains || !is_quiet {
         return;
     }
-    let waiting =
-        |it: &&Member<'_>| it.is_current() && !it.is_away() && !(view.drained)(it.pod) && due(view, it).is_some();
+    let waiting = |it: &&Member<'_>| is_well(it) && !(view.drained)(it.pod) && due(view, it).is_some();
     let waiting: Vec<&Member<'_>> = members.iter().filter(waiting).collect();
     if waiting.is_empty() {
         return;
@@ -39,9 +39,7 @@ pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, member
     let is_occupied = |member: &&Member<'_>| member.is_away() || (view.drained)(member.pod);
     let occupied = members.iter().filter(is_occupied).count() + missing;
     // The first node is changed alone.
-    let is_proof = |member: &Member<'_>| {
-        !member.is_away() && (view.status)(member.pod).is_some_and(|status| status.module.is_none())
-    };
+    let is_proof = |it: &Member<'_>| (view.status)(it.pod).is_some() && is_well(it) && due(view, it).is_none();
     let budget = if members.iter().any(is_proof) { budget } else { 1 };
     let key = strategy.topology_key.as_deref();
     let domain = |member: &Member<'_>| key.and_then(|key| (view.label)(member.pod, key));
@@ -51,10 +49,15 @@ pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, member
     wave.drains.extend(nodes.map(|node| Drain { node, begins: true }));
 }
 
-/// The module of a node that another pod would load again, if nothing used it.
-fn due<'a>(view: &View<'a, '_>, member: &Member<'_>) -> Option<&'a Module> {
-    let module = (view.status)(member.pod)?.module.as_ref()?;
-    (module.reload && module.failed.is_none()).then_some(module)
+fn is_well(member: &Member<'_>) -> bool {
+    member.is_current() && !member.is_away()
+}
+
+/// Whether another pod on the node would load another module, or run another forwarder, if nothing used the vRouter; then, whether something does.
+fn due(view: &View<'_, '_>, member: &Member<'_>) -> Option<bool> {
+    let module = (view.status)(member.pod).and_then(|status| status.module.as_ref());
+    let module = module.filter(|module| module.reload && module.failed.is_none());
+    module.map(|module| module.used).or_else(|| member.waits.then_some(true))
 }
 
 /// Why no other node is drained: another module did not work on as many as the strategy says.

@@ -1,6 +1,7 @@
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
+use crate::node::vrouter::Module;
 
 const SET: &str = "set";
 const NEW: &str = "new";
@@ -33,6 +34,8 @@ struct World {
     zones: BTreeMap<String, String>,
     /// Nodes from which pods are evicted, by their pods.
     drained: BTreeSet<String>,
+    /// Whether pods forward packets.
+    forwards: bool,
     /// What agents report.
     statuses: BTreeMap<String, Status>,
 }
@@ -45,7 +48,8 @@ impl World {
     fn decide(&self, strategy: Strategy) -> Wave {
         let wanted = i32::try_from(self.pods.len()).unwrap();
         let live = BTreeMap::from([(SET.to_owned(), Workload { current: true, wanted, ..Workload::default() })]);
-        let lane = Lane { workloads: vec![(SET.to_owned(), NEW.to_owned())], strategy };
+        let forwarders = self.forwards.then(|| SET.to_owned()).into_iter().collect();
+        let lane = Lane { workloads: vec![(SET.to_owned(), NEW.to_owned())], forwarders, strategy };
         let view = View {
             pods: &self.pods,
             lost: &|pod| self.lost.contains(&pod.name),
@@ -256,7 +260,7 @@ proptest! {
         }
         let soak = Duration::from_secs(if soaks { 60 } else { 0 });
         let topology_key = by_zone.then(|| "zone".to_owned());
-        let strategy = Strategy { method, max_unavailable: Share::Nodes(share), max_failures: failures, soak, topology_key, drains: false };
+        let strategy = Strategy { method, max_unavailable: Share::Nodes(share), max_failures: failures, soak, topology_key, ..Strategy::default() };
         let wave = world.decide(strategy);
         let changed: Vec<&Pod> = names(&wave).iter().map(|name| world.pods.iter().find(|pod| pod.name == *name).unwrap()).collect();
         let distinct: BTreeSet<&str> = changed.iter().map(|pod| pod.name.as_str()).collect();
@@ -396,6 +400,34 @@ fn nodes_of_one_domain_are_drained_together() {
     assert_eq!(drains(&world, strategy.clone())[0], named(&[1, 3, 5]));
     drain(&mut world, &[2]);
     assert_eq!(drains(&world, strategy), [named(&[4]), named(&[2]), vec![]]);
+}
+
+#[test]
+fn a_forwarder_is_replaced_where_nothing_uses_it_or_its_pod_does_not_serve() {
+    let mut world = World { forwards: true, ..World::of(fleet(4)) };
+    for index in 0..4 {
+        let status = Status { used: Some(index != 1), ..Status::default() };
+        world.statuses.insert(format!("{SET}-{index}"), status);
+    }
+    let most = || Strategy { max_unavailable: Share::Nodes(4), ..Strategy::default() };
+    assert_eq!(world.changed(most()), ["set-1"]);
+    assert_eq!(world.decide(most()).left, ["set-3", "set-2", "set-0"]);
+    world.pods[2].ready = false;
+    assert_eq!(world.changed(most()), ["set-2"]);
+    world.pods[2].ready = true;
+    world.statuses.remove("set-1");
+    assert_eq!(world.changed(most()), Vec::<String>::new(), "whether something uses it is not known");
+    assert_eq!(world.changed(Strategy { cuts_off: true, ..most() }).len(), 1, "the spec says so");
+    // Pods are evicted from one node first, whose pod is replaced then.
+    assert_eq!(drains(&world, draining(2)), [named(&[3]), vec![], vec![]]);
+    assert!(world.decide(draining(2)).left.is_empty(), "no person has to do anything");
+    drain(&mut world, &[3]);
+    assert_eq!(drains(&world, draining(2)), [vec![], named(&[3]), vec![]]);
+    world.statuses.get_mut("set-3").unwrap().used = Some(false);
+    assert_eq!(world.changed(draining(2)), ["set-3"]);
+    assert_eq!(drains(&world, draining(2)), [const { Vec::<String>::new() }; 3]);
+    world.pods[3].template = Some(NEW.into());
+    assert_eq!(drains(&world, draining(2)), [named(&[2]), vec![], named(&[3])]);
 }
 
 proptest! {

@@ -276,6 +276,9 @@ pub struct Status {
     /// The kernel module of a vRouter's node, where the loaded one is not as it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<vrouter::Module>,
+    /// Whether pods or virtual machines of a vRouter's node use the vRouter. None: the pod is that of another component.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<bool>,
 }
 
 impl Status {

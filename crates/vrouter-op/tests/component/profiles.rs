@@ -144,6 +144,28 @@ fn mappings_of_several_profiles_are_merged_by_their_interfaces_and_registered_fo
 }
 
 #[test]
+fn another_argument_or_variable_of_a_forwarder_is_another_pod_and_restarts_none_that_stays() {
+    let set = |dpdk: Value| {
+        let mut spec = groups(&["fast"], json!({}));
+        spec["serviceConfiguration"] = json!({"physicalInterface": "ens1"});
+        let mut seen = with(&json!({"fast": {"dpdk": dpdk}}));
+        with_agents(&mut seen);
+        let plan = plan(&vrouter(spec), &seen).expect("a plan");
+        let template = plan.rollout.as_ref().expect("workloads").workloads[0].1.clone();
+        let launch = files(&plan)["vrouteragentdpdk.launch"].clone();
+        (template, launch)
+    };
+    let (template, launch) = set(json!({"coreMask": "0x3c", "hugePages1G": 4}));
+    assert!(launch.contains("\"runsOn\": true"), "{launch}");
+    for other in [
+        json!({"coreMask": "0x3e", "hugePages1G": 4}),
+        json!({"coreMask": "0x3c", "hugePages1G": 4, "moreConfig": {"DPDK_COMMAND_ADDITIONAL_ARGS": "--vr_mpls_labels 5120"}}),
+    ] {
+        assert_ne!(set(other.clone()).0, template, "{other}");
+    }
+}
+
+#[test]
 fn a_group_of_the_dpdk_mode_has_a_forwarder_and_the_others_have_the_kernel() {
     let profiles = json!({"fast": {"dpdk": {
         "coreMask": "0x3c", "cpuPinning": "2-3", "hugePages1G": 4,

@@ -70,6 +70,9 @@ pub struct Launch {
     /// ([`Identity::at_start`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rereads: bool,
+    /// Whether it runs on where other arguments or variables are configured, which count from its next start. Default: it is started anew for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runs_on: bool,
     /// How it is stopped.
     pub stop: Stop,
     /// When it serves.
@@ -182,6 +185,7 @@ impl Launch {
             place: Vec::new(),
             awaits: Vec::new(),
             rereads: false,
+            runs_on: false,
             stop: Stop { signal: Signal::Term, seconds: 30 },
             ready: Probe::Process,
             alive: None,
