@@ -1,4 +1,6 @@
-//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say.
+//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say, and words of our own, which may only become fewer.
+
+mod words;
 
 use std::{collections::BTreeSet, process::ExitCode};
 
@@ -69,6 +71,11 @@ pub fn run() -> Result<ExitCode> {
         bail!("{} dependencies break the layers", broken.len());
     }
     println!("the layers of {} crates hold", LAYERS.len());
+    let wordy = words::check(&crate::root()?)?;
+    for line in &wordy {
+        eprintln!("{line}");
+    }
+    ensure!(wordy.is_empty(), "{} files have more of the words that the glossary replaces than before", wordy.len());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -35,7 +35,7 @@ enum Command {
     /// Write every file that is derived from code, or check that none has drifted
     Gen(generate::Options),
     Image(image::Images),
-    /// Check the layers of the workspace
+    /// Check the layers of the workspace, and the words of sources and pages
     Lint,
     /// A Kubernetes of your own on this machine: a real control plane with simulated nodes
     #[command(subcommand)]

@@ -41,11 +41,11 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [cassandras]
   verbs: [list, watch]
-# read: changes are heard over it
+# read: delivers changes
 - apiGroups: ["tf.tungsten.io"]
   resources: [rabbitmqs]
   verbs: [list, watch]
-# read: it makes the database that is read, and is told of the members
+# read: it creates the database that is read, and members are registered in its API
 - apiGroups: ["tf.tungsten.io"]
   resources: [configs]
   verbs: [list, watch]

@@ -45,7 +45,7 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [zookeepers]
   verbs: [list, watch]
-# read: changes are heard over it
+# read: delivers changes
 - apiGroups: ["tf.tungsten.io"]
   resources: [rabbitmqs]
   verbs: [list, watch]

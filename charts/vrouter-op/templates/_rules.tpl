@@ -94,7 +94,7 @@
 {{- end }}
 
 {{- define "vrouter-op.rules.cluster" -}}
-# read: which nodes groups select, by their labels: those are in the config API; written: the label tf.tungsten.io/vrouter of nodes that the vRouter changed, and on demand the taint tf.tungsten.io/agent-not-ready
+# read: which nodes groups select, by their labels: those are in the config API; written: the label tf.tungsten.io/vrouter of nodes that the vRouter changed, and on demand the taints tf.tungsten.io/agent-not-ready and tf.tungsten.io/drain
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch, patch]

@@ -53,7 +53,7 @@
 - apiGroups: ["tf.tungsten.io"]
   resources: [controls]
   verbs: [list, watch]
-# read: its API tells what goes on
+# read: its API has alarms, flows and the state of daemons
 - apiGroups: ["tf.tungsten.io"]
   resources: [analytics]
   verbs: [list, watch]

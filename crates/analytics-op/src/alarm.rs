@@ -91,10 +91,10 @@ impl component::Component for Component {
             vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
                 peer(ZOOKEEPER, ConditionType::ZookeeperReady, "brokers and alarm generators find each other in it"),
-                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes of the configuration are heard over it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "delivers changes of the configuration"),
                 peer(REDIS, ConditionType::RedisReady, "the current state of everything is read from it"),
                 peer(CONFIG, ConditionType::ConfigApiReady, "the daemons and the operator ask it"),
-                peer(ANALYTICS, ConditionType::CollectorReady, "alarms are told to its collectors"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "its collectors receive alarms"),
             ],
         )
     }

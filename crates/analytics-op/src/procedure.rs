@@ -22,4 +22,4 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What is said of such a pod.
-const BESIDE: &str = "a daemon of it does not serve: it tells by introspection (NodeStatus) what it lacks";
+const BESIDE: &str = "one of its daemons is not ready; its NodeStatus introspection page has the cause";

@@ -82,9 +82,9 @@ impl component::Component for Component {
             vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
                 peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemons share out their work in it"),
-                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes of the configuration are heard over it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "delivers changes of the configuration"),
                 peer(CONFIG, ConditionType::ConfigApiReady, "the daemons and the operator ask it"),
-                peer(ANALYTICS, ConditionType::CollectorReady, "what is found is told to its collectors"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "its collectors receive what is found"),
             ],
         )
     }

@@ -22,7 +22,7 @@ use crate::{
 pub const FIELD: &str = "clusterName";
 
 /// Its servers let in who is of the authority that they know.
-const SERVERS: Trusting = Trusting { refuse: "they let in nobody", page: "docs/cassandra.md" };
+const SERVERS: Trusting = Trusting { refuse: "they reject members", page: "docs/cassandra.md" };
 
 /// Whether the ring had data before this operator saw it.
 pub fn is_recorded(cr: &Cassandra) -> bool {

@@ -70,7 +70,7 @@ const LARGEST: i32 = 7;
 pub const CONTAINERS: [Builtin; 2] =
     [Builtin { name: config::jvm::DAEMON, image: "external-cassandra", default: true }, nodemanager::CONTAINER];
 const OBSOLETE: [(&str, &str); 1] =
-    [("provisioner", "the operators of Config and Analytics tell the config API which database nodes there are")];
+    [("provisioner", "the operators of Config and Analytics register database nodes in the config API")];
 /// Below this are the directories of all logs.
 const LOG_BASE: &str = "/var/log/contrail";
 /// Volumes.

@@ -98,7 +98,11 @@ pub fn whole<'a>(
         let pod = pod_of(member, reports.pods)?;
         Some((member, pod, facts(pod, reports)?))
     };
-    members.iter().map(told).collect::<Option<_>>().ok_or_else(|| "not all members tell how the ring is".to_owned())
+    members
+        .iter()
+        .map(told)
+        .collect::<Option<_>>()
+        .ok_or_else(|| "not all members report the state of the ring".to_owned())
 }
 
 /// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and those of one
@@ -199,7 +203,7 @@ fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus], absent: &[IpAddr]) -
     }
     if !facts.peers.is_empty() && facts.peers.values().all(|peer| peer.state.is_none()) {
         let why = facts.unheard.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        return Some(format!("pod {} does not tell yet what it hears of the others{why}", pod.name));
+        return Some(format!("pod {} does not report its gossip state yet{why}", pod.name));
     }
     facts.peers.iter().filter(|(address, _)| !absent.contains(address)).find_map(|(address, peer)| {
         let is_member = || others.clone().any(|other| other == *address);
@@ -211,8 +215,8 @@ fn sees(pod: &Pod, facts: &Facts, members: &[MemberStatus], absent: &[IpAddr]) -
         let seen = if state.is_empty() { "not in the ring yet".to_owned() } else { format!("in the state {state}") };
         match peer.heard {
             _ if state != NORMAL => Some(format!("{address} is {seen}, as pod {} sees it", pod.name)),
-            Some(false) => Some(format!("pod {} does not hear {address}", pod.name)),
-            None => Some(format!("pod {} has not heard {address} for long enough yet", pod.name)),
+            Some(false) => Some(format!("pod {} sees {address} as DOWN", pod.name)),
+            None => Some(format!("pod {} has not seen {address} as UP for long enough yet", pod.name)),
             Some(true) => None,
         }
     })
@@ -266,7 +270,7 @@ fn divided(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
         let is_unheard = |address: &IpAddr| facts.peers.get(address).is_some_and(|peer| peer.heard == Some(false));
         serving.iter().map(|(address, ..)| *address).find(is_unheard)
     };
-    let explain = |other: IpAddr| format!("its server does not hear {other}, which runs, too");
+    let explain = |other: IpAddr| format!("its server sees {other} as DOWN, which is running");
     serving.iter().filter_map(|(_, pod, facts)| Some((pod.name.clone(), explain(unheard(facts)?)))).collect()
 }
 

@@ -230,7 +230,7 @@ fn schema(of: &Backup, ring: &[Seen<'_>]) -> Progress {
     let who = ring.iter().find(|it| has_begun(it) && has_folder(it)).or_else(|| ring.iter().find(has_folder));
     let folder = who.and_then(|(_, _, facts)| found(of, facts)?.folders.keys().next().copied());
     let (Some((_, pod, _)), Some(folder)) = (who, folder) else {
-        return Progress::Waits("nobody has a folder".to_owned());
+        return Progress::Waits("no member has a folder".to_owned());
     };
     let factor = u32::try_from(ring.len()).unwrap_or_default();
     let why = format!("pod {} makes the keyspaces and tables of backup {}", pod.name, of.name);

@@ -59,11 +59,11 @@ impl component::Component for Component {
             ],
             peers: vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
-                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are heard over it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "delivers changes"),
                 peer(
                     CONFIG,
                     ConditionType::ConfigApiReady,
-                    "it makes the database that is read, and is told of the members",
+                    "it creates the database that is read, and members are registered in its API",
                 ),
                 peer(ANALYTICS, ConditionType::CollectorReady, "the daemons report to its collectors"),
             ],

@@ -155,8 +155,8 @@ impl Network {
         }
         for member in plan.members.iter().filter(|member| self.address(member).is_none()) {
             let problem = self.problems.get(&member.node).cloned();
-            let why =
-                problem.unwrap_or_else(|| format!("node {} has not told its address in dataSubnet yet", member.node));
+            let why = problem
+                .unwrap_or_else(|| format!("node {} has not reported its address in dataSubnet yet", member.node));
             plan.troubles.extend(pod_of(member, reports.pods).map(|pod| (pod.name.clone(), why)));
         }
         if let Some((node, target)) = self.targets.first_key_value() {

@@ -61,7 +61,7 @@ fn complete_list(spec: &ControlConfiguration) -> Result<(), NotReady> {
     let lists = |container| containers::lists(spec, container);
     selection::require(&spec.containers, &[CONTROL])?;
     match (lists(DNS), lists(NAMED)) {
-        (true, false) => Err(selection::lacks("named, which answers what dns is told")),
+        (true, false) => Err(selection::lacks("named, which answers the queries for dns")),
         (false, true) => Err(selection::lacks("dns, without which named has no configuration")),
         _ => Ok(()),
     }

@@ -25,4 +25,4 @@ fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
 }
 
 /// What is said of a pod that is not ready although contrail-control is.
-const BESIDE: &str = "its control serves, and dns or named beside it does not: dns tells why by introspection (NodeStatus), named in its log";
+const BESIDE: &str = "contrail-dns or named beside it is not ready; the NodeStatus introspection page of dns, or the log of named, has the cause";

@@ -66,7 +66,7 @@ impl component::Component for Component {
             peers: vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
                 peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemon is elected in it"),
-                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes are heard over it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "delivers changes"),
                 peer(CONFIG, ConditionType::ConfigApiReady, "networks, ports and policies are made in it"),
                 peer(ANALYTICS, ConditionType::CollectorReady, "the daemon reports to its collectors"),
             ],

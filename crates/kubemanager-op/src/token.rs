@@ -86,7 +86,7 @@ pub fn grant() -> Grant {
         rules: vec![
             follow("", "namespaces", "a project, or networks of its own, for each"),
             follow("", "endpoints", "members of load balancers"),
-            rule("", "pods", &["get", "list", "watch", "patch"], "ports of each, told in its annotations"),
+            rule("", "pods", &["get", "list", "watch", "patch"], "ports of each, in its annotations"),
             rule("", "services", &["get", "list", "watch", "patch"], "load balancers, and external addresses of each"),
             follow(networking, "ingresses", "load balancers for HTTP"),
             rule(networking, "ingresses/status", &["patch"], "the address of each"),

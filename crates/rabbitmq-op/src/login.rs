@@ -120,7 +120,7 @@ impl Login {
         let salt = |key| {
             stored.and_then(|data| rabbitmq_salt(data.get(key)?)).ok_or_else(|| {
                 NotReady::secret(format!(
-                    "key {key} of Secret {}/{own} is no password hash of RabbitMQ; remove it, and it is made anew",
+                    "key {key} of Secret {}/{own} is no password hash of RabbitMQ; remove it, and the operator generates another one",
                     cr.home()
                 ))
             })

@@ -118,7 +118,8 @@ fn bare(Unmirrored { are, policy }: &Unmirrored) -> String {
 fn mend(members: &[MemberStatus], reports: &Reports<'_>) -> Option<Step> {
     let is_gone = |facts: &Facts| facts.unmirrored.as_ref().is_some_and(|it| it.policy.is_none());
     let (pod, _) = answering(members, reports).find(|(_, facts)| is_gone(facts))?;
-    let why = format!("pod {} takes its definitions anew, since the policy that has queues mirrored is gone", pod.name);
+    let why =
+        format!("pod {} imports its definitions again, because the policy that mirrors queues is missing", pod.name);
     Some(Step::Ask(Target::of(pod, why), Request::Membership(Membership::ImportDefinitions)))
 }
 

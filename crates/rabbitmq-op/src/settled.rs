@@ -88,9 +88,9 @@ impl<'a> Settled<'a> {
             |file: &str, variable: &str| format!("ConfigMap {} has no {file} with {variable}; {cure}", self.foreign);
         let nameless = members.iter().find(|member| self.host(member).is_none()).map(|member| {
             let file = configuration::key(config::ENV_FILE, &member.address);
-            format!("nobody knows what the server on node {} is called: {}", member.node, lacks(&file, NODE_NAME))
+            format!("the name of the server on node {} is unknown: {}", member.node, lacks(&file, NODE_NAME))
         });
-        let cookie = || format!("nobody knows their Erlang cookie: {}", lacks(FOREIGN_FILE, COOKIE));
+        let cookie = || format!("their Erlang cookie is unknown: {}", lacks(FOREIGN_FILE, COOKIE));
         nameless.or_else(|| self.told_cookie().is_none().then(cookie))
     }
 

@@ -68,8 +68,10 @@ fn recount(plan: &mut Plan, reports: &Reports<'_>) {
         return;
     }
     if let Some(Seen { pod, .. }) = seen.iter().find(|one| one.is_outnumbered(count)) {
-        let why =
-            format!("the Sentinel of pod {} starts anew, since it counts more than the {count} there are", pod.name);
+        let why = format!(
+            "the Sentinel of pod {} starts again, because it counts more Sentinels than the {count} that exist",
+            pod.name
+        );
         let step = Step::Ask(Target::of(pod, why), Request::Redis(Change::Recount));
         plan.under_way = Some(step.explain());
         plan.step = Some(step);
@@ -269,7 +271,7 @@ fn outage(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
         return None;
     }
     let Some(master) = named(&seen) else {
-        return Some("no server takes writes, and no Sentinel tells which one is to".to_owned());
+        return Some("no server is master, and no Sentinel reports which one should be".to_owned());
     };
     let one = seen.iter().find(|one| one.address == Some(master));
     let why = one.and_then(|one| of_server(one, Some(master)));
@@ -306,7 +308,7 @@ fn of_sentinel(one: &Seen<'_>) -> Option<String> {
         Some(_) => None,
         None => {
             let why = one.facts.sentinel_unknown.as_deref().unwrap_or("it was not asked yet");
-            Some(format!("its Sentinel does not tell who takes writes: {why}"))
+            Some(format!("its Sentinel does not report the master: {why}"))
         }
     }
 }

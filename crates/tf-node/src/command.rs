@@ -66,7 +66,7 @@ impl Commands {
         match timeout(patience, ended).await {
             Ok(Ok(Exit::Code(0))) => read(output),
             Ok(Ok(exit)) => bail!("{what}: {exit:?}: {}", brief(&(read(output)? + &read(errors)?))),
-            Ok(Err(_)) => bail!("{what}: nobody knows how it ended"),
+            Ok(Err(_)) => bail!("{what}: its result is unknown"),
             Err(_) => {
                 process::kill_group(pid);
                 bail!("{what}: not finished within {} s", patience.as_secs())

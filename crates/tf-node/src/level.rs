@@ -92,7 +92,7 @@ pub fn tell(
             }
             sleep(PERIOD).await;
         }
-        log::warn("the daemon cannot be told its log level", &json!({"level": level.value, "why": why}));
+        log::warn("the log level of the daemon cannot be changed", &json!({"level": level.value, "why": why}));
         Told::Unheard
     })
 }

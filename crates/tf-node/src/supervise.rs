@@ -251,14 +251,14 @@ impl Supervisor {
         // What a daemon waits for that would be started now is the same as before.
         let idle = self.set.as_ref().filter(|_| matches!(self.process, Process::Idle));
         let missing = idle.and_then(|set| self.lacking(&set.launch));
-        let told = self.former.as_ref().map(|_| "waits for the daemon to take what it is told".to_owned());
+        let told = self.former.as_ref().map(|_| "waits for the daemon to apply its configuration".to_owned());
         self.wait_for(waits.or(missing).or(told));
         match (decision, set) {
             (Decision::StartMaterialised, _) => self.start(),
             (Decision::StartMounted | Decision::Restart, Some(set)) => self.restart_with(set),
             (Decision::Signal(signals), Some(set)) => self.signal_with(set, &signals),
             (Decision::Keep, _) if renews => {
-                self.log("starts the daemon anew, for its certificate", json!({}));
+                self.log("restarts the daemon, for its certificate", json!({}));
                 self.stop(After::Start);
             }
             (Decision::Keep, _) if matches!(self.process, Process::Running { .. }) => self.trouble = None,
@@ -489,7 +489,7 @@ impl Supervisor {
             self.log("starts the daemon for clients, too", json!({}));
             self.stop(After::Start);
         } else if told == Told::Unheard {
-            self.log("starts the daemon anew, which does not listen", json!({}));
+            self.log("restarts the daemon, which does not listen", json!({}));
             self.stop(After::Start);
         } else if told == Told::Standby
             && let Some(set) = &self.set

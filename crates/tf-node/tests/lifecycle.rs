@@ -59,7 +59,7 @@ fn a_daemon_waits_for_what_is_missing_says_so_and_starts_when_it_is_complete() {
     assert_eq!(container.probe(&[]), (Some(0), "its process runs".to_owned()));
     assert_eq!(container.terminate().code(), Some(0));
     assert_eq!(container.state(), None);
-    assert_eq!(container.probe(&[]), (Some(1), "nobody supervises it".to_owned()));
+    assert_eq!(container.probe(&[]), (Some(1), "no node agent supervises it".to_owned()));
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn the_kubelet_is_answered_without_a_certificate_on_the_loopback_address_alone()
     container.running(&hash);
     let answer = container.wait_for("answer", || kubelet(agent, "/ready/d"));
     assert_eq!(answer, ("200".into(), format!("GET http://127.0.0.1:{open}/good: status 200")));
-    assert_eq!(kubelet(agent, "/ready/e").unwrap(), ("503".into(), "nobody supervises it".into()));
+    assert_eq!(kubelet(agent, "/ready/e").unwrap(), ("503".into(), "no node agent supervises it".into()));
     assert_eq!(kubelet(agent, "/").unwrap().0, "404");
     assert!(TcpStream::connect(("127.0.0.2", agent.get())).is_err(), "at another address");
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();

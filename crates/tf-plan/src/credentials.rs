@@ -66,7 +66,7 @@ impl Credential {
         match observed.secrets.get(&self.secret).and_then(|data| data.get(key)) {
             Some(text) if url::is_safe(text) && text.len() <= longest => Ok(text),
             Some(_) => Err(NotReady::secret(format!(
-                "key {key} of {place} has to be 1 to {longest} ASCII letters, digits, `-`, `_` and `.`, because {why}; remove it, and it is made anew"
+                "key {key} of {place} has to be 1 to {longest} ASCII letters, digits, `-`, `_` and `.`, because {why}; remove it, and the operator generates another one"
             ))),
             None => Err(NotReady::secret(format!("{place} has no text under the key {key}; add it"))),
         }

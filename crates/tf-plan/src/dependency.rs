@@ -221,7 +221,7 @@ pub fn ignored<Cr>(dependencies: &[Dependency], observed: &Observed<Cr>) -> Vec<
         let secret = dependency.external_secret()?;
         let has = |key| observed.secrets.get(secret).is_some_and(|data| data.text(key).is_some());
         let why = match dependency.secret {
-            SecretUse::Nothing => "nobody logs in there, and certificates are checked against those of the cluster",
+            SecretUse::Nothing => "no client logs in there, and certificates are checked against those of the cluster",
             SecretUse::ShowsNothing if has(foreign::CERTIFICATE) || has(foreign::KEY) => {
                 "of its keys tls.crt and tls.key have no effect, the service is shown no certificate of them"
             }

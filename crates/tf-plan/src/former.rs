@@ -118,7 +118,7 @@ pub fn trusts<Cr>(observed: &Observed<Cr>, trusting: Trusting) -> Result<(), Not
     let map = |name: &str, key: &str| Some(observed.config_maps.get(name)?.get(key)?.as_str());
     let Some(theirs) = map(AUTHORITY, BUNDLE) else {
         return Err(invalid(&format!(
-            "ConfigMap {AUTHORITY} with {BUNDLE} is not there, so nobody knows which authority they trust; make it with that one, and {cure}"
+            "ConfigMap {AUTHORITY} with {BUNDLE} does not exist, so the authority that they trust is unknown; create it with that one, and {cure}"
         )));
     };
     let unreadable = |place: &str, error: CertificateError| invalid(&format!("{place}: {error}"));
@@ -213,7 +213,7 @@ mod tests {
         Authority::generate(name, Curve::P256, Duration::from_hours(1), now).unwrap()
     }
 
-    const SERVERS: Trusting = Trusting { refuse: "they let in nobody", page: "docs/store.md" };
+    const SERVERS: Trusting = Trusting { refuse: "they reject members", page: "docs/store.md" };
 
     fn trusts(observed: &Observed<()>) -> Result<(), NotReady> {
         super::trusts(observed, SERVERS)

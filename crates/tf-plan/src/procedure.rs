@@ -446,7 +446,7 @@ pub fn heard<'m, 'a, Facts>(
         }
         let facts = says(pod).map_err(|why| {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            format!("pod {} does not tell how its {whole} is{why}", pod.name)
+            format!("pod {} does not report the state of its {whole}{why}", pod.name)
         })?;
         heard.push((pod, facts));
     }

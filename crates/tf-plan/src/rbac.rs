@@ -78,9 +78,10 @@ pub fn rules(declaration: &Declaration) -> Vec<Rule> {
         });
     }
     if declaration.marks_nodes {
-        let (label, taint) = (names::LABEL_VROUTER, names::TAINT_AGENT_NOT_READY);
-        let reason =
-            format!("written: the label {label} of nodes that the vRouter changed, and on demand the taint {taint}");
+        let (label, waits, drain) = (names::LABEL_VROUTER, names::TAINT_AGENT_NOT_READY, names::TAINT_DRAIN);
+        let reason = format!(
+            "written: the label {label} of nodes that the vRouter changed, and on demand the taints {waits} and {drain}"
+        );
         rules.push(rule(Reach::Cluster, crate::object::NODE, &["patch"], reason));
     }
     if declaration.watches_pods() {

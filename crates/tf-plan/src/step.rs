@@ -55,7 +55,7 @@ impl Step {
         match self {
             Self::Restart(target) => format!("restarting pod {}: {}", target.pod, target.why),
             Self::Activate(target, _) => format!("pod {} takes a new configuration", target.pod),
-            Self::Renew(target, _) => format!("pod {} starts its daemons anew: {}", target.pod, target.why),
+            Self::Renew(target, _) => format!("pod {} restarts its daemons: {}", target.pod, target.why),
             Self::Ask(target, _) => target.why.clone(),
         }
     }

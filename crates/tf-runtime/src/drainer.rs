@@ -58,7 +58,7 @@ impl Drainer {
             Ok(pods) => pods.items,
             Err(source) => {
                 let error = RequestError { doing: format!("listing the pods of node {node}"), source };
-                let advice = "apply examples/vrouter-drain.yaml, or set moduleReload to Drained";
+                let advice = "bind a ClusterRole that may list pods and create pods/eviction to the operator's ServiceAccount, or set moduleReload to Drained";
                 return if error.is_transient() { Err(error) } else { Ok(vec![format!("{error}; {advice}")]) };
             }
         };

@@ -143,11 +143,9 @@ impl Events {
                 "ActivateConfiguration".to_owned(),
                 format!("pod {pod} takes its new configuration"),
             ),
-            Step::Renew(..) => (
-                "DisruptionAllowed",
-                "RenewCertificate".to_owned(),
-                format!("pod {pod} starts its daemons anew: {why}"),
-            ),
+            Step::Renew(..) => {
+                ("DisruptionAllowed", "RenewCertificate".to_owned(), format!("pod {pod} restarts its daemons: {why}"))
+            }
             Step::Ask(_, request @ Request::Ring(Change::Repair { routine: true, .. })) => {
                 ("RepairStarted", action(request), why.clone())
             }

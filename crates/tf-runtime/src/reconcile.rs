@@ -322,7 +322,11 @@ impl<C: Component> Reconciler<C> {
         };
         // What was true before this process began, or before it rested, counts until somebody has looked.
         let carried = || status::draft(before.contract.as_ref()?, ConditionType::Provisioned);
-        let pending = || registration::draft(&Progress::Pending("the config API is about to be told".into()));
+        let pending = || {
+            registration::draft(&Progress::Pending(
+                "the objects for the config API are about to be written to it".into(),
+            ))
+        };
         plan.drafts.extend(registration::draft(&progress).or_else(carried).or_else(pending));
     }
 

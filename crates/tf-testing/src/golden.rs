@@ -81,7 +81,9 @@ fn check_case<C: Component>(case: &Path) -> Option<Plan> {
 /// A plan as it is before anybody has told the config API.
 fn unregistered(mut plan: Plan) -> Plan {
     if plan.registration.is_some() {
-        plan.drafts.extend(registration::draft(&Progress::Pending("the config API is about to be told".into())));
+        plan.drafts.extend(registration::draft(&Progress::Pending(
+            "the objects for the config API are about to be written to it".into(),
+        )));
     }
     plan
 }

@@ -59,7 +59,7 @@ impl component::Component for Component {
                 peer(CASSANDRA, ConditionType::CassandraReady, "its tables are shown"),
                 peer(REDIS, ConditionType::RedisReady, "sessions and jobs are kept in it"),
                 peer(CONTROL, ConditionType::ControlReady, "its DNS is shown"),
-                peer(ANALYTICS, ConditionType::CollectorReady, "its API tells what goes on"),
+                peer(ANALYTICS, ConditionType::CollectorReady, "its API has alarms, flows and the state of daemons"),
             ],
             reads: vec![
                 Read::Nodes { reason: "members are chosen from nodes and use their addresses" },

@@ -98,7 +98,7 @@ async fn a_preview_changes_nothing_agrees_with_what_is_there_and_shows_what_a_ch
     let other = zookeeper("zk", &json!({"serviceConfiguration": {"containers": containers}}));
     let said = text(only(told(&client, &other).await?)?);
     ensure!(
-        said.contains("~ StatefulSet preview/zk-zookeeper-statefulset, its pods are made anew one at a time\n"),
+        said.contains("~ StatefulSet preview/zk-zookeeper-statefulset, its pods are recreated one at a time\n"),
         "{said}"
     );
     ensure!(said.contains("image: example/zookeeper:2"), "{said}");

@@ -124,7 +124,7 @@ async fn pods_that_use_the_pod_network_are_evicted_as_budgets_allow_and_the_othe
 
     annotate(&stage, DRAINED, node).await?;
     says(&stage, "listing the pods of node draining-0").await?;
-    says(&stage, "apply examples/vrouter-drain.yaml").await?;
+    says(&stage, "bind a ClusterRole that may list pods and create pods/eviction").await?;
     ensure!(!is_tainted(&stage, node).await?, "nothing is begun without the right");
     until_there(&stage, &["alone", "apart", "each", "guarded", "plain"]).await?;
 

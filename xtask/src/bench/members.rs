@@ -200,7 +200,7 @@ impl Bench {
     /// A member's node loses its power, and comes back with its disk.
     async fn fail(&mut self) -> Result<()> {
         let victim = operator::node_without(&self.lab, &self.client, self.kind.operator, NAMESPACE).await?;
-        self.timed("a node without power to its being told", async |bench| {
+        self.timed("a node without power to its status", async |bench| {
             bench.lab.real_nodes()?.stop(victim.name()).await?;
             bench.until("not Ready", |store| !store.is_ready()).await
         })

@@ -123,7 +123,7 @@ async fn proof(lab: &Lab, demo: &super::Demo) -> Result<()> {
     }
     let milliseconds = begun.elapsed().as_millis();
     println!(
-        "\na network made by the API on {} is read from all {}, which were told of it: {milliseconds} ms\n",
+        "\na network made by the API on {} is read from all {}, which received it: {milliseconds} ms\n",
         addresses[0],
         addresses.len()
     );

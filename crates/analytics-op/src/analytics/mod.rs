@@ -35,13 +35,13 @@ impl component::Component for Component {
 
     fn declaration() -> Declaration {
         let query_engine = "where there is one, collectors store what they receive";
-        let alarm = "its Kafka is told the state that alarms are made of";
+        let alarm = "its Kafka receives the state from which alarms are made";
         crate::declaration(
             ANALYTICS,
             vec![
                 peer(CASSANDRA, ConditionType::CassandraReady, "the configuration is read from it"),
                 peer(ZOOKEEPER, ConditionType::ZookeeperReady, "the daemons share out their work in it"),
-                peer(RABBITMQ, ConditionType::RabbitmqReady, "changes of the configuration are heard over it"),
+                peer(RABBITMQ, ConditionType::RabbitmqReady, "delivers changes of the configuration"),
                 peer(REDIS, ConditionType::RedisReady, "the current state of everything is kept in it"),
                 peer(CONFIG, ConditionType::ConfigApiReady, "the daemons and the operator ask it"),
                 peer(QUERY_ENGINE, ConditionType::QueryEngineReady, query_engine),

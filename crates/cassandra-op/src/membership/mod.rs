@@ -113,7 +113,7 @@ fn retry(stuck: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     match view.torn_without(stuck) {
         Some(why) => {
             decision.waits =
-                Some(format!("member {id} on node {node} could not hand over what it holds and begins anew: {why}"));
+                Some(format!("member {id} on node {node} could not be decommissioned and starts again: {why}"));
         }
         None => {
             decision.step = stuck.pod.map(|pod| Step::Restart(Target::of(pod, "it could not hand over what it holds")));
@@ -204,7 +204,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
                 return;
             }
         },
-        (Some(true), None) if leaver.has_left() => "the others have not heard of it yet".to_owned(),
+        (Some(true), None) if leaver.has_left() => "the other members do not have it in gossip yet".to_owned(),
         (Some(true), None) if is_wanted => return decision.record.unmark(*id),
         (Some(true), None) => "its server does not answer".to_owned(),
     };
@@ -216,6 +216,6 @@ fn take_out(lost: &Seen<'_>, view: &View<'_>) -> Result<Step, String> {
     if let Some(why) = view.cannot_lose(lost) {
         return Err(why);
     }
-    let removal = view.remove(lost).ok_or("the others still hear its server")?;
+    let removal = view.remove(lost).ok_or("the other members still see its server as UP")?;
     replication::without(lost, view).unwrap_or(Ok(removal))
 }

@@ -26,7 +26,7 @@ pub fn pause(facts: &Facts, now: Timestamp) -> Option<SignedDuration> {
 pub fn next(count: usize, view: &View<'_>) -> Option<Result<Step, String>> {
     let Some(facts) = view.all_facts() else {
         let why = view.situation.fragile(&[]);
-        return Some(Err(why.unwrap_or_else(|| "not all members tell how the ring is".to_owned())));
+        return Some(Err(why.unwrap_or_else(|| "not all members report the state of the ring".to_owned())));
     };
     let (_, first) = facts.first()?;
     let now = view.situation.now;
@@ -73,7 +73,10 @@ pub fn without(lost: &Seen<'_>, view: &View<'_>) -> Option<Result<Step, String>>
     let host_id = view.unheard_id(lost)?;
     let gone = || view.all.iter().filter(|seen| view.is_lost(seen) && view.listed_by_others(seen) == Some(true));
     if let Some(heard) = gone().find(|seen| view.unheard_id(seen).is_none()) {
-        return Some(Err(format!("others still hear member {} on node {}", heard.member.id, heard.member.node)));
+        return Some(Err(format!(
+            "other members still see member {} on node {} as UP",
+            heard.member.id, heard.member.node
+        )));
     }
     let absent: BTreeSet<String> = gone().filter_map(|seen| view.unheard_id(seen)).map(str::to_owned).collect();
     let answering: Vec<_> = view.answering().collect();

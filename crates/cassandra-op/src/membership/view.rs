@@ -158,7 +158,7 @@ impl<'a> View<'a> {
 
     /// Why it is not known whether a member is in the ring.
     pub fn unclear(&self) -> String {
-        self.stranger().unwrap_or_else(|| "not all others tell whether it is in the ring".to_owned())
+        self.stranger().unwrap_or_else(|| "not all other members report whether it is in the ring".to_owned())
     }
 
     /// Whether those who tell of a member do not hear it.

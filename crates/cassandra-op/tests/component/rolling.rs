@@ -168,7 +168,7 @@ fn a_server_that_does_not_hear_another_one_that_runs_is_told() {
     let [(pod, why)] = troubles.iter().collect::<Vec<_>>()[..] else { panic!("{troubles:?}") };
     assert_eq!(
         (pod.as_str(), why.as_str()),
-        ("configdb1-cassandra-statefulset-1", "its server does not hear 10.0.0.1, which runs, too")
+        ("configdb1-cassandra-statefulset-1", "its server sees 10.0.0.1 as DOWN, which is running")
     );
 }
 

@@ -161,7 +161,7 @@ fn nothing_is_started_before_a_node_has_told_its_address() {
     assert_eq!((endpoint(&planned.0, "xmpp"), endpoint(&planned.0, "dns")), (None, None));
     assert_eq!(routers(&planned.0), (Used::new(), NODES.to_vec()));
     let why = &planned.0.troubles[&format!("{SET}-1")];
-    assert_eq!(why, "node cp2 has not told its address in dataSubnet yet");
+    assert_eq!(why, "node cp2 has not reported its address in dataSubnet yet");
     assert_eq!(planned.0.held, None);
     let later = Run::new(SUBNET, telling(SUBNET, [&["10.1.0.1"], &["10.1.0.2"], &["10.1.0.3"]])).pass();
     assert_eq!(planned.0.workload(), later.0.workload(), "pods stay when their files come");

@@ -127,7 +127,7 @@ impl<'a> View<'a> {
             return Some("there is no other one; raise replicas first".to_owned());
         }
         if let Some(silent) = present.iter().find(|other| other.says().is_none()) {
-            return Some(format!("member {} does not tell how the cluster is", silent.member.id));
+            return Some(format!("member {} does not report the state of the cluster", silent.member.id));
         }
         let strays = self.strays().map(|name| Absent { name, member: None });
         let mut absents: Vec<Absent<'_>> = void.into_iter().map(Absent::of).chain(strays).collect();

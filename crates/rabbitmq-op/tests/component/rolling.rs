@@ -314,7 +314,11 @@ fn what_nobody_said_is_waited_for() {
     observed.agents.insert("pod-1".into(), agent(1, None, true));
     let plan = planned(&observed);
     assert_eq!(plan.step, None);
-    assert!(plan.under_way.unwrap().contains("pod rabbitmq1-rabbitmq-statefulset-1 does not tell how its cluster is"));
+    assert!(
+        plan.under_way
+            .unwrap()
+            .contains("pod rabbitmq1-rabbitmq-statefulset-1 does not report the state of its cluster")
+    );
 
     observed.agents.remove("pod-1");
     let plan = planned(&observed);

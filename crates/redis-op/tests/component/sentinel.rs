@@ -208,7 +208,7 @@ fn nobody_is_touched_while_a_copy_lacks_something_or_the_sentinels_could_not_act
         (1, |said| said.loading = true, "-1 is loading its data"),
         (1, |said| said.sentinel.as_mut().unwrap().master = address(1), "-1 does not know who takes writes yet"),
         (1, |said| said.sentinel.as_mut().unwrap().refuses = Some("NOQUORUM".into()), "no majority: NOQUORUM"),
-        (1, |said| said.sentinel = None, "-1: its Sentinel does not tell who takes writes"),
+        (1, |said| said.sentinel = None, "-1: its Sentinel does not report the master"),
         (0, |said| *said.copying.as_mut().unwrap().copies.get_mut(&address(2)).unwrap() = 1, "-2 does not have"),
         (
             0,

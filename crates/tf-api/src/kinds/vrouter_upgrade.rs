@@ -30,7 +30,7 @@ pub struct UpgradeStrategy {
     pub topology_key: Option<String>,
     /// When a node gets another kernel module that is on it, or other parameters of it: `Boot`, when it boots; `Drained`, as soon as it is cordoned and no pod of
     /// it uses the vRouter, too; `Drain`, after the operator has evicted the pods that do, from `maxUnavailable` nodes at a time. `Drained` and `Drain` need
-    /// `vhost0: Managed`, and `Drain` the type `RollingUpdate` and the rights of `examples/vrouter-drain.yaml`. Default: `Boot`.
+    /// `vhost0: Managed`, and `Drain` the type `RollingUpdate` and a ClusterRole by which the operator may list pods and create evictions. Default: `Boot`.
     pub module_reload: Option<ModuleReload>,
 }
 

@@ -61,7 +61,7 @@ pub struct ZookeeperSpec {
     && !(has(self.tls) && has(self.tls.clientPort) && self.metricsPort == self.tls.clientPort)",
     "metricsPort must differ from the other ports"),
     rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.plainClients == 'Everywhere'",
-    "tls.plainClients: Node needs tls.clientPort, or nobody else could connect"),
+    "tls.plainClients: Node needs tls.clientPort, or no other client could connect"),
     rule("!has(self.tls) || has(self.tls.clientPort) || self.tls.clientAuthentication == 'None'",
     "tls.clientAuthentication needs tls.clientPort, where clients show certificates"),
     rule("!has(self.minSessionTimeout) || self.minSessionTimeout <= (has(self.maxSessionTimeout) ? self.maxSessionTimeout : 120000)",

@@ -99,7 +99,7 @@ fn one(out: &mut String, object: &str, change: &Change) -> fmt::Result {
         Change::Deleted => writeln!(out, "  - {object}"),
         Change::Unknown(why) => writeln!(out, "  ? {object}: {why}"),
         Change::Changed(changed) => {
-            let note = if changed.replaces_pods { ", its pods are made anew one at a time" } else { "" };
+            let note = if changed.replaces_pods { ", its pods are recreated one at a time" } else { "" };
             writeln!(out, "  ~ {object}{note}")?;
             changed.lines.lines().try_for_each(|line| writeln!(out, "      {line}"))
         }

@@ -123,7 +123,7 @@ impl Reload {
         if self.stale != Stale::Nobody && Instant::now() >= self.due {
             match self.tell().await {
                 Ok(()) => {
-                    log::info("the daemon was told to read its certificates", &json!({"daemon": self.daemon}));
+                    log::info("the daemon reloads its certificates", &json!({"daemon": self.daemon}));
                     self.stale = Stale::Nobody;
                 }
                 Err(error) => {

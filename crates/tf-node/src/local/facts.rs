@@ -103,7 +103,7 @@ impl Facts {
 
     fn name(&self) -> Result<String, String> {
         let stated = self.parameter(HOSTNAME).unwrap_or(&self.node);
-        if stated.is_empty() { Err("the pod does not tell the name of its node".into()) } else { Ok(stated.to_owned()) }
+        if stated.is_empty() { Err("the pod has no name of its node".into()) } else { Ok(stated.to_owned()) }
     }
 
     /// Interfaces, `vhost0` first: while addresses move to it they may be on both.
@@ -152,7 +152,7 @@ impl Facts {
             return Ok(carrier);
         }
         let route = self.host.routes.first().ok_or_else(|| {
-            format!("no default route and no {VHOST0} tells which interface to use; state {INTERFACES} or {SUBNET}")
+            format!("no default route and no {VHOST0} shows which interface to use; state {INTERFACES} or {SUBNET}")
         })?;
         let link = self.link(&route.link).ok_or_else(|| format!("the node has no interface {}", route.link))?;
         carried(link).ok_or_else(|| no_address(link))

@@ -263,7 +263,7 @@ async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: I
     match (state, &launch.alive) {
         (Some(State { phase: Phase::Running, .. }), Some(probe)) => run(probe, paths, address).await,
         (Some(_), _) => Health::new(true, "the agent looks after it"),
-        (None, _) => Health::new(false, "nobody supervises it"),
+        (None, _) => Health::new(false, "no node agent supervises it"),
     }
 }
 
@@ -272,7 +272,7 @@ async fn alive(launch: &Launch, state: Option<&State>, paths: &Paths, address: I
 /// # Errors
 /// The bad news.
 pub fn process(state: Option<&State>) -> Result<Health, Health> {
-    let Some(state) = state else { return Err(Health::new(false, "nobody supervises it")) };
+    let Some(state) = state else { return Err(Health::new(false, "no node agent supervises it")) };
     match state.down() {
         None => Ok(Health::new(true, "its process runs")),
         Some(why) => Err(Health::new(false, why)),

@@ -102,7 +102,7 @@ fn config(situation: &Situation<'_>) -> Draft {
         Outcome::Planned(_, applied) if !applied.leaving.is_empty() => Draft::fails(
             ConfigReady,
             Reason::Progressing,
-            format!("being deleted, and made anew when gone: {}", shorten(&applied.leaving)),
+            format!("being deleted, and recreated when gone: {}", shorten(&applied.leaving)),
         ),
         Outcome::Planned(_, applied) if !applied.pending.is_empty() => Draft::fails(
             ConfigReady,

@@ -162,7 +162,7 @@ pub const CERTIFICATE_LATE: Metric = of_members(gauge(
     "tf_certificate_overdue_timestamp_seconds",
     RESOURCE,
     Unit::Moment,
-    "When the first certificate of a resource's members is late with its renewal: five sixths of its life, as its agent tells it",
+    "When the first certificate of a resource's members is late with its renewal: five sixths of its life, as its agent reports it",
 ));
 /// End of authorities.
 pub const AUTHORITY_END: Metric = of_members(gauge(
@@ -194,7 +194,7 @@ pub const REPAIR_LATE: Metric = Metric {
 pub const REGISTRATION_CALLS: Metric = counter(
     "tf_registration_calls_total",
     &["outcome"],
-    "Changes asked of the config API by outcome: done, changed (somebody was faster), refused, failed (the API cannot), unanswered",
+    "Changes asked of the config API by outcome: done, changed (another client was faster), refused, failed (the API cannot), unanswered",
 );
 /// What is not registered.
 pub const UNREGISTERED: Metric = Metric {

@@ -153,9 +153,7 @@ impl Call {
     /// What a person can do about an answer with this status.
     pub fn advice(&self, status: u16) -> &'static str {
         match (self, status) {
-            (_, 401 | 403) => {
-                "name somebody in authParameters whom the API lets do this (cloud-admin role), as Config has them"
-            }
+            (_, 401 | 403) => "set authParameters to a user with the cloud-admin role, as Config has them",
             (Self::Delete { .. }, 409) => "remove from the API what is in it or refers to it",
             (Self::Create { .. }, 412) => "raise the quota of the API for this type",
             (Self::Create { .. }, 400 | 404) => "what it is in or refers to has to exist in the API first",

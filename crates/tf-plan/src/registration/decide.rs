@@ -289,7 +289,7 @@ impl<'a> Deciding<'a> {
             let live = seen.properties.get(*name).unwrap_or(&null);
             if let (Property::Initial { .. }, Some(what)) = (property, contradiction(name, property, live)) {
                 self.decision.troubles.push(format!(
-                    "{}: its {what}, and that is taken only when it is made; delete it in the config API, and it is made anew",
+                    "{}: its {what}, and that is taken only when it is made; delete it in the config API, and the operator creates it again",
                     record.label()
                 ));
             }

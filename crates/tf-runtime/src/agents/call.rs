@@ -26,7 +26,7 @@ pub enum CallError {
     #[error("the answer cannot be read: {0}")]
     Malformed(serde_json::Error),
     /// Nothing is known of the pod's agent.
-    #[error("its agent was never heard of")]
+    #[error("its agent has not answered yet")]
     Unknown,
 }
 

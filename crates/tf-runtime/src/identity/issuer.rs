@@ -85,7 +85,7 @@ fn decide<'a>(wanted: Option<&'a Issuer>, seen: Option<&Seen>, owner: &str) -> A
         (None, Some(_)) => Act::LetGo,
         (Some(wanted), None) => Act::Apply(wanted),
         (Some(_), Some(seen)) if !seen.ours => Act::Refuse(format!(
-            "Certificate {AUTHORITY} was made by somebody else; remove it, or name no issuer and let it fill Secret {AUTHORITY}"
+            "Certificate {AUTHORITY} was created by another client; remove it, or name no issuer and let it fill Secret {AUTHORITY}"
         )),
         (Some(wanted), Some(seen)) if seen.issuer.as_ref() == Some(wanted) => {
             if owns(seen) {

@@ -265,7 +265,7 @@ impl Stored {
                 }
                 known.push(Arc::clone(&wanted));
                 let state = self.state.trust_both(wanted.fingerprint(), wish.request);
-                (state, "members are told to trust the next authority too")
+                (state, "members are configured to trust the next authority, too")
             }
             Step::Abandon => {
                 (self.state.abandon(), "the next authority is not wanted any more, nothing was signed by it")

@@ -146,10 +146,7 @@ fn conclude(decision: Decision, last: Round) -> End {
         && let Some(call) = left.first()
     {
         // Another member may not have heard of it yet.
-        failures.push(format!(
-            "the config API does not show what it was told of {}; it is looked at again",
-            call.subject()
-        ));
+        failures.push(format!("the config API does not show the change of {} yet; it is read again", call.subject()));
     }
     if failures.is_empty() {
         notes.extend(last.stays);

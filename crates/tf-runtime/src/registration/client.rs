@@ -89,7 +89,7 @@ impl Client<'_> {
                 read.ok_or_else(|| Unable::Silent(format!("{}: the answer cannot be read", what())))
             }
             401 | 403 => Err(Unable::Unauthorised(format!(
-                "{}: {}; name somebody in authParameters whom the API lets in (cloud-admin role), as Config has them",
+                "{}: {}; set authParameters to a user with the cloud-admin role, as Config has them",
                 what(),
                 answer.status
             ))),

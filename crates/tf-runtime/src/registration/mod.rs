@@ -122,7 +122,9 @@ impl Registrar {
         match &job.judged {
             None => Progress::Unknown,
             Some((wanted, progress)) if *wanted == registration.wanted => progress.clone(),
-            Some(_) => Progress::Pending("what is to be in the config API has changed, and is being told to it".into()),
+            Some(_) => {
+                Progress::Pending("the objects for the config API have changed and are being written to it".into())
+            }
         }
     }
 

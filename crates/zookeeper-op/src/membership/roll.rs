@@ -74,7 +74,7 @@ pub fn without_quorum(situation: &Situation<'_>, recorded: Vec<MemberStatus>) ->
     // Whoever is down and outdated may be why; others are not touched before there is a quorum.
     let due = match rollout::disturbed(&seats) {
         Some(_) => rollout::Decision::Done,
-        None => rollout::next(&seats, || Some("nobody serves".to_owned())),
+        None => rollout::next(&seats, || Some("no member is ready".to_owned())),
     };
     decision.step = step(due);
     decision

@@ -20,8 +20,8 @@ pub fn metrics() -> String {
     let operators = "Each operator, at `/metrics` on the port `http` of its pod (8080). No label but those of resources has an open set of values, and at most a hundred \
                      resources of an operator have metrics of their own.";
     let process = "The process of each operator, at the same place.";
-    let rabbitmq = "Each RabbitMQ server, at `/metrics` over TLS on the port 10019 above the one for AMQP (15692), from its plugin `rabbitmq_prometheus`. It tells many more.";
-    let zookeeper = "Each ZooKeeper server from 3.6 on, at `/metrics` on `serviceConfiguration.metricsPort` where that is set, from its `PrometheusMetricsProvider`. It tells many more.";
+    let rabbitmq = "Each RabbitMQ server, at `/metrics` over TLS on the port 10019 above the one for AMQP (15692), from its plugin `rabbitmq_prometheus`. It exports many more.";
+    let zookeeper = "Each ZooKeeper server from 3.6 on, at `/metrics` on `serviceConfiguration.metricsPort` where that is set, from its `PrometheusMetricsProvider`. It exports many more.";
     for (title, what, metrics) in [
         ("Operators", operators, table::OPERATOR.as_slice()),
         ("Processes", process, &table::PROCESS),
@@ -30,7 +30,7 @@ pub fn metrics() -> String {
     ] {
         let _ = write!(
             text,
-            "\n## {title}\n\n{what}\n\n| Name | Type | Labels | Unit | Told by | Meaning |\n| --- | --- | --- | --- | --- | --- |\n"
+            "\n## {title}\n\n{what}\n\n| Name | Type | Labels | Unit | Exported by | Meaning |\n| --- | --- | --- | --- | --- | --- |\n"
         );
         for Metric { name, kind, labels, unit, meaning, told } in metrics {
             let [kind, unit, told]: [&str; 3] = [(*kind).into(), (*unit).into(), (*told).into()];
@@ -38,9 +38,7 @@ pub fn metrics() -> String {
             let _ = writeln!(text, "| `{name}` | {kind} | {} | {unit} | {told} | {meaning} |", labels.join(", "));
         }
     }
-    text.push_str(
-        "\nRedis and Cassandra tell no metrics over HTTP here: what their operators tell of them is all there is.\n",
-    );
+    text.push_str("\nRedis and Cassandra export no metrics over HTTP here: use those of their operators.\n");
     text
 }
 

@@ -167,7 +167,7 @@ fn has_what_it_served_with(data: &Path, set: &Set, paths: &Paths) -> Result<()> 
     let directory = data.display();
     ensure!(
         !is_gone,
-        "{directory} was emptied after the server had served; it begins anew with other files, or in another pod"
+        "{directory} was emptied after the server had been ready; it starts again with other files, or in another pod"
     );
     Ok(())
 }

@@ -130,7 +130,7 @@ pub async fn introduce(
         let Err(error) = change::in_time(attempt(&server, how, &paths, is_private, &formers)).await else { return };
         let now = format!("{error:#}");
         if trouble.as_ref() != Some(&now) {
-            log::info("the server is not told yet what clients log in with", &json!({"why": now}));
+            log::info("the password of clients is not set in the server yet", &json!({"why": now}));
             trouble = Some(now);
         }
         sleep(PERIOD).await;
@@ -160,7 +160,7 @@ async fn attempt(
             let Some(former) = by_former(server, paths, formers.iter().filter(|former| **former != login)).await else {
                 // Somebody changed it. The next start begins with telling the server again.
                 if is_noted {
-                    fs::remove_file(data.join(NOTE)).context("forget what the server was told")?;
+                    fs::remove_file(data.join(NOTE)).context("remove the note of the password")?;
                 }
                 return Err(error);
             };

@@ -64,7 +64,7 @@ impl Connection {
         let (opcode, _) = connection.ask(opcode::OPTIONS, &[]).await?;
         ensure!(
             opcode == opcode::SUPPORTED,
-            "the server answers with message {opcode} where it has to tell what it supports"
+            "the server answers with message {opcode} where it has to answer SUPPORTED"
         );
         Ok(connection)
     }

@@ -84,7 +84,7 @@ fn arguments(
     }
     let others: Vec<IpAddr> = peers.iter().filter(|(_, peer)| !is_absent(peer)).map(|(address, _)| *address).collect();
     if others.is_empty() {
-        return Err(format!("there is nobody to repair {keyspace} with"));
+        return Err(format!("there is no other replica to repair {keyspace} with"));
     }
     let hosts = [own].into_iter().chain(others).flat_map(|host| ["-hosts".to_owned(), host.to_string()]);
     Ok(["repair", "-full"].map(str::to_owned).into_iter().chain(hosts).chain([keyspace.to_owned()]).collect())

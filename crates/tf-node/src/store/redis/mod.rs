@@ -116,7 +116,7 @@ async fn info(server: &mut Connection, replication: Option<&Replication>) -> Res
 /// `name:value` a line, with titles between.
 fn read(info: &str, replication: Option<&Replication>) -> Result<Facts> {
     let values: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
-    let value = |name: &str| values.get(name).copied().with_context(|| format!("INFO does not tell {name}"));
+    let value = |name: &str| values.get(name).copied().with_context(|| format!("INFO does not have {name}"));
     let copies = match value("role")? {
         "master" => None,
         _ => Some(format!("{}:{}", value("master_host")?, value("master_port")?)),

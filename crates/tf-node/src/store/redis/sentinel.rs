@@ -48,7 +48,7 @@ pub(super) async fn said(sentinel: &mut Connection, replication: &Replication) -
 fn read(said: &[String]) -> Result<Sentinel> {
     let value = |name: &str| {
         let found = said.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].as_str());
-        found.with_context(|| format!("the Sentinel does not tell {name}"))
+        found.with_context(|| format!("the Sentinel does not report {name}"))
     };
     let master = value("ip")?.parse().context("the Sentinel has no address of the server")?;
     let epoch = value("config-epoch")?.parse().context("the Sentinel has no number of the failover")?;

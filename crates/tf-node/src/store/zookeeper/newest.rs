@@ -95,7 +95,7 @@ pub fn pointed(config: &str, list: &Path) -> String {
 fn read(path: &Path) -> Result<Servers> {
     // Without the line, which could be anything.
     let servers: Servers = fs::read_to_string(path)?.parse().map_err(|error: Malformed| anyhow!(error.problem))?;
-    ensure!(!servers.servers.is_empty(), "it lists nobody");
+    ensure!(!servers.servers.is_empty(), "it lists no server");
     Ok(servers)
 }
 

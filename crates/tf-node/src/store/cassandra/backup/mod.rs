@@ -83,7 +83,7 @@ struct Sum {
 pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let (sender, receiver) = oneshot::channel();
     thread::Builder::new().name("backup".to_owned()).spawn(move || sender.send(work()))?;
-    receiver.await.context("nobody knows how it ended")?
+    receiver.await.context("its result is unknown")?
 }
 
 /// The directory of a backup, below a volume that is there. It need not be there itself.
