@@ -240,7 +240,7 @@ mod tests {
         assert!(message(trusts(&observed(&[published], None))).contains("there is none yet"));
         let unknown = trusts(&observed(&[], Some(&theirs)));
         assert_eq!(unknown.as_ref().unwrap_err().obstacle, Obstacle::Invalid);
-        assert!(message(unknown).contains("nobody knows which authority they trust"));
+        assert!(message(unknown).contains("the authority that they trust is unknown"));
         // Theirs is wanted and trusted, and ours still signs.
         let both = format!("{ours}{theirs}");
         let turning: (&str, &[(&str, &str)]) = ("tf-ca", &[(SIGNERS, both.as_str()), (BUNDLE, both.as_str())]);

@@ -152,7 +152,7 @@ async fn a_cluster_of_rabbitmq_is_taken_over_with_its_release_its_files_and_its_
     former::state_release(&client, &namespace, "3.10.7").await?;
     says(&cluster, RABBITMQ, "set storage.hostPath.path to /var/lib/contrail/rabbitmq").await?;
     wish(json!({"storage": {"hostPath": {"path": "/var/lib/contrail/rabbitmq"}}}), former::IMAGE).await?;
-    says(&cluster, RABBITMQ, "nobody knows what the server on node").await?;
+    says(&cluster, RABBITMQ, "the name of the server on node").await?;
     for object in former::of_rabbitmq(&client, &namespace, &uid).await? {
         cluster.apply_object(&object).await?;
     }

@@ -181,7 +181,7 @@ fn what_keeps_a_daemon_from_being_functional_is_told_with_its_member() {
 #[test]
 fn a_daemon_that_does_not_serve_beside_one_that_does_is_told() {
     for told in [analytics().beside(false), snmp().beside(false), alarm().beside(false)] {
-        assert!(told.as_ref().is_some_and(|told| told.contains("a daemon of it does not serve")), "{told:?}");
+        assert!(told.as_ref().is_some_and(|told| told.contains("one of its daemons is not ready")), "{told:?}");
     }
     assert_eq!([analytics().beside(true), snmp().beside(true), alarm().beside(true)], [None, None, None]);
 }

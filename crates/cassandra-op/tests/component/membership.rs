@@ -211,7 +211,7 @@ fn who_could_not_hand_over_what_it_holds_begins_anew_when_no_other_one_is_away()
     let waits = stuck(true);
     assert_eq!(waits.step, None);
     let told = waits.under_way.unwrap_or_default();
-    assert!(told.contains("begins anew: the member on node cp1 does not serve"), "{told}");
+    assert!(told.contains("starts again: the member on node cp1 does not serve"), "{told}");
 }
 
 #[test]

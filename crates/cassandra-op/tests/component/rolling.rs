@@ -102,15 +102,15 @@ fn a_member_that_serves_is_not_touched_while_a_server_sees_something_else_than_a
         facts.unheard = Some("nodetool: no such file".into());
     };
     let cases: [(Plan, &str); 9] = [
-        (said(untold), "-1 does not tell yet what it hears of the others: nodetool: no such file"),
+        (said(untold), "-1 does not report its gossip state yet: nodetool: no such file"),
         (sees(None, None), "10.0.0.1 is not in the ring yet"),
-        (sees(Some("NORMAL"), Some(false)), "-1 does not hear 10.0.0.1"),
-        (sees(Some("NORMAL"), None), "-1 has not heard 10.0.0.1 for long enough yet"),
+        (sees(Some("NORMAL"), Some(false)), "-1 sees 10.0.0.1 as DOWN"),
+        (sees(Some("NORMAL"), None), "-1 has not seen 10.0.0.1 as UP for long enough yet"),
         (sees(Some("LEAVING"), Some(true)), "10.0.0.1 is in the state LEAVING"),
         (sees(Some(""), None), "10.0.0.1 is not in the ring yet"),
         (said(|facts| facts.schema = "another".into()), "go by different versions of the schema"),
         (said(|facts| drop(facts.peers.remove(&THREE[2].1.parse().unwrap()))), "10.0.0.3 is not in the ring of pod"),
-        (said(stranger), "-1 does not hear 10.0.0.9"),
+        (said(stranger), "-1 sees 10.0.0.9 as DOWN"),
     ];
     for (plan, why) in cases {
         assert_eq!(plan.step, None, "{why}");
@@ -159,7 +159,7 @@ fn a_server_that_says_nothing_of_its_ring_holds_the_others_and_tells_why() {
     observed.agents.insert("pod-1".into(), agent(1, Some(unknown)));
     let plan = planned(&observed);
     assert_eq!(plan.step, None);
-    assert!(plan.under_way.unwrap().contains("does not tell how its ring is: the server wants a password"));
+    assert!(plan.under_way.unwrap().contains("does not report the state of its ring: the server wants a password"));
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn a_dns_daemon_that_does_not_serve_beside_one_that_does_is_told() {
             pods[1].ready = ready;
         }
         let why = planned(&observed).troubles.get(&format!("{SET}-1")).cloned().unwrap_or_default();
-        assert_eq!(why.contains("dns or named beside it does not"), told, "{why}");
+        assert_eq!(why.contains("contrail-dns or named beside it is not ready"), told, "{why}");
     }
 }
 
@@ -265,7 +265,7 @@ fn what_is_wrong_with_members_is_told_without_a_plan() {
     assert!(control_op::plan::plan(&control, &observed).is_err());
     let told = |observed: &Observed<Control>| control_op::Component::told(&control, observed);
     let Some(Told { daemons, troubles, .. }) = told(&observed) else { panic!("nothing is told") };
-    assert!(troubles[&format!("{SET}-1")].contains("dns or named beside it does not"), "{troubles:?}");
+    assert!(troubles[&format!("{SET}-1")].contains("contrail-dns or named beside it is not ready"), "{troubles:?}");
     assert_eq!(troubles[&format!("{SET}-2")], "its agent does not answer: no answer within 1.5 s");
     assert_eq!(
         daemons.iter().map(|it| (it.name.as_str(), it.wanted, it.serving)).collect::<Vec<_>>(),

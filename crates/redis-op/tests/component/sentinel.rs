@@ -176,7 +176,7 @@ fn sentinels_that_count_who_is_gone_start_anew_one_after_the_other_when_nothing_
         let plan = planned(&observed);
         let Some(Step::Ask(target, Request::Redis(Change::Recount))) = &plan.step else { panic!("{plan:?}") };
         assert_eq!(target.uid, format!("pod-{index}"));
-        assert!(plan.under_way.unwrap().contains("counts more than the 3 there are"));
+        assert!(plan.under_way.unwrap().contains("counts more Sentinels than the 3 that exist"));
         let mut starting = observed.clone();
         says(&mut starting, index, |said| said.sentinel = None);
         assert_eq!(planned(&starting).step, None, "the others wait for it");
@@ -279,7 +279,7 @@ fn where_no_server_takes_writes_the_members_are_not_available() {
             (said.unknown, said.sentinel) = (Some("waits for the Sentinels".into()), None);
         });
     }
-    assert!(planned(&observed).outage.unwrap().contains("no Sentinel tells which one is to"));
+    assert!(planned(&observed).outage.unwrap().contains("no Sentinel reports which one should be"));
 }
 
 #[test]

@@ -319,7 +319,7 @@ mod tests {
         let conflict = refused(&issuer("other"), &seen("corp", &["me", "you"]));
         assert!(conflict.contains("ClusterIssuer/corp") && conflict.contains("name the same issuer"), "{conflict}");
         let theirs = Seen { ours: false, ..seen("corp", &["me"]) };
-        assert!(refused(&issuer("corp"), &theirs).contains("was made by somebody else"));
+        assert!(refused(&issuer("corp"), &theirs).contains("was created by another client"));
         assert_eq!(decide(None, Some(&theirs), "me"), Act::Rest);
     }
 

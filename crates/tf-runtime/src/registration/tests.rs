@@ -254,7 +254,7 @@ async fn the_failing_call_is_named_with_what_can_be_done() {
     let Progress::Failed(why) = settled(&registrar, &mut triggers, &registration(&["n1"], at)).await else {
         panic!("it is registered")
     };
-    let expected = format!("GET http://{at}/bgp-routers: 401 Unauthorized; name somebody in authParameters");
+    let expected = format!("GET http://{at}/bgp-routers: 401 Unauthorized; set authParameters to a user");
     assert!(why.starts_with(&expected), "{why}");
     assert_eq!(registrar.missing(&key()), Some(2));
 }
@@ -344,7 +344,7 @@ async fn a_name_that_is_taken_and_not_shown_is_told_with_the_answer_in_bounds() 
     let (registrar, mut triggers) = self::registrar();
     let wanted = virtual_routers(&["n1"], None, forgetful("200 OK", "{}").await);
     let Progress::Failed(why) = settled(&registrar, &mut triggers, &wanted).await else { panic!("it is registered") };
-    assert!(why.starts_with("the config API does not show what it was told of virtual-router "), "{why}");
+    assert!(why.starts_with("the config API does not show the change of virtual-router "), "{why}");
 }
 
 #[tokio::test]
