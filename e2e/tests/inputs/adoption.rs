@@ -100,7 +100,7 @@ async fn a_ring_of_the_go_tf_operator_is_taken_over_with_its_image_its_data_and_
     ring(json!({}), former::IMAGE).await?;
     says(&cluster, CASSANDRA, "set storage.hostPath.path to /var/lib/contrail/database").await?;
     ring(json!({"storage": {"hostPath": {"path": "/var/lib/contrail/database"}}}), former::IMAGE).await?;
-    says(&cluster, CASSANDRA, "ConfigMap csr-signer-ca with ca-bundle.crt is not there").await?;
+    says(&cluster, CASSANDRA, "ConfigMap csr-signer-ca with ca-bundle.crt does not exist").await?;
     let (authority, published) = former::authority(&namespace)?;
     cluster.apply_object(&published).await?;
     says(&cluster, CASSANDRA, "there is none yet").await?;
@@ -156,7 +156,7 @@ async fn a_cluster_of_rabbitmq_is_taken_over_with_its_release_its_files_and_its_
     for object in former::of_rabbitmq(&client, &namespace, &uid).await? {
         cluster.apply_object(&object).await?;
     }
-    says(&cluster, RABBITMQ, "ConfigMap csr-signer-ca with ca-bundle.crt is not there").await?;
+    says(&cluster, RABBITMQ, "ConfigMap csr-signer-ca with ca-bundle.crt does not exist").await?;
     let (authority, published) = former::authority(&namespace)?;
     cluster.apply_object(&published).await?;
     let refused = says(&cluster, RABBITMQ, "there is none yet").await?;
