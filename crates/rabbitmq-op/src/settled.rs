@@ -307,7 +307,8 @@ mod tests {
         let untold = |files: &[_]| settled(files, &[]).untold(&members);
         assert_eq!(untold(&[names[0], names[1], cookie]), None);
         assert!(
-            untold(&[names[0], cookie]).is_some_and(|why| why.contains("on node b is unknown: ConfigMap theirs has no"))
+            untold(&[names[0], cookie])
+                .is_some_and(|why| why.contains("on node b is unknown: ConfigMap theirs has no"))
         );
         assert!(untold(&names).is_some_and(|why| why.starts_with("their Erlang cookie is unknown")));
     }

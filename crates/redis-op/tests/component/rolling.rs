@@ -76,7 +76,10 @@ fn a_member_that_serves_is_not_touched_while_another_one_does_not() {
 fn a_server_that_loads_data_or_says_nothing_holds_the_others_and_tells_why() {
     for (facts, why) in [
         (Facts { loading: true, ..facts() }, "-1 is loading its data"),
-        (Facts { unknown: Some("no answer".into()), ..Facts::default() }, "does not report the state of its server: no answer"),
+        (
+            Facts { unknown: Some("no answer".into()), ..Facts::default() },
+            "does not report the state of its server: no answer",
+        ),
     ] {
         let plan = said(facts);
         assert_eq!(plan.step, None, "{why}");

@@ -7,6 +7,8 @@ use crate::picture::{PICTURE, nothing_is_told, one_tree_is_shown, pods_are_as_do
 
 /// Members of each service, on as many nodes.
 const MEMBERS: usize = NODES;
+/// For statuses to follow each other, one resource at a time.
+const FOLLOWS: Duration = Duration::from_secs(10);
 /// Daemons of which one member is at work and the others wait.
 const ELECTED: [&str; 4] = ["devicemanager", "kubemanager", "schematransformer", "servicemonitor"];
 
@@ -20,7 +22,15 @@ pub async fn is_as_documented(client: &Client) -> Result<()> {
         let names: Vec<String> = daemons(&told).into_iter().map(|daemon| daemon.name).collect();
         ensure!(names == containers, "{} {name}: {names:?}", kind.kind);
     }
-    nothing_is_told(&resources::all(client, NAMESPACE).await?, &[])?;
+    // The service that came up last is Ready a moment before those that need it have read it.
+    let mut last = Ok(());
+    let read = eventually("every condition to be well", FOLLOWS, async || {
+        last = nothing_is_told(&resources::all(client, NAMESPACE).await?, &[]);
+        Ok(last.is_ok().then_some(()))
+    })
+    .await;
+    last?;
+    read?;
     let (all, unwell) = one_tree_is_shown(client, NAMESPACE).await?;
     println!("{all}");
     ensure!(!unwell.contains(" serve"), "a daemon is told of that is well: {unwell}");
