@@ -50,7 +50,13 @@ pub async fn nothing_happens(lab: &Lab, client: &Client) -> Result<()> {
     let lines = lines_of_daemons(client).await?;
     no_operator_wrote(lab, begun, lab.audit_mark().await?)?;
     println!("lines in a minute at rest: {lines:?}");
-    let many: Vec<_> = lines.iter().filter(|(_, lines)| **lines > LINES).collect();
+    // Elected daemons of Config ask one of the APIs every second: what looks cause is what the least asked member has.
+    let mut least: BTreeMap<&str, usize> = BTreeMap::new();
+    for (container, count) in &lines {
+        let service = container.split(' ').next().unwrap_or_default();
+        least.entry(service).and_modify(|least| *least = (*least).min(*count)).or_insert(*count);
+    }
+    let many: Vec<_> = least.iter().filter(|(_, lines)| **lines > LINES).collect();
     ensure!(many.is_empty(), "more than {LINES} lines in a minute at rest: {many:?}");
     Ok(())
 }
@@ -94,7 +100,10 @@ async fn transitions(client: &Client) -> Result<BTreeMap<String, Transition>> {
     Ok(found)
 }
 
-/// How many lines each container of played daemons logged in the last minute.
+/// Lines for requests of played clients, which ask every other second: the web UI asks the APIs, and its job server connects to the web server.
+const CLIENTS: [&str; 3] = [" 127.0.0.1 ", "GET /global-system-configs ", "jobs: connected"];
+
+/// How many lines each container of played daemons logged in the last minute, but for those of [`CLIENTS`].
 async fn lines_of_daemons(client: &Client) -> Result<BTreeMap<String, usize>> {
     let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let seconds = i64::try_from(SILENCE.as_secs())?;
@@ -108,7 +117,8 @@ async fn lines_of_daemons(client: &Client) -> Result<BTreeMap<String, usize>> {
                     since_seconds: Some(seconds),
                     ..LogParams::default()
                 };
-                let lines = api.logs(&pod.name_any(), &parameters).await?.lines().count();
+                let log = api.logs(&pod.name_any(), &parameters).await?;
+                let lines = log.lines().filter(|line| !CLIENTS.iter().any(|client| line.contains(client))).count();
                 found.insert(format!("{} of {}", container.name, pod.name_any()), lines);
             }
         }
