@@ -111,9 +111,9 @@ fn of_members(subject: &Subject) -> Result<Vec<Case>> {
     let told = |scene: Scene, name, fires: &[(usize, &[&str])]| {
         let name_of_resource = format!("{} tf/one", subject.kind);
         let texts = json!({
-            "summary": format!("{name_of_resource} lacks 1 of its members"),
+            "summary": format!("Members of {name_of_resource} are not ready: 1"),
             "description": format!(
-                "{name_of_resource} serves, 1 of its members have not for 15 minutes, and no roll-out explains it. WorkloadReady names the pod and the cause."
+                "{name_of_resource} is available, but not all of its members have been ready for 15 minutes (missing: 1), and no rollout is in progress. The condition WorkloadReady has the pod and the cause."
             ),
             "runbook": format!("docs/{}.md#when-an-alert-fires", subject.operator.trim_end_matches("-op")),
         });

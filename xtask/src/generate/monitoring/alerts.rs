@@ -256,8 +256,8 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             "15m",
             Severity::Warning,
             text(
-                "{{ $value }} members of SUBJECT are not ready",
-                "SUBJECT is available, but {{ $value }} of its members have not been ready for 15 minutes, and no rollout is in progress. The condition WorkloadReady has the \
+                "Members of SUBJECT are not ready: {{ $value }}",
+                "SUBJECT is available, but not all of its members have been ready for 15 minutes (missing: {{ $value }}), and no rollout is in progress. The condition WorkloadReady has the \
                  pod and the cause.",
             ),
         ));

@@ -280,7 +280,7 @@ mod tests {
         note_served(&data, &paths, || None);
         assert!(!has_served(&data));
         let why = prepare(&data, &founding, &paths).unwrap_err().to_string();
-        assert!(why.contains("was emptied after the server had served"), "{why}");
+        assert!(why.contains("was emptied after the server had been ready"), "{why}");
         prepare(&data, &joining, &paths).unwrap();
     }
 
