@@ -248,14 +248,18 @@ pub fn with_taint(stated: &[Toleration], key: &str) -> Vec<Toleration> {
 
 /// The taint that keeps pods with these tolerations from a node, if there is one (Kubernetes, "Taints and Tolerations").
 pub fn untolerated<'a>(node: &'a Node, tolerations: &[Toleration]) -> Option<&'a Taint> {
-    let tolerates = |taint: &Taint, it: &Toleration| {
+    node.taints.iter().find(|taint| !tolerates(taint, tolerations))
+}
+
+/// Whether pods with these tolerations tolerate a taint.
+pub fn tolerates(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    tolerations.iter().any(|it| {
         let is_effect = it.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
         let key = it.key.as_deref().unwrap_or_default();
         let is_any = it.operator.as_deref() == Some("Exists");
         let is_key = key == taint.key || key.is_empty() && is_any;
         is_effect && is_key && (is_any || it.value.as_deref().unwrap_or_default() == taint.value)
-    };
-    node.taints.iter().find(|taint| !tolerations.iter().any(|toleration| tolerates(taint, toleration)))
+    })
 }
 
 /// What value a label has to have; none where it only has to be there. A node has a role when it has the label, whatever its value (Kubernetes,

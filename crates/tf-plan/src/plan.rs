@@ -163,6 +163,11 @@ impl Plan {
         self.rollout.as_ref()?.wanted
     }
 
+    /// Adds to what is under way why it does not go on.
+    pub fn explain(&mut self, why: String) {
+        self.under_way = Some(self.under_way.take().into_iter().chain([why]).collect::<Vec<_>>().join(": "));
+    }
+
     /// Name of the first workload, with the hash of its pods' template; both empty if there is none.
     pub fn workload(&self) -> (&str, &str) {
         let first = self.rollout.as_ref().and_then(|rollout| rollout.workloads.first());

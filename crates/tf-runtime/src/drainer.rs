@@ -1,17 +1,24 @@
-//! Evicts pods from nodes whose vRouter's kernel module is loaded again, as a plan says: those that use the pod network, through the Eviction API, which respects
+//! Evicts pods from nodes where another kernel module or forwarder of the vRouter is to start, as a plan says: those that use the pod network, through the Eviction API, which respects
 //! PodDisruptionBudgets. A taint keeps others away meanwhile, also those of DaemonSets.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::api::core::v1::{Pod, Toleration};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{EvictParams, ListParams},
 };
 use tf_api::names;
-use tf_plan::plan::{Drain, Mark};
+use tf_plan::{
+    observed::Taint,
+    placement,
+    plan::{Drain, Mark},
+};
 
-use crate::{error::RequestError, marker::Marker};
+use crate::{
+    error::RequestError,
+    marker::{self, Marker},
+};
 
 /// Evictions of one node in one pass. The next one goes on.
 const AT_A_TIME: usize = 20;
@@ -108,11 +115,10 @@ fn fate(pod: &Pod) -> Fate {
     if is_in_network_of_node || has_ended {
         return Fate::Stays;
     }
-    let tolerates = || spec.and_then(|spec| spec.tolerations.as_ref()).into_iter().flatten().any(tolerates_drain);
     match pod.owner_references().iter().find(|owner| owner.controller == Some(true)) {
         // The kubelet's own (static pods).
         Some(owner) if owner.kind == "Node" => Fate::Hinders("it is a static pod; remove its file from the node"),
-        Some(_) if tolerates() => {
+        Some(_) if tolerates_drain(pod) => {
             Fate::Hinders("it tolerates every taint and could come back; narrow the tolerations of its controller")
         }
         Some(_) => Fate::Evicted,
@@ -120,12 +126,11 @@ fn fate(pod: &Pod) -> Fate {
     }
 }
 
-fn tolerates_drain(toleration: &Toleration) -> bool {
-    let is_key = toleration.key.as_deref().is_none_or(|key| key.is_empty() || key == names::TAINT_DRAIN);
-    let is_effect = toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == "NoSchedule");
-    let is_value = toleration.operator.as_deref() == Some("Exists")
-        || toleration.key.is_some() && toleration.value.as_deref().unwrap_or_default().is_empty();
-    is_key && is_effect && is_value
+/// Whether it could come back to the node that it is evicted from.
+fn tolerates_drain(pod: &Pod) -> bool {
+    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let (key, effect) = (names::TAINT_DRAIN.to_owned(), marker::EFFECT.to_owned());
+    placement::tolerates(&Taint { key, effect, ..Taint::default() }, tolerations)
 }
 
 #[cfg(test)]

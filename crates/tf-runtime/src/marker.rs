@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::{error::RequestError, lock::lock};
 
 /// The effect of a taint.
-const EFFECT: &str = "NoSchedule";
+pub const EFFECT: &str = "NoSchedule";
 /// Nodes of one pass. The next one goes on.
 const AT_A_TIME: usize = 100;
 

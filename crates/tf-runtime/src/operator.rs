@@ -148,7 +148,7 @@ struct Process {
     plain: Client,
     /// For writing, while this process leads.
     guarded: Client,
-    /// The same, for evictions: it does not retry.
+    /// The same, for evictions: it does not retry, where the component marks nodes.
     evicting: Client,
     permit: Permit,
     metrics: Arc<Metrics>,
@@ -189,8 +189,12 @@ async fn run_all(
     let release = CancellationToken::new();
     let (permit, election) = elect(arguments, timing, &plain, operator, &identity, &metrics, &release);
     let guarded = client::guarded(config.clone(), permit.clone(), metrics.clone())?;
-    config.default_retry = false;
-    let evicting = client::guarded(config, permit.clone(), metrics.clone())?;
+    let evicting = if declarations.iter().any(|declaration| declaration.marks_nodes) {
+        config.default_retry = false;
+        client::guarded(config, permit.clone(), metrics.clone())?
+    } else {
+        guarded.clone()
+    };
     let kinds = declarations.iter().flat_map(Declaration::defined_kinds).collect();
     let process = Process {
         arguments: arguments.clone(),

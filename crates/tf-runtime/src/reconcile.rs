@@ -254,9 +254,7 @@ impl<C: Component> Reconciler<C> {
                     if let Some(first) = hindrances.first() {
                         let more = hindrances.len() - 1;
                         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-                        plan.under_way = Some(
-                            plan.under_way.into_iter().chain([format!("{first}{more}")]).collect::<Vec<_>>().join(": "),
-                        );
+                        plan.explain(format!("{first}{more}"));
                     }
                 }
                 let observed = with_answers(observed, &applied.answers);
@@ -270,7 +268,7 @@ impl<C: Component> Reconciler<C> {
                 };
                 let refused = matches!(taken, Some(Taken::Refused(_)));
                 if let Some(Taken::Refused(why)) = taken {
-                    plan.under_way = Some(plan.under_way.into_iter().chain([why]).collect::<Vec<_>>().join(": "));
+                    plan.explain(why);
                 }
                 let outcome = Outcome::Planned(&plan, &applied.report);
                 let next = self.conclude(subject, &before, &observed, outcome).await?;

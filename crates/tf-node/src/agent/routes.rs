@@ -125,10 +125,10 @@ pub(super) async fn answer(context: &Context, launch: &Launch, request: Request<
 }
 
 /// The kernel module of a vRouter's node, where the loaded one is not as it should be.
-fn module(paths: &Paths) -> Option<vrouter::Module> {
+fn module(paths: &Paths, used: bool) -> Option<vrouter::Module> {
     let root = Root::below(paths.at("/"));
     let Record { cause, failed, reload, .. } = Record::read(&root.at(STATE_DIR).join(RECORD), &root);
-    Some(vrouter::Module { cause: cause?, failed, reload, used: is_used(paths) })
+    Some(vrouter::Module { cause: cause?, failed, reload, used })
 }
 
 /// Whether pods or virtual machines use the vRouter of the node.
@@ -165,7 +165,8 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
     };
     // Pods of other components are on such nodes, too.
     if status.vrouter.is_some() {
-        (status.module, status.used) = (module(paths), Some(is_used(paths)));
+        let used = is_used(paths);
+        (status.module, status.used) = (module(paths, used), Some(used));
     }
     let state = status.daemons.get(daemon).cloned();
     let described = async {
@@ -317,22 +318,22 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        assert_eq!(module(&paths), None);
+        assert_eq!(module(&paths, is_used(&paths)), None);
         write("proc/sys/kernel/random/boot_id", "boot-1\n");
         write(
             "var/lib/contrail/tf-node/module.json",
             r#"{"bootId": "boot-1", "cause": "A and not B", "reload": true}"#,
         );
         let noted = vrouter::Module { cause: "A and not B".into(), reload: true, ..vrouter::Module::default() };
-        assert_eq!(module(&paths), Some(noted.clone()));
+        assert_eq!(module(&paths, is_used(&paths)), Some(noted.clone()));
         write("var/lib/contrail/ports/vm/pod-1/port-1", "{}");
-        assert_eq!(module(&paths), Some(vrouter::Module { used: true, ..noted.clone() }));
+        assert_eq!(module(&paths, is_used(&paths)), Some(vrouter::Module { used: true, ..noted.clone() }));
         fs::remove_file(directory.path().join("var/lib/contrail/ports/vm/pod-1/port-1")).unwrap();
-        assert_eq!(module(&paths), Some(noted.clone()));
+        assert_eq!(module(&paths, is_used(&paths)), Some(noted.clone()));
         // Nova's plugin keeps the ports of virtual machines one level above.
         write("var/lib/contrail/ports/6ab2a5f2-6a2e-4b4e-9c5a-0a4e0c1f9d11", "{}");
-        assert_eq!(module(&paths), Some(vrouter::Module { used: true, ..noted }));
+        assert_eq!(module(&paths, is_used(&paths)), Some(vrouter::Module { used: true, ..noted }));
         write("proc/sys/kernel/random/boot_id", "boot-2\n");
-        assert_eq!(module(&paths), None);
+        assert_eq!(module(&paths, is_used(&paths)), None);
     }
 }
