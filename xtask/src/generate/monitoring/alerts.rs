@@ -285,7 +285,7 @@ fn of_resources(target: &Target) -> Vec<Alert> {
             "5m",
             Severity::Warning,
             text(
-                "A rollout of SUBJECT has been in progress for more than HOURS h",
+                "The rollout of SUBJECT takes more than HOURS h",
                 "A rollout or the initial deployment of SUBJECT has been in progress for {{ $value | humanizeDuration }}. The conditions Progressing and WorkloadReady have \
                  what it waits for; if that changes, the rollout is slow, not stuck.",
             ),
