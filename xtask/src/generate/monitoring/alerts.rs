@@ -374,7 +374,7 @@ fn of_registration(target: &Target) -> Alert {
         "15m",
         Severity::Warning,
         [
-            format!("{SUBJECT} is not fully registered in the config API"),
+            format!("{SUBJECT} is missing in part from the config API"),
             format!(
                 "{{{{ $value }}}} objects of {SUBJECT} have been missing in the config API or have had other values for 15 minutes, so other components do not find its members \
                  or use outdated settings. The condition Provisioned has the request and the answer."
